@@ -8,8 +8,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtWidgets import QApplication
 
 from benchmarks.report import Measured, beside, run
-from soulsgui.gui.models.clients import RATES_ROLE, ClientsModel
-from soulsgui.gui.widgets.sparkline import Sparkline
+from soulsgui.gui.clients.model import RATES_ROLE, ClientsModel
+from soulsgui.gui.clients.section import Sparkline
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import ClientStatus
 

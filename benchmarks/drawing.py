@@ -22,15 +22,16 @@ import torch
 
 from benchmarks.learner import IMAGE, VECTOR
 from benchmarks.report import Measured, beside, run
-from soulsgui.config.like import as_settings
+from soulsgui.config.layers import as_settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.process import child_env
 from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
-from soulsgui.rl.buffers.memory import Drawn, ReplayMemory, StepSegments, WindowReplay
+from soulsgui.rl.buffers.memory import Drawn, ReplayMemory, WindowReplay
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.sequences import SequenceReplay
 from soulsgui.system import become
 from soulsgui.wire.messages.server_config import state_of
+from tests.experience.segments import segments_of
 
 _SEGMENT = 64
 _LEARNED, _BURN_IN = 20, 10
@@ -122,7 +123,7 @@ def _fill(memory: ReplayMemory, spaces: SpacesSpec, steps: int, states: dict[str
     obs = rng.integers(0, 256, size=(envs * (steps + 1), *box.shape)).astype(box.dtype)
     for number in range(-(-memory.capacity // (envs * steps))):
         memory.add(
-            StepSegments(
+            segments_of(
                 obs=obs,
                 length=np.full(envs, steps),
                 action=rng.integers(4, size=envs * steps),

@@ -15,10 +15,10 @@ import numpy as np
 from benchmarks.report import Measured, beside, run
 from soulsgui.environments.make import make_vector
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.wire.codec import unpack_weights
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.weights import unpack_weights
 from tests.end_to_end.server import RunningServer
 
 ENV = "LunarLander-v3"

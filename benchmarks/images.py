@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from benchmarks.ingest import CONFIG, Backlog
 from benchmarks.report import Measured, beside, run
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import Segments
 from soulsgui.wire.connection import connect
-from soulsgui.wire.messages.chunk import Segments, pack_chunk
-from soulsgui.wire.messages.chunk_form import ChunkForm
+from soulsgui.wire.messages.chunk import pack_chunk
+from soulsgui.wire.messages.chunk_decoder import ChunkForm
 from tests.servers import running_server
 
 SIDE, STACK, STEPS = 84, 4, 64

@@ -12,20 +12,23 @@ import numpy as np
 import redis
 
 from benchmarks.report import Measured, beside, run
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import TERMINATED, Ints, Segments
 from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.training.batch import Accepted, Ints, Owned, Steps
-from soulsgui.training.checks import Codes, check_segments
-from soulsgui.training.intake import Intake
+from soulsgui.training.intake.checks import Codes, check_segments
+from soulsgui.training.intake.chunks import Accepted, Owned, Steps
+from soulsgui.training.intake.reader import Intake
+from soulsgui.training.intake.sessions import Session
 from soulsgui.training.publisher import Publisher, Standing
-from soulsgui.training.session import Session
+from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import connect
 from soulsgui.wire.group_reader import GroupReader
-from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import TRAINER_GROUP, Keys
-from soulsgui.wire.messages.chunk import TERMINATED, Segments, digest_number, pack_chunk
+from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, Hello
+from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, SessionHello
 from tests.servers import running_server
 
 SPACES = SpacesSpec(BoxSpec((8,), "float32"), DiscreteSpec(4))
@@ -76,7 +79,7 @@ class RingTaker:
 
     newest = 1
 
-    def came_late(self, model_ids: Ints, lengths: Steps) -> None:
+    def refused_late(self, model_ids: Ints, lengths: Steps) -> None:
         """Nothing is late."""
 
     def __init__(self, publisher: Publisher, ring: UniformReplay, spaces: SpacesSpec = SPACES) -> None:
@@ -90,20 +93,20 @@ class RingTaker:
         spaces, newest = self._spaces, self.newest
         return check_segments(owned.segments, spaces, self._publisher.digests, 0, newest, owned.num_envs)
 
-    def admit_all(self, session: Session, steps: int) -> bool:
+    def wants(self, session: Session) -> float:
         """All are wanted."""
-        return True
+        return float("inf")
 
     def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
         """All are wanted."""
 
-    def take_in(self, accepted: Accepted) -> None:
+    def insert(self, accepted: Accepted) -> None:
         """Write into the ring."""
         made = accepted.segments
         terminated = (made.flags & TERMINATED) > 0
         self.taken += self._ring.add(made.obs, made.length, made.action, made.reward, terminated)
 
-    def dropped_out(self, client: str, reason: str) -> None:
+    def lost(self, client: str, reason: str) -> None:
         """Nobody does."""
 
 
@@ -140,7 +143,9 @@ class Backlog:
         self.connection.flushall()
         for name in self.names:
             self.connection.hset(KEYS.clients, name, "{}")
-            hello = Hello(client=name, instance=own_instance(), run_id="bench", contract="c", num_envs=1)
+            hello = SessionHello(
+                client=name, instance=own_instance(), run_id="bench", contract="c", num_envs=1
+            )
             self.connection.xadd(KEYS.chunks(name), {HELLO_FIELD: hello.to_json()})
             pipeline = self.connection.pipeline(transaction=False)
             for number in range(self.entries):

@@ -25,17 +25,17 @@ from numpy.typing import NDArray
 
 from benchmarks import bare_learner as bare
 from benchmarks.report import Measured, beside, versions
-from soulsgui.config.like import as_settings
+from soulsgui.config.layers import as_settings
 from soulsgui.environments.actions import BoxActionSpec
+from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec
-from soulsgui.environments.spaces import BoxSpec, SpacesSpec
-from soulsgui.policies.schedules import START
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.exploration import START
 from soulsgui.process import child_env
 from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.buffers.replay import NStepBatch
-from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.buffers.sequences import SequenceBatch
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient, CategoricalRule, DQNGradient, ImplicitGradient
 from soulsgui.rl.gradients.r2d2 import R2D2Gradient
@@ -43,6 +43,7 @@ from soulsgui.rl.gradients.sac import AutogradSACGradient
 from soulsgui.rl.optimiser import FlatParameters
 from soulsgui.rl.returns import gae
 from soulsgui.system import become
+from tests.experience.segments import segments_of
 
 _OBS, _ACTIONS, _WIDTH = 8, 4, 128
 _ROUND, _EPOCHS, _MINIBATCH = 2048, 10, 64
@@ -105,9 +106,9 @@ def ppo(quick: bool, compiler: bool) -> tuple[str, Once, str, Once, int]:
     agent = PPOAgent(SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(2)), as_settings(values), 0)
     segments = np.full(8, steps // 8)
     ended = np.zeros(8, np.bool_)
-    batch = RolloutBatch(
+    batch = segments_of(
         obs=rng.normal(size=(steps + 8, 4)).astype(np.float32),
-        lengths=segments,
+        length=segments,
         action=rng.integers(2, size=steps),
         log_prob=np.full(steps, -0.69, np.float32),
         reward=np.ones(steps, np.float32),

@@ -18,14 +18,14 @@ import redis
 from benchmarks.ingest import CONFIG, KEYS, RING, SPACES, RingTaker, packed, segment
 from benchmarks.report import Measured, beside, run
 from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.training.intake import Intake
+from soulsgui.training.intake.reader import Intake
 from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.group_reader import GroupReader
-from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import TRAINER_GROUP
 from soulsgui.wire.messages.chunk import digest_number
-from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, Hello
+from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, SessionHello
 from tests.servers import running_server
 
 PRODUCERS = ("c0", "c1")
@@ -84,7 +84,9 @@ def greet(connection: redis.Redis) -> None:
     connection.flushall()
     for name in PRODUCERS:
         connection.hset(KEYS.clients, name, "{}")
-        hello = Hello(client=name, instance=own_instance(), run_id=CONFIG.run_id, contract="c", num_envs=1)
+        hello = SessionHello(
+            client=name, instance=own_instance(), run_id=CONFIG.run_id, contract="c", num_envs=1
+        )
         connection.xadd(KEYS.chunks(name), {HELLO_FIELD: hello.to_json()})
 
 

@@ -12,8 +12,8 @@ from benchmarks.ingest import packed, segment
 from benchmarks.report import Measured, run
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.uploader import Uploader
+from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address
-from soulsgui.wire.instance import own_instance
 from tests.servers import running_server
 
 STEPS = 64

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.report import Measured, beside, run
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.box import BoxSpec
 from soulsgui.rl.buffers.prioritised import PrioritisedReplay
 from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
 

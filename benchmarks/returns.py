@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Measured, versions
-from soulsgui.config.layers import combine, parse_assignments
-from soulsgui.config.load import over_defaults, preset_layer, preset_names
+from soulsgui.config.layers import combine, over_defaults, preset_layer, preset_names
+from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.schema import Settings
 from tests.end_to_end.server import soulsgui
 

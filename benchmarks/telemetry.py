@@ -20,9 +20,9 @@ from soulsgui.telemetry.intake import Arrival
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import query_history
 from soulsgui.wire.control import HistoryQueryParams
-from soulsgui.wire.entry_id import EntryId
-from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.metrics import AttemptRow
+from soulsgui.wire.messages.session import Episode
 
 _RUN = "2026-11-20_10-00-00"
 _BATCH = 500

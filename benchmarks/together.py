@@ -18,15 +18,16 @@ import torch
 
 from benchmarks.learner import IMAGE, VECTOR
 from benchmarks.report import Measured, beside, run
-from soulsgui.config.like import as_settings
+from soulsgui.config.layers import as_settings
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.policies.schedules import START
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.exploration import START
 from soulsgui.process import child_env
 from soulsgui.rl.buffers.replay import NStepBatch
-from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.system import become
 from soulsgui.training.agents import MAKERS
 from soulsgui.training.group import learning_together
+from tests.experience.segments import segments_of
 
 _ROUND, _SEGMENTS = 512, 8
 _NATURE = {"name": "nature_cnn", "hidden_sizes": [512], "value_hidden_sizes": [512]}
@@ -40,12 +41,12 @@ def _windows(spaces: SpacesSpec, count: int) -> NStepBatch:
     return NStepBatch(obs, rng.integers(4, size=count), np.ones(count, np.float32), following, discount)
 
 
-def _round(spaces: SpacesSpec, count: int) -> RolloutBatch:
+def _round(spaces: SpacesSpec, count: int) -> Segments:
     rng, box = np.random.default_rng(0), spaces.observation
     ended = np.zeros(_SEGMENTS, np.bool_)
-    return RolloutBatch(
+    return segments_of(
         obs=rng.integers(256, size=(count + _SEGMENTS, *box.shape)).astype(box.dtype),
-        lengths=np.full(_SEGMENTS, count // _SEGMENTS),
+        length=np.full(_SEGMENTS, count // _SEGMENTS),
         action=rng.integers(4, size=count),
         log_prob=np.full(count, -1.39, np.float32),
         reward=np.ones(count, np.float32),

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 from soulsgui.config.paths import Folders  # noqa: E402
 from soulsgui.gui.colours import DARK, LIGHT  # noqa: E402
 from soulsgui.gui.preferences import Preferences  # noqa: E402
-from soulsgui.gui.runner_process import control_path  # noqa: E402
+from soulsgui.gui.shell.runner_link import control_path  # noqa: E402
 from soulsgui.gui.theme import ThemeChoice  # noqa: E402
 from soulsgui.wire.api_client import ApiClient  # noqa: E402
 from soulsgui.wire.control import ControlFile  # noqa: E402

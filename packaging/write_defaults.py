@@ -15,8 +15,11 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from soulsgui.config.schema import Settings  # noqa: E402
-from soulsgui.config.settings_info import SettingInfo, all_settings  # noqa: E402
+from soulsgui.config.schema import (  # noqa: E402
+    SettingInfo,
+    Settings,
+    all_settings,
+)
 
 _WIDTH = 106
 _SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}

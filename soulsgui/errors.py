@@ -52,6 +52,10 @@ class CheckpointError(SoulsGuiError):
     """A checkpoint is incomplete, damaged, or does not fit this run."""
 
 
+class NoCheckpointError(CheckpointError):
+    """The run has no such checkpoint."""
+
+
 class CheckpointMisfitError(CheckpointError):
     """A checkpoint is whole, but was saved for something else than it is to go on with: it never fits."""
 
@@ -101,3 +105,31 @@ class HardwareError(ServiceError):
     """The settings want hardware that this computer does not have."""
 
     exit_code = 2
+
+
+LONGEST_TEXT = 500
+"""Characters of a message of others that are kept, unless told otherwise."""
+
+_KEPT = "\n\t"
+
+
+def printable(text: str, most: int | None = LONGEST_TEXT, lines: bool = False) -> str:
+    """Return a text without anything that steers a terminal."""
+    if most is not None and len(text) > most:
+        text = f"{text[: most - 1]}…"
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or (lines and one in _KEPT) else _instead(one) for one in text)
+
+
+def error_words(error: BaseException) -> str:
+    """Return an exception of foreign code in words: `ValueError: bad`; also one that can't say itself."""
+    try:
+        said = str(error)
+    except Exception as broken:
+        said = f"(its words can't be read: {type(broken).__name__})"
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _instead(one: str) -> str:
+    return " " if one.isspace() else "\ufffd"

@@ -117,12 +117,7 @@ Observations = NDArray[Any] | FrameStacks | Pictures
 
 
 def field_of(obs: Any, name: str | None) -> Any:
-    """Return a field of observations, one as another where they have none.
-
-    Args:
-        obs: `Observations`.
-        name: `IMAGE` or `NUMBERS`; None: all of them.
-    """
+    """Return a field of observations, one as another where they have none."""
     if isinstance(obs, Pictures) and name is not None:
         return obs.images if name == IMAGE else obs.numbers
     return obs[name] if name is not None and obs.dtype.names else obs

@@ -1,6 +1,8 @@
-"""Our own processes: how one is started, where its log goes, how it is asked to stop."""
+"""Our own processes: how one is started, where its log and its output go, how it is asked to stop."""
 
 import _thread
+import contextlib
+import io
 import logging
 import os
 import re
@@ -9,15 +11,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import soulsgui
-from soulsgui.printable import printable
+from soulsgui.errors import printable
 from soulsgui.system import become, process_identity, same_process, stop_signals
 
 SUPERVISED_ENV = {"SOULSGUI_SUPERVISED": "1"}
@@ -57,11 +60,7 @@ def own_command(role: str) -> list[str]:
 
 
 def typed_command(*words: str) -> str:
-    """Return what a person types to run a command of this program, wherever the shell looks for programs.
-
-    Args:
-        words: The command with its options.
-    """
+    """Return what a person types to run a command of this program, wherever the shell looks for programs."""
     python = Path(sys.executable)
     script = python.with_name(f"soulsgui{python.suffix}")
     found = shutil.which("soulsgui")
@@ -91,13 +90,7 @@ def child_env() -> dict[str, str]:
 
 
 def still_runs(pid: int, identity: Mapping[str, object]) -> bool:
-    """Return whether one of our processes still runs, not somebody else under its pid.
-
-    Args:
-        pid: Its pid.
-        identity: What `system.process_identity` said of it; empty where nobody wrote that down: then whoever
-            runs under the pid has to be this program.
-    """
+    """Return whether one of our processes still runs, not somebody else under its pid."""
     if identity:
         return same_process(identity)
     now = process_identity(pid)
@@ -148,11 +141,7 @@ def is_supervised() -> bool:
 
 
 def start_over() -> NoReturn:
-    """Let a new process of the same command line take the place of this one.
-
-    Raises:
-        OSError: It can't be started.
-    """
+    """Let a new process of the same command line take the place of this one."""
     logging.shutdown()
     become([sys.executable, *sys.orig_argv[1:]], os.environ)
 
@@ -168,3 +157,100 @@ def stop_on_signals() -> threading.Event:
     for number in stop_signals():
         signal.signal(number, ask)
     return stop
+
+
+_CLEAR = "\r\x1b[K"
+_MOST_LINES = 1000
+_PATIENCE_S = 1.0
+
+
+class Terminal(io.TextIOBase):
+    """Writes from a thread of its own: lines that stay, and below them one that is shown in place.
+
+    Of the line in place only the newest is kept, of lines that stay the last thousand: a terminal that goes
+    on after hours shows the present. Once it is gone, what is written is dropped.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        # A descriptor of our own, without a buffer: a thread that hangs in it holds no lock that the end of
+        # the process would wait for.
+        self._raw = os.fdopen(os.dup(stream.fileno()), "wb", buffering=0)
+        self._letters = stream.encoding or "utf-8"
+        self._news = threading.Condition()
+        self._lines: deque[str] = deque(maxlen=_MOST_LINES)
+        self._in_place: str | None = None
+        self._shows_line = False
+        self._ended = False
+        self._thread = threading.Thread(target=self._keep_writing, name="terminal", daemon=True)
+        self._thread.start()
+
+    def show(self, line: str) -> None:
+        """Show a line in place of the last one."""
+        with self._news:
+            self._in_place = line
+            self._news.notify()
+
+    def write(self, text: str) -> int:
+        """Write lines that stay."""
+        with self._news:
+            self._lines.append(text)
+            self._news.notify()
+        return len(text)
+
+    def writable(self) -> bool:
+        """Whether it can be written to."""
+        return True
+
+    def end(self) -> None:
+        """Write what is left, if the terminal takes it soon, and end the line that is shown in place."""
+        with self._news:
+            self._ended = True
+            self._news.notify()
+        self._thread.join(_PATIENCE_S)
+
+    def _keep_writing(self) -> None:
+        # A terminal may go away at any moment.
+        with contextlib.suppress(OSError, ValueError), self._raw:
+            while (text := self._next()) is not None:
+                left = text.encode(self._letters, "backslashreplace")
+                while left:
+                    left = left[self._raw.write(left) or 0 :]
+
+    def _next(self) -> str | None:
+        """Wait for what is to be written; None at the end."""
+        with self._news:
+            self._news.wait_for(lambda: self._lines or self._in_place is not None or self._ended)
+            text = "".join(self._lines)
+            self._lines.clear()
+            if self._shows_line and (text or self._in_place is not None):
+                text = _CLEAR + text
+            if self._in_place is not None:
+                text += self._in_place
+                self._shows_line, self._in_place = True, None
+            elif text:
+                self._shows_line = False
+            if not text and self._ended:
+                if not self._shows_line:
+                    return None
+                text, self._shows_line = "\n", False
+            return text
+
+
+@contextlib.contextmanager
+def own_terminal() -> Iterator[Terminal | None]:
+    """Send the log through a `Terminal` where standard error is one; nothing is changed elsewhere."""
+    stream = sys.stderr
+    if not stream.isatty():
+        yield None
+        return
+    terminal = Terminal(stream)
+    handlers = [one for one in logging.getLogger().handlers if isinstance(one, logging.StreamHandler)]
+    ours = [one for one in handlers if one.stream is stream]
+    for handler in ours:
+        handler.setStream(terminal)
+    try:
+        yield terminal
+    finally:
+        for handler in ours:
+            handler.setStream(stream)
+        terminal.end()

@@ -2,10 +2,12 @@
 
 Fixtures: `redis_address` (a real server, a fresh prefix), `keys`, `redis_client`, `report` (of a fault).
 A test fails when it leaves child processes or threads, or logs a WARNING or worse without the mark
-`allow_warnings`.
+`allow_warnings`, or starts a process without the mark `processes` (given to most by themselves:
+`tests/processes.py`).
 """
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from tests.faults.report import pytest_terminal_summary as pytest_terminal_summary
 from tests.faults.report import report as report
+from tests.processes import starts_processes
 from tests.servers import delete_prefix, running_server, with_fresh_prefix
 
 _LEAVE_TIME_S = 2.0
@@ -32,6 +35,30 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "allow_warnings: the test causes log records of level WARNING and above on purpose"
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what starts processes; leave out what is slow, unless `-m` speaks of it."""
+    for item in items:
+        if isinstance(item, pytest.Function) and starts_processes(item):
+            item.add_marker("processes")
+    if "slow" not in config.option.markexpr:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+
+
+_started: list[str] = []
+"""The processes that tests have started, as far as Python tells; never emptied."""
+
+
+def _note_start(event: str, args: tuple[object, ...]) -> None:
+    if event in ("subprocess.Popen", "os.fork", "os.posix_spawn"):
+        _started.append(f"{event} {args[1] if len(args) > 1 else ''}")
+
+
+sys.addaudithook(_note_start)
 
 
 @pytest.fixture(scope="session")
@@ -87,6 +114,16 @@ def _logging_is_set_up_anew() -> Iterator[None]:
     for handler in handlers:
         if handler not in root.handlers:
             root.addHandler(handler)
+
+
+@pytest.fixture(autouse=True)
+def _starts_processes_only_where_marked(request: pytest.FixtureRequest) -> Iterator[None]:
+    if "redis_address" in request.fixturenames:
+        request.getfixturevalue("redis_server")  # starts once for all
+    before = len(_started)
+    yield
+    if len(_started) > before and request.node.get_closest_marker("processes") is None:
+        pytest.fail(f"not marked `processes`, but started {_started[before:]}", pytrace=False)
 
 
 @pytest.fixture(autouse=True)

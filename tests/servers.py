@@ -11,7 +11,7 @@ from pathlib import Path
 
 import redis
 
-from soulsgui.runner.server_binary import packaged_binary
+from soulsgui.runner.server.binary import packaged_binary
 from soulsgui.system import free_port
 from soulsgui.wire.connection import AWAY, Address, connect
 from tests.faults.waiting import LIMIT_S

@@ -23,15 +23,15 @@ from soulsgui.cli import remote
 from soulsgui.cli.joined import duration_s
 from soulsgui.cli.main import run
 from soulsgui.cli.parser import _parser, parse
-from soulsgui.config.layers import Layer
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
-from soulsgui.gui.opened import take_opened
+from soulsgui.gui.shell.instance import take_opened
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.headless import ServeOptions, serve
-from soulsgui.runner.join.saved import SavedInvitations
-from soulsgui.runner.library import Library
+from soulsgui.runner.join.servers import SavedInvitations
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.api_client import CommandFailedError
@@ -56,6 +56,7 @@ Capture = pytest.CaptureFixture[str]
 HIDDEN = ("probe", "worker", "learner", "job")
 
 
+@pytest.mark.processes
 def test_an_environment_is_examined_and_reported(tmp_path: Path, capsys: Capture) -> None:
     assert soulsgui(tmp_path, "env", "check", "Acrobot-v1") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -544,8 +545,9 @@ def test_only_clients_that_are_there_are_asked_to_stop(folder: Path, monkeypatch
         def status(self) -> dict[str, object]:
             return Status(clients=clients).model_dump(mode="json")
 
-        def command(self, name: str, params: dict[str, str]) -> None:
+        def command(self, name: str, params: dict[str, str]) -> dict[str, object]:
             asked.append(f"{name} {params['client']}")
+            return {}
 
     monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
     assert soulsgui(folder, "shutdown", "clients") == 0
@@ -570,8 +572,9 @@ def test_a_client_is_meant_by_its_id_or_by_its_name(
             clients = [ClientStatus(id="b", name="b"), ClientStatus(id="gamer-01", name="Living room")]
             return Status(clients=clients).model_dump(mode="json")
 
-        def command(self, name: str, params: dict[str, str]) -> None:
+        def command(self, name: str, params: dict[str, str]) -> dict[str, object]:
             asked.append(f"{name} {params['client']}")
+            return {}
 
     monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
     assert soulsgui(folder, "clients", "pause", word) == 0
@@ -688,7 +691,7 @@ def test_a_link_is_kept_in_a_private_file_and_vanishes_from_the_command_line(fol
 @pytest.mark.parametrize("word", ["mine.soulsgui", "MINE.SOULSGUI", "soulsgui://join/abc"])
 def test_an_invitation_alone_opens_the_window(word: str) -> None:
     found = parse(["--data-dir", "d", word])
-    assert (found.handler, found.invitation) == ("soulsgui.cli.window:gui", word)
+    assert (found.handler, found.invitation) == ("soulsgui.cli.roles:gui", word)
 
 
 def test_a_link_to_the_window_goes_into_a_private_file_and_off_the_command_line(

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from soulsgui.printable import error_words, printable
+from soulsgui.errors import error_words, printable
 from soulsgui.process import LineFormatter
 
 

@@ -1,4 +1,4 @@
-"""How commands are declared, and the options that several of them take."""
+"""How commands are declared, those of the API's table among them, and the options that several take."""
 
 import argparse
 import re
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from soulsgui.config.errors import nearest
+from soulsgui.wire.control.commands import COMMANDS, Command, Params, Typed
 
 _HERE = "soulsgui.cli"
 
@@ -74,16 +75,7 @@ def common_options() -> argparse.ArgumentParser:
 def add(
     commands: Commands, name: str, handler: str, text: str, hidden: bool = False, examples: Sequence[str] = ()
 ) -> argparse.ArgumentParser:
-    """Add a command.
-
-    Args:
-        commands: Where to.
-        name: What is typed.
-        handler: `module:function` below `soulsgui.cli` that carries it out.
-        text: What it does.
-        hidden: Leave it out of the help.
-        examples: Command lines to show in its help, without the program's name.
-    """
+    """Add a command that `module:function` below `soulsgui.cli` carries out, with examples of its use."""
     shown: dict[str, Any] = {} if hidden else {"help": text}
     if examples:
         shown["epilog"] = "\n".join(["examples:", *(f"  soulsgui {example}" for example in examples)])
@@ -110,6 +102,44 @@ def commands_of(parser: CommandParser) -> Commands:
     # One list for both: whoever adds a command also tells the parser what it may name.
     commands.shown = parser.shown  # type: ignore[attr-defined]
     return commands
+
+
+def typed_params(params: type[Params]) -> dict[str, Typed]:
+    """Return those parameters of a command that are typed, and how."""
+    found = ((name, part) for name, field in params.model_fields.items() for part in field.metadata)
+    return {name: part for name, part in found if isinstance(part, Typed)}
+
+
+def add_from_table(commands: Commands, names: str) -> dict[str, argparse.ArgumentParser]:
+    """Add the commands of the API's table that are typed as `names ...`, or so alone; return them by name."""
+    found = {}
+    for command in COMMANDS.values():
+        before, _, word = command.typed.rpartition(" ")
+        if word and names in (before, command.typed):
+            found[command.name] = _add_api_command(commands, word, command)
+    return found
+
+
+def _add_api_command(commands: Commands, word: str, command: Command) -> argparse.ArgumentParser:
+    parser = add(commands, word, "remote:plain", command.help, examples=command.examples)
+    parser.set_defaults(command=command.name)
+    for name, typed in typed_params(command.params).items():
+        field = command.params.model_fields[name]
+        told: dict[str, Any] = {"help": typed.help or field.description}
+        if typed.default:
+            told["help"] += f"; default: {typed.default}"
+            told["default"] = field.default if typed.implied is None else typed.implied
+        if typed.word:
+            told |= {"metavar": typed.word, "type": int if field.annotation is int else str}
+        else:
+            told |= {"action": "store_const", "const": typed.given or True}
+        if typed.option:
+            parser.add_argument(typed.option, dest=name, **told)
+        else:
+            parser.add_argument(name, **told | ({"nargs": "?"} if typed.default else {}))
+    if command.as_json:
+        json_option(parser)
+    return parser
 
 
 def json_option(parser: argparse.ArgumentParser) -> None:
@@ -143,13 +173,8 @@ def local_clients_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def note_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command take a note."""
-    parser.add_argument("--note", default="", metavar="TEXT", help="your own words about it; default: none")
-
-
 def server_file_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command say where the server is told."""
+    """Let a command name the file that holds the server's address."""
     parser.add_argument(
         "--server-file",
         type=Path,
@@ -159,13 +184,7 @@ def server_file_option(parser: argparse.ArgumentParser) -> None:
 
 
 def invitation_argument(parser: argparse.ArgumentParser, default: str, more: str = "") -> None:
-    """Let a command take an invitation.
-
-    Args:
-        parser: The command.
-        default: What is done without one, in words.
-        more: What else may stand in its place, in words.
-    """
+    """Let a command take an invitation; the caller says what happens without one."""
     parser.add_argument(
         "invitation",
         nargs="?",

@@ -1,18 +1,29 @@
 """`evaluate`: how good a checkpoint plays, on this computer, with or without a runner."""
 
+import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
-from soulsgui.config.layers import Layer, combine, layer_of_tree, parse_assignments
-from soulsgui.config.load import defaults_layer, load_run_settings
+from soulsgui.config.layers import (
+    combine,
+    defaults_layer,
+    layers_of,
+    load_run_settings,
+    load_settings,
+    place_of,
+)
+from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.config.sections.environment import EnvSettings
+from soulsgui.config.sections.run import EnvSettings
+from soulsgui.environments.spaces import report_lines
 from soulsgui.errors import CheckpointError, UsageError
-from soulsgui.runner.library import LATEST, Library
-from soulsgui.runner.words import count_words
+from soulsgui.runner.run.library import LATEST, Library
+from soulsgui.runner.run.start import examine
+from soulsgui.runner.status_text import count_words
 from soulsgui.wire.control import CheckpointInfo
 from soulsgui.wire.manifest import MANIFEST, Manifest, read_manifest
 from soulsgui.wire.messages.server_config import algorithm_name
@@ -43,8 +54,7 @@ def evaluate(arguments: Arguments) -> int:
     env = settings.env
     # Late: what is wrong with the command line is said before Gymnasium is imported.
     from soulsgui.environments.make import longest_episode
-    from soulsgui.modes.evaluate import evaluate
-    from soulsgui.modes.trained import open_trained
+    from soulsgui.modes.evaluate import evaluate, open_trained
 
     trained = open_trained(path, env)
     longest = longest_episode(env.id, env.kwargs, env.wrappers, settings.evaluation.max_steps)
@@ -67,15 +77,9 @@ def evaluate(arguments: Arguments) -> int:
 def find_checkpoint(library: Library, name: str) -> Path:
     """Return the folder of a checkpoint that somebody named.
 
-    Args:
-        library: The runs.
-        name: Its folder; or a run (id, how it begins, or its folder), whose newest whole checkpoint is
-            meant; `RUN/CHECKPOINT` as `checkpoints list` shows it, `RUN/best`; `latest`, `best` and, without
-            `RUN/`, what `checkpoints list` shows, of the newest run.
-
-    Raises:
-        CheckpointError: There is none.
-        Refused: There is no such run.
+    The name is its folder; or a run (id, how it begins, or its folder), whose newest whole checkpoint is
+    meant; `RUN/CHECKPOINT` as `checkpoints list` shows it, `RUN/best`; `latest`, `best` and, without `RUN/`,
+    what `checkpoints list` shows, of the newest run.
     """
     path = Path(name)
     if (path / MANIFEST).exists():
@@ -110,11 +114,7 @@ def _manifest_of(path: Path) -> Manifest:
 
 
 def _settings_of(path: Path, info: Manifest, assignments: list[str]) -> Settings:
-    """Return the settings of a checkpoint: as its run has them, where it still stands with its run.
-
-    Raises:
-        ConfigError: A `--set` or the configuration of the run is wrong.
-    """
+    """Return the settings of a checkpoint: as its run has them, where it still stands with its run."""
     own = next((folder for folder in (path.parent, path.parent.parent) if _is_run(folder)), None)
     if own is not None:
         tree = load_run_settings(RunFolder(own).config).model_dump(mode="json")
@@ -130,7 +130,7 @@ def _is_run(folder: Path) -> bool:
 
 
 def _origin(path: Path, info: Manifest, env: EnvSettings, arguments: Arguments) -> dict[str, Any]:
-    """Return what was evaluated, and how."""
+    """Return the checkpoint that was evaluated and how, for `--json`."""
     return {
         "checkpoint": str(path),
         "run_id": info.run_id,
@@ -159,3 +159,33 @@ def _words(report: dict[str, Any], cut: str) -> str:
         f"mean length {report['mean_length']:.1f} (from {min(lengths)} to {max(lengths)})",
     ]
     return "\n".join(lines + ([f"{cut}."] if cut else []))
+
+
+_KEYS = ("env.id", "env.kwargs", "env.wrappers")
+
+
+def check(arguments: Arguments) -> int:
+    """`env check`: what the environment shows and takes, how fast it is, and what is wrong with it."""
+    named = [f"env.id={arguments.env_id}"] if arguments.env_id else []
+    assignments = [*(arguments.assignments or []), *named]
+    folders = folders_of(arguments)
+    settings = load_settings(folders, arguments.preset, assignments)
+    try:
+        report = asyncio.run(examine(settings, _show))
+    finally:
+        _show("")
+    if not report["ok"]:
+        layers = layers_of(folders, arguments.preset, [parse_assignments(assignments)])
+        report["places"] = {key: place for key in _KEYS if (place := place_of(key, layers[1:]))}
+    if arguments.as_json:
+        say_json(report)
+    else:
+        say("\n".join(report_lines(report)))
+    return 0 if report["ok"] else 1
+
+
+def _show(doing: str) -> None:
+    """Show progress in place of the line before, on a terminal only."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{doing}")
+        sys.stderr.flush()

@@ -8,10 +8,10 @@ from typing import Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
-from soulsgui.cli.runner import client_id, runner_of
+from soulsgui.cli.remote import runner_of
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.process import child_env, own_command
-from soulsgui.runner.join.saved import SavedInvitations
+from soulsgui.runner.join.servers import SavedInvitations
 from soulsgui.system import become, write_private
 from soulsgui.wire.invitation import (
     SUFFIX,
@@ -74,24 +74,11 @@ def invite(arguments: Arguments) -> int:
     return 0
 
 
-def revoke(arguments: Arguments) -> int:
-    """`revoke`: take an invitation back."""
-    runner = runner_of(arguments)
-    client = client_id(runner, arguments.client)
-    cut_off = runner.command("clients.revoke", {"client": client})["cut_off"]
-    when = "is cut off" if cut_off else "is cut off as soon as Redis answers"
-    say(f"{arguments.client} is revoked and {when}.")
-    return 0
-
-
 def take_up(arguments: Arguments) -> Invitation:
     """Read the invitation of a command line and keep it where the next start finds it.
 
     A link holds the secret, and everybody on this machine sees a command line: this process goes on under
     another one, which names the file.
-
-    Raises:
-        UsageError: It is no invitation, it is of another client than `--name` says, or it can't be kept.
     """
     word: str = arguments.invitation
     invitation = read_invitation(word)
@@ -112,11 +99,7 @@ def take_up(arguments: Arguments) -> Invitation:
 
 
 def check_name(arguments: Arguments, invitation: Invitation) -> None:
-    """Make sure that `--name` names nobody but the invited.
-
-    Raises:
-        UsageError: It does.
-    """
+    """Make sure that `--name` names nobody but the invited."""
     if arguments.name not in ("", invitation.client):
         raise UsageError(
             f"This invitation is for {invitation.client}, not for {arguments.name}.",
@@ -125,13 +108,7 @@ def check_name(arguments: Arguments, invitation: Invitation) -> None:
 
 
 def go_on_with_file(words: list[str], link: str, path: Path) -> None:
-    """Go on as the same command, with the path of a file in the place of a link.
-
-    Args:
-        words: The command line, as it was typed.
-        link: What stands there and is not to be seen.
-        path: The file.
-    """
+    """Replace this process by the same command with a file path instead of a link."""
     told = [str(path) if word == link else word for word in words]
     sys.stdout.flush()
     sys.stderr.flush()
@@ -151,11 +128,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _earlier(path: Path, client: str) -> Invitation | None:
-    """Return the invitation that stands where another one of the same client is to be written.
-
-    Raises:
-        UsageError: Something else is there, or the folder is missing.
-    """
+    """Return the invitation that stands where another one of the same client is to be written."""
     if not path.parent.is_dir():
         raise UsageError(f"There is no folder {path.parent}.", "Choose another place: --file PATH")
     if not path.exists():

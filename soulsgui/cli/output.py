@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import Folders, default_config_dir, default_data_dir
-from soulsgui.printable import printable
+from soulsgui.errors import printable
 
 if TYPE_CHECKING:
     from soulsgui.wire.control import LogLine
@@ -22,7 +22,7 @@ def say(text: str) -> None:
 
 
 def room() -> int | None:
-    """Return how many characters a line of the terminal has; None where nobody looks at one."""
+    """Return the terminal's width in characters; None where output is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 
 

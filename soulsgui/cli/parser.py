@@ -6,23 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui import __version__
-from soulsgui.cli.client_commands import add_clients
 from soulsgui.cli.declaring import (
     WHICH_RUN,
     CommandParser,
     Commands,
     add,
+    add_from_table,
     commands_of,
     common_options,
     group,
     invitation_argument,
     json_option,
     local_clients_option,
-    note_option,
     preset_option,
     run_name_option,
+    server_file_option,
 )
-from soulsgui.cli.service_commands import add_services
 
 
 class Arguments(argparse.Namespace):
@@ -49,11 +48,7 @@ class Arguments(argparse.Namespace):
 
 
 def parse(argv: Sequence[str]) -> Arguments:
-    """Take a command line apart; wrong use ends the process with code 2, help with 0.
-
-    Args:
-        argv: The command line without the program's name.
-    """
+    """Take a command line apart; wrong use ends the process with code 2, help with 0."""
     # The common options may stand anywhere, also before the command.
     found = Arguments(config_dir=None, data_dir=None, assignments=[], is_service=False, words=list(argv))
     _, rest = common_options().parse_known_args(argv, namespace=found)
@@ -83,14 +78,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_library(commands)
     _add_config(commands)
     _add_env(commands)
-    add_clients(commands)
+    _add_clients(commands)
     _add_looking(commands)
-    add_services(commands)
+    _add_services(commands)
     return parser
 
 
 def _add_window(commands: Commands) -> None:
-    window = add(commands, "gui", "window:gui", "the window; what is started when no command is named")
+    window = add(commands, "gui", "roles:gui", "the window; what is started when no command is named")
     invitation_argument(window, "none")
     window.add_argument(
         "--mode", choices=["server", "client"], help="the side to show; default: as last time"
@@ -153,47 +148,11 @@ def _add_server(commands: Commands) -> None:
 
 def _add_run(commands: Commands) -> None:
     run = group(commands, "run", "begin, continue and end the run of the server")
-    start = add(
-        run,
-        "start",
-        "remote:run_start",
-        "begin a new run",
-        examples=("run start --name first", "run start --preset pendulum_sac --local-clients 1"),
-    )
-    preset_option(start)
-    run_name_option(start)
-    local_clients_option(start)
-    note_option(start)
-    resume = add(
-        run,
-        "resume",
-        "remote:run_resume",
-        "go on with a run as a new attempt",
-        examples=("run resume", "run resume 2026-11-20_10-00-00_first --set stop.env_steps=2000000"),
-    )
-    resume.add_argument("run", nargs="?", default="latest", metavar="RUN", help=WHICH_RUN)
-    resume.add_argument(
-        "--checkpoint", default="", metavar="ID", help="a checkpoint of it; default: the newest"
-    )
-    local_clients_option(resume)
-    resume.add_argument("--without-goal", action="store_true", help="leave its goals out; default: keep them")
-    for command in (start, resume):
-        command.add_argument(
-            "--stop-active",
-            action="store_true",
-            help="stop the run that goes on first; default: refuse while one goes on",
-        )
-    add(run, "stop", "remote:run_stop", "save and end the run")
-    add(run, "pause", "remote:run_pause", "let the run rest, with everything kept")
-    add(run, "continue", "remote:run_continue", "let a paused run go on")
-    save = add(commands, "quicksave", "remote:quicksave", "save a checkpoint now")
-    note_option(save)
-    save.add_argument(
-        "--buffer",
-        action="store_true",
-        help="with the replay memory, where there is one; it may be large; default: without",
-    )
-    json_option(save)
+    parsers = add_from_table(run, "run")
+    for name in ("run.start", "run.resume"):
+        parsers[name].set_defaults(handler="soulsgui.cli.remote:begin")
+        local_clients_option(parsers[name])
+    add_from_table(commands, "quicksave")
 
 
 def _add_library(commands: Commands) -> None:
@@ -245,22 +204,22 @@ def _add_config(commands: Commands) -> None:
     show = add(
         config,
         "show",
-        "settings:show",
+        "local:show",
         "the effective configuration",
         examples=("config show ppo", "config show ppo.gamma --json", "config show --preset lunarlander_ppo"),
     )
     show.add_argument(
         "part", nargs="?", default="", metavar="SECTION", help="a section, or one setting; default: all"
     )
-    check = add(config, "check", "settings:check", "say what is wrong with it")
-    diff = add(config, "diff", "settings:diff", "what differs from the shipped settings")
+    check = add(config, "check", "local:check", "say what is wrong with it")
+    diff = add(config, "diff", "local:diff", "what differs from the shipped settings")
     for command in (show, check, diff):
         preset_option(command)
         json_option(command)
     changing = add(
         config,
         "set",
-        "settings:change",
+        "local:change",
         "write settings into your config.yaml",
         examples=("config set ppo.gamma=0.98 clients.local=4", "config set 'network.hidden_sizes=[64, 64]'"),
     )
@@ -271,7 +230,7 @@ def _add_config(commands: Commands) -> None:
 
 def _add_env(commands: Commands) -> None:
     env = group(commands, "env", "the environment that is played")
-    check = add(env, "check", "environments:check", "make an environment, play it at random, and report")
+    check = add(env, "check", "evaluation:check", "make an environment, play it at random, and report")
     check.add_argument(
         "env_id", nargs="?", default="", metavar="ID", help="its id; default: env.id of your settings"
     )
@@ -303,3 +262,130 @@ def _add_looking(commands: Commands) -> None:
         "--since", type=int, default=0, metavar="NUMBER", help="those after this number; default: 0, all"
     )
     json_option(events)
+
+
+def _add_clients(commands: Commands) -> None:
+    """Add the commands about the clients of a server."""
+    clients = group(commands, "clients", "everyone who plays for this server")
+    json_option(add(clients, "list", "remote:clients", "list them"))
+    add_from_table(clients, "clients")
+    invite = add(
+        commands,
+        "invite",
+        "inviting:invite",
+        "let another computer play for this server",
+        examples=("invite gamer-01", "invite gamer-01 --reissue --file /media/stick/gamer-01.soulsgui"),
+    )
+    invite.add_argument("client", metavar="NAME", help="its id, such as gamer-01")
+    invite.add_argument(
+        "--file", type=Path, metavar="PATH", help="where to write it; default: NAME.soulsgui, here"
+    )
+    invite.add_argument(
+        "--reissue",
+        action="store_true",
+        help="it was invited before: end that, and invite it anew; default: refuse then",
+    )
+    json_option(invite)
+    add_from_table(commands, "revoke")
+
+
+def _add_services(commands: Commands) -> None:
+    """Add the services of a server and of a game PC, each a process of its own."""
+    add(commands, "redis", "roles:redis", "the Redis server alone, in the foreground")
+    for name in ("trainer", "telemetry", "evaluator"):
+        node = add(commands, name, f"roles:{name}", f"the {name} of a run alone, in the foreground")
+        node.add_argument("--run", required=True, metavar="RUN", help="folder or id of the run")
+        server_file_option(node)
+        node.set_defaults(is_service=True)
+        if name == "trainer":
+            node.add_argument(
+                "--checkpoint", type=Path, metavar="PATH", help="begin from it; default: the newest"
+            )
+    join = add(
+        commands,
+        "join",
+        "roles:join",
+        "let this computer play for a server; pause and stop that",
+        examples=("join gamer-01.soulsgui", "join pause --for 30m", "join continue", "join stop"),
+    )
+    invitation_argument(
+        join,
+        "the one of last time, else the server that runs on this computer",
+        "; or, from a second terminal, what to do with what plays here: pause, continue, stop, status",
+    )
+    join.add_argument(
+        "--here",
+        action="store_true",
+        help="for the server that runs on this computer, now and later; default: as last time",
+    )
+    join.add_argument(
+        "--name", default="", metavar="ID", help="its id; default: as invited, else the name of this machine"
+    )
+    join.add_argument(
+        "--for",
+        default="",
+        dest="pause_for",
+        metavar="TIME",
+        help="with pause: how long, such as 30m or 2h; default: until `soulsgui join continue`",
+    )
+    join.add_argument(
+        "--after-episode", action="store_true", help="with pause: finish the episode first; default: at once"
+    )
+    json_option(join)
+    for hidden in ("--watched", "--idle"):
+        join.add_argument(hidden, action="store_true", help=argparse.SUPPRESS)
+    client = add(
+        commands,
+        "client",
+        "roles:client",
+        "a sampling client, in the foreground",
+        examples=("client --name second-player", "client --simulate 1000 --rate 100"),
+    )
+    client.set_defaults(is_service=True)
+    invitation_argument(client, "none")
+    client.add_argument(
+        "--server",
+        default="",
+        metavar="HOST:PORT",
+        help="a server on this machine; default: what --server-file says",
+    )
+    server_file_option(client)
+    client.add_argument(
+        "--name", default="", metavar="ID", help="its id; default: as invited, else the name of this machine"
+    )
+    client.add_argument(
+        "--num-envs",
+        type=int,
+        metavar="N",
+        help="environments side by side; default: env.num_envs of the run",
+    )
+    client.add_argument(
+        "--workers",
+        type=int,
+        metavar="K",
+        help="processes that they are spread over, 0 for none; default: client.workers of the run",
+    )
+    client.add_argument(
+        "--episodes", type=int, metavar="N", help="stop after so many episodes; default: play on"
+    )
+    client.add_argument(
+        "--simulate",
+        type=int,
+        metavar="N",
+        help="be N clients that step no environment, to see what a server stands; the trainer learns from "
+        "their random samples: use a run of its own; default: play",
+    )
+    client.add_argument(
+        "--rate", type=float, default=100.0, metavar="R", help="of each: steps per second; default: 100"
+    )
+    client.add_argument("--state-dir", type=Path, help=argparse.SUPPRESS)
+    add(commands, "probe", "roles:probe", "examine an environment", hidden=True)
+    worker = add(commands, "worker", "roles:worker", "step environments for a client", hidden=True)
+    worker.set_defaults(is_service=True)
+    learner = add(commands, "learner", "roles:learner", "compute gradients for a trainer", hidden=True)
+    learner.set_defaults(is_service=True)
+    job = add(commands, "job", "roles:job", "do one piece of work for a service", hidden=True)
+    job.set_defaults(is_service=True)
+    job.add_argument("work", choices=["figure"])
+    job.add_argument("run", type=Path, metavar="RUN_DIR")
+    job.add_argument("--ahead", action="store_true")

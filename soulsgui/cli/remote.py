@@ -1,18 +1,20 @@
 """Commands that ask the runner of the data folder."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from soulsgui.cli.declaring import typed_params
 from soulsgui.cli.output import folders_of, log_line, room, say, say_json
 from soulsgui.cli.parser import Arguments
-from soulsgui.cli.runner import RunnerClient, client_id, join_of, runner_of
-from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError
-from soulsgui.printable import printable
-from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
-from soulsgui.wire.control import ClientLog, ControlFile, ErrorCode, Status
+from soulsgui.config.paths import Folders
+from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError, printable
+from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient, CommandFailedError
+from soulsgui.wire.control import COMMANDS, ClientLog, ControlFile, ErrorCode, Status
 
 _WATCH_EVERY_S = 1.0
 _LOOK_EVERY_S = 0.5
@@ -21,6 +23,58 @@ _IN_FILE = (
     "are of use only if training stops right there, with checkpoint.with_buffer."
 )
 _AS_SOON = "as soon as the trainer can; watch it: soulsgui status"
+
+
+class RunnerClient(ApiClient):
+    """Speaks with the runner of a data folder, and notices when somebody else has its place by now.
+
+    Attributes:
+        control: How to reach it.
+    """
+
+    def __init__(self, path: Path, start: str = "Start one: soulsgui serve") -> None:
+        self.control = ControlFile.load(path)
+        self._path = path
+        self._start = start
+        super().__init__(self.control)
+
+    def _request(self, method: str, path: str, body: str | None, timeout_s: float) -> dict[str, Any]:
+        try:
+            return super()._request(method, path, body, timeout_s)
+        except SoulsGuiError as error:
+            from soulsgui.process import still_runs  # late: nothing of it is needed when all is well
+
+            if still_runs(self.control.pid, self.control.process):
+                raise
+            raise ServerUnreachableError(
+                f"No runner runs for this data folder: the one of {self._path} has ended without a farewell.",
+                self._start,
+            ) from error
+
+
+def client_id(runner: ApiClient, word: str) -> str:
+    """Return the id of a client named by id or name; an unknown word is returned as it is.
+
+    Names are unambiguous: the runner lets no client be called as another one, or by another one's id.
+    """
+    clients = runner.status()["clients"] if word else []
+    if any(one["id"] == word for one in clients):
+        return word
+    return next((one["id"] for one in clients if one["name"] == word), word)
+
+
+def join_of(folders: Folders) -> RunnerClient:
+    """Return the way to the runner of client mode of a data folder."""
+    path = folders.client / CONTROL_FILE
+    begin = "Begin: soulsgui join INVITATION (the link or .soulsgui file of a server's owner)"
+    if not os.path.exists(path):  # noqa: PTH110 - a Path raises where the name is too long
+        raise ServerUnreachableError(f"This computer plays for nobody ({path} is missing).", begin)
+    return RunnerClient(path, begin)
+
+
+def runner_of(arguments: Arguments) -> RunnerClient:
+    """Return the way to the runner of a command's data folder."""
+    return RunnerClient(folders_of(arguments).server / CONTROL_FILE)
 
 
 def status(arguments: Arguments) -> int:
@@ -41,13 +95,9 @@ def status(arguments: Arguments) -> int:
 
 
 def _runners(arguments: Arguments) -> list[tuple[RunnerClient, Callable[[dict[str, Any]], str]]]:
-    """Return who can be asked here, the server's runner first, each with what makes words of its status.
-
-    Raises:
-        ServerUnreachableError: Neither a server runs here, nor does this computer play for one.
-    """
-    from soulsgui.runner.join.words import join_text
-    from soulsgui.runner.words import status_text, wrapped
+    """Return who can be asked here, the server's runner first, each with what makes words of its status."""
+    from soulsgui.cli.joined import join_text
+    from soulsgui.runner.status_text import status_text, wrapped
 
     def of_join(told: dict[str, Any]) -> str:
         return "\n".join(wrapped(join_text(Status.model_validate(told)).split("\n"), room()))
@@ -95,53 +145,42 @@ def call(arguments: Arguments) -> int:
     return 0
 
 
-def run_start(arguments: Arguments) -> int:
-    """`run start`: begin a new run."""
-    params = {
-        "preset": arguments.preset,
-        "name": arguments.name,
-        "note": arguments.note,
-        "overrides": _overrides(arguments),
-        "if_active": _if_active(arguments),
-    }
-    return _begin(runner_of(arguments), "run.start", params, "started")
-
-
-def run_resume(arguments: Arguments) -> int:
-    """`run resume`: go on with a run."""
-    params = {
-        "run": arguments.run,
-        "checkpoint": arguments.checkpoint,
-        "without_goal": arguments.without_goal,
-        "overrides": _overrides(arguments),
-        "if_active": _if_active(arguments),
-    }
-    return _begin(runner_of(arguments), "run.resume", params, "resumed")
-
-
-def run_stop(arguments: Arguments) -> int:
-    """`run stop`: save and end the run."""
-    return _say_run(runner_of(arguments).command("run.stop"), "stopped")
-
-
-def run_pause(arguments: Arguments) -> int:
-    """`run pause`: let the run rest."""
-    done = runner_of(arguments).command("run.pause")["done"]
-    say("the run is paused; go on with: soulsgui run continue" if done else f"it pauses {_AS_SOON}")
+def plain(arguments: Arguments) -> int:
+    """Run a command of the API's table with typed parameters and print its result."""
+    runner = runner_of(arguments)
+    params = _typed(arguments)
+    if "client" in params:
+        params["client"] = client_id(runner, params["client"])
+    result = runner.command(arguments.command, params)
+    said = _SAID[arguments.command]
+    if isinstance(said, str):
+        say(said.format(**vars(arguments), **result))
+    else:
+        said(arguments, result)
     return 0
 
 
-def run_continue(arguments: Arguments) -> int:
-    """`run continue`: let a paused run go on."""
-    done = runner_of(arguments).command("run.continue")["done"]
-    say("the run goes on" if done else f"it goes on {_AS_SOON}")
-    return 0
+def _typed(arguments: Arguments) -> dict[str, Any]:
+    """Return the parameters that were typed; a number that is out of bounds means the nearest one within."""
+    params = COMMANDS[arguments.command].params
+    found = {name: getattr(arguments, name) for name in typed_params(params)}
+    for name, value in found.items():
+        if isinstance(value, int):
+            for bound in params.model_fields[name].metadata:
+                value = min(max(value, getattr(bound, "ge", value)), getattr(bound, "le", value))
+            found[name] = value
+    return found
 
 
-def _begin(runner: RunnerClient, command: str, params: dict[str, Any], done: str) -> int:
-    """Begin a run; one that is slow to start is waited for, and what it does meanwhile is told."""
+def begin(arguments: Arguments) -> int:
+    """`run start`, `run resume`: one that is slow to start is waited for, and what it does meanwhile told."""
+    runner, command = runner_of(arguments), arguments.command
+    done = _SAID[command]
+    assert isinstance(done, str)
     try:
-        return _say_run(runner.command(command, params), done)
+        params = _typed(arguments) | {"overrides": _overrides(arguments)}
+        say(done.format(**runner.command(command, params)))
+        return 0
     except (CommandFailedError, ServerUnreachableError) as error:
         slow = not isinstance(error, CommandFailedError) or error.code == ErrorCode.NO_ANSWER
         if not slow or (run := runner.status()["run"])["state"] != "starting":
@@ -158,20 +197,12 @@ def _begin(runner: RunnerClient, command: str, params: dict[str, Any], done: str
     if run["id"] != begun or run["state"] in ("none", "stopped", "failed"):
         why = run["error"] if run["id"] == begun else ""
         raise SoulsGuiError(f"{begun} did not start. {why}".rstrip(), "See what happened: soulsgui events")
-    return _say_run({"run_id": run["id"], "run_dir": run["dir"]}, done)
+    say(done.format(run_id=run["id"], run_dir=run["dir"]))
+    return 0
 
 
 def _progress(words: str) -> None:
     sys.stderr.write(f"{printable(words)}\n")
-
-
-def _say_run(result: dict[str, Any], what: str) -> int:
-    say(f"{what} {result['run_id']} ({result['run_dir']})")
-    return 0
-
-
-def _if_active(arguments: Arguments) -> str:
-    return "stop" if arguments.stop_active else "refuse"
 
 
 def _overrides(arguments: Arguments) -> dict[str, Any]:
@@ -180,7 +211,7 @@ def _overrides(arguments: Arguments) -> dict[str, Any]:
     if not arguments.assignments:
         return local
     from soulsgui.config.errors import ConfigError
-    from soulsgui.config.layers import parse_assignments
+    from soulsgui.config.parsing import parse_assignments
 
     layer = parse_assignments(arguments.assignments)
     if layer.problems:
@@ -188,25 +219,84 @@ def _overrides(arguments: Arguments) -> dict[str, Any]:
     return layer.values | local
 
 
-def quicksave(arguments: Arguments) -> int:
-    """`quicksave`: save a checkpoint and say where."""
-    wanted = {"note": arguments.note, "buffer": arguments.buffer}
-    saved = runner_of(arguments).command("checkpoint.save", wanted)["checkpoint"]
+def _tell_pause(_arguments: Arguments, result: dict[str, Any]) -> None:
+    say("the run is paused; go on with: soulsgui run continue" if result["done"] else f"it pauses {_AS_SOON}")
+
+
+def _tell_continue(_arguments: Arguments, result: dict[str, Any]) -> None:
+    say("the run goes on" if result["done"] else f"it goes on {_AS_SOON}")
+
+
+def _tell_save(arguments: Arguments, result: dict[str, Any]) -> None:
+    saved = result["checkpoint"]
     if arguments.as_json:
         say_json(saved)
+        return
+    memory = ", with its replay memory" if saved["memory"] else ""
+    say(f"saved {saved['path']} ({saved['env_steps']:,} steps, {saved['size_bytes']:,} bytes{memory})")
+    if saved["memory_in_file"]:
+        sys.stderr.write(f"{_IN_FILE}\n")
+    elif arguments.buffer and not saved["memory"]:
+        sys.stderr.write("There is no replay memory in it: the algorithm of this run keeps none.\n")
+
+
+def _tell_log(arguments: Arguments, result: dict[str, Any]) -> None:
+    found = ClientLog.model_validate(result)
+    if arguments.as_json:
+        say_json(found.model_dump(mode="json"))
+        return
+    for line in found.lines:
+        say(log_line(line))
+    if not found.lines:
+        say(
+            f"{arguments.client} has written nothing yet."
+            if found.whole
+            else f"{arguments.client} has told of no trouble; the rest of its log is on its own computer."
+        )
+
+
+def _tell_rejects(arguments: Arguments, result: dict[str, Any]) -> None:
+    from soulsgui.runner.status_text import reject_rows
+
+    if arguments.as_json:
+        say_json(result["rejects"])
     else:
-        memory = ", with its replay memory" if saved["memory"] else ""
-        say(f"saved {saved['path']} ({saved['env_steps']:,} steps, {saved['size_bytes']:,} bytes{memory})")
-        if saved["memory_in_file"]:
-            sys.stderr.write(f"{_IN_FILE}\n")
-        elif arguments.buffer and not saved["memory"]:
-            sys.stderr.write("There is no replay memory in it: the algorithm of this run keeps none.\n")
-    return 0
+        say(reject_rows(result["rejects"]))
+
+
+def _tell_rename(arguments: Arguments, _result: dict[str, Any]) -> None:
+    say(f"{arguments.client} is called {arguments.name or arguments.client}")
+
+
+def _tell_revoke(arguments: Arguments, result: dict[str, Any]) -> None:
+    when = "is cut off" if result["cut_off"] else "is cut off as soon as Redis answers"
+    say(f"{arguments.client} is revoked and {when}.")
+
+
+_SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], None]] = {
+    "run.start": "started {run_id} ({run_dir})",
+    "run.resume": "resumed {run_id} ({run_dir})",
+    "run.stop": "stopped {run_id} ({run_dir})",
+    "run.pause": _tell_pause,
+    "run.continue": _tell_continue,
+    "checkpoint.save": _tell_save,
+    "clients.pause": "{client}: pause is wished",
+    "clients.resume": "{client}: resume is wished",
+    "clients.drain": "{client}: drain is wished",
+    "clients.stop": "{client}: stop is wished",
+    "clients.rename": _tell_rename,
+    "clients.forget": "{client} is forgotten",
+    "clients.log": _tell_log,
+    "clients.release": "{client} is released",
+    "clients.rejects": _tell_rejects,
+    "clients.revoke": _tell_revoke,
+}
+"""What is said when a command of the table is done: a template for its parameters and result, or how."""
 
 
 def clients(arguments: Arguments) -> int:
     """`clients list`: everyone on the roster."""
-    from soulsgui.runner.words import client_rows
+    from soulsgui.runner.status_text import client_rows
 
     found = runner_of(arguments).status()["clients"]
     if arguments.as_json:
@@ -216,80 +306,12 @@ def clients(arguments: Arguments) -> int:
     return 0
 
 
-def wish(arguments: Arguments) -> int:
-    """`clients pause|resume|drain|stop`: what a client is wanted to do."""
-    runner = runner_of(arguments)
-    client = client_id(runner, arguments.client)
-    runner.command(f"clients.{arguments.wish}", {"client": client})
-    say(f"{arguments.client}: {arguments.wish} is wished")
-    return 0
-
-
-def forget(arguments: Arguments) -> int:
-    """`clients forget`: take a client that is gone off the list."""
-    runner = runner_of(arguments)
-    client = client_id(runner, arguments.client)
-    runner.command("clients.forget", {"client": client})
-    say(f"{arguments.client} is forgotten")
-    return 0
-
-
-def client_log(arguments: Arguments) -> int:
-    """`clients log`: what a client wrote last."""
-    runner = runner_of(arguments)
-    params = {"client": client_id(runner, arguments.client), "n": min(max(arguments.n, 1), 1000)}
-    found = ClientLog.model_validate(runner.command("clients.log", params))
-    if arguments.as_json:
-        say_json(found.model_dump(mode="json"))
-        return 0
-    for line in found.lines:
-        say(log_line(line))
-    if not found.lines:
-        say(
-            f"{arguments.client} has written nothing yet."
-            if found.whole
-            else f"{arguments.client} has told of no trouble; the rest of its log is on its own computer."
-        )
-    return 0
-
-
-def rename(arguments: Arguments) -> int:
-    """`clients rename`: what a client is called on screen."""
-    runner = runner_of(arguments)
-    client = client_id(runner, arguments.client)
-    runner.command("clients.rename", {"client": client, "name": arguments.name})
-    say(f"{arguments.client} is called {arguments.name or arguments.client}")
-    return 0
-
-
-def release(arguments: Arguments) -> int:
-    """`clients release`: let a client that was cut off send again."""
-    runner = runner_of(arguments)
-    client = client_id(runner, arguments.client)
-    runner.command("clients.release", {"client": client})
-    say(f"{arguments.client} is released")
-    return 0
-
-
-def rejects(arguments: Arguments) -> int:
-    """`clients rejects`: the last chunks that were refused."""
-    from soulsgui.runner.words import reject_rows
-
-    runner = runner_of(arguments)
-    client = client_id(runner, arguments.client)
-    found = runner.command("clients.rejects", {"client": client})["rejects"]
-    if arguments.as_json:
-        say_json(found)
-    else:
-        say(reject_rows(found))
-    return 0
-
-
 def shutdown(arguments: Arguments) -> int:
     """`shutdown`: end the clients, the run, or everything; returns when it is done."""
     client = _runner_to_end(arguments)
     if arguments.what == "run":
-        return run_stop(arguments)
+        arguments.command = "run.stop"
+        return plain(arguments)
     if arguments.what == "clients":
         gone = ("left", "lost", "refused", "revoked")
         found = client.status()["clients"]
@@ -318,11 +340,7 @@ def _runner_to_end(arguments: Arguments) -> RunnerClient:
 
 
 def wait_for_end(runner: ControlFile) -> None:
-    """Return once a runner has ended.
-
-    Raises:
-        ServerTimeoutError: It has not in time.
-    """
+    """Return once a runner has ended."""
     from soulsgui.process import still_runs
 
     deadline = time.monotonic() + COMMAND_TIMEOUT_S

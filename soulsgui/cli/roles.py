@@ -3,17 +3,20 @@
 import gc
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from soulsgui.cli.output import folders_of
 from soulsgui.cli.parser import Arguments
-from soulsgui.config.paths import RunFolder
-from soulsgui.errors import UsageError
-from soulsgui.system import is_loopback, new_session_kwargs, stop_signals, terminate_group
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.errors import SoulsGuiError, UsageError
+from soulsgui.system import has_screen, is_loopback, new_session_kwargs, stop_signals, terminate_group
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import check_client_name, name_of_machine
 
@@ -22,7 +25,7 @@ _LARGEST_RATE = 1e6
 
 def serve(arguments: Arguments) -> int:
     """`serve`: a server with its runs."""
-    from soulsgui.config.layers import Layer, parse_assignments
+    from soulsgui.config.parsing import Layer, parse_assignments
     from soulsgui.runner.headless import ServeOptions, serve
 
     overrides = parse_assignments(arguments.assignments)
@@ -43,9 +46,9 @@ def serve(arguments: Arguments) -> int:
 
 def redis(arguments: Arguments) -> int:
     """`redis`: the server with the generated configuration, until it is stopped."""
-    from soulsgui.config.load import load_settings
-    from soulsgui.runner.invitations import Invitations
-    from soulsgui.runner.redis_server import ensure_server, refuse_a_second
+    from soulsgui.config.layers import load_settings
+    from soulsgui.runner.access.invitations import Invitations
+    from soulsgui.runner.server.redis_server import ensure_server, refuse_a_second
 
     folders = folders_of(arguments)
     settings = load_settings(folders, assignments=arguments.assignments)
@@ -79,14 +82,14 @@ def trainer(arguments: Arguments) -> int:
 
 def telemetry(arguments: Arguments) -> int:
     """`telemetry`: the telemetry node of a run."""
-    from soulsgui.telemetry.main import run_telemetry
+    from soulsgui.telemetry.node import run_telemetry
 
     return run_telemetry(_run(arguments), _address(arguments))
 
 
 def evaluator(arguments: Arguments) -> int:
     """`evaluator`: the evaluator of a run."""
-    from soulsgui.modes.evaluator_main import run_evaluator
+    from soulsgui.modes.evaluator import run_evaluator
 
     return run_evaluator(_run(arguments), _address(arguments))
 
@@ -98,8 +101,8 @@ def join(arguments: Arguments) -> int:
     if joined.is_asked(arguments):
         return joined.ask(arguments)
     from soulsgui.cli.inviting import check_name, take_up
-    from soulsgui.runner.join.headless import join
-    from soulsgui.runner.join.saved import SavedInvitations
+    from soulsgui.runner.join.app import join
+    from soulsgui.runner.join.servers import SavedInvitations
 
     if arguments.here and arguments.invitation:
         raise UsageError("--here plays for this computer's own server: it goes with no invitation.")
@@ -186,8 +189,8 @@ def probe(_arguments: Arguments) -> int:
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         from soulsgui.environments.check import check
-        from soulsgui.environments.fit import fit_report
-        from soulsgui.environments.realtime import StepClock
+        from soulsgui.environments.images import fit_report
+        from soulsgui.environments.step import StepClock
 
         def send(message: dict[str, Any]) -> None:
             output.write(json.dumps(message) + "\n")
@@ -219,7 +222,7 @@ def learner(_arguments: Arguments) -> int:
     for number in stop_signals():
         signal.signal(number, signal.SIG_IGN)
     from soulsgui.process import leave
-    from soulsgui.training.helper import run_learner
+    from soulsgui.training.group import run_learner
 
     leave(run_learner())
 
@@ -245,9 +248,9 @@ def _address(arguments: Arguments) -> Address:
 
 def _server(arguments: Arguments) -> Address:
     """The address of a server on this machine, whose password is the user's own."""
-    from soulsgui.config.load import load_settings
-    from soulsgui.runner.certificate import read_certificate
-    from soulsgui.runner.redis_server import read_or_make_password
+    from soulsgui.config.layers import load_settings
+    from soulsgui.runner.access.certificate import read_certificate
+    from soulsgui.runner.server.redis_server import read_or_make_password
 
     host, colon, port = arguments.server.rpartition(":")
     host = host.strip("[]")
@@ -272,3 +275,84 @@ def _server(arguments: Arguments) -> Address:
 
 def _client_name(arguments: Arguments) -> str:
     return check_client_name(arguments.name) if arguments.name else name_of_machine()
+
+
+_PATIENCE_S = 3.0
+_X11_PORT = 6000
+_WITHOUT_WINDOW = "Start the server without a window: soulsgui serve"
+
+
+def gui(arguments: Arguments) -> int:
+    """`gui`: the window, until it is closed."""
+    if arguments.assignments:
+        raise UsageError(
+            "--set goes with the commands that start a run; the window has a page for settings.",
+            "Write it down with: soulsgui config set KEY=VALUE",
+        )
+    refusal = without_screen(os.environ)
+    if refusal:
+        raise SoulsGuiError(refusal, _WITHOUT_WINDOW)
+    try:
+        from soulsgui.gui.app import run_window
+        from soulsgui.gui.preferences import Mode
+    except ImportError as error:
+        raise SoulsGuiError(
+            f"The window can't be loaded: {error}",
+            f"Set it up with: python3 packaging/bootstrap.py\n{_WITHOUT_WINDOW}",
+        ) from error
+    folders = folders_of(arguments)
+    opened = _opened(arguments, folders) if arguments.invitation else ""
+    return run_window(folders, Mode(arguments.mode) if arguments.mode else None, opened)
+
+
+def _opened(arguments: Arguments, folders: Folders) -> str:
+    """Return the path of the invitation that was opened; a damaged link as it is: the window says so.
+
+    A link holds the secret, and everybody on this machine sees a command line: this process goes on under
+    another one, which names a file.
+    """
+    from soulsgui.cli.inviting import go_on_with_file
+    from soulsgui.gui.shell.instance import opened_file
+    from soulsgui.wire.invitation import Invitation, is_link
+
+    word: str = arguments.invitation
+    if not is_link(word):
+        return str(Path(word).absolute())
+    try:
+        invitation = Invitation.parse(word)
+    except UsageError:
+        return word
+    path = opened_file(folders)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    invitation.save(path)
+    go_on_with_file(arguments.words, word, path)
+    return str(path)
+
+
+def without_screen(env: Mapping[str, str], platform: str = sys.platform) -> str:
+    """Return why no window can be shown, empty when one can. Qt itself would end the process with a crash."""
+    if env.get("QT_QPA_PLATFORM"):
+        return ""
+    if not has_screen(env, platform):
+        return "There is no screen here: neither DISPLAY nor WAYLAND_DISPLAY is set."
+    display = env.get("DISPLAY", "")
+    if platform == "linux" and not env.get("WAYLAND_DISPLAY") and not _answers(display):
+        return f"There is no screen here: nothing answers at DISPLAY={display}."
+    return ""
+
+
+def _answers(display: str) -> bool:
+    """Whether an X server listens: `:0` on this machine, `host:10.0` (SSH) over TCP."""
+    found = re.fullmatch(r"(.*):(\d+)(?:\.\d+)?", display)
+    if found is None:
+        return False
+    host, number = found[1], int(found[2])
+    try:
+        if host not in ("", "unix"):
+            socket.create_connection((host, _X11_PORT + number), _PATIENCE_S).close()
+            return True
+        with socket.socket(socket.AF_UNIX) as local:
+            local.connect(f"/tmp/.X11-unix/X{number}")
+    except OSError:
+        return False
+    return True

@@ -1,29 +1,24 @@
-"""From files, presets and `--set` to one checked configuration.
+"""From layers of settings to one checked configuration.
 
-A layer is a flat map from dotted keys to values that remembers where each was written. Later layers
-win entry by entry: defaults < those of the algorithm and its agent < preset < config.yaml < --set.
+Later layers win entry by entry: defaults < those of the algorithm and its agent < preset < config.yaml <
+--set.
 """
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.constructor import RoundTripConstructor
-from ruamel.yaml.error import MarkedYAMLError
 
 from soulsgui.config.errors import ConfigError, Problem, nearest
-from soulsgui.config.plain import NotPlainError, plain
-from soulsgui.config.reading import MOST_BYTES, read_settings, too_large
+from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments, parse_layer, read_layer
+from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.rules import broken_rules
-from soulsgui.config.schema import Settings
-from soulsgui.config.sections.dqn import DQNSettings
-from soulsgui.config.settings_info import all_settings
-
-PRESET_KEY = "preset"
+from soulsgui.config.schema import Settings, all_settings, shipped_with
+from soulsgui.config.sections.algorithms import DQNSettings
 
 _PATTERNS = {
     "network.name": "should be mlp, mlp_layer_norm, nature_cnn, small_cnn, impala_resnet, or a class of your "
@@ -32,30 +27,6 @@ _PATTERNS = {
     "redis.prefix": "should be letters, digits, dots and dashes with a colon at their end, such as souls:",
 }
 """What strings of a certain form look like: a regular expression is no help."""
-
-_NO_YAML = "is not a YAML value."
-_SHOWN = 200
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Values of one source.
-
-    Attributes:
-        source: Name of the source as the user knows it.
-        values: Dotted key to value.
-        lines: Dotted key to the line it stands in, from 1; empty for sources without lines.
-        problems: Mistakes found while reading, such as unknown keys.
-        preset: The preset this source asks for, empty for none.
-        ambiguous: Whether it is YAML with a key that is written twice, which only a hand can put right.
-    """
-
-    source: str
-    values: dict[str, Any] = field(default_factory=dict)
-    lines: dict[str, int] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
-    preset: str = ""
-    ambiguous: bool = False
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -94,215 +65,6 @@ def place_of(key: str, layers: Sequence[Layer]) -> str:
     if layer is None:
         return ""
     return f"{layer.source}, line {layer.lines[key]}" if key in layer.lines else layer.source
-
-
-def read_layer(path: Path) -> Layer:
-    """Read a YAML file of settings; a missing file is an empty layer.
-
-    Raises:
-        ConfigError: The file can't be read or is not YAML.
-    """
-    try:
-        text = read_settings(path)
-    except FileNotFoundError:
-        return Layer(path.name)
-    return parse_layer(text, path.name)
-
-
-def parse_layer(text: str, source: str) -> Layer:
-    """Read settings from YAML text.
-
-    Raises:
-        ConfigError: The text is not YAML, not a map at the top, or far too long.
-    """
-    if len(text) > MOST_BYTES:
-        raise too_large(Path(source), len(text.encode(errors="replace")))
-    try:
-        return _layer_of_text(text, source)
-    except ConfigError:
-        raise
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise ConfigError([Problem(source, line, "", None, f"not valid YAML: {error.problem}")]) from error
-    except RecursionError as error:
-        raise ConfigError([Problem(source, None, "", None, "not valid YAML: nested too deeply")]) from error
-    except Exception as error:
-        # The parser has no error of its own for much that can be wrong: a section that merges itself, …
-        reason = f"not valid YAML: {type(error).__name__}: {error}"
-        raise ConfigError([Problem(source, None, "", None, reason)]) from error
-
-
-class _Again(NamedTuple):
-    """A key that its map has already, with its value and its line, from 1."""
-
-    holder: CommentedMap
-    name: Any
-    value: Any
-    line: int
-
-
-class _Constructor(RoundTripConstructor):
-    """Goes on where a key is written twice: what is wrong behind it is to be told, too."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.again: list[_Again] = []
-
-    def check_mapping_key(self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any) -> bool:
-        """Whether to put a key into a map: the first one stays."""
-        if key in mapping:
-            self.again.append(_Again(mapping, key, value, key_node.start_mark.line + 1))
-            return False
-        return True
-
-
-def _layer_of_text(text: str, source: str) -> Layer:
-    yaml = YAML(typ="rt")
-    yaml.Constructor = _Constructor
-    tree = yaml.load(text)
-    if tree is None:
-        return Layer(source)
-    if not isinstance(tree, CommentedMap):
-        reason = "expected settings like `ppo:` with `gamma: 0.99` below it"
-        raise ConfigError([Problem(source, 1, "", None, reason)])
-    return layer_of_tree(tree, source, yaml.constructor.again)
-
-
-def layer_of_tree(tree: Mapping[Any, Any], source: str, again: Sequence[_Again] = ()) -> Layer:
-    """Return a nested map of settings as a layer; lines are known of a map that was read from YAML.
-
-    Args:
-        tree: Sections with their settings below them; keys may also be dotted.
-        source: Name of the source as the user knows it.
-        again: What was written once more of the same keys.
-    """
-    found = _Found(source)
-    _walk(tree, "", found)
-    for holder, name, value, line in reversed(again):  # what lies within another one comes before it
-        key = f"{found.prefixes.get(id(holder), '')}{name}"
-        found.doubled(key, _line_of(holder, name), line)
-        if holder is tree and key in _sections() and isinstance(value, Mapping):
-            _walk(value, f"{key}.", found)
-    preset = found.values.pop(PRESET_KEY, "") or ""
-    if not isinstance(preset, str):
-        found.problem(PRESET_KEY, preset, "expected a preset's name")
-        preset = ""
-    problems = sorted(found.problems, key=lambda one: one.line or 0)
-    return Layer(source, found.values, found.lines, tuple(problems), preset, bool(again))
-
-
-class _Found:
-    """What a walk through one source found."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.values: dict[str, Any] = {}
-        self.lines: dict[str, int] = {}
-        self.problems: list[Problem] = []
-        self.prefixes: dict[int, str] = {}  # of each map of settings
-
-    def problem(self, key: str, value: Any, reason: str) -> None:
-        self.problems.append(Problem(self.source, self.lines.get(key), key, value, reason))
-
-    def take(self, key: str, value: Any) -> None:
-        try:
-            self.values[key] = plain(value)
-        except NotPlainError as error:
-            self.problem(key, None, str(error))
-
-    def doubled(self, key: str, first: int | None, line: int | None) -> None:
-        places = f": in line {first} and in line {line}" if first and line else ""
-        reason = f"is written twice{places}. Keep one of them."
-        self.problems.append(Problem(self.source, line, key, None, reason))
-
-
-def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
-    known, sections = all_settings(), _sections()
-    found.prefixes[id(node)] = above = prefix
-    for name, value in node.items():
-        key = f"{prefix}{name}"
-        line = _line_of(node, name)
-        if key in found.values:
-            found.doubled(key, found.lines.get(key), line)
-            continue
-        if line is not None:
-            found.lines[key] = line
-        if key in known or key == PRESET_KEY:
-            found.take(key, value)
-        elif not prefix and key in sections:
-            above = f"{key}."
-            if isinstance(value, Mapping):
-                _walk(value, f"{key}.", found)
-            elif value is not None:
-                shown = value if isinstance(value, (str, int, float)) else None
-                found.problem(key, shown, "is a section: settings go below it")
-        else:
-            # At the top of the file it may be a setting of the section above it that was not indented.
-            found.problems.append(
-                unknown_key(found.source, line, key, key if "." in key else f"{above}{key}")
-            )
-
-
-def _sections() -> set[str]:
-    return {key.split(".")[0] for key in all_settings() if "." in key}
-
-
-def _line_of(node: Mapping[Any, Any], name: Any) -> int | None:
-    """Return the line of a key, from 1; None when it is not known, as of keys merged in (`<<`)."""
-    if not isinstance(node, CommentedMap):
-        return None
-    try:
-        line: int = node.lc.key(name)[0] + 1
-    except (KeyError, TypeError):
-        return None
-    return line
-
-
-def unknown_key(source: str, line: int | None, key: str, meant: str = "") -> Problem:
-    """Return the problem of a key that is not a setting.
-
-    Args:
-        source: Where it was written.
-        line: In which line, from 1.
-        key: As it was written.
-        meant: With the section it stands in; empty for `key` itself.
-    """
-    return Problem(source, line, key, None, "is not a setting.", nearest(meant or key, all_settings()))
-
-
-def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Layer:
-    """Read `key=value` words; values are YAML (`3`, `true`, `[64, 64]`, `null`)."""
-    values: dict[str, Any] = {}
-    problems: list[Problem] = []
-    known = all_settings()
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        key = key.strip()
-        if not equals:
-            problems.append(Problem(source, None, key, None, "expected key=value."))
-        elif key not in known:
-            problems.append(unknown_key(source, None, key))
-        else:
-            value, reason = _read_value(text)
-            # `souls:` alone would be a map, `007` a number, a day a date, and nothing at all a null.
-            if known[key].annotation is str and not isinstance(value, str) and reason != _NO_YAML:
-                values[key] = text.strip()
-            elif reason:
-                problems.append(Problem(source, None, key, text[:_SHOWN], reason))
-            else:
-                values[key] = value
-    return Layer(source, values, problems=tuple(problems))
-
-
-def _read_value(text: str) -> tuple[Any, str]:
-    """Return a value and, where there is none, why."""
-    try:
-        # Pure: the parser in C would overflow the stack where values are nested a thousandfold.
-        return plain(YAML(typ="safe", pure=True).load(text)), ""
-    except NotPlainError as error:
-        return None, str(error)
-    except Exception:  # the parser has no error of its own for much of what can be wrong
-        return None, _NO_YAML
 
 
 def combine(layers: Sequence[Layer]) -> Settings:
@@ -367,3 +129,198 @@ def _hint(key: str, value: Any, kind: str) -> str:
 
 def _reason(message: str) -> str:
     return message.replace("Input should be", "should be").removeprefix("Value error, ")
+
+
+def defaults_layer() -> Layer:
+    """Return the shipped defaults as a layer."""
+    return read_layer(shipped("configs", "config_d.yaml"))
+
+
+def over_defaults(layers: Sequence[Layer]) -> list[Layer]:
+    """Return layers over the shipped defaults, those of the algorithm and the agent that they choose."""
+    defaults = defaults_layer()
+    values = shipped_with(defaults.values, *(layer.values for layer in layers))
+    return [replace(defaults, values=defaults.values | values), *layers]
+
+
+def preset_names() -> list[str]:
+    """Return the names of the shipped presets, sorted."""
+    return sorted(path.stem for path in shipped("configs", "presets").glob("*.yaml"))
+
+
+def preset_layer(name: str, source: str = "--preset") -> Layer:
+    """Return a shipped preset as a layer.
+
+    Raises:
+        ConfigError: There is no preset of that name.
+    """
+    names = preset_names()
+    if name not in names:
+        near = nearest(name, names)
+        known = "" if near else f" There are: {', '.join(names)}."
+        raise ConfigError([Problem(source, None, "preset", name, f"is not a preset.{known}", near)])
+    layer = read_layer(shipped("configs", "presets", f"{name}.yaml"))
+    return Layer(f"preset {name}", layer.values, layer.lines, layer.problems)
+
+
+def layers_of(folders: Folders, preset: str = "", overrides: Sequence[Layer] = ()) -> list[Layer]:
+    """Return all layers in order: defaults, preset, config.yaml, then `overrides`.
+
+    Raises:
+        ConfigError: A file can't be read, or the preset is unknown.
+    """
+    own = read_layer(folders.overrides)
+    chosen = preset or own.preset
+    presets = [preset_layer(chosen, "--preset" if preset else own.source)] if chosen else []
+    return over_defaults([*presets, own, *overrides])
+
+
+def text_problems(text: str, source: str) -> list[Problem]:
+    """Return every mistake of a text that would be the user's config.yaml.
+
+    Args:
+        text: The text.
+        source: The file's name.
+    """
+    try:
+        _check_own(parse_layer(text, source))
+    except ConfigError as error:
+        return error.problems
+    return []
+
+
+def file_problems(path: Path) -> list[Problem]:
+    """Return every mistake of the user's config.yaml; a missing one has none."""
+    try:
+        _check_own(read_layer(path))
+    except ConfigError as error:
+        return error.problems
+    return []
+
+
+def _check_own(own: Layer) -> None:
+    presets = [preset_layer(own.preset, own.source)] if own.preset else []
+    combine(over_defaults([*presets, own]))
+
+
+def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str] = ()) -> Settings:
+    """Return the effective configuration.
+
+    Raises:
+        ConfigError: With every mistake.
+    """
+    return combine(layers_of(folders, preset, [parse_assignments(assignments)]))
+
+
+def load_run_settings(path: Path) -> Settings:
+    """Return the configuration a run goes on with, from its config.json.
+
+    Raises:
+        ConfigError: The file is missing or was changed into something invalid.
+    """
+    return combine([run_layer(path)])
+
+
+def run_layer(path: Path) -> Layer:
+    """Return the configuration of a run as a layer, from its config.json.
+
+    Raises:
+        ConfigError: The file is missing, or no configuration.
+    """
+    layer = read_layer(path)
+    try:
+        # Nearly all JSON is YAML, but not its escapes of characters beyond 16 bits.
+        tree = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        tree = None
+    if isinstance(tree, dict) and not layer.ambiguous:
+        layer = replace(layer_of_tree(with_new_names(tree), path.name), lines=layer.lines)
+    if not layer.values and not layer.problems:
+        raise ConfigError([Problem(path.name, None, "", None, f"no configuration in {path}.")])
+    return layer
+
+
+ConfigLike = Settings | dict[str, Any] | SimpleNamespace
+
+
+def as_settings(config: ConfigLike) -> Settings:
+    """Return checked settings; what is not named has the value that is shipped with the algorithm and agent.
+
+    Args:
+        config: Settings; or sections with their settings below them, as maps or namespaces, where a key may
+            also be dotted (`{"ppo.gamma": 0.9}`) and `preset` names what to begin from.
+
+    Raises:
+        ConfigError: With every mistake.
+    """
+    if isinstance(config, Settings):
+        return config
+    layer = layer_of_tree(_plain(config), "config")
+    preset = [preset_layer(layer.preset, layer.source)] if layer.preset else []
+    return combine(over_defaults([*preset, layer]))
+
+
+def _plain(config: Any) -> Any:
+    if isinstance(config, SimpleNamespace):
+        config = vars(config)
+    if isinstance(config, dict):
+        return {name: _plain(value) for name, value in config.items()}
+    return config
+
+
+def with_new_names(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a run, as it was saved, in the words of this version.
+
+    Args:
+        tree: Sections with their settings below them; one that was saved by this version stays as it is.
+    """
+    renamed: dict[str, Any] = dict(tree)
+    for name in ("ppo", "vtrace"):
+        if isinstance(tree.get(name), dict):
+            renamed[name] = _rate(dict(tree[name]))
+    if isinstance(tree.get("ppo"), dict):
+        renamed["ppo"] = _advantages(renamed["ppo"])
+    if isinstance(tree.get("dqn"), dict):
+        renamed["dqn"] = _window(_ramps(dict(tree["dqn"])))
+    if tree.get("algorithm") in ("ppo", "vtrace") and isinstance(tree.get("evaluation", {}), dict):
+        renamed["evaluation"] = _evaluation(dict(tree.get("evaluation", {})))
+    return renamed
+
+
+def _rate(group: dict[str, Any]) -> dict[str, Any]:
+    if group.pop("learning_rate_schedule", None) == "linear":
+        group["learning_rate"] = {"schedule": "linear", "from": group.get("learning_rate", 1e-3), "to": 0.0}
+    return group
+
+
+def _advantages(group: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(group.get("normalize_advantage"), bool):
+        group["normalize_advantage"] = "round" if group["normalize_advantage"] else "none"
+    return group
+
+
+def _evaluation(group: dict[str, Any]) -> dict[str, Any]:
+    # Before there was `max_steps`, evaluations had to be asked for, and training chose the best model.
+    if "max_steps" not in group:
+        if group.get("every_updates") is None:
+            group["every_updates"] = 0
+        if group.get("best_by", "auto") == "auto":
+            group["best_by"] = "training"
+    return group
+
+
+def _window(group: dict[str, Any]) -> dict[str, Any]:
+    if "n_step" in group and group["n_step"] is None:
+        group["n_step"] = {"rainbow": 3, "r2d2": 5}.get(group.get("agent", "dqn"), 1)
+    return group
+
+
+def _ramps(group: dict[str, Any]) -> dict[str, Any]:
+    for name in ("epsilon", "temperature"):
+        ends = [group.pop(f"{name}_{end}", None) for end in ("start", "end", "steps")]
+        if None not in ends:
+            group[name] = {"schedule": "linear", "from": ends[0], "to": ends[1], "over": ends[2]}
+    over, first = group.pop("priority_correction_steps", None), group.get("priority_correction")
+    if over is not None and first is not None:
+        group["priority_correction"] = {"schedule": "linear", "from": first, "to": 1.0, "over": over}
+    return group

@@ -1,8 +1,10 @@
 """Where things are: the shipped files, the folders of the user, and the names inside them."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
@@ -46,21 +48,31 @@ def default_data_dir() -> Path:
 
 
 def _place(find: Callable[..., str]) -> Path:
-    try:
+    with suppress(RuntimeError):
         path = Path(find(APP_NAME, appauthor=False))
-    except RuntimeError as error:
-        raise _homeless() from error
-    if not path.is_absolute():  # older versions leave `~` as it is
-        raise _homeless()
-    return path
-
-
-def _homeless() -> UsageError:
-    """Return the error for a user whom the system does not know, as in many containers."""
-    return UsageError(
+        if path.is_absolute():  # older versions leave `~` as it is
+            return path
+    # The system does not know the user, as in many containers.
+    raise UsageError(
         "This user has no home folder: HOME is not set, and the system knows of none.",
         "Set HOME, or name both folders: --config-dir DIR --data-dir DIR",
     )
+
+
+class Inside:
+    """A fixed name inside a folder: `config = Inside("config.json")` is a path in each object.
+
+    Args:
+        name: The name.
+        of: Name of the attribute that holds the folder.
+    """
+
+    def __init__(self, name: str, of: str = "root") -> None:
+        self._name, self._of = name, of
+
+    def __get__(self, holder: Any, owner: type | None = None) -> Path:
+        folder: Path = Path() if holder is None else getattr(holder, self._of)
+        return folder / self._name
 
 
 @dataclass(frozen=True)
@@ -70,50 +82,24 @@ class Folders:
     config: Path
     data: Path
 
-    @property
-    def overrides(self) -> Path:
-        """The user's own settings."""
-        return self.config / "config.yaml"
-
-    @property
-    def redis_secret(self) -> Path:
-        """The server's password: the line `requirepass <password>`."""
-        return self.config / "redis.secret"
-
-    @property
-    def servers(self) -> Path:
-        """The invitations of other servers that were taken up here: one file per server."""
-        return self.config / "servers"
-
-    @property
-    def runs(self) -> Path:
-        """One folder per run."""
-        return self.data / "runs"
-
-    @property
-    def server(self) -> Path:
-        """State of the runner of a server."""
-        return self.data / "server"
-
-    @property
-    def server_address(self) -> Path:
-        """Address and password of the server that runs at present."""
-        return self.server / "redis.json"
-
-    @property
-    def invited(self) -> Path:
-        """Who was invited to the server of this machine: names, hashes of their secrets."""
-        return self.server / "clients.json"
-
-    @property
-    def client_names(self) -> Path:
-        """What the clients of the server of this machine are called on screen."""
-        return self.server / "client_names.json"
-
-    @property
-    def client(self) -> Path:
-        """State of the runner of client mode."""
-        return self.data / "client"
+    overrides = Inside("config.yaml", of="config")
+    """The user's own settings."""
+    redis_secret = Inside("redis.secret", of="config")
+    """The server's password: the line `requirepass <password>`."""
+    servers = Inside("servers", of="config")
+    """The invitations of other servers that were taken up here: one file per server."""
+    runs = Inside("runs", of="data")
+    """One folder per run."""
+    server = Inside("server", of="data")
+    """State of the runner of a server."""
+    server_address = Inside("redis.json", of="server")
+    """Address and password of the server that runs at present."""
+    invited = Inside("clients.json", of="server")
+    """Who was invited to the server of this machine: names, hashes of their secrets."""
+    client_names = Inside("client_names.json", of="server")
+    """What the clients of the server of this machine are called on screen."""
+    client = Inside("client", of="data")
+    """State of the runner of client mode."""
 
 
 def default_folders() -> Folders:
@@ -132,82 +118,35 @@ class RunFolder:
         """The run's id: the name of its folder."""
         return self.root.name
 
-    @property
-    def config(self) -> Path:
-        """The whole effective configuration, without secrets."""
-        return self.root / "config.json"
-
-    @property
-    def run(self) -> Path:
-        """What the runner knows of the run: name, note, state."""
-        return self.root / "run.json"
-
-    @property
-    def paused(self) -> Path:
-        """There while the run is to rest: written by the runner, looked at by a trainer that begins."""
-        return self.root / "paused"
-
-    @property
-    def attempts(self) -> Path:
-        """Number of attempts begun, written by the trainer."""
-        return self.root / "attempts.json"
-
-    @property
-    def divergence(self) -> Path:
-        """That the training has diverged, while it is not overcome; written by the trainer."""
-        return self.root / "divergence.json"
-
-    @property
-    def spaces(self) -> Path:
-        """The environment's spaces, as the probe found them."""
-        return self.root / "spaces.json"
-
-    @property
-    def network(self) -> Path:
-        """The layers of the networks, for people."""
-        return self.root / "network.txt"
-
-    @property
-    def store(self) -> Path:
-        """Every episode, metric and event."""
-        return self.root / "telemetry.sqlite"
-
-    @property
-    def series(self) -> Path:
-        """The exported series."""
-        return self.root / "telemetry.json"
-
-    @property
-    def figure(self) -> Path:
-        """The exported figure."""
-        return self.root / "telemetry.png"
-
-    @property
-    def checkpoint(self) -> Path:
-        """The current checkpoint."""
-        return self.root / "checkpoint"
-
-    @property
-    def best_model(self) -> Path:
-        """The model with the best score."""
-        return self.root / "best_model"
-
-    @property
-    def evaluated(self) -> Path:
-        """Weights that the evaluator found to be the best: one folder per model id."""
-        return self.root / "evaluated"
-
-    @property
-    def manual_saves(self) -> Path:
-        """One folder per quicksave."""
-        return self.root / "manual_save"
-
-    @property
-    def replay(self) -> Path:
-        """Observations of a replay memory that is too large for the computer's memory."""
-        return self.root / "replay"
-
-    @property
-    def logs(self) -> Path:
-        """One log file per service."""
-        return self.root / "logs"
+    config = Inside("config.json")
+    """The whole effective configuration, without secrets."""
+    run = Inside("run.json")
+    """What the runner knows of the run: name, note, state."""
+    paused = Inside("paused")
+    """There while the run is to rest: written by the runner, looked at by a trainer that begins."""
+    attempts = Inside("attempts.json")
+    """Number of attempts begun, written by the trainer."""
+    divergence = Inside("divergence.json")
+    """That the training has diverged, while it is not overcome; written by the trainer."""
+    spaces = Inside("spaces.json")
+    """The environment's spaces, as the probe found them."""
+    network = Inside("network.txt")
+    """The layers of the networks, for people."""
+    store = Inside("telemetry.sqlite")
+    """Every episode, metric and event."""
+    series = Inside("telemetry.json")
+    """The exported series."""
+    figure = Inside("telemetry.png")
+    """The exported figure."""
+    checkpoint = Inside("checkpoint")
+    """The current checkpoint."""
+    best_model = Inside("best_model")
+    """The model with the best score."""
+    evaluated = Inside("evaluated")
+    """Weights that the evaluator found to be the best: one folder per model id."""
+    manual_saves = Inside("manual_save")
+    """One folder per quicksave."""
+    replay = Inside("replay")
+    """Observations of a replay memory that is too large for the computer's memory."""
+    logs = Inside("logs")
+    """One log file per service."""

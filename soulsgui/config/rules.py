@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from soulsgui.config.schedules import needs_goal
+from soulsgui.config.declaring import needs_goal
 from soulsgui.config.schema import Settings
 from soulsgui.system import is_loopback
 

@@ -5,23 +5,69 @@ receive it, and whether it is secret. The form of the window, the comments of `c
 validation and the subset sent to clients are all read from here.
 """
 
-from typing import Literal
+import reprlib
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
-from soulsgui.config.declaring import Section, setting
-from soulsgui.config.sections.clients import ClientSettings, ClientsSettings
-from soulsgui.config.sections.dqn import DQNSettings
-from soulsgui.config.sections.environment import EnvSettings
-from soulsgui.config.sections.evaluation import EVERY, EvaluationSettings
-from soulsgui.config.sections.guard import GuardSettings
-from soulsgui.config.sections.learner import LearnerSettings
-from soulsgui.config.sections.network import NetworkSettings, NormalizeSettings
-from soulsgui.config.sections.ppo import PPOSettings
-from soulsgui.config.sections.run import CheckpointSettings, PublishSettings, StopSettings, TelemetrySettings
-from soulsgui.config.sections.sac import SACSettings
-from soulsgui.config.sections.server import ControlSettings, LoggingSettings, RedisSettings
-from soulsgui.config.sections.vtrace import VTraceSettings
+from soulsgui.config.declaring import Effect, Section, setting
+from soulsgui.config.sections.algorithms import DQNSettings, PPOSettings, SACSettings, VTraceSettings
+from soulsgui.config.sections.network import LearnerSettings, NetworkSettings, NormalizeSettings
+from soulsgui.config.sections.run import (
+    EVERY,
+    CheckpointSettings,
+    EnvSettings,
+    EvaluationSettings,
+    GuardSettings,
+    PublishSettings,
+    StopSettings,
+    TelemetrySettings,
+)
+from soulsgui.config.sections.server import (
+    ClientSettings,
+    ClientsSettings,
+    ControlSettings,
+    LoggingSettings,
+    RedisSettings,
+)
+from soulsgui.errors import ClientRegistrationError
+
+SHIPPED_WITH: dict[str, dict[str, Any]] = {
+    "algorithm=ppo": {"normalize.rewards": True},
+    "algorithm=dqn": {"network.hidden_sizes": [128, 128], "normalize.rewards": True},
+    "dqn.agent=iqn": {"dqn.quantiles": 8},
+    "dqn.agent=rainbow": {"dqn.priority_exponent": 0.5},
+    "dqn.agent=r2d2": {
+        "network.hidden_sizes": [64],
+        "network.recurrent": "lstm",
+        # 32 sequences in each update.
+        "dqn.batch_size": 640,
+        "dqn.learning_rate": 1e-3,
+        "dqn.target_tau": 0.02,
+    },
+    "algorithm=vtrace": {"normalize.rewards": True},
+    "algorithm=sac": {
+        "network.hidden_sizes": [256, 256],
+        "network.value_hidden_sizes": [256, 256],
+        "network.activation": "relu",
+    },
+}
+"""By what learns, as `--set` says it: dotted key to value; an agent's win over its algorithm's."""
+
+
+def shipped_with(*chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the shipped values, by dotted key, that what learns brings along.
+
+    Args:
+        *chosen: Values by dotted key, later ones winning: `algorithm` and `dqn.agent` are looked at.
+    """
+    merged = {key: value for values in chosen for key, value in values.items()}
+    found = dict(SHIPPED_WITH.get(f"algorithm={merged.get('algorithm')}", {}))
+    if merged.get("algorithm") == "dqn":
+        found |= SHIPPED_WITH.get(f"dqn.agent={merged.get('dqn.agent')}", {})
+    return found
 
 
 class Settings(Section):
@@ -141,3 +187,92 @@ class Settings(Section):
     def a_client_may_tell_the_spaces(self) -> bool:
         """Whether an environment that is not installed on the server may be described by a client."""
         return self.env.spaces == "auto" and self.clients.local == 0
+
+
+class SettingInfo(BaseModel):
+    """What the schema says of one setting.
+
+    `shipped_with` has the other shipped values: `algorithm=sac`, say, to the one that comes with it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str
+    description: str
+    effect: Effect
+    unit: str
+    to_clients: bool
+    secret: bool
+    default: Any
+    shipped_with: dict[str, Any]
+    annotation: Any
+
+
+def _info(key: str, field: FieldInfo) -> SettingInfo:
+    extra = field.json_schema_extra
+    assert isinstance(extra, dict), f"{key} is not declared with setting()"
+    return SettingInfo(
+        key=key,
+        description=field.description or "",
+        default=field.default,
+        shipped_with={choice: values[key] for choice, values in SHIPPED_WITH.items() if key in values},
+        annotation=field.annotation,
+        effect=Effect(str(extra["effect"])),
+        unit=str(extra["unit"]),
+        to_clients=bool(extra["to_clients"]),
+        secret=bool(extra["secret"]),
+    )
+
+
+def all_settings() -> dict[str, SettingInfo]:
+    """Return every setting by its dotted key, in the order of the file."""
+    found: dict[str, SettingInfo] = {}
+    for name, field in Settings.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            for inner, inner_field in section.model_fields.items():
+                found[f"{name}.{inner}"] = _info(f"{name}.{inner}", inner_field)
+        else:
+            found[name] = _info(name, field)
+    return found
+
+
+def client_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings that clients receive, by dotted key; never a secret."""
+    dumped = settings.model_dump(mode="json")
+    chosen: dict[str, Any] = {}
+    for key, info in all_settings().items():
+        if info.to_clients and not info.secret:
+            value: Any = dumped
+            for part in key.split("."):
+                value = value[part]
+            chosen[key] = value
+    return chosen
+
+
+def received_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a server sent of `client_settings`, checked: it may be anybody's, of any version.
+
+    Args:
+        values: By dotted key. What is unknown here is left out; what was not sent has its default.
+
+    Raises:
+        ClientRegistrationError: A value can't be one of its setting.
+    """
+    sent: dict[str, Any] = {}
+    for key, info in all_settings().items():
+        if info.to_clients and key in values:
+            section, _, name = key.rpartition(".")
+            (sent.setdefault(section, {}) if section else sent)[name] = values[key]
+    try:
+        return client_settings(Settings.model_validate(sent))
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in wrong["loc"])
+        key = next(key for key in values if f"{place}.".startswith(f"{key}."))
+        reason = wrong["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
+        raise ClientRegistrationError(
+            f"The server's configuration can't be used: {key} = {reprlib.repr(values[key])}: {reason}.",
+            "Tell its owner. If that is right there, client and server are of different versions: update the "
+            "older one.",
+        ) from error

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.finite import LARGEST
+from soulsgui.environments.choices import action_left, gives_masks, read_mask
 from soulsgui.environments.make import (
     BROKEN,
     Env,
@@ -22,12 +22,10 @@ from soulsgui.environments.make import (
     place_of,
     wrapper_faults,
 )
-from soulsgui.environments.masks import action_left, gives_masks, read_mask
-from soulsgui.environments.realtime import StepClock
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
+from soulsgui.environments.step import LARGEST, StepClock
+from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError, error_words
 from soulsgui.frame_stacks import NUMBERS, field_of
-from soulsgui.printable import error_words
 
 _MOST_PROBLEMS = 10
 

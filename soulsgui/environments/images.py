@@ -1,12 +1,13 @@
 """Which sides of an image are its channels, its height and its width. Pure."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from soulsgui.config.sections.network import Channels
 from soulsgui.environments.box import BoxSpec
-from soulsgui.environments.observations import ObservationSpec
-from soulsgui.errors import UsageError
+from soulsgui.environments.observations import ObservationSpec, with_channels
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import SoulsGuiError, UsageError
 
 LEAST_SIDES = {"nature_cnn": 36, "small_cnn": 3, "impala_resnet": 8}
 """The networks that see images as such, and the least height and width that each can see."""
@@ -100,3 +101,47 @@ def image_words(observation: ObservationSpec, channels: Channels) -> str:
 
 def _shape_words(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape))
+
+
+def refuse_misfit(spaces: SpacesSpec, learner: Mapping[str, Any]) -> None:
+    """Refuse an algorithm or a network that can't take what an environment shows and takes.
+
+    What a network of one's own can see only its making tells: it is not looked at here.
+
+    Args:
+        spaces: Of the environment.
+        learner: `algorithm`, `network` (`network.name`) and `channels` (`network.channels`).
+
+    Raises:
+        EnvironmentCheckError: The algorithm can't choose such actions.
+        UsageError: The network can't see such observations.
+    """
+    algorithm, network = learner["algorithm"], learner["network"]
+    if algorithm == "dqn":
+        spaces.numbered_actions(algorithm)
+    if algorithm == "sac":
+        spaces.bounded_actions(algorithm)
+    if network in LEAST_SIDES:
+        seen = with_channels(spaces.observation.seen(True), learner["channels"])
+        layout_of(seen.fields[0][1], network)
+
+
+def fit_report(spaces: SpacesSpec | None, learner: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what there is to report of an environment together with what is to learn from it.
+
+    Args:
+        spaces: Of the environment; None where they are not known.
+        learner: As in `refuse_misfit`.
+
+    Returns:
+        `misfit`: what `refuse_misfit` says, as `message` and `remedy`, None where it fits; `image`: which
+        sides of the image it shows are which, in words, empty where it shows none.
+    """
+    misfit = None
+    if spaces is None:
+        return {"misfit": misfit, "image": ""}
+    try:
+        refuse_misfit(spaces, learner)
+    except SoulsGuiError as error:
+        misfit = {"message": error.message, "remedy": error.remedy}
+    return {"misfit": misfit, "image": image_words(spaces.observation, learner["channels"])}

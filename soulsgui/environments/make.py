@@ -15,8 +15,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from soulsgui.config.errors import nearest
-from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
-from soulsgui.printable import error_words
+from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError, error_words
 
 Env = gymnasium.Env[Any, Any]
 Vector = VectorEnv[Any, Any, Any]

@@ -61,8 +61,6 @@ class PartsSpec:
         if any(max(abs(start), abs(start + n)) > _LARGEST for start, n in options):
             raise ValueError(f"choices of values beyond {_LARGEST}")
 
-    # --- as it is stored ---------------------------------------------------------------------------
-
     @cached_property
     def image(self) -> BoxSpec | None:
         """The image among the parts."""
@@ -164,8 +162,6 @@ class PartsSpec:
         choices = [np.full(part.width, not isinstance(part.space, BoxSpec)) for part in self._others]
         return np.flatnonzero(np.concatenate(choices))
 
-    # --- as networks see it ------------------------------------------------------------------------
-
     def seen(self, images: bool) -> "BoxSpec | PartsSpec":
         """Return the space of what networks take.
 
@@ -228,8 +224,6 @@ class PartsSpec:
                 column, feature = column + part.width, feature + part.width
         ways = [np.array(pairs, np.int64).reshape(-1, 2).T for pairs in (plain, hot)]
         return *ways[0], *ways[1], feature
-
-    # --- as JSON -----------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data."""

@@ -145,11 +145,7 @@ def parts_of(space: Space[Any], path: Path = ()) -> list[Part]:
 
 
 def _part_space(space: Space[Any]) -> PartSpace:
-    """Return a space that is no Dict and no Tuple.
-
-    Raises:
-        ValueError: It is of a kind that is not supported.
-    """
+    """Return a space that is no Dict and no Tuple."""
     if isinstance(space, spaces.Box) and space.dtype.kind in "fiu":
         return BoxSpec.of(space)
     if isinstance(space, spaces.Discrete):

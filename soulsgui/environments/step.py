@@ -1,5 +1,7 @@
 """One way to step any vector environment, whatever its autoreset does."""
 
+import time
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -7,11 +9,78 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from soulsgui.environments.actions import action_from_space
-from soulsgui.environments.finite import ObservationCheck, check_rewards
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import Mask, action_left, gives_masks, read_masks
 from soulsgui.environments.make import Vector
-from soulsgui.environments.masks import Mask, action_left, gives_masks, read_masks
-from soulsgui.environments.observations import observation_from_space
+from soulsgui.environments.observations import ObservationSpec, observation_from_space
 from soulsgui.errors import EnvironmentCheckError
+from soulsgui.frame_stacks import field_of
+
+LARGEST = 1e15
+"""Largest magnitude of rewards, observations and actions: the square of a larger one may leave the range of
+float32, and with it the statistics of the normaliser."""
+
+_LARGEST = np.float64(LARGEST)  # which float16 can't hold
+_WORDS = f"finite and at most {LARGEST:g} in magnitude"
+
+
+def check_rewards(reward: NDArray[np.float32]) -> None:
+    """Make sure that rewards `[N]` can be learned from.
+
+    Raises:
+        EnvironmentCheckError: One can't.
+    """
+    # The sum of squares is quick, and within this only if each is; it is NaN where one is.
+    if float(np.vdot(reward, reward)) <= LARGEST**2:
+        return
+    bad = reward[~(np.abs(reward) <= LARGEST)]
+    if len(bad):
+        raise EnvironmentCheckError(
+            f"It gave the reward {bad[0]:g} (as float32).",
+            f"Rewards should be {_WORDS}: mend the environment, or scale them by a wrapper.",
+        )
+
+
+class ObservationCheck:
+    """Finds observations that nobody can learn from.
+
+    What lies outside the bounds of its space is no error here, since it is moved onto them
+    (`sampling.rollout.Bounds`); what is no number, or too large where there are no such bounds, is one.
+
+    Args:
+        space: The space of one observation.
+    """
+
+    def __init__(self, space: ObservationSpec) -> None:
+        self._fields = [
+            (name, _unlimited(box)) for name, box in space.fields if np.dtype(box.dtype).kind == "f"
+        ]
+
+    def __call__(self, obs: NDArray[Any]) -> None:
+        """Look at observations `[N, *shape]`.
+
+        Raises:
+            EnvironmentCheckError: One can't be used.
+        """
+        for name, (no_least, no_largest) in self._fields:
+            numbers = field_of(obs, name)
+            if float(np.vdot(numbers, numbers)) <= LARGEST**2:
+                continue
+            too_small, too_large = numbers < -_LARGEST, numbers > _LARGEST
+            bad = np.isnan(numbers) | (too_small & no_least) | (too_large & no_largest)
+            if bad.any():
+                raise EnvironmentCheckError(
+                    f"It showed {numbers[bad][0]:g} in an observation.",
+                    f"Numbers should be {_WORDS}: mend the environment, or limit them by a wrapper.",
+                )
+
+
+def _unlimited(box: BoxSpec) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say where no value is moved onto a bound that can be computed with, at the low and the high end."""
+    low, high = (np.abs(limit.astype(np.float64)) > LARGEST for limit in box.limits)
+    everywhere = box.low is None and box.high is None
+    return low | everywhere, high | everywhere
+
 
 HUMAN = "human_interrupt"
 """Key of an environment's info: true in steps in which a person played, not the policy."""
@@ -175,14 +244,7 @@ class EnvStepper:
         return next_obs
 
     def _masked(self, result: StepResult, before: dict[str, Any], after: dict[str, Any]) -> StepResult:
-        """Add the masks to a step, if the environments tell any.
-
-        Args:
-            result: The step.
-            before: Info of the step itself; of environments that have ended at least.
-            after: Info of what is to be acted on next; where an environment went on after `before`, of the
-                ended ones at least.
-        """
+        """Add the masks to a step, if the environments tell any."""
         if self.mask is None:
             return result
         ended = (result.terminated | result.truncated) & result.valid
@@ -230,3 +292,54 @@ class EnvStepper:
     def close(self) -> None:
         """Close the environments."""
         self.vector_env.close()
+
+
+_TOLERANCE = 0.1
+
+
+class StepClock:
+    """Says when the next step may be made, and counts the steps that came late.
+
+    Args:
+        step_s: Time from the beginning of a step to that of the next one, seconds; 0 for no clock.
+        delay_s: Least pause between the end of a step and the beginning of the next one, seconds.
+        now: Monotonic clock, seconds.
+        sleep: Waits for so many seconds; a wait that ends earlier, to stop, is no late step.
+
+    Attributes:
+        late_steps: Steps that began more than a tenth of a step after their time. The clock then begins anew
+            with that step: what was missed is not made up for.
+    """
+
+    def __init__(
+        self,
+        step_s: float,
+        delay_s: float = 0.0,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.late_steps = 0
+        self._step_s = step_s
+        self._delay_s = delay_s
+        self._now = now
+        self._sleep = sleep
+        self._due: float | None = None
+
+    def begin(self) -> None:
+        """The next step comes after a pause that nobody could help: it is on time whenever it comes."""
+        self._due = None
+
+    def wait(self) -> None:
+        """Wait until the next step is to be made."""
+        if self._delay_s:
+            self._sleep(self._delay_s)
+        if not self._step_s:
+            return
+        now = self._now()
+        due = now if self._due is None else self._due
+        if now < due:
+            self._sleep(due - now)
+        elif now > due + _TOLERANCE * self._step_s:
+            self.late_steps += 1
+            due = now
+        self._due = due + self._step_s

@@ -5,7 +5,7 @@ import faulthandler
 import logging
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -19,16 +19,14 @@ from soulsgui import __version__
 from soulsgui.config.paths import APP_NAME, Folders, default_data_dir
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.gui import loop
-from soulsgui.gui.connecting import Connector, connect_client_side
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.garbage import Collector
-from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import app_icon
-from soulsgui.gui.instance import Instance
-from soulsgui.gui.main_window import MainWindow
-from soulsgui.gui.opened import take_opened
+from soulsgui.gui.loop import Collector
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import INVITATION, Action
+from soulsgui.gui.shell.connection import Connector, connect_client_side
+from soulsgui.gui.shell.instance import SingleInstance, take_opened
+from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from soulsgui.installing import can_train
 from soulsgui.process import setup_logging, typed_command
@@ -65,19 +63,7 @@ class Mishaps(QObject):
 
 
 def run_window(folders: Folders, mode: Mode | None = None, opened: str = "") -> int:
-    """Show the window until it is closed, or raise the one there is.
-
-    Args:
-        folders: The user's folders.
-        mode: The side to show; None for the one of last time.
-        opened: Path of an invitation that was opened, or a damaged link; empty for none.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        SoulsGuiError: Another window has the folder and does not answer.
-    """
+    """Show the window until it is closed, or raise the one there is."""
     # Before any path is asked for: Qt makes them of these names.
     QCoreApplication.setOrganizationName(APP_NAME)
     QCoreApplication.setApplicationName(APP_NAME)
@@ -86,7 +72,7 @@ def run_window(folders: Folders, mode: Mode | None = None, opened: str = "") -> 
     app = QApplication(sys.argv[:1])
     # The end is decided by `Closer`, not by the last window that is hidden.
     app.setQuitOnLastWindowClosed(False)
-    instance = Instance(folders)
+    instance = SingleInstance(folders)
     if not instance.claim() and not _become_first(app, instance, opened):
         return 0
     with _recorded(instance):
@@ -95,24 +81,17 @@ def run_window(folders: Folders, mode: Mode | None = None, opened: str = "") -> 
     return code
 
 
-def _become_first(app: QApplication, instance: Instance, opened: str) -> bool:
+def _become_first(app: QApplication, instance: SingleInstance, opened: str) -> bool:
     """Bring the window there is to the front; while it is busy, say so on the screen.
 
     Returns:
         Whether it has ended meanwhile, so that this is the window now.
-
-    Raises:
-        SoulsGuiError: It does not answer, and nobody waits any longer.
     """
     holder = instance.holder()
-    box = QMessageBox(
-        QMessageBox.Icon.Information,
-        tr("SoulsGUI"),
-        tr("SoulsGUI is open already, but busy at the moment."),
-    )
-    words = tr("Its window (process {pid}) comes to the front as soon as it answers.")
-    box.setInformativeText(words.format(pid=holder))
-    box.addButton(tr("&Stop waiting"), QMessageBox.ButtonRole.RejectRole)
+    words = "SoulsGUI is open already, but busy at the moment."
+    box = QMessageBox(QMessageBox.Icon.Information, "SoulsGUI", words)
+    box.setInformativeText(f"Its window (process {holder}) comes to the front as soon as it answers.")
+    box.addButton("&Stop waiting", QMessageBox.ButtonRole.RejectRole)
     box.setWindowIcon(app_icon())
     box.finished.connect(lambda _: app.exit(_NOBODY_WAITS))
     patience = QTimer(singleShot=True, interval=_PATIENCE_MS)
@@ -133,7 +112,7 @@ def _become_first(app: QApplication, instance: Instance, opened: str) -> bool:
 
 
 @contextmanager
-def _recorded(instance: Instance) -> Iterator[None]:
+def _recorded(instance: SingleInstance) -> Iterator[None]:
     """Write the window's log, and what Python was doing when the process is struck down."""
     setup_logging()
     handler = WindowLog(instance.folder / "window.log", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
@@ -153,7 +132,7 @@ def _recorded(instance: Instance) -> Iterator[None]:
 
 
 def _live(
-    app: QApplication, folders: Folders, instance: Instance, mode: Mode | None, opened: str = ""
+    app: QApplication, folders: Folders, instance: SingleInstance, mode: Mode | None, opened: str = ""
 ) -> int:
     preferences = Preferences(folders)
     theme = Theme(app, preferences.theme)
@@ -162,7 +141,15 @@ def _live(
     feed = Feed()
     window = MainWindow(feed, theme, preferences, Mode.CLIENT if opened else mode)
     mishaps = Mishaps()
-    mishaps.happened.connect(lambda words: _tell(window, instance, words))
+    mishaps.happened.connect(
+        lambda words: _tell(
+            window,
+            "error",
+            "Something went wrong in this window.",
+            f"{words}\nTraining is not touched by it.",
+            instance.report,
+        )
+    )
     instance.raise_wanted.connect(window.come_forward)
     instance.open_wanted.connect(lambda word: _open(window, folders, word))
     if opened:
@@ -184,7 +171,7 @@ async def _life(
     feed: Feed,
     folders: Folders,
     preferences: Preferences,
-    instance: Instance,
+    instance: SingleInstance,
     mishaps: Mishaps,
 ) -> int:
     """From the first show to the end of the last connection."""
@@ -209,14 +196,15 @@ async def _life(
     _obey_signals(window)
     window.show()
     if instance.crashed:
-        _tell_of_crash(window, instance.crash_report)
+        what = "The window ended unexpectedly last time."
+        _tell(window, "warning", what, "Training was not touched by it.", lambda: instance.crash_report)
     if trouble := preferences.keep():
-        window.notify("warning", tr("This window can't remember its settings."), trouble)
+        window.notify("warning", "This window can't remember its settings.", trouble)
     goes_on = await closed
     await tasks.cancel_all()
     if goes_on:
-        words = tr("Training goes on. Open SoulsGUI again, or look at it with: {command}")
-        sys.stderr.write(words.format(command=status_command(folders)) + "\n")
+        command = status_command(folders)
+        sys.stderr.write(f"Training goes on. Open SoulsGUI again, or look at it with: {command}\n")
     return 0
 
 
@@ -253,23 +241,6 @@ def _obey_signals(window: MainWindow) -> None:
             running.add_signal_handler(number, close)
 
 
-def _tell(window: MainWindow, instance: Instance, words: str) -> None:
-    window.notify(
-        "error",
-        tr("Something went wrong in this window."),
-        tr("{words}\nTraining is not touched by it.").format(words=words),
-        Action(tr("Copy report"), lambda: _copy(instance.report())),
-    )
-
-
-def _tell_of_crash(window: MainWindow, report: str) -> None:
-    window.notify(
-        "warning",
-        tr("The window ended unexpectedly last time."),
-        tr("Training was not touched by it."),
-        Action(tr("Copy report"), lambda: _copy(report)),
-    )
-
-
-def _copy(report: str) -> None:
-    QGuiApplication.clipboard().setText(report)
+def _tell(window: MainWindow, level: str, what: str, detail: str, report: Callable[[], str]) -> None:
+    copy = Action("Copy report", lambda: QGuiApplication.clipboard().setText(report()))
+    window.notify(level, what, detail, copy)

@@ -1,4 +1,4 @@
-"""Every colour of the window, in a light and a dark set, and the arithmetic of contrast (no Qt)."""
+"""Every colour of the window, in a light and a dark set (no Qt)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -70,10 +70,6 @@ class Colours:
         """Return the opaque, faded colour for the raw trace behind a smoothed curve."""
         return blend(self.curve(index), self.base, 0.36 if self.dark else 0.32)
 
-    def backgrounds(self) -> tuple[str, ...]:
-        """Return everything that words and state icons are drawn on."""
-        return self.window, self.base, self.alternate, self.card, self.hover, self.selection
-
 
 def _channels(colour: str) -> tuple[int, int, int]:
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
@@ -83,22 +79,6 @@ def blend(colour: str, onto: str, opacity: float) -> str:
     """Return the opaque colour of `colour` laid over `onto` with an opacity from 0 to 1."""
     mixed = (round(b + (a - b) * opacity) for a, b in zip(_channels(colour), _channels(onto), strict=True))
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
-
-
-def luminance(colour: str) -> float:
-    """Return the relative luminance of a colour, 0 to 1 (WCAG 2.2)."""
-    linear = []
-    for channel in _channels(colour):
-        share = channel / 255
-        linear.append(share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4)
-    red, green, blue = linear
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(first: str, second: str) -> float:
-    """Return the contrast ratio of two colours, 1 to 21 (WCAG 2.2)."""
-    low, high = sorted((luminance(first), luminance(second)))
-    return (high + 0.05) / (low + 0.05)
 
 
 def _set(dark: bool, window: str, tones: dict[Tone, str], **rest: str | tuple[str, ...]) -> Colours:

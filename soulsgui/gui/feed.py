@@ -1,19 +1,19 @@
 """The runner as signals: what it says reaches the pages here, and what they want reaches it from here.
 
-`Feed` holds the newest state and knows nothing of sockets: `connecting.Connector` gives it what arrives and
-carries its calls away.
+`Feed` holds the newest state and knows nothing of sockets: `shell.connection.Connector` gives it what
+arrives and carries its calls away.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QWidget
 
-from soulsgui.gui.calls import PATIENCE_S, SAVING_PATIENCE_S, Call
-from soulsgui.gui.connection_state import Connection, ConnectionState, why_not
-from soulsgui.gui.i18n import tr
+from soulsgui.gui.models.connection import Connection, ConnectionState, why_not
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.throttle import Throttle
 from soulsgui.wire.control import (
     ApiError,
     ClientsChange,
@@ -31,6 +31,175 @@ from soulsgui.wire.control import (
     StatusChange,
 )
 
+PATIENCE_S = 10.0
+SAVING_PATIENCE_S = 60.0
+_TOGETHER_S = 60.0
+_FETCH_MS = 250
+
+
+class Call(QObject):
+    """One command until its answer, after which it is deleted: connect bound methods alone to its signals.
+
+    Signals:
+        progressed: The server tells how far it is, in words.
+        done: It was carried out; with the result.
+        failed: It was refused or went wrong; with an `ApiError`.
+        silent: No answer came in time; one may still come.
+    """
+
+    progressed = Signal(str)
+    done = Signal(dict)
+    failed = Signal(object)
+    silent = Signal(object)
+
+    def __init__(
+        self, command: str, server: str, patience_s: float = PATIENCE_S, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.command = command
+        self.server = server
+        self._timer = QTimer(self, singleShot=True, interval=round(patience_s * 1000))
+        self._timer.timeout.connect(self._no_answer)
+        self._timer.start()
+        self._over = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the answer is there."""
+        return self._over
+
+    def progress(self, text: str) -> None:
+        """Tell how far it is."""
+        if not self._over:
+            self.progressed.emit(text)
+
+    def answer(self, result: dict[str, Any]) -> None:
+        """It was carried out."""
+        if not self._over:
+            self._end()
+            self.done.emit(result)
+
+    def refuse(self, error: ApiError) -> None:
+        """It was refused or went wrong."""
+        if not self._over:
+            self._end()
+            self.failed.emit(error)
+
+    def _end(self) -> None:
+        self._over = True
+        self._timer.stop()
+        # Whoever waits for it is told before that.
+        self.deleteLater()
+
+    def _no_answer(self) -> None:
+        self.silent.emit(
+            ApiError(
+                code=ErrorCode.NO_ANSWER,
+                message=f"No answer from {self.server}.",
+                remedy="It may be busy or out of reach. Try again, or look at its log.",
+            )
+        )
+
+
+MakeCall = Callable[[], Call | None]
+"""Sends a command; None when there is nothing to send any more."""
+
+
+class _Together(Call):
+    """A call that waits for others."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        first = calls[0]
+        # It waits longer than any of them, whose own silence it passes on.
+        super().__init__(first.command, first.server, _TOGETHER_S, first.parent())
+        self._left = len(calls)
+        self._wrong: ApiError | None = None
+        for call in calls:
+            call.done.connect(self._one_done)
+            call.failed.connect(self._one_failed)
+            call.silent.connect(self.silent)
+
+    def _one_done(self, _: dict[str, Any]) -> None:
+        self._left -= 1
+        if self._left == 0 and self._wrong is not None:
+            self.refuse(self._wrong)
+        elif self._left == 0:
+            self.answer({})
+
+    def _one_failed(self, error: ApiError) -> None:
+        self._wrong = self._wrong or error
+        self._one_done({})
+
+
+def together(calls: Sequence[Call]) -> Call:
+    """Return a call that is done when all of these are, and failed when one of them is."""
+    return calls[0] if len(calls) == 1 else _Together(calls)
+
+
+class Fetch(QObject):
+    """Asks the server for one thing, again and again.
+
+    While the widget is hidden nothing is asked; one question follows when it is seen again. Of a connection
+    that is lost meanwhile the banner tells, so this does not.
+
+    Signals:
+        came: The answer is there; with the result.
+        failed: It was refused, or no answer came; with the `ApiError`.
+    """
+
+    came = Signal(dict)
+    failed = Signal(object)
+
+    def __init__(self, widget: QWidget, ask: MakeCall, interval_ms: int = _FETCH_MS) -> None:
+        super().__init__(widget)
+        self._ask = ask
+        self._call: Call | None = None
+        self._again = False
+        self._throttle = Throttle(widget, self._send, interval_ms)
+
+    def request(self) -> None:
+        """Ask soon."""
+        self._throttle.request()
+
+    def forget(self) -> None:
+        """Take no interest any more in what was asked: the question is another one now."""
+        if self._call is not None:
+            self._call.disconnect(self)
+            self._call = None
+        self._again = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is outstanding."""
+        return self._call is not None
+
+    def _send(self) -> None:
+        if self._call is not None:
+            self._again = True
+            return
+        self._call = self._ask()
+        if self._call is not None:
+            self._call.done.connect(self._done)
+            self._call.failed.connect(self._failed)
+            self._call.silent.connect(self._failed)
+
+    def _done(self, result: dict[str, Any]) -> None:
+        self._over()
+        self.came.emit(result)
+
+    def _failed(self, error: ApiError) -> None:
+        lost = self._call is not None and self._call.over and error.code is ErrorCode.NO_ANSWER
+        self._over()
+        if not lost:
+            self.failed.emit(error)
+
+    def _over(self) -> None:
+        again = self._again
+        self.forget()
+        if again:
+            self.request()
+
+
 Carry = Callable[[Call, dict[str, Any]], None]
 """Takes a call and its parameters to the runner, and its answer back into the call."""
 
@@ -38,7 +207,7 @@ _MOST_EVENTS = 500
 _SAVING = ("run.", "checkpoint.save", "server.shutdown")
 
 
-def standing(status: Status, server: str) -> Connection:
+def connection_over(status: Status, server: str) -> Connection:
     """Return the state of a connection over which this status came."""
     if not status.server.reachable:
         return Connection(ConnectionState.REDIS_DOWN, server, detail=_redis_trouble(status))
@@ -51,10 +220,10 @@ def _redis_trouble(status: Status) -> str:
     if redis is None or not redis.outcome:
         return ""
     if redis.state == "failed":
-        return tr("{outcome}. It was given up after {n} failures: start it again on its card.").format(
-            outcome=redis.outcome, n=redis.failures
+        return (
+            f"{redis.outcome}. It was given up after {redis.failures} failures: start it again on its card."
         )
-    return tr("{outcome}. The runner starts it again.").format(outcome=redis.outcome)
+    return f"{redis.outcome}. The runner starts it again."
 
 
 def usual_patience_s(command: str) -> float:
@@ -71,6 +240,7 @@ class Feed(QObject):
         run_changed: With the `RunStatus`.
         services_changed: With all of `list[ServiceStatus]`.
         server_changed: With the `ServerStatus`.
+        allowed_changed: The runner would refuse other commands than before (`Status.allowed`).
         clients_changed: With the changed ones, `list[ClientStatus]`, and the ids of those forgotten.
         rows_arrived: New rows of the curves, `list[Row]`.
         event_arrived: With the `Event`.
@@ -78,9 +248,13 @@ class Feed(QObject):
         job_changed: With the `Job`.
         asked: A command was sent; with its name.
 
-    Args:
-        parent: Who owns it.
-        clock: Seconds since the epoch.
+    Attributes:
+        connection: How this window stands with the runner.
+        status: The newest of everything; stays as it was while the connection is cut.
+        hello: Who answers; None before the first answer.
+        events: The newest events, oldest first.
+        last_data: When data came last, seconds since the epoch.
+        cursor: The last message that was taken; a feed that begins behind it has neither gap nor double.
     """
 
     connection_changed = Signal(object)
@@ -88,6 +262,7 @@ class Feed(QObject):
     run_changed = Signal(object)
     services_changed = Signal(object)
     server_changed = Signal(object)
+    allowed_changed = Signal()
     clients_changed = Signal(object, object)
     rows_arrived = Signal(object)
     event_arrived = Signal(object)
@@ -98,70 +273,31 @@ class Feed(QObject):
     def __init__(self, parent: QObject | None = None, clock: Callable[[], float] = time.time) -> None:
         super().__init__(parent)
         self._clock = clock
-        self._connection = Connection(ConnectionState.WELCOME)
-        self._status = Status()
-        self._hello: Hello | None = None
-        self._events: list[Event] = []
-        self._last_data: float | None = None
-        self._cursor: int | None = None
+        self.connection = Connection(ConnectionState.WELCOME)
+        self.status = Status()
+        self.hello: Hello | None = None
+        self.events: list[Event] = []
+        self.last_data: float | None = None
+        self.cursor: int | None = None
         self._carry: Carry | None = None
         self._open: list[Call] = []
-
-    # --- what the pages read -----------------------------------------------------------------------
-
-    @property
-    def connection(self) -> Connection:
-        """How this window stands with the runner."""
-        return self._connection
-
-    @property
-    def status(self) -> Status:
-        """The newest of everything; stays as it was while the connection is cut."""
-        return self._status
-
-    @property
-    def hello(self) -> Hello | None:
-        """Who answers; None before the first answer."""
-        return self._hello
-
-    @property
-    def events(self) -> list[Event]:
-        """The newest events, oldest first."""
-        return self._events
-
-    @property
-    def last_data(self) -> float | None:
-        """When data came last, seconds since the epoch."""
-        return self._last_data
-
-    @property
-    def cursor(self) -> int | None:
-        """The last message that was taken; a feed that begins behind it has neither gap nor double."""
-        return self._cursor
 
     # --- what the pages do -------------------------------------------------------------------------
 
     def call(
         self, command: str, params: dict[str, Any] | None = None, patience_s: float | None = None
     ) -> Call:
-        """Send a command.
+        """Send a command; the call's signals tell what becomes of it, and the feed keeps it until it is over.
 
-        Args:
-            command: Its name, such as `run.stop`.
-            params: Its parameters.
-            patience_s: Seconds until it is called silent; None takes what is usual for the command.
-
-        Returns:
-            The call, whose signals tell what becomes of it. Without a connection it fails at once, after
-            the caller had the time to connect to them. The feed keeps it until it is over.
+        Without a connection it fails at once, after the caller had the time to connect to them.
         """
         patience = usual_patience_s(command) if patience_s is None else patience_s
-        call = Call(command, self._connection.server or tr("the server"), patience, self)
-        if self._carry is None or not self._connection.commands_possible:
+        call = Call(command, self.connection.server or "the server", patience, self)
+        if self._carry is None or not self.connection.live:
             error = ApiError(
                 code=ErrorCode.NO_ANSWER,
-                message=why_not(self._connection) or tr("Nothing is connected."),
-                remedy=tr("Wait until the connection is back, then try again."),
+                message=why_not(self.connection) or "Nothing is connected.",
+                remedy="Wait until the connection is back, then try again.",
             )
             QTimer.singleShot(0, call, lambda: call.refuse(error))
         else:
@@ -178,50 +314,42 @@ class Feed(QObject):
 
     def set_connection(self, connection: Connection) -> None:
         """The connection stands otherwise."""
-        if connection != self._connection:
-            self._connection = connection
+        if connection != self.connection:
+            self.connection = connection
             self.connection_changed.emit(connection)
 
     def greet(self, hello: Hello) -> None:
         """Somebody answers; another process than before begins with a snapshot."""
-        if self._hello is None or (hello.pid, hello.started) != (self._hello.pid, self._hello.started):
-            self._cursor = None
-        self._hello = hello
+        if self.hello is None or (hello.pid, hello.started) != (self.hello.pid, self.hello.started):
+            self.cursor = None
+        self.hello = hello
 
     def forget_cursor(self) -> None:
         """Begin the next feed with a snapshot."""
-        self._cursor = None
+        self.cursor = None
 
     def take(self, message: FeedMessage, server: str = "") -> bool:
-        """Take a message in.
-
-        Args:
-            message: What arrived.
-            server: Name of the server on screen.
-
-        Returns:
-            False when something before it is missing: the feed has to begin anew, with a snapshot.
-        """
+        """Take a message in; False when something before it is missing: begin anew, with a snapshot."""
         if isinstance(message, Snapshot):
             self._take_snapshot(message, server)
             return True
-        if self._cursor is None or message.cursor > self._cursor + 1:
-            self._cursor = None
+        if self.cursor is None or message.cursor > self.cursor + 1:
+            self.cursor = None
             return False
-        if message.cursor <= self._cursor:
+        if message.cursor <= self.cursor:
             return True
-        self._cursor = message.cursor
-        self._last_data = self._clock()
+        self.cursor = message.cursor
+        self.last_data = self._clock()
         self._take_change(message, server)
         return True
 
     def _take_snapshot(self, snapshot: Snapshot, server: str) -> None:
-        self._cursor = snapshot.cursor
-        self._last_data = self._clock()
-        self._status = snapshot.status
-        self._events = list(snapshot.events)
+        self.cursor = snapshot.cursor
+        self.last_data = self._clock()
+        self.status = snapshot.status
+        self.events = list(snapshot.events)
         self.snapshot_taken.emit(snapshot.status)
-        self.set_connection(standing(snapshot.status, server))
+        self.set_connection(connection_over(snapshot.status, server))
 
     def _take_change(self, message: FeedMessage, server: str) -> None:
         match message:
@@ -232,7 +360,7 @@ class Feed(QObject):
             case RowsChange(rows=rows):
                 self.rows_arrived.emit(rows)
             case EventChange(event=event):
-                self._events = [*self._events, event][-_MOST_EVENTS:]
+                self.events = [*self.events, event][-_MOST_EVENTS:]
                 self.event_arrived.emit(event)
             case LogChange(lines=lines):
                 self.log_arrived.emit(lines)
@@ -240,25 +368,32 @@ class Feed(QObject):
                 self._take_job(job)
 
     def _take_status(self, change: StatusChange, server: str) -> None:
-        old = self._status
-        self._status = old.model_copy(
-            update={"run": change.run, "services": change.services, "server": change.server}
+        old = self.status
+        self.status = old.model_copy(
+            update={
+                "run": change.run,
+                "services": change.services,
+                "server": change.server,
+                "allowed": change.allowed,
+            }
         )
         # The connection first: whoever draws the new state asks it whether to dim.
-        self.set_connection(standing(self._status, server or self._connection.server))
+        self.set_connection(connection_over(self.status, server or self.connection.server))
         if change.run != old.run:
             self.run_changed.emit(change.run)
         if change.services != old.services:
             self.services_changed.emit(change.services)
         if change.server != old.server:
             self.server_changed.emit(change.server)
+        if change.allowed != old.allowed:
+            self.allowed_changed.emit()
 
     def _take_clients(self, change: ClientsChange) -> None:
-        clients = {client.id: client for client in self._status.clients}
+        clients = {client.id: client for client in self.status.clients}
         clients |= {client.id: client for client in change.changed}
         for name in change.removed:
             clients.pop(name, None)
-        self._status = self._status.model_copy(update={"clients": list(clients.values())})
+        self.status = self.status.model_copy(update={"clients": list(clients.values())})
         self.clients_changed.emit(change.changed, change.removed)
 
     def _take_job(self, job: Job) -> None:

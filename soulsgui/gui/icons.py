@@ -49,34 +49,15 @@ def _render(name: str, colour: str, size_px: int) -> QPixmap:
 
 
 def pixmap(name: str, colour: str, size: int, ratio: float = 1.0) -> QPixmap:
-    """Return an icon as a picture.
-
-    Args:
-        name: File name in `resources/icons` without its suffix.
-        colour: `#rrggbb`.
-        size: Edge in device-independent pixels.
-        ratio: The screen's pixels per device-independent pixel.
-
-    Raises:
-        FileNotFoundError: There is no such icon.
-    """
+    """Return an icon as a picture."""
     picture = QPixmap(_render(name, colour, round(size * ratio)))
     picture.setDevicePixelRatio(ratio)
     return picture
 
 
 def icon(name: str, colours: Colours, tone: Tone = Tone.TEXT) -> QIcon:
-    """Return an icon in the colour of a tone, greyed where it is disabled.
-
-    Raises:
-        FileNotFoundError: There is no such icon.
-    """
+    """Return an icon in the colour of a tone, greyed where it is disabled."""
     return _icon(name, colours.tones[tone], colours.disabled)
-
-
-def primary_icon(name: str, colours: Colours) -> QIcon:
-    """Return an icon for the main button, which is filled with the accent colour."""
-    return _icon(name, colours.on_accent, colours.disabled)
 
 
 @lru_cache(maxsize=512)
@@ -90,11 +71,7 @@ def _icon(name: str, colour: str, disabled: str) -> QIcon:
 
 
 def dress(target: QAbstractButton | QAction, name: str, tone: Tone = Tone.TEXT) -> None:
-    """Give a button or an action an icon that follows the theme.
-
-    Raises:
-        FileNotFoundError: There is no such icon.
-    """
+    """Give a button or an action an icon that follows the theme."""
     target.setProperty(_NAME, name)
     target.setProperty(_TONE, tone.value)
     _put_on(target, palette_colours(QGuiApplication.palette()))
@@ -113,7 +90,7 @@ def _put_on(target: QAbstractButton | QAction, colours: Colours) -> None:
         height = target.fontMetrics().height()
         target.setIconSize(QSize(height, height))
     if target.property("role") == "primary":
-        target.setIcon(primary_icon(name, colours))
+        target.setIcon(_icon(name, colours.on_accent, colours.disabled))
     else:
         target.setIcon(icon(name, colours, Tone(str(target.property(_TONE)))))
 

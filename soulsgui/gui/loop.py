@@ -1,33 +1,33 @@
-"""asyncio in the window: the only place where the two event loops meet, through qasync.
+"""The window's event loop: asyncio and Qt meet here alone, through qasync; errors and garbage end here.
 
 Never `.exec()` a dialog inside a coroutine: the task would be lost. `open()` it and await a future.
 """
 
 import asyncio
+import gc
 import logging
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import qasync
 import shiboken6
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
 _log = logging.getLogger(__name__)
+
+_LOOK_MS = 1000
 
 OnError = Callable[[str, BaseException], None]
 """Told of an error nobody caught: a sentence for the user, and the error."""
 
 
 class Tasks:
-    """Coroutines that run beside each other; an error in one is told, never lost.
-
-    Args:
-        on_error: Told of an error that ended a task.
-    """
+    """Coroutines that run beside each other; an error in one is told, never lost."""
 
     def __init__(self, on_error: OnError) -> None:
         self._on_error = on_error
@@ -59,11 +59,7 @@ class Tasks:
 
 @contextmanager
 def catching(on_error: OnError) -> Iterator[None]:
-    """Tell of errors that nobody caught, in slots and threads, instead of ending silently.
-
-    Args:
-        on_error: Told of each; must be quick, and is called in the thread of the error.
-    """
+    """Tell of errors that nobody caught, in slots and threads, instead of ending silently."""
     slots, threads = sys.excepthook, threading.excepthook
 
     def in_slot(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -107,16 +103,7 @@ def close_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def run(app: QApplication, main: Callable[[], Coroutine[Any, Any, int]], on_error: OnError) -> int:
-    """Run the window until `main` returns.
-
-    Args:
-        app: The application.
-        main: The window's life: opens it, waits until it is closed, cleans up.
-        on_error: Told of errors that nobody caught.
-
-    Returns:
-        What `main` returned: the exit code.
-    """
+    """Run the window until `main` returns."""
     loop = new_loop(app)
     asyncio.set_event_loop(loop)
 
@@ -131,3 +118,49 @@ def run(app: QApplication, main: Callable[[], Coroutine[Any, Any, int]], on_erro
     finally:
         asyncio.set_event_loop(None)
         close_loop(loop)
+
+
+class Collector(QObject):
+    """While it is entered, Python's garbage is collected by a timer of this thread, and by no other thread.
+
+    Python collects in whichever thread happens to allocate. A Qt object that dies in another thread than its
+    own leaves its timers behind: the process ends with a segmentation fault when the next of them fires.
+
+    A generation is due when Python's own count for it has passed its threshold. One rule of Python's is not
+    followed, because nobody can ask how it stands: that the oldest generation waits until a quarter of its
+    objects is new. Here it is looked at as often as its count says, which is at most once in two minutes;
+    what there was when the window was first shown is left out of it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._timer = QTimer(self, interval=_LOOK_MS)
+        self._timer.timeout.connect(self.look)
+
+    def __enter__(self) -> Self:
+        gc.disable()
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.stop()
+        gc.unfreeze()
+        gc.enable()
+
+    def spare_the_present(self) -> None:
+        """Look no more at what there is now: modules and classes stay until the end."""
+        gc.freeze()
+
+    def look(self) -> None:
+        """Collect the oldest generation that is due."""
+        due = [
+            generation
+            for generation, (count, threshold) in enumerate(
+                zip(gc.get_count(), gc.get_threshold(), strict=True)
+            )
+            if count > threshold
+        ]
+        if due:
+            gc.collect(due[-1])

@@ -1,20 +1,20 @@
 """What this window remembers: its own preferences, and nothing of the server's."""
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from PySide6.QtCore import QSettings
 
 from soulsgui import __version__
 from soulsgui.config.paths import Folders
-from soulsgui.gui.i18n import tr
 from soulsgui.gui.theme import ThemeChoice
 from soulsgui.wire.control import Hello
 
 FONT_PERCENTS = (80, 90, 100, 110, 125, 150, 175, 200)
 _FILE = "window.ini"
 
-E = TypeVar("E", bound=StrEnum)
+T = TypeVar("T")
 
 
 class Mode(StrEnum):
@@ -40,88 +40,67 @@ class AtLeaving(StrEnum):
     QUIT = "quit"
 
 
+class _Kept(Generic[T]):
+    """A preference under its key; what can't be read counts as never set."""
+
+    def __init__(self, key: str, default: T, read: Callable[[Any], T]) -> None:
+        self._key = key
+        self._default = default
+        self._read = read
+
+    def __get__(self, owner: "Preferences", kind: type) -> T:
+        try:
+            return self._read(owner.settings.value(self._key, self._default))
+        except (TypeError, ValueError):
+            return self._default
+
+    def __set__(self, owner: "Preferences", value: T) -> None:
+        owner.settings.setValue(self._key, str(value))
+
+
 class Preferences:
     """What is remembered from one start to the next, in an INI file of the configuration folder.
 
-    Args:
-        folders: The user's folders.
+    Attributes:
+        theme: Light, dark, or as the desktop.
+        font_percent: Size of the text, in percent of the system's.
+        at_closing: What becomes of a run when the window is closed.
+        at_leaving: What closing the window means while this computer helps a server.
+        mode: Which side is shown.
+        page: The page that was shown last in server mode; empty before the first choice.
     """
+
+    theme = _Kept("look/theme", ThemeChoice.AUTO, ThemeChoice)
+    font_percent = _Kept(
+        "look/font_percent", 100, lambda found: min(max(int(found), FONT_PERCENTS[0]), FONT_PERCENTS[-1])
+    )
+    at_closing = _Kept("closing/run", AtClosing.ASK, AtClosing)
+    at_leaving = _Kept("closing/client", AtLeaving.ASK, AtLeaving)
+    mode = _Kept("window/mode", Mode.SERVER, Mode)
+    page = _Kept("window/page", "", str)
 
     def __init__(self, folders: Folders) -> None:
         self.settings = QSettings(str(folders.config / _FILE), QSettings.Format.IniFormat)
-
-    @property
-    def theme(self) -> ThemeChoice:
-        """Light, dark, or as the desktop."""
-        return self._choice("look/theme", ThemeChoice, ThemeChoice.AUTO)
-
-    @theme.setter
-    def theme(self, choice: ThemeChoice) -> None:
-        self.settings.setValue("look/theme", choice.value)
-
-    @property
-    def font_percent(self) -> int:
-        """Size of the text, in percent of the system's."""
-        found = self._number("look/font_percent", 100)
-        return min(max(found, FONT_PERCENTS[0]), FONT_PERCENTS[-1])
-
-    @font_percent.setter
-    def font_percent(self, percent: int) -> None:
-        self.settings.setValue("look/font_percent", percent)
-
-    @property
-    def at_closing(self) -> AtClosing:
-        """What becomes of a run when the window is closed."""
-        return self._choice("closing/run", AtClosing, AtClosing.ASK)
-
-    @at_closing.setter
-    def at_closing(self, choice: AtClosing) -> None:
-        self.settings.setValue("closing/run", choice.value)
-
-    @property
-    def at_leaving(self) -> AtLeaving:
-        """What closing the window means while this computer helps a server."""
-        return self._choice("closing/client", AtLeaving, AtLeaving.ASK)
-
-    @at_leaving.setter
-    def at_leaving(self, choice: AtLeaving) -> None:
-        self.settings.setValue("closing/client", choice.value)
-
-    @property
-    def mode(self) -> Mode:
-        """Which side is shown."""
-        return self._choice("window/mode", Mode, Mode.SERVER)
-
-    @mode.setter
-    def mode(self, mode: Mode) -> None:
-        self.settings.setValue("window/mode", mode.value)
-
-    @property
-    def page(self) -> str:
-        """The page that was shown last in server mode; empty before the first choice."""
-        return str(self.settings.value("window/page", ""))
-
-    @page.setter
-    def page(self, name: str) -> None:
-        self.settings.setValue("window/page", name)
 
     def keep(self) -> str:
         """Write down what is remembered, and return why that can't be done; empty when it can."""
         # Something to write, or a folder that can't be written to would go unnoticed.
         self.settings.setValue("window/version", __version__)
         self.settings.sync()
-        status = self.settings.status()
+        status, path = self.settings.status(), self.settings.fileName()
         if status is QSettings.Status.NoError:
             return ""
         if status is QSettings.Status.FormatError:
-            return tr("{path} is damaged. Move it away.").format(path=self.settings.fileName())
-        return tr("{path} can't be written. Look at its rights and at the free space of its disk.").format(
-            path=self.settings.fileName()
-        )
+            return f"{path} is damaged. Move it away."
+        return f"{path} can't be written. Look at its rights and at the free space of its disk."
 
     def seen_event(self, server_id: str) -> int:
         """Return the number of the last event of a server that was seen."""
-        return self._number(f"events/{server_id}", 0)
+        found: Any = self.settings.value(f"events/{server_id}", 0)
+        try:
+            return int(found)
+        except (TypeError, ValueError):
+            return 0
 
     def set_seen_event(self, server_id: str, number: int) -> None:
         """Remember that this event and all before it were seen."""
@@ -135,19 +114,6 @@ class Preferences:
     def started_by_window(self, hello: Hello) -> bool:
         """Whether a window started this runner, not somebody else."""
         return str(self.settings.value(f"runner/{hello.server_id}", "")) == _name_of(hello)
-
-    def _choice(self, key: str, kind: type[E], default: E) -> E:
-        try:
-            return kind(str(self.settings.value(key, default.value)))
-        except ValueError:
-            return default
-
-    def _number(self, key: str, default: int) -> int:
-        found: Any = self.settings.value(key, default)
-        try:
-            return int(found)
-        except (TypeError, ValueError):
-            return default
 
 
 def _name_of(hello: Hello) -> str:

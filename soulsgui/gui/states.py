@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.i18n import tr
 from soulsgui.wire.control import ClientStatus
 
 _RUN_GOES_ON = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
@@ -15,14 +13,7 @@ _CLIENT_IS_NOT_EXPECTED = frozenset({"left", "refused", "revoked"})
 
 @dataclass(frozen=True)
 class Look:
-    """A state on screen.
-
-    Attributes:
-        icon: Name of its icon.
-        tone: Its colour.
-        word: Its name, translated.
-        rank: Order in lists: what needs attention comes first.
-    """
+    """A state on screen; in lists the lowest rank comes first: what needs attention."""
 
     icon: str
     tone: Tone
@@ -30,55 +21,59 @@ class Look:
     rank: int = 5
 
 
-@cache
+_SERVICE = {
+    "stopped": Look("state-idle", Tone.IDLE, "Stopped", 6),
+    "starting": Look("state-busy", Tone.BUSY, "Starting", 3),
+    "running": Look("state-good", Tone.GOOD, "Running", 4),
+    "stopping": Look("state-stopping", Tone.BUSY, "Stopping", 3),
+    "backoff": Look("state-retry", Tone.WARNING, "Restarting", 1),
+    "failed": Look("state-bad", Tone.BAD, "Failed", 0),
+}
+
+
 def service_look(state: str) -> Look:
     """Return the look of a service's state (`wire.control.ServiceState`)."""
-    looks = {
-        "stopped": Look("state-idle", Tone.IDLE, tr("Stopped"), 6),
-        "starting": Look("state-busy", Tone.BUSY, tr("Starting"), 3),
-        "running": Look("state-good", Tone.GOOD, tr("Running"), 4),
-        "stopping": Look("state-stopping", Tone.BUSY, tr("Stopping"), 3),
-        "backoff": Look("state-retry", Tone.WARNING, tr("Restarting"), 1),
-        "failed": Look("state-bad", Tone.BAD, tr("Failed"), 0),
-    }
-    return looks.get(state) or _unknown(state)
+    return _SERVICE.get(state) or _unknown(state)
+
+
+_PHASES = {
+    "loading": "Loading",
+    "waiting": "Waiting",
+    "collecting": "Collecting",
+    "updating": "Updating",
+    "evaluating": "Evaluating",
+    "compiling": "Compiling",
+    "saving": "Saving",
+    "paused": "Paused",
+    "frozen": "Frozen",
+    "stopping": "Stopping",
+}
 
 
 def phase_word(phase: str) -> str:
     """Return what a node does while it runs (`wire.messages.node.NodePhase`); empty for no phase."""
-    words = {
-        "loading": tr("Loading"),
-        "waiting": tr("Waiting"),
-        "collecting": tr("Collecting"),
-        "updating": tr("Updating"),
-        "evaluating": tr("Evaluating"),
-        "compiling": tr("Compiling"),
-        "saving": tr("Saving"),
-        "paused": tr("Paused"),
-        "frozen": tr("Frozen"),
-        "stopping": tr("Stopping"),
-    }
-    return words.get(phase, phase)
+    return _PHASES.get(phase, phase)
 
 
-@cache
+_CLIENT = {
+    "invited": Look("state-invited", Tone.IDLE, "Invited", 8),
+    "joining": Look("state-busy", Tone.BUSY, "Joining", 3),
+    "waiting": Look("state-waiting", Tone.BUSY, "Waiting", 4),
+    "online": Look("state-good", Tone.GOOD, "Online", 5),
+    "late": Look("state-warning", Tone.WARNING, "Late", 2),
+    "lost": Look("state-lost", Tone.BAD, "Lost", 0),
+    "paused": Look("state-paused", Tone.PAUSED, "Paused", 6),
+    "draining": Look("state-draining", Tone.BUSY, "Finishing", 4),
+    "left": Look("state-idle", Tone.IDLE, "Left", 9),
+    "quarantined": Look("state-quarantined", Tone.WARNING, "Quarantined", 1),
+    "refused": Look("state-refused", Tone.BAD, "Refused", 1),
+    "revoked": Look("state-refused", Tone.IDLE, "Revoked", 7),
+}
+
+
 def client_look(state: str) -> Look:
-    """Return the look of a client's state (`wire.fleet.ClientState`)."""
-    looks = {
-        "invited": Look("state-invited", Tone.IDLE, tr("Invited"), 8),
-        "joining": Look("state-busy", Tone.BUSY, tr("Joining"), 3),
-        "waiting": Look("state-waiting", Tone.BUSY, tr("Waiting"), 4),
-        "online": Look("state-good", Tone.GOOD, tr("Online"), 5),
-        "late": Look("state-warning", Tone.WARNING, tr("Late"), 2),
-        "lost": Look("state-lost", Tone.BAD, tr("Lost"), 0),
-        "paused": Look("state-paused", Tone.PAUSED, tr("Paused"), 6),
-        "draining": Look("state-draining", Tone.BUSY, tr("Finishing"), 4),
-        "left": Look("state-idle", Tone.IDLE, tr("Left"), 9),
-        "quarantined": Look("state-quarantined", Tone.WARNING, tr("Quarantined"), 1),
-        "refused": Look("state-refused", Tone.BAD, tr("Refused"), 1),
-        "revoked": Look("state-refused", Tone.IDLE, tr("Revoked"), 7),
-    }
-    return looks.get(state) or _unknown(state)
+    """Return the look of a client's state (`wire.beats.ClientState`)."""
+    return _CLIENT.get(state) or _unknown(state)
 
 
 def shown_state(client: ClientStatus) -> str:
@@ -102,47 +97,51 @@ def run_is_active(state: str) -> bool:
     return state in _RUN_GOES_ON
 
 
-@cache
+_RUN = {
+    "none": Look("state-idle", Tone.IDLE, "No run", 9),
+    "starting": Look("state-busy", Tone.BUSY, "Starting", 3),
+    "waiting": Look("state-waiting", Tone.BUSY, "Waiting", 3),
+    "running": Look("state-good", Tone.GOOD, "Running", 4),
+    "paused": Look("state-paused", Tone.PAUSED, "Paused", 4),
+    "saving": Look("save", Tone.BUSY, "Saving", 3),
+    "finished": Look("state-finished", Tone.GOOD, "Finished", 6),
+    "stopped": Look("state-idle", Tone.IDLE, "Stopped", 7),
+    "frozen": Look("state-frozen", Tone.WARNING, "Frozen", 1),
+    "failed": Look("state-bad", Tone.BAD, "Failed", 0),
+}
+
+
 def run_look(state: str) -> Look:
     """Return the look of a run's state (`wire.control.RunState`)."""
-    looks = {
-        "none": Look("state-idle", Tone.IDLE, tr("No run"), 9),
-        "starting": Look("state-busy", Tone.BUSY, tr("Starting"), 3),
-        "waiting": Look("state-waiting", Tone.BUSY, tr("Waiting"), 3),
-        "running": Look("state-good", Tone.GOOD, tr("Running"), 4),
-        "paused": Look("state-paused", Tone.PAUSED, tr("Paused"), 4),
-        "saving": Look("save", Tone.BUSY, tr("Saving"), 3),
-        "finished": Look("state-finished", Tone.GOOD, tr("Finished"), 6),
-        "stopped": Look("state-idle", Tone.IDLE, tr("Stopped"), 7),
-        "frozen": Look("state-frozen", Tone.WARNING, tr("Frozen"), 1),
-        "failed": Look("state-bad", Tone.BAD, tr("Failed"), 0),
-    }
-    return looks.get(state) or _unknown(state)
+    return _RUN.get(state) or _unknown(state)
 
 
-@cache
+_LEVEL = {
+    "info": Look("state-info", Tone.BUSY, "Information"),
+    "success": Look("state-good", Tone.GOOD, "Done"),
+    "warning": Look("state-warning", Tone.WARNING, "Warning"),
+    "error": Look("state-bad", Tone.BAD, "Error"),
+}
+
+
 def level_look(level: str) -> Look:
     """Return the look of an event's or a message's level."""
-    looks = {
-        "info": Look("state-info", Tone.BUSY, tr("Information")),
-        "success": Look("state-good", Tone.GOOD, tr("Done")),
-        "warning": Look("state-warning", Tone.WARNING, tr("Warning")),
-        "error": Look("state-bad", Tone.BAD, tr("Error")),
-    }
-    return looks.get(level) or _unknown(level)
+    return _LEVEL.get(level) or _unknown(level)
+
+
+_TITLES = {
+    "redis": "Redis",
+    "trainer": "Trainer",
+    "telemetry": "Telemetry",
+    "evaluator": "Evaluator",
+}
 
 
 def service_title(name: str, kind: str) -> str:
     """Return a service's name on screen: `Redis`, `Trainer`, `Client 1`."""
-    titles = {
-        "redis": tr("Redis"),
-        "trainer": tr("Trainer"),
-        "telemetry": tr("Telemetry"),
-        "evaluator": tr("Evaluator"),
-    }
     if kind == "client":
-        return tr("Client {number}").format(number=name.rpartition("-")[2])
-    return titles.get(kind, name)
+        return f"Client {name.rpartition('-')[2]}"
+    return _TITLES.get(kind, name)
 
 
 def _unknown(state: str) -> Look:

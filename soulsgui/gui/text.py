@@ -2,17 +2,22 @@
 
 import math
 from datetime import datetime
-
-from soulsgui.gui.i18n import plural, tr
+from itertools import pairwise
 
 NOTHING = "—"
 _SIZES = ("B", "KB", "MB", "GB", "TB", "PB")
 _DAY_S = 86_400
+_UNITS = ((_DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def count(number: int | None) -> str:
     """Return a whole number with separators: 41200 becomes `41,200`."""
     return NOTHING if number is None else f"{number:,}"
+
+
+def plural(number: int, one: str, many: str) -> str:
+    """Return the text for exactly one, or the one for every other number, which stands in it as `{n}`."""
+    return (one if number == 1 else many).format(n=f"{number:,}")
 
 
 def compact(number: float | None) -> str:
@@ -48,16 +53,11 @@ def _three_digits(number: float) -> str:
 
 
 def rate(per_second: float | None, unit: str) -> str:
-    """Return a rate such as `118 steps/s`.
-
-    Args:
-        per_second: The rate; None and 0 are shown as nothing.
-        unit: Translated name of what is counted, in the plural.
-    """
+    """Return a rate such as `118 steps/s`."""
     if not per_second or not math.isfinite(per_second):
         return NOTHING
     shown = compact(per_second) if per_second >= 99.95 else value(per_second)
-    return tr("{number} {unit}/s").format(number=shown, unit=unit)
+    return f"{shown} {unit}/s"
 
 
 def size(number: int | float | None) -> str:
@@ -85,37 +85,28 @@ def duration(seconds: float | None) -> str:
     if seconds is None or not math.isfinite(seconds) or seconds < 0:
         return NOTHING
     if seconds < 9.95:
-        return tr("{seconds} s").format(seconds=f"{seconds:.1f}")
+        return f"{seconds:.1f} s"
     whole = round(seconds)
-    if whole < 60:
-        return tr("{seconds} s").format(seconds=whole)
-    if whole < 3600:
-        return _two(tr("{n} min"), whole // 60, tr("{n} s"), whole % 60)
-    if whole < _DAY_S:
-        return _two(tr("{n} h"), whole // 3600, tr("{n} min"), whole % 3600 // 60)
-    return _two(tr("{n} d"), whole // _DAY_S, tr("{n} h"), whole % _DAY_S // 3600)
-
-
-def _two(large: str, first: int, small: str, second: int) -> str:
-    text = large.format(n=first)
-    return f"{text} {small.format(n=second)}" if second else text
+    for (unit_s, unit), (part_s, part) in pairwise(_UNITS):
+        if whole >= unit_s:
+            rest = whole % unit_s // part_s
+            return f"{whole // unit_s} {unit}" + (f" {rest} {part}" if rest else "")
+    return f"{whole} s"
 
 
 def about(seconds: float | None) -> str:
     """Return how long something takes in its largest unit alone: `2 min`, `3 h`, `5 d`."""
     if seconds is None or not math.isfinite(seconds) or seconds < 0:
         return NOTHING
-    for unit_s, text in ((_DAY_S, tr("{n} d")), (3600, tr("{n} h")), (60, tr("{n} min"))):
-        if seconds >= unit_s:
-            return text.format(n=int(seconds // unit_s))
-    return tr("{seconds} s").format(seconds=int(seconds))
+    unit_s, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    return f"{int(seconds // unit_s)} {unit}"
 
 
 def ago(seconds: float | None) -> str:
     """Return how long ago something was: `just now`, `14 s ago`, `2 min ago`."""
     if seconds is None or not math.isfinite(seconds):
         return NOTHING
-    return tr("just now") if seconds < 1 else tr("{time} ago").format(time=about(seconds))
+    return "just now" if seconds < 1 else f"{about(seconds)} ago"
 
 
 def heartbeat(seconds: float | None) -> str:
@@ -132,17 +123,12 @@ def uptime(seconds: float | None) -> str:
     days, rest = divmod(int(seconds), _DAY_S)
     hours, minutes = rest // 3600, rest % 3600 // 60
     if days:
-        return tr("{n} d").format(n=days) + f" {hours:02}:{minutes:02}"
+        return f"{days} d {hours:02}:{minutes:02}"
     return f"{hours:02}:{minutes:02}:{rest % 60:02}"
 
 
 def clock(moment: float, now: float) -> str:
-    """Return a moment as one reads it on a clock; with its date when it is not of today.
-
-    Args:
-        moment: Seconds since the epoch.
-        now: The present, seconds since the epoch.
-    """
+    """Return a moment as one reads it on a clock; with its date when it is not of today."""
     then, today = datetime.fromtimestamp(moment), datetime.fromtimestamp(now)
     if then.date() == today.date():
         return f"{then:%H:%M:%S}"
@@ -150,12 +136,7 @@ def clock(moment: float, now: float) -> str:
 
 
 def until(moment: float, now: float) -> str:
-    """Return when something ends, to the minute; with its date when that is not today.
-
-    Args:
-        moment: Seconds since the epoch; a part of a minute counts as a whole one.
-        now: The present, seconds since the epoch.
-    """
+    """Return when something ends, to the minute; with its date when that is not today."""
     whole = 60.0 * math.ceil(moment / 60.0)
     then, today = datetime.fromtimestamp(whole), datetime.fromtimestamp(now)
     return f"{then:%H:%M}" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M}"

@@ -59,12 +59,7 @@ def palette(colours: Colours) -> QPalette:
 
 
 def style_sheet(colours: Colours, point_size: float) -> str:
-    """Return the style sheet with colours and the sizes of headings filled in.
-
-    Args:
-        colours: The colours.
-        point_size: Size of ordinary text.
-    """
+    """Return the style sheet with colours and the sizes of headings filled in."""
     text = shipped("resources", "style", "app.qss").read_text(encoding="utf-8")
     shade = "dark" if colours.dark else "light"
     marks = shipped("resources", "style", "marks").as_posix()
@@ -113,11 +108,7 @@ class Theme(QObject):
         self._apply()
 
     def set_font_scale(self, percent: int) -> None:
-        """Make all text larger or smaller than the system's font.
-
-        Args:
-            percent: 100 is the system's own size.
-        """
+        """Make all text larger or smaller than the system's font."""
         font = QFont(self._system_font)
         font.setPointSizeF(self._system_font.pointSizeF() * percent / 100)
         self._app.setFont(font)

@@ -12,10 +12,8 @@ class Throttle(QObject):
     While the widget is hidden or its window minimised nothing is called; one call follows when it is seen
     again.
 
-    Args:
-        widget: The widget the work is for; it owns this object.
-        work: What to do.
-        interval_ms: Least time between two calls.
+    Attributes:
+        waiting: Whether a call was asked for and not made yet.
     """
 
     def __init__(self, widget: QWidget, work: Callable[[], None], interval_ms: int) -> None:
@@ -23,7 +21,7 @@ class Throttle(QObject):
         self._widget = widget
         self._work = work
         self._interval_ms = interval_ms
-        self._asked = False
+        self.waiting = False
         self._since = QElapsedTimer()
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._run)
@@ -31,27 +29,22 @@ class Throttle(QObject):
 
     def request(self) -> None:
         """Ask for a call."""
-        self._asked = True
+        self.waiting = True
         if self._seen() and not self._timer.isActive():
             passed = self._since.elapsed() if self._since.isValid() else self._interval_ms
             self._timer.start(max(0, self._interval_ms - passed))
-
-    @property
-    def waiting(self) -> bool:
-        """Whether a call was asked for and not made yet."""
-        return self._asked
 
     def _seen(self) -> bool:
         return self._widget.isVisible() and not self._widget.window().isMinimized()
 
     def _run(self) -> None:
-        if self._asked and self._seen():
-            self._asked = False
+        if self.waiting and self._seen():
+            self.waiting = False
             self._since.start()
             self._work()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Make up for what was asked while nobody looked."""
-        if watched is self._widget and event.type() in (QEvent.Type.Show, QEvent.Type.Paint) and self._asked:
+        if watched is self._widget and event.type() in (QEvent.Type.Show, QEvent.Type.Paint) and self.waiting:
             self.request()
         return False

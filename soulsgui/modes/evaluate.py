@@ -8,20 +8,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.finite import ObservationCheck, check_rewards
+from soulsgui.config.sections.run import EnvSettings
+from soulsgui.environments.choices import MASK_KEY, read_mask
 from soulsgui.environments.make import BROKEN, Env, WrapperEntry, make_env
-from soulsgui.environments.masks import KEY, read_mask
-from soulsgui.environments.spaces import ObservationSpec, SpacesSpec
+from soulsgui.environments.observations import ObservationSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.step import ObservationCheck, check_rewards
 from soulsgui.errors import CheckpointError, SoulsGuiError
-from soulsgui.policies.policy import Mask, Policy
-from soulsgui.policies.remembered import remembered_by
+from soulsgui.policies.numpy_recurrent import remembered_by
+from soulsgui.policies.policy import Mask, Policy, make_policy
 from soulsgui.sampling.rollout import Bounds
 from soulsgui.sampling.watchdog import fault_of
+from soulsgui.training.checkpoint import read_checkpoint
+from soulsgui.wire.manifest import Manifest
 
 MOST_SIDE_BY_SIDE = 16
 """Environments that are stepped side by side, at most."""
@@ -54,11 +59,7 @@ class EnvMaker:
     wrappers: Sequence[WrapperEntry]
 
     def __call__(self) -> Env:
-        """Make one.
-
-        Raises:
-            EnvironmentCheckError: It can't be made here.
-        """
+        """Make one."""
         return make_env(self.env_id, self.kwargs, self.wrappers)
 
 
@@ -112,7 +113,7 @@ class Evaluation:
 
     @property
     def cut_words(self) -> str:
-        """What is said of episodes that were cut; empty when none was."""
+        """Words about episodes that were cut short; empty when none was."""
         if not self.cut:
             return ""
         return (
@@ -137,17 +138,7 @@ class Evaluation:
 
 
 def check_spaces(make: MakeEnv, trained_on: Mapping[str, Any], env_id: str) -> None:
-    """Make sure that an environment shows and takes what a policy was trained on.
-
-    Args:
-        make: Makes the environment.
-        trained_on: `SpacesSpec.to_json()` of what it was trained on.
-        env_id: What the environment is called.
-
-    Raises:
-        EnvironmentCheckError: It can't be made here, or its spaces are not supported.
-        CheckpointError: Its spaces are others.
-    """
+    """Make sure that an environment shows and takes what a policy was trained on."""
     env = make()
     try:
         here = SpacesSpec.from_env(env.observation_space, env.action_space).to_json()
@@ -171,25 +162,7 @@ def evaluate(
     go_on: GoOn = always,
     max_steps: int | None = None,
 ) -> Evaluation:
-    """Play episodes with a policy that holds weights already.
-
-    Args:
-        policy: Chooses the actions.
-        make: Makes one environment.
-        episodes: How many to play, at least 1.
-        seed: Seed of the first one; each further one takes the next number. It also seeds what is drawn.
-        greedy: Take the best action; otherwise draw from what the policy says.
-        go_on: Asked before an environment is made or begun, and before each step; False ends the evaluation.
-        max_steps: Steps after which an episode is cut; None for never.
-
-    Returns:
-        What the episodes gave.
-
-    Raises:
-        EnvironmentCheckError: The environment can't be made here.
-        EvaluationError: It failed.
-        Unfinished: `go_on` said so.
-    """
+    """Play episodes with a policy that holds weights already."""
 
     def going_on() -> None:
         if not go_on():
@@ -203,15 +176,15 @@ def evaluate(
             env = make()
             opened.callback(_guarded, env.close, "closing")
             going_on()
-            play.seat(env)
-        while play.seats:
+            play.fill_slot(env)
+        while play.slots:
             going_on()
             play.step()
     return Evaluation(tuple(play.returns), tuple(play.lengths), time.monotonic() - began, play.cut, max_steps)
 
 
 @dataclass
-class _Seat:
+class _Slot:
     """One environment and the episode that is played in it."""
 
     env: Env
@@ -225,7 +198,7 @@ class _Play:
     """The episodes of one evaluation while they are played."""
 
     def __init__(self, policy: Policy, episodes: int, seed: int, greedy: bool, max_steps: int | None) -> None:
-        self.seats: list[_Seat] = []
+        self.slots: list[_Slot] = []
         self.cut = 0
         self._max_steps = max_steps
         self.returns = [0.0] * episodes
@@ -241,7 +214,7 @@ class _Play:
         self._within: Bounds | None = None  # as in training: what lies outside the space is moved onto it
         self._choices: int | None = None  # of all choices together, once there was a mask
 
-    def seat(self, env: Env) -> None:
+    def fill_slot(self, env: Env) -> None:
         """Begin the next episode in an environment, if there is one left to play."""
         if self._begun == len(self.returns):
             return
@@ -254,46 +227,42 @@ class _Play:
         obs, info = _guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
         self._remembered.begin(1)
         blank = {name: rows[0] for name, rows in self._remembered.fields.items()}
-        self.seats.append(_Seat(env, episode, self._read(obs), self._mask_of(env, info), blank))
+        self.slots.append(_Slot(env, episode, self._read(obs), self._mask_of(env, info), blank))
 
     def step(self) -> None:
         """Make one step in every environment."""
-        present, self.seats = self.seats, []
+        present, self.slots = self.slots, []
         actions = self._choose(present)
-        for seat, action in zip(present, actions, strict=True):
-            self._step_one(seat, action)
+        for slot, action in zip(present, actions, strict=True):
+            self._step_one(slot, action)
 
-    def _step_one(self, seat: _Seat, action: Any) -> None:
-        obs, reward, terminated, truncated, info = _guarded(lambda: _stepped(seat.env, action), "a step")
-        self.returns[seat.episode] += float(reward)
-        self.lengths[seat.episode] += 1
-        too_long = self.lengths[seat.episode] == self._max_steps and not (terminated or truncated)
+    def _step_one(self, slot: _Slot, action: Any) -> None:
+        obs, reward, terminated, truncated, info = _guarded(lambda: _stepped(slot.env, action), "a step")
+        self.returns[slot.episode] += float(reward)
+        self.lengths[slot.episode] += 1
+        too_long = self.lengths[slot.episode] == self._max_steps and not (terminated or truncated)
         self.cut += too_long
         if terminated or truncated or too_long:
-            self.seat(seat.env)
+            self.fill_slot(slot.env)
         else:
-            seat.obs, seat.mask = self._read(obs), self._mask_of(seat.env, info)
-            self.seats.append(seat)
+            slot.obs, slot.mask = self._read(obs), self._mask_of(slot.env, info)
+            self.slots.append(slot)
 
-    def _choose(self, seats: Sequence[_Seat]) -> NDArray[Any]:
-        obs = np.stack([seat.obs for seat in seats])
+    def _choose(self, slots: Sequence[_Slot]) -> NDArray[Any]:
+        obs = np.stack([slot.obs for slot in slots])
         if self._within is not None:
             obs = self._within(obs)
-        masks = [seat.mask for seat in seats if seat.mask is not None]
-        mask = np.stack(masks) if len(masks) == len(seats) else None
+        masks = [slot.mask for slot in slots if slot.mask is not None]
+        mask = np.stack(masks) if len(masks) == len(slots) else None
         memory, policy = self._remembered, self._policy
-        memory.fields = {name: np.stack([seat.remembered[name] for seat in seats]) for name in memory.shapes}
+        memory.fields = {name: np.stack([slot.remembered[name] for slot in slots]) for name in memory.shapes}
         actions = policy.greedy(obs, mask) if self._greedy else policy.act(obs, self._rng, mask)[0]
-        for index, seat in enumerate(seats):
-            seat.remembered = {name: rows[index] for name, rows in memory.fields.items()}
+        for index, slot in enumerate(slots):
+            slot.remembered = {name: rows[index] for name, rows in memory.fields.items()}
         return policy.to_environment(actions)
 
     def _read(self, obs: Any) -> NDArray[Any]:
-        """Return an observation as it is stored.
-
-        Raises:
-            EvaluationError: It is none of the environment's space.
-        """
+        """Return an observation as it is stored."""
         assert self._shown is not None
         assert self._check is not None
         shown, check = self._shown, self._check
@@ -306,12 +275,12 @@ class _Play:
         return _guarded(read, "showing an observation")
 
     def _mask_of(self, env: Env, info: Mapping[str, Any]) -> Mask | None:
-        if KEY not in info or self._choices == 0:
+        if MASK_KEY not in info or self._choices == 0:
             return None
         if self._choices is None:
             spec = SpacesSpec.from_env(env.observation_space, env.action_space)
             self._choices = sum(spec.action.sizes)
-        return read_mask(info[KEY], self._choices) if self._choices else None
+        return read_mask(info[MASK_KEY], self._choices) if self._choices else None
 
 
 def _stepped(env: Env, action: Any) -> Any:
@@ -323,11 +292,7 @@ def _stepped(env: Env, action: Any) -> Any:
 
 
 def _guarded(work: Callable[[], T], doing: str) -> T:
-    """Do something with an environment; what it raises is told in words.
-
-    Raises:
-        EvaluationError: It failed.
-    """
+    """Call an environment; what it raises becomes an `EvaluationError`."""
     try:
         return work()
     except BROKEN as error:
@@ -335,3 +300,31 @@ def _guarded(work: Callable[[], T], doing: str) -> T:
         raise EvaluationError(
             fault.message, "Play it at random to see more: soulsgui env check ID"
         ) from error
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What is needed to play with a checkpoint.
+
+    Attributes:
+        info: What the checkpoint says of itself.
+        policy: Its policy, with its weights.
+        maker: Makes the environment.
+    """
+
+    info: Manifest
+    policy: Policy
+    maker: EnvMaker
+
+
+def open_trained(path: Path, env: EnvSettings) -> Trained:
+    """Read a checkpoint, make its policy, and see whether the environment suits it."""
+    checkpoint = read_checkpoint(path)
+    maker = EnvMaker(env.id, env.kwargs, env.wrappers)
+    try:
+        policy = make_policy(checkpoint.info.policy)
+        policy.load(checkpoint.weights)
+        check_spaces(maker, checkpoint.info.spaces, env.id)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} can't be evaluated: {error.message}", error.remedy) from error
+    return Trained(checkpoint.info, policy, maker)

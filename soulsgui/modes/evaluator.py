@@ -14,28 +14,28 @@ from typing import Any
 
 import redis
 
+from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, settles
+from soulsgui.config.sections.run import LEAST_TO_CONFIRM, settles
 from soulsgui.environments.make import longest_episode
-from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
+from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError, UsageError
 from soulsgui.modes.evaluate import EnvMaker, Evaluation, Unfinished, check_spaces, evaluate
+from soulsgui.policies.exploration import without_noise
 from soulsgui.policies.policy import Policy, make_policy
-from soulsgui.policies.still import without_noise
-from soulsgui.sampling.identity import derived_seed
+from soulsgui.process import setup_logging, stop_on_signals
+from soulsgui.sampling.heartbeat import derived_seed
 from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, write_checkpoint
 from soulsgui.training.evaluations import Schedule
-from soulsgui.training.report import StateReporter
-from soulsgui.training.rows import Rows
-from soulsgui.wire.codec import CodecError
+from soulsgui.training.status import Rows, StateReporter
+from soulsgui.wire.beats import own_instance
+from soulsgui.wire.codec import HEADER_BYTES, CodecError, WeightsHeader, read_header, unpack_weights
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
-from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.manifest import Manifest, read_manifest
 from soulsgui.wire.messages.metrics import UpdateRow, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of
-from soulsgui.wire.weights import HEADER_BYTES, WeightsHeader, read_header, unpack_weights
 
 logger = logging.getLogger(__name__)
 
@@ -51,14 +51,7 @@ _KEPT = 2
 
 
 class Evaluator:
-    """Evaluates the weights of one run.
-
-    Args:
-        settings: The run's configuration.
-        run: Its folder.
-        address: The server.
-        stop: Set when it should end.
-    """
+    """Evaluates the weights of one run."""
 
     def __init__(self, settings: Settings, run: RunFolder, address: Address, stop: threading.Event) -> None:
         env = settings.env
@@ -108,11 +101,7 @@ class Evaluator:
             self._link.close()
 
     def _turn(self) -> None:
-        """Look for new weights, and evaluate them when that is due.
-
-        Raises:
-            Stopped: The server is away, and it was asked to end.
-        """
+        """Look for new weights, and evaluate them when that is due."""
         self._tick += 1
         if self._phase == "frozen":
             return
@@ -168,7 +157,7 @@ class Evaluator:
 
     @property
     def _absence(self) -> str:
-        """What is said where it can't play; clients that sample freely can be asked for evaluations."""
+        """The message where it can't play; clients that sample freely can evaluate instead."""
         free = family_of(self._settings.algorithm) == OFF_POLICY and self._settings.determinism != "lockstep"
         return "it can't play here" + (": a client is asked to" if free else "")
 
@@ -248,15 +237,7 @@ class Evaluator:
         self._rest()
 
     def _play(self, policy: Policy, found: Evaluation | None) -> Evaluation:
-        """Play as many episodes as are wanted, or as it takes to say whether the goal is reached.
-
-        Args:
-            policy: What plays.
-            found: What it has played already, None for nothing.
-
-        Raises:
-            Unfinished: It is to end.
-        """
+        """Play as many episodes as are wanted, or as it takes to say whether the goal is reached."""
         wanted, stop = self._settings.evaluation, self._settings.stop
         env = self._settings.env
         longest = longest_episode(env.id, env.kwargs, env.wrappers, otherwise=wanted.max_steps)
@@ -354,12 +335,7 @@ class Evaluator:
 
 
 def check_spaces_of(connection: redis.Redis, keys: Keys, make: EnvMaker) -> None:
-    """Make sure that the environment can be made here and is the one that is trained on.
-
-    Raises:
-        EnvironmentCheckError: It can't.
-        CheckpointError: It differs.
-    """
+    """Make sure that the environment can be made here and is the one that is trained on."""
     described = connection.get(keys.config)
     config = ServerConfig.read(described if isinstance(described, bytes) else None)
     spaces: dict[str, Any] = {} if config is None else config.spaces
@@ -379,12 +355,7 @@ def best_aside(run: RunFolder) -> float | None:
 
 
 def forget_older(run: RunFolder, newest: int) -> None:
-    """Remove weights written aside but the last ones.
-
-    Args:
-        run: The run's folder.
-        newest: Model id of the newest, which stays.
-    """
+    """Remove weights written aside but the last ones."""
     kept = sorted((int(path.name) for path in run.evaluated.glob("[0-9]*")), reverse=True)
     for model_id in [one for one in kept if one <= newest][_KEPT:]:
         shutil.rmtree(run.evaluated / str(model_id), ignore_errors=True)
@@ -396,3 +367,17 @@ def _header(head: bytes) -> WeightsHeader | None:
     except CodecError as error:
         logger.warning("weights are passed over: %s", error)
         return None
+
+
+def run_evaluator(run: RunFolder, address: Address) -> int:
+    """Evaluate the weights of a run until the process is asked to stop; call it in the main thread."""
+    stop = stop_on_signals()
+    settings = load_run_settings(run.config)
+    if not settings.evaluates_every:
+        raise UsageError(
+            f"Run {run.run_id} has no evaluations.", "Say how often in its settings: evaluation.every_updates"
+        )
+    setup_logging(settings.logging.level)
+    Evaluator(settings, run, address, stop).run()
+    logger.info("ended")
+    return 0

@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.distributions import (
     STD_TRANSFORMS,
-    Categorical,
-    Gaussian,
-    MultiBinary,
-    MultiDiscrete,
+    NumpyCategorical,
+    NumpyGaussian,
+    NumpyMultiBinary,
+    NumpyMultiDiscrete,
+    NumpyTanhGaussian,
     StdTransform,
-    TanhGaussian,
 )
 
 Floats = NDArray[np.float32]
@@ -50,7 +50,7 @@ _NEAREST = 1 - 2.0**-24
 """The largest part of a range, from its middle, that a squashed float32 can stand for."""
 
 
-class Distribution(Protocol):
+class ActionDistribution(Protocol):
     """What `policies.distributions` offer."""
 
     def sample(self, rng: np.random.Generator) -> NDArray[Any]:
@@ -207,7 +207,7 @@ class ActionHead:
         if self.spec.tensors:
             self._std = self.spec.std_of(tensors[STD_NAME].astype(np.float32))
 
-    def distribution(self, outputs: Floats, mask: Mask | None = None) -> Distribution:
+    def distribution(self, outputs: Floats, mask: Mask | None = None) -> ActionDistribution:
         """Return the distribution over actions.
 
         Args:
@@ -216,17 +216,17 @@ class ActionHead:
         """
         spec = self.spec
         if spec.kind == "discrete":
-            return Categorical(outputs, mask)
+            return NumpyCategorical(outputs, mask)
         if spec.kind == "multi_discrete":
-            return MultiDiscrete(outputs, spec.sizes, mask)
+            return NumpyMultiDiscrete(outputs, spec.sizes, mask)
         if spec.kind == "multi_binary":
-            return MultiBinary(outputs)
+            return NumpyMultiBinary(outputs)
         mean, std = outputs[:, : spec.size], self._std
         if spec.std == "state_dependent":
             std = spec.std_of(outputs[:, spec.size :])
         if spec.is_squashed:
-            return TanhGaussian(mean, std, self._low32, self._high32)
-        return Gaussian(mean, std)
+            return NumpyTanhGaussian(mean, std, self._low32, self._high32)
+        return NumpyGaussian(mean, std)
 
     def stored(self, drawn: NDArray[Any]) -> NDArray[Any]:
         """Return what a distribution drew, `[B, ...]`, as it is stored."""

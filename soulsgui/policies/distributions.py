@@ -38,7 +38,7 @@ LOGISTIC_VARIANCES: Floats = np.array([scale**-2 for _, scale in _LOGISTIC], np.
 (Monahan and Stefanski 1992, "Normal scale mixture approximations to F*(z)", table for k = 8)."""
 
 
-class Categorical:
+class NumpyCategorical:
     """One of `A` numbered actions.
 
     Args:
@@ -92,13 +92,13 @@ class Categorical:
         return last
 
 
-class MultiDiscrete:
+class NumpyMultiDiscrete:
     """Several numbered choices at once, independent of each other given the observation.
 
     Args:
         logits: `[B, sum(sizes)]`, choice after choice.
         sizes: Number of actions of each choice.
-        mask: `[B, sum(sizes)]` bool as in `Categorical`, or None.
+        mask: `[B, sum(sizes)]` bool as in `NumpyCategorical`, or None.
 
     Raises:
         ValueError: A choice of an observation allows no action.
@@ -107,7 +107,7 @@ class MultiDiscrete:
     def __init__(self, logits: Floats, sizes: Sequence[int], mask: Bools | None = None) -> None:
         bounds = [0, *np.cumsum(sizes).tolist()]
         self._parts = [
-            Categorical(logits[:, low:high], None if mask is None else mask[:, low:high])
+            NumpyCategorical(logits[:, low:high], None if mask is None else mask[:, low:high])
             for low, high in pairwise(bounds)
         ]
 
@@ -131,7 +131,7 @@ class MultiDiscrete:
         return total
 
 
-class MultiBinary:
+class NumpyMultiBinary:
     """Several independent yes-or-no choices.
 
     Args:
@@ -164,7 +164,7 @@ class MultiBinary:
         return probability
 
 
-class Gaussian:
+class NumpyGaussian:
     """Numbers without bounds, independent of each other given the observation.
 
     Args:
@@ -195,7 +195,7 @@ class Gaussian:
         return _sum(np.log(self._std) + np.float32(0.5 * math.log(2 * math.pi * math.e)))
 
 
-class TanhGaussian:
+class NumpyTanhGaussian:
     """Numbers within bounds: a Gaussian `u`, squashed to `low + (tanh(u) + 1) / 2 * (high - low)`.
 
     What is drawn, stored and scored is `u`; `to_action` gives what the environment takes. The way back from a
@@ -209,7 +209,7 @@ class TanhGaussian:
     """
 
     def __init__(self, mean: Floats, std: Floats, low: Floats, high: Floats) -> None:
-        self._gaussian = Gaussian(mean, std)
+        self._gaussian = NumpyGaussian(mean, std)
         self._mean, self._std = mean, np.broadcast_to(std, mean.shape)
         self._low, self._high, self._half = low, high, (high - low) / 2
 

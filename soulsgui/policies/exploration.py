@@ -1,13 +1,16 @@
-"""Exploration around a policy that is greedy by itself."""
+"""How clients explore: by chance, by values, by noise in the weights; and numbers that change over a run."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.config.declaring import Points, Scheduled, parsed
 from soulsgui.policies.policy import Floats, Mask, Policy
-from soulsgui.policies.valuing import draw, only_valid
+from soulsgui.policies.value_based import draw, only_valid
 
 Ints = NDArray[np.int64]
 
@@ -108,3 +111,65 @@ def boltzmann(
         raise ValueError(f"the temperature must be above 0, not {temperature}")
     logits = policy.outputs(obs) / np.float32(temperature)
     return draw(only_valid(logits, mask), rng, policy.first_action)
+
+
+Arrays = dict[str, NDArray[Any]]
+
+_STILL = "still."
+
+
+def with_still(noisy: Mapping[str, NDArray[Any]], still: Mapping[str, NDArray[Any]]) -> Arrays:
+    """Return the weights to explore with and, under names that policies pass over, those without noise.
+
+    Args:
+        noisy: With noise.
+        still: The same ones without it.
+    """
+    moved = {name: array for name, array in still.items() if not np.array_equal(array, noisy[name])}
+    return {**noisy, **{_STILL + name: array for name, array in moved.items()}}
+
+
+def without_noise(tensors: Mapping[str, NDArray[Any]]) -> Arrays:
+    """Return published weights without noise; those that never had any as they are."""
+    plain = {name: array for name, array in tensors.items() if not name.startswith(_STILL)}
+    still = {name: tensors[_STILL + name] for name in plain if _STILL + name in tensors}
+    return {**plain, **still}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point of a run: all that a schedule looks at, so that a resumed run goes on with the same values.
+
+    Attributes:
+        env_steps: Environment steps that were taken in before it.
+        goal: Environment steps of the whole run (`stop.env_steps`), where that is known.
+    """
+
+    env_steps: int = 0
+    goal: int | None = None
+
+    def value(self, scheduled: Scheduled) -> float:
+        """Return what a setting is worth now.
+
+        With t the part of the ramp that is done, 0 to 1: `linear` gives `from + (to - from) t`, `exponential`
+        `from (to / from)^t`; `piecewise` goes evenly from point to point, and stays before the first and
+        behind the last. A ramp without `over` takes the whole run, and stands at its start where nobody knows
+        how long that is.
+
+        Raises:
+            ValueError: It is no schedule.
+        """
+        if not isinstance(scheduled, dict):
+            return scheduled
+        told = parsed(scheduled)
+        if isinstance(told, Points):
+            return float(np.interp(self.env_steps, told.steps, told.values))
+        over = told.over or self.goal
+        done = min(self.env_steps / over, 1.0) if over else 0.0
+        if told.kind == "exponential":
+            return float(told.first * (told.last / told.first) ** done)
+        return told.first * (1.0 - done) + told.last * done
+
+
+START = Moment()
+"""The beginning of a run of unknown length."""

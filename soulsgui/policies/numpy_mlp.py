@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
-from soulsgui.policies.described import unreadable
 from soulsgui.policies.normalise import inverse_std
+from soulsgui.policies.specs import unreadable
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]

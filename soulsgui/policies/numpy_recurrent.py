@@ -1,6 +1,6 @@
 """A policy with a memory (LSTM, GRU) over actions of any kind, in numpy: what a client runs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,48 @@ from numpy.typing import NDArray
 from soulsgui.policies.action_heads import ActionHead
 from soulsgui.policies.normalise import normalise
 from soulsgui.policies.numpy_mlp import check_tensors
-from soulsgui.policies.recurrent_spec import FIELD, RecurrentPolicySpec
-from soulsgui.policies.remembered import Remembered
+from soulsgui.policies.specs import MEMORY, RecurrentPolicySpec
 
 Floats = NDArray[np.float32]
+
+
+class Remembered:
+    """Rows of numbers by name, one row for each environment; all 0 at the beginning of an episode.
+
+    A recurrent policy reads them and puts others in their place at every step it acts in. Whoever steps the
+    environments says how many there are, notes the rows that a piece of an episode begins with, and forgets
+    where an episode ended. New weights change nothing here: what was remembered with the old ones is gone on
+    from.
+
+    Args:
+        shapes: Shape of one environment's row of each field; none: nothing is remembered.
+
+    Attributes:
+        shapes: As given.
+        fields: Name → `[N, *shape]` float32.
+    """
+
+    def __init__(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
+        self.shapes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+        self.fields: dict[str, Floats] = {}
+        self.begin(1)
+
+    def begin(self, count: int) -> None:
+        """Be that of `count` environments, in all of which an episode begins."""
+        self.fields = {name: np.zeros((count, *shape), np.float32) for name, shape in self.shapes.items()}
+
+    def forget(self, where: NDArray[np.bool_]) -> None:
+        """Begin an episode in the environments `where` is True, `[N]`."""
+        for rows in self.fields.values():
+            rows[where] = 0.0
+
+
+def remembered_by(policy: Any) -> Remembered:
+    """Return what a policy remembers (`policies.policy.Policy`); nothing where it has no memory."""
+    found = getattr(policy, "remembered", None)
+    return found if isinstance(found, Remembered) else Remembered()
+
+
 Mask = NDArray[np.bool_]
 
 
@@ -41,7 +79,7 @@ class NumpyRecurrentPolicy:
         numbered = self.spec.head.kind == "discrete"
         self.num_actions = self.spec.head.outputs if numbered else 0
         self.first_action = int(self.spec.head.start) if numbered else 0
-        self.remembered = Remembered({FIELD: (self.spec.state_size,)})
+        self.remembered = Remembered({MEMORY: (self.spec.state_size,)})
         self._tensors: dict[str, Floats] = {}
         self._statistics: dict[str, Floats] = {}
         self._step = _lstm_step if self.spec.cell == "lstm" else _gru_step
@@ -106,7 +144,7 @@ class NumpyRecurrentPolicy:
 
         Nothing is remembered of it: asked before `act`, it says what that will find.
         """
-        outputs, _ = self._through(obs, self.remembered.fields[FIELD])
+        outputs, _ = self._through(obs, self.remembered.fields[MEMORY])
         return self.head.distribution(outputs, mask).log_prob(self.head.drawn(action))
 
     def outputs(self, obs: NDArray[Any]) -> Floats:
@@ -121,10 +159,10 @@ class NumpyRecurrentPolicy:
         return self._through(obs, state)[0]
 
     def _remembering(self, obs: NDArray[Any]) -> Floats:
-        state = self.remembered.fields[FIELD]
+        state = self.remembered.fields[MEMORY]
         if len(state) != len(obs):
             raise ValueError(f"{len(obs)} observations, and {len(state)} environments are remembered")
-        outputs, self.remembered.fields[FIELD] = self._through(obs, state)
+        outputs, self.remembered.fields[MEMORY] = self._through(obs, state)
         return outputs
 
     def _through(self, obs: NDArray[Any], state: Floats) -> tuple[Floats, Floats]:

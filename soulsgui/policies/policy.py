@@ -6,15 +6,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.observations import ObservationSpec, PartsSpec, observation_from_json
 from soulsgui.errors import CheckpointError, ClientRegistrationError
-from soulsgui.policies import recurrent_spec, torch_spec
-from soulsgui.policies.action_heads import HeadSpec
-from soulsgui.policies.actor import ACTOR, ActorPolicy
-from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
-from soulsgui.policies.encoded import ENCODING, EncodedPolicy
-from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
-from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
+from soulsgui.policies.action_heads import ActionHead, HeadSpec
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy, check_tensors
+from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy, Remembered, remembered_by
+from soulsgui.policies.specs import RECURRENT, TORCH, TORCH_RECURRENT, unreadable
+from soulsgui.policies.value_based import (
+    CATEGORICAL,
+    IMPLICIT_QUANTILE,
+    CategoricalMLPPolicy,
+    ImplicitQuantileMLPPolicy,
+)
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -23,8 +26,8 @@ Mask = NDArray[np.bool_]
 class Policy(Protocol):
     """Chooses actions with weights that came over the wire.
 
-    One with a memory has `remembered` (`policies.remembered.remembered_by`): each call of `act` or `greedy`
-    is then a step of every environment, and who steps them says when an episode ended.
+    One with a memory has `remembered` (`policies.numpy_recurrent.remembered_by`): each call of `act` or
+    `greedy` is then a step of every environment, and who steps them says when an episode ended.
     """
 
     @property
@@ -69,12 +72,186 @@ class Policy(Protocol):
         """Return what the network says of stored observations, `[B, ...]`: the same as on the server."""
 
 
-def _torch_policy(spec: Mapping[str, Any]) -> Policy:
-    """Make a policy that needs torch, which is imported here and nowhere else on a client.
+ACTOR = "actor"
+
+
+class Network(Protocol):
+    """What says numbers for observations: a policy over numbered actions whose outputs alone are used."""
+
+    @property
+    def num_actions(self) -> int:
+        """How many numbers it says for each."""
+
+    def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take weights over.
+
+        Raises:
+            CheckpointError: They do not fit.
+        """
+
+    def outputs(self, obs: NDArray[Any]) -> Floats:
+        """Return what it says of raw observations, `[B, outputs]`."""
+
+
+def actor_spec(network: Mapping[str, Any], head: HeadSpec) -> dict[str, Any]:
+    """Return the description of a policy, as JSON-able data.
+
+    Args:
+        network: That of what says `head.outputs` numbers for each observation.
+        head: What makes actions of them.
+    """
+    return {"kind": ACTOR, "network": dict(network), "head": head.to_json()}
+
+
+class ActorPolicy:
+    """Acts like the torch policy that exported the weights: log-probabilities and actions to 1e-5.
+
+    Where there is one numbered choice, `NumpyMLPPolicy` does the same in less time. Not for use by several
+    threads at once.
+
+    Args:
+        network: What says the numbers.
+        head: What makes actions of them.
 
     Raises:
-        ClientRegistrationError: There is no torch on this computer.
+        CheckpointError: They don't fit together.
     """
+
+    num_actions = 0
+    first_action = 0
+
+    def __init__(self, network: Network, head: HeadSpec) -> None:
+        self.head = ActionHead(head)
+        self._network = network
+        if network.num_actions != head.outputs:
+            raise CheckpointError(
+                f"The description of the policy can't be read: its network says {network.num_actions} "
+                f"numbers, its head needs {head.outputs}.",
+                "Client and server are of different versions: update the older one.",
+            )
+
+    def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take weights over; nothing is kept of the arrays given.
+
+        Args:
+            tensors: At least what `MLPPolicySpec.tensor_shapes` and `HeadSpec.tensors` name.
+
+        Raises:
+            CheckpointError: A tensor is missing, misshapen or not finite.
+        """
+        check_tensors(tensors, self.head.spec.tensors)
+        self._network.load(tensors)
+        self.head.load(tensors)
+
+    def act(
+        self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
+    ) -> tuple[NDArray[Any], Floats]:
+        """Draw one action per observation.
+
+        Args:
+            obs: `[B, *shape]`, raw.
+            rng: What chance comes from.
+            mask: `[B, A]` bool, which actions are valid, at least one in each choice; None: all are.
+
+        Returns:
+            Stored actions `[B, ...]` and their log-probabilities `[B]` float32.
+        """
+        distribution = self.head.distribution(self._network.outputs(obs), mask)
+        drawn = distribution.sample(rng)
+        return self.head.stored(drawn), distribution.log_prob(drawn)
+
+    def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
+        """Return the best stored action `[B, ...]` for each raw observation `[B, *shape]`."""
+        return self.head.stored(self.head.distribution(self._network.outputs(obs), mask).mode())
+
+    def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Return what the environment takes, `[B, *space shape]`, for stored actions `[B, ...]`."""
+        return self.head.to_environment(action)
+
+    def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Return stored actions `[B, ...]` that become these: flat rows of what the environment takes."""
+        return self.head.from_environment(action)
+
+    def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
+        """Return the log-probability `[B]` of each stored action at its raw observation `[B, *shape]`."""
+        distribution = self.head.distribution(self._network.outputs(obs), mask)
+        return distribution.log_prob(self.head.drawn(action))
+
+    def outputs(self, obs: NDArray[Any]) -> Floats:
+        """Return what the network says of raw observations, `[B, outputs]`."""
+        return self._network.outputs(obs)
+
+
+ENCODING = "encoding"
+"""Where the description of a policy says how its network sees observations; nothing where as they are."""
+
+
+def with_encoding(policy: Mapping[str, Any], observation: ObservationSpec, images: bool) -> dict[str, Any]:
+    """Return the description of a policy that encodes observations before its network sees them.
+
+    Args:
+        policy: What the network makes of what it sees, as JSON-able data.
+        observation: What is stored.
+        images: The network sees images as such.
+    """
+    if not isinstance(observation, PartsSpec):
+        return dict(policy)
+    return {**policy, ENCODING: {"observation": observation.to_json(), "images": images}}
+
+
+class EncodedPolicy:
+    """Shows a policy the observations as its network sees them; everything else is that policy's.
+
+    Args:
+        inner: Acts on what is seen.
+        encoding: From the description of the policy.
+
+    Raises:
+        CheckpointError: It can't be read.
+    """
+
+    def __init__(self, inner: Policy, encoding: Mapping[str, Any]) -> None:
+        self._inner = inner
+        self.num_actions, self.first_action = inner.num_actions, inner.first_action
+        self.load, self.to_environment = inner.load, inner.to_environment
+        self.from_environment = inner.from_environment
+        try:
+            self._observation = observation_from_json(encoding["observation"])
+            self._images = bool(encoding["images"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable(error) from error
+
+    @property
+    def remembered(self) -> Remembered:
+        """What the policy remembers."""
+        return remembered_by(self._inner)
+
+    def act(
+        self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Draw an action for each stored observation `[B, *shape]`, as `Policy.act`."""
+        return self._inner.act(self._seen(obs), rng, mask)
+
+    def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
+        """Return the best action for each stored observation, as `Policy.greedy`."""
+        return self._inner.greedy(self._seen(obs), mask)
+
+    def log_prob(
+        self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None
+    ) -> NDArray[np.float32]:
+        """Return the log-probability of each action at its stored observation, as `Policy.log_prob`."""
+        return self._inner.log_prob(self._seen(obs), action, mask)
+
+    def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+        """Return what the network says of stored observations, as `Policy.outputs`."""
+        return self._inner.outputs(self._seen(obs))
+
+    def _seen(self, obs: NDArray[Any]) -> NDArray[Any]:
+        return self._observation.encode(obs, self._images)
+
+
+def _torch_policy(spec: Mapping[str, Any]) -> Policy:
+    """Make a policy that needs torch, which is imported here and nowhere else on a client."""
     try:
         from soulsgui.sampling.torch_policy import make_torch_policy
     except ModuleNotFoundError as error:
@@ -89,15 +266,11 @@ def _torch_policy(spec: Mapping[str, Any]) -> Policy:
 
 
 def _actor_policy(spec: Mapping[str, Any]) -> Policy:
-    """Make a policy of a network and a head.
-
-    Raises:
-        CheckpointError: Its description can't be read.
-    """
+    """Make a policy of a network and a head."""
     network, head = spec.get("network"), spec.get("head")
     makers: Mapping[str, Callable[[Mapping[str, Any]], Policy]] = {
         "mlp": NumpyMLPPolicy,
-        torch_spec.KIND: _torch_policy,
+        TORCH: _torch_policy,
     }
     if not isinstance(network, Mapping) or not isinstance(head, Mapping) or network.get("kind") not in makers:
         raise CheckpointError(
@@ -110,11 +283,11 @@ def _actor_policy(spec: Mapping[str, Any]) -> Policy:
 KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
     "mlp": NumpyMLPPolicy,
     ACTOR: _actor_policy,
-    recurrent_spec.KIND: NumpyRecurrentPolicy,
-    recurrent_spec.TORCH_KIND: _torch_policy,
+    RECURRENT: NumpyRecurrentPolicy,
+    TORCH_RECURRENT: _torch_policy,
     CATEGORICAL: CategoricalMLPPolicy,
     IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,
-    torch_spec.KIND: _torch_policy,
+    TORCH: _torch_policy,
 }
 """How to make each kind of policy."""
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from soulsgui.config.sections.network import NormalizeSettings
 from soulsgui.errors import CheckpointError
+from soulsgui.experience.segments import Segments
 from soulsgui.policies.normalise import EPSILON, RunningNormaliser
 from soulsgui.rl.returns import gae
 
@@ -20,21 +21,6 @@ Arrays = dict[str, NDArray[Any]]
 Tails = list[list[Any]]
 
 _NAME = "rewards"
-
-
-class Origin(NamedTuple):
-    """Where `S` segments come from.
-
-    | field | shape, dtype | meaning |
-    |---|---|---|
-    | source | `[S]` int64 | a number for each environment of each client's session |
-    | episode | `[S]` int64 | number of the episode within its source |
-    | first_step | `[S]` int64 | number of the segment's first step within its episode |
-    """
-
-    source: Ints
-    episode: Ints
-    first_step: Ints
 
 
 class _Tail(NamedTuple):
@@ -62,39 +48,39 @@ class RewardScaler:
         """Standard deviation of the discounted return; 1 before the first one."""
         return math.sqrt(float(self._statistics.var[0]) + EPSILON)
 
-    def observe(
-        self, reward: NDArray[Any], lengths: Lengths, ended: Bools, origin: Origin | None, gamma: float
-    ) -> None:
+    def observe(self, segments: Segments, gamma: float) -> None:
         """Take the rewards of segments into the statistics.
 
         Args:
-            reward: `[N]`, segment after segment.
-            lengths: Steps of each, `[S]`.
-            ended: `[S]`: the segment's last step ended its episode.
-            origin: Where they come from, in any order; None: each one begins anew.
+            segments: In any order; each one begins anew where no `source` says where they come from.
             gamma: Discount factor.
         """
-        if not len(lengths):
+        count, source = segments.count, segments.source
+        if not count:
             return
-        if origin is None:
-            begins = np.ones(len(lengths), np.bool_)
-            order, carried = np.arange(len(lengths)), np.zeros(len(lengths))
-        else:
-            order = np.lexsort((origin.first_step, origin.episode, origin.source))
-            origin = Origin(*(column[order] for column in origin))
-            begins = ~_goes_on(origin, lengths[order])
-            carried = np.array([self._carried(*numbers) for numbers in zip(*_lists(origin), strict=True)])
-        starts = np.cumsum(lengths) - lengths
-        size = lengths[order]
+        order, carried = np.arange(count), np.zeros(count)
+        begins = np.ones(count, np.bool_)
+        if source is not None:
+            order = np.lexsort((segments.first_step, segments.episode, source))
+            origin = source[order], segments.episode[order], segments.first_step[order]
+            begins = ~_goes_on(*origin, segments.length[order])
+            told = zip(*(column.tolist() for column in origin), strict=True)
+            carried = np.array([self._carried(*numbers) for numbers in told])
+        size = segments.length[order]
         first = np.cumsum(size) - size
-        rewards = reward[np.arange(int(size.sum())) + np.repeat(starts[order] - first, size)]
-        rewards = rewards.astype(np.float64)
+        steps = np.arange(segments.steps) + np.repeat(segments.starts[order] - first, size)
+        rewards = segments.reward[steps].astype(np.float64)
         rewards[first[begins]] += gamma * carried[begins]
         totals = _discounted(rewards, first[begins], gamma)
         self._statistics.update(totals[:, None])
-        if origin is not None:
-            last = totals[first + size - 1].tolist()
-            self._keep(origin, size, ended[order], last)
+        if source is not None:
+            columns = (*origin, size, segments.ended[order], totals[first + size - 1])
+            for whose, episode, step, steps_of, over, total in zip(
+                *(column.tolist() for column in columns), strict=True
+            ):
+                self._tails.pop(whose, None)
+                if not over:
+                    self._tails[whose] = _Tail(episode, step + steps_of, total)
 
     def scaled(self, reward: NDArray[Any]) -> Floats:
         """Return rewards by the present deviation."""
@@ -104,14 +90,6 @@ class RewardScaler:
     def _carried(self, source: int, episode: int, first_step: int) -> float:
         tail = self._tails.get(source)
         return tail.total if tail is not None and tail[:2] == (episode, first_step) else 0.0
-
-    def _keep(self, origin: Origin, size: Lengths, ended: Bools, last: list[float]) -> None:
-        """Remember how far the episodes that go on have come."""
-        told = zip(*_lists(origin), size.tolist(), ended.tolist(), last, strict=True)
-        for source, episode, first_step, steps, over, total in told:
-            self._tails.pop(source, None)
-            if not over:
-                self._tails[source] = _Tail(episode, first_step + steps, total)
 
     def state(self) -> tuple[Arrays, Tails]:
         """Return what a bit-equal continuation needs: arrays, and JSON-able data."""
@@ -139,24 +117,19 @@ class Rewards:
         """Whether they differ from those of the environment."""
         return self._scaler is not None or self._settings.reward_clip is not None
 
-    def learned_from(
-        self, reward: NDArray[Any], lengths: Lengths, ended: Bools, origin: Origin | None, gamma: float
-    ) -> Floats:
+    def learned_from(self, segments: Segments, gamma: float) -> Floats:
         """Take rewards of segments into the statistics, if there are any, and return what is learned from.
 
         Args:
-            reward: As in `RewardScaler.observe`; likewise the others.
-            lengths: See there.
-            ended: See there.
-            origin: See there.
-            gamma: See there.
+            segments: As in `RewardScaler.observe`.
+            gamma: Discount factor.
 
         Returns:
             `[N]`: divided by the deviation of the discounted return, these steps included, then limited.
         """
-        rewards: Floats = reward.astype(np.float32, copy=False)
+        rewards: Floats = segments.reward
         if self._scaler is not None:
-            self._scaler.observe(rewards, lengths, ended, origin, gamma)
+            self._scaler.observe(segments, gamma)
             rewards = self._scaler.scaled(rewards)
         limit = self._settings.reward_clip
         return rewards if limit is None else np.clip(rewards, np.float32(-limit), np.float32(limit))
@@ -211,19 +184,15 @@ def _tails(told: Tails) -> dict[int, _Tail]:
     }
 
 
-def _goes_on(origin: Origin, size: Lengths) -> Bools:
+def _goes_on(source: Ints, episode: Ints, first_step: Ints, size: Lengths) -> Bools:
     """Return which segments `[S]`, in order, go on where the ones before them ended."""
     goes_on: Bools = np.zeros(len(size), np.bool_)
     goes_on[1:] = (
-        (origin.source[1:] == origin.source[:-1])
-        & (origin.episode[1:] == origin.episode[:-1])
-        & (origin.first_step[1:] == (origin.first_step + size)[:-1])
+        (source[1:] == source[:-1])
+        & (episode[1:] == episode[:-1])
+        & (first_step[1:] == (first_step + size)[:-1])
     )
     return goes_on
-
-
-def _lists(origin: Origin) -> tuple[list[int], ...]:
-    return tuple(column.tolist() for column in origin)
 
 
 def _discounted(rewards: NDArray[np.float64], first: Ints, gamma: float) -> Floats:

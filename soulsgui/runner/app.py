@@ -3,35 +3,31 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from soulsgui.config.layers import Layer
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError
-from soulsgui.runner.base import BaseRunner, Handler
-from soulsgui.runner.bus import Bus
-from soulsgui.runner.client_names import ClientNames
-from soulsgui.runner.commands.table import HANDLERS, LONG
-from soulsgui.runner.gate import Gate
-from soulsgui.runner.history import server_logs
-from soulsgui.runner.invitations import Invitations
-from soulsgui.runner.knowledge import Knowledge
-from soulsgui.runner.library import Library
-from soulsgui.runner.local_clients import LocalClients
-from soulsgui.runner.memory_guard import LOOK_EVERY_S, MemoryGuard
-from soulsgui.runner.probe import Probe, probe_environment
-from soulsgui.runner.redis_server import REDIS, Pinger, RedisServer, ensure_server
-from soulsgui.runner.roster import Roster
+from soulsgui.runner.access.access_control import AccessControl, LocalClients
+from soulsgui.runner.access.invitations import Invitations
+from soulsgui.runner.access.roster import ClientNames, ClientRoster
+from soulsgui.runner.api import client_commands, run_commands
+from soulsgui.runner.base import BaseRunner
+from soulsgui.runner.run.library import Library, server_logs
 from soulsgui.runner.run.manager import RunManager
 from soulsgui.runner.run.services import RunContext
-from soulsgui.runner.service import Health, ServiceSpec
-from soulsgui.runner.watch import ServerReader, Turn
+from soulsgui.runner.run.start import Probe, probe_environment
+from soulsgui.runner.server.binary import loss_at_start
+from soulsgui.runner.server.bus import Bus
+from soulsgui.runner.server.memory_guard import LOOK_EVERY_S, MemoryGuard
+from soulsgui.runner.server.reader import ServerReader, ServerState, Turn
+from soulsgui.runner.server.redis_server import REDIS, Pinger, RedisServer, ensure_server
+from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.system import free_disk_bytes
+from soulsgui.wire.beats import LOST_S
 from soulsgui.wire.control import ClientStatus, RunStatus, Status
-from soulsgui.wire.fleet import LOST_S
 from soulsgui.wire.keys import TRAINER, Keys
 
 logger = logging.getLogger(__name__)
@@ -50,14 +46,13 @@ _NAMED = 3
 class Runner(BaseRunner):
     """The runner of the server in one data folder.
 
-    Args:
-        folders: The user's folders.
-        settings: The configuration it is started with.
-        base: Settings above the user's file, for every run that is started here (`--set`).
-        probe: Tells the spaces of an environment.
+    `base` are settings above the user's file (`--set`), for every run that is started here; `probe` tells the
+    spaces of an environment.
     """
 
     role = "server"
+    handlers = run_commands.HANDLERS | client_commands.HANDLERS
+    checks = run_commands.CHECKS | client_commands.CHECKS
 
     def __init__(
         self, folders: Folders, settings: Settings, base: Layer, probe: Probe = probe_environment
@@ -70,16 +65,10 @@ class Runner(BaseRunner):
         self._clients_due = 0.0
         self._server_due = 0.0
 
-    # --- opening and closing -----------------------------------------------------------------------
-
     async def open(self) -> bool:
-        """Start Redis and the control API, and take over what an earlier runner left.
+        """Start Redis and the control API, and take over what an earlier runner left; tell whether a run was.
 
-        Returns:
-            Whether a run was taken over.
-
-        Raises:
-            SoulsGuiError: Another runner uses the data folder, Redis can't be started, or the port is taken.
+        Another runner of the data folder, a Redis that can't be started, or a port that is taken is an error.
         """
         try:
             self._take_folder("A runner", _REMEDY)
@@ -90,10 +79,10 @@ class Runner(BaseRunner):
             self._connect(server, invitations)
             # The port may be taken: known before anything is started or taken over.
             await self._listen(self.settings.control.port)
-            await self.gate.prepare()
+            await self.access.prepare()
             await self._start_redis(server)
             # One that an earlier runner left knows whom that one let in.
-            await self.gate.look(time.monotonic())
+            await self.access.look(time.monotonic())
             adopted = await self.run_manager.adopt()
             await self.supervisor.stop_orphans()
             self._announce()
@@ -103,11 +92,7 @@ class Runner(BaseRunner):
         return adopted
 
     async def close(self) -> None:
-        """End the run, every service, and the control API; nothing is left behind.
-
-        Raises:
-            Refused: The run could not be saved.
-        """
+        """End the run, saved if it can be, every service, and the control API; nothing is left behind."""
         try:
             if self.run_manager.run is not None:
                 await self.run_manager.stop(self.save_at_end, evaluate=False)
@@ -142,19 +127,22 @@ class Runner(BaseRunner):
         self._cleanup.push_async_callback(asyncio.to_thread, self._reading.shutdown)
         self._pinger = Pinger(address)
         self._cleanup.push_async_callback(asyncio.to_thread, self._pinger.close)
-        self.roster = Roster(Keys(address.prefix))
+        self.roster = ClientRoster(Keys(address.prefix))
         local = LocalClients(self.folders.server, address)
-        self.gate = Gate(server, invitations, local, self.bus, self.events, self.roster.set_invited)
-        self.knowledge = Knowledge(self.roster, self.supervisor.pid_of)
+        self.access = AccessControl(
+            server, invitations, local, self.bus, self.events, self.roster.set_invited
+        )
+        self.server_state = ServerState(self.supervisor.pid_of)
         context = RunContext(
             self.folders,
             self.library,
             self.supervisor,
             self.bus,
-            self.knowledge,
+            self.roster,
+            self.server_state,
             self.events,
             self._probe,
-            self.gate.let_own_in,
+            self.access.let_own_in,
         )
         self.run_manager = RunManager(context, self.base)
         self.memory = MemoryGuard(
@@ -178,7 +166,7 @@ class Runner(BaseRunner):
             health=self._redis_health,
             port=server.address.port,
             repair=server.repair,
-            remark=server.remark,
+            remark=loss_at_start,
         )
         if not await self.supervisor.adopt(spec):
             await self.supervisor.start(spec)
@@ -188,15 +176,13 @@ class Runner(BaseRunner):
                 f"Its log is {spec.log_path}",
             )
 
-    # --- while it runs -----------------------------------------------------------------------------
-
     def _redis_health(self) -> Health:
         health = self._pinger.health()
         return replace(health, detail=health.detail or self.memory.words)
 
     async def _guard_memory(self) -> None:
         while True:
-            if self.knowledge.reachable:
+            if self.server_state.reachable:
                 await self.memory.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
@@ -226,7 +212,7 @@ class Runner(BaseRunner):
             self._server_due = now + _SERVER_EVERY_S
             status = await loop.run_in_executor(self._reading, self._reader.server_status)
             free = free_disk_bytes(self.folders.data)
-            self.knowledge.server = status.model_copy(update={"disk_free_bytes": free})
+            self.server_state.server = status.model_copy(update={"disk_free_bytes": free})
         return turn
 
     def look_at_clients(self) -> None:
@@ -240,16 +226,16 @@ class Runner(BaseRunner):
 
     async def _take(self, turn: Turn) -> None:
         now = time.monotonic()
-        if turn.reachable != self.knowledge.reachable:
+        if turn.reachable != self.server_state.reachable:
             self._changed.set()
         if turn.reachable:
-            await self.gate.look(now)
+            await self.access.look(now)
         else:
-            self.gate.lost()
+            self.access.lost()
         self._look_at_disk()
-        self.supervisor.server_up = turn.reachable and not self.knowledge.disk_full
+        self.supervisor.server_up = turn.reachable and not self.server_state.disk_full
         writes = self.roster.take(turn, now)
-        self.knowledge.take(turn)
+        self.server_state.take(turn)
         self.bus.resolve(turn.answers)
         self.publisher.rows(turn.rows)
         self.run_manager.take_rows(turn.rows)
@@ -263,10 +249,10 @@ class Runner(BaseRunner):
 
     def _clients(self, now: float) -> list[ClientStatus]:
         found = self.roster.statuses(now, self.run_manager.node(TRAINER), self.run_manager.record.id)
-        called = ((client, self.client_names.of(client.id)) for client in found)
+        names, allowed = self.client_names, self.permissions.of_client
         return [
-            client if name == client.id else client.model_copy(update={"name": name})
-            for client, name in called
+            client.model_copy(update={"name": names.of(client.id), "allowed": allowed(self, client.id)})
+            for client in found
         ]
 
     def _tell_of_cut_off(self) -> None:
@@ -284,7 +270,7 @@ class Runner(BaseRunner):
                 )
 
     def _tell_of_lost(self, now: float) -> None:
-        """Tell who fell silent and who is heard of again; of a whole fleet at once, not of each."""
+        """Report lost and returned clients as events; many at once become one event."""
         lost, back = self.roster.news_of_lost(now)
         run_id = self._run_of(TRAINER)
         if lost:
@@ -308,9 +294,9 @@ class Runner(BaseRunner):
     def _look_at_disk(self) -> None:
         """Tell when the server begins, and when it ceases, to refuse writes because of its disk."""
         full = self._pinger.health().disk_full
-        if full == self.knowledge.disk_full:
+        if full == self.server_state.disk_full:
             return
-        self.knowledge.disk_full = full
+        self.server_state.disk_full = full
         self._changed.set()
         run_id = self._run_of("")
         if full:
@@ -332,24 +318,16 @@ class Runner(BaseRunner):
     def _busy(self) -> bool:
         return self.run_manager.run is not None
 
-    # --- what the control API needs ----------------------------------------------------------------
-
-    @property
-    def handlers(self) -> Mapping[str, Handler]:
-        """Every command, by name."""
-        return HANDLERS
-
-    @property
-    def long_commands(self) -> Mapping[str, str]:
-        """Commands that are shown as jobs, and what they do meanwhile."""
-        return LONG
-
     def status(self, with_clients: bool = True) -> Status:
         """Return everything at this moment, or all but the clients, of whom there may be many."""
-        server = self.knowledge.server.model_copy(update={"reachable": self.knowledge.reachable})
+        server = self.server_state.server.model_copy(update={"reachable": self.server_state.reachable})
         return Status(
             run=RunStatus.model_validate(self.run_manager.record.model_dump()),
-            services=self.supervisor.statuses(),
+            services=[
+                service.model_copy(update={"allowed": self.permissions.of_service(self, service.name)})
+                for service in self.supervisor.statuses()
+            ],
             clients=self._clients(time.monotonic()) if with_clients else [],
             server=server,
+            allowed=self.permissions.of_all(self),
         )

@@ -8,7 +8,7 @@ import secrets
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import FrameType
@@ -18,14 +18,13 @@ from pydantic import Field
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import SoulsGuiError, UsageError
-from soulsgui.runner.control import HOST, ControlServer
+from soulsgui.runner.api.feed import FeedBuffer, FeedPublisher
+from soulsgui.runner.api.server import HOST, Check, ControlServer, Handler, Jobs, Permissions
 from soulsgui.runner.events import EVENTS_FILE, EventLog, Level
-from soulsgui.runner.feed import Feed, Publisher
-from soulsgui.runner.jobs import Jobs
-from soulsgui.runner.log_lines import LogFollower
-from soulsgui.runner.own_log import OwnLog
 from soulsgui.runner.refusal import Refused, Result
-from soulsgui.runner.supervisor import Supervisor
+from soulsgui.runner.services.log_lines import LogFollower
+from soulsgui.runner.services.logs import OwnLog
+from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.system import (
     FileLock,
     atomic_write,
@@ -35,13 +34,10 @@ from soulsgui.system import (
     write_private,
 )
 from soulsgui.wire.api_client import CONTROL_FILE
-from soulsgui.wire.control import ControlFile, ErrorCode, Job, Params, Snapshot, Status
+from soulsgui.wire.control import COMMANDS, ControlFile, ErrorCode, Job, Params, Snapshot, Status
 from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
-
-Handler = Callable[[Any, Any], Awaitable[Result]]
-"""Carries out one command for a runner."""
 
 RUNNER = "runner"
 
@@ -64,22 +60,18 @@ class RunnerIdentity(Message):
 class BaseRunner(ABC):
     """The common half of the runners of server and client mode.
 
-    Args:
-        folders: The user's folders.
-        state_dir: The one this runner locks.
-        identity_file: Name of the file in it that holds what stays the same.
-
     Attributes:
         role: Which runner this is.
+        handlers: What carries out each of its commands.
+        checks: What refuses them.
         ends_with_window: Whether it ends soon after the last window that follows it is gone.
         closing: Set when it is to end.
         save_at_end: Whether its end may take the time to save.
-        supervisor: Runs its services.
-        events: What is worth knowing tomorrow.
-        control: How to reach it.
     """
 
     role: ClassVar[Literal["server", "client"]]
+    handlers: ClassVar[Mapping[str, Handler]]
+    checks: ClassVar[Mapping[str, Check]]
     ends_with_window = False
     supervisor: Supervisor
     events: EventLog
@@ -90,17 +82,16 @@ class BaseRunner(ABC):
         self.started = time.time()
         self.closing = asyncio.Event()
         self.save_at_end = True
-        self.feed = Feed(self._snapshot)
-        self.publisher = Publisher(self.feed)
+        self.feed = FeedBuffer(self._snapshot)
+        self.publisher = FeedPublisher(self.feed)
         self.jobs = Jobs(self.publisher.job)
+        self.permissions = Permissions(self.checks)
         self._state_dir = state_dir
         self._identity_file = state_dir / identity_file
         self._cleanup = AsyncExitStack()
         self._changed = asyncio.Event()
         self._hurrying: asyncio.Task[None] | None = None
         self._times_asked = 0
-
-    # --- opening and closing -----------------------------------------------------------------------
 
     def ask_to_close(self, save: bool = True) -> None:
         """Let the runner end; asked without `save`, it does not wait for a checkpoint."""
@@ -149,13 +140,7 @@ class BaseRunner(ABC):
     def _take_folder(self, who: str, remedy: str) -> None:
         """Make sure that no other runner works in this folder, and begin to write into it.
 
-        Args:
-            who: What another one would be called.
-            remedy: What to do when there is one.
-
-        Raises:
-            SoulsGuiError: Another one does.
-            UsageError: The folder can't be made.
+        Where one does, the error says `who` it is and the `remedy`.
         """
         logs = self._state_dir / "logs"
         try:
@@ -180,7 +165,7 @@ class BaseRunner(ABC):
         self.supervisor.recover()
 
     def _keep_doing(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        """Do some work until the runner ends; work that breaks is told and begun again after a moment."""
+        """Repeat some work until the runner ends; after a failure, which is logged, it begins again."""
 
         async def keep() -> None:
             while True:
@@ -200,14 +185,7 @@ class BaseRunner(ABC):
         self._cleanup.push_async_callback(end)
 
     async def _listen(self, port: int) -> None:
-        """Open the control API; nobody is told of it yet.
-
-        Args:
-            port: The port to take; 0 takes that of last time, or any.
-
-        Raises:
-            SoulsGuiError: The port is taken.
-        """
+        """Open the control API, not announced yet; port 0 takes the last port, or any free one."""
         identity = self._identity()
         api = ControlServer(self, secrets.token_urlsafe(32))
         await api.start(port, identity.control_port)
@@ -236,8 +214,6 @@ class BaseRunner(ABC):
         found = RunnerIdentity.read(path.read_bytes()) if path.exists() else None
         return found or RunnerIdentity(server_id=secrets.token_hex(8))
 
-    # --- while it runs -----------------------------------------------------------------------------
-
     async def _publish(self) -> None:
         log_checked_at = time.monotonic()
         while True:
@@ -250,7 +226,8 @@ class BaseRunner(ABC):
                 if now - log_checked_at > _LOG_CHECK_S:
                     log_checked_at = now
                     await asyncio.to_thread(self._own_log.keep_small)
-                self._follow_logs()
+                for service in self.supervisor.statuses():
+                    self._follower.follow(service.name, self.supervisor.spec_of(service.name).log_path)
                 self.publisher.lines(await asyncio.to_thread(self._follower.poll))
                 self.publisher.status(self.status(with_clients=False), now)
             except Exception:
@@ -262,28 +239,12 @@ class BaseRunner(ABC):
         """Whether something goes on that is worth a look several times a second."""
         return True
 
-    def _follow_logs(self) -> None:
-        for service in self.supervisor.statuses():
-            self._follower.follow(service.name, self.supervisor.spec_of(service.name).log_path)
-
     def _on_event(self, level: Level, what: str, cause: str, remedy: str, service: str) -> None:
         self.events.add(level, what, cause, remedy, service, self._run_of(service))
 
     @abstractmethod
     def _run_of(self, service: str) -> str:
         """Return the run that an event of a service belongs to; empty for none."""
-
-    # --- what the control API needs ----------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def handlers(self) -> Mapping[str, Handler]:
-        """Every command of this runner, by name."""
-
-    @property
-    @abstractmethod
-    def long_commands(self) -> Mapping[str, str]:
-        """Commands that are shown to every window as jobs, and what they do meanwhile."""
 
     @abstractmethod
     def status(self, with_clients: bool = True) -> Status:
@@ -297,19 +258,16 @@ class BaseRunner(ABC):
         return self.jobs.get(job_id)
 
     async def command(self, name: str, params: Params) -> Result:
-        """Carry out a command and return its result.
-
-        Raises:
-            Refused: This runner has no such command, or can't carry it out now.
-        """
-        handler = self.handlers.get(name)
-        if handler is None:
+        """Carry out a command; one that there is not, or that can't be carried out now, is `Refused`."""
+        if name not in self.handlers:
             known = ", ".join(self.handlers)
             message = f"{name} is no command of the runner in {self.role} mode."
             raise Refused(ErrorCode.BAD_REQUEST, message, f"There are: {known}")
-        work = handler(self, params)
-        if name in self.long_commands:
-            return await self.jobs.run(name, work, self.long_commands[name])
+        if (check := self.checks.get(name)) is not None:
+            check(self, params)
+        work = self.handlers[name](self, params)
+        if (doing := COMMANDS[name].long.get(self.role)) is not None:
+            return await self.jobs.run(name, work, doing)
         return await work
 
 

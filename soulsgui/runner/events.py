@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from soulsgui.printable import printable
+from soulsgui.errors import printable
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import Event
 
@@ -26,13 +26,7 @@ _LONGEST_CAUSE = 2000
 
 
 class EventLog:
-    """The events of a runner, in memory and in a file of JSON lines.
-
-    Args:
-        path: The file; its folder must exist.
-        on_event: Told each new event.
-        wall_clock: Seconds since the epoch.
-    """
+    """The events of a runner, in memory and in a file of JSON lines."""
 
     def __init__(
         self, path: Path, on_event: Callable[[Event], None], wall_clock: Callable[[], float] = time.time

@@ -11,20 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from soulsgui.config.layers import Layer, combine
-from soulsgui.config.load import layers_of
+from soulsgui.config.layers import combine, layers_of
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.errors import SoulsGuiError, UsageError
-from soulsgui.printable import printable
-from soulsgui.process import setup_logging
+from soulsgui.errors import SoulsGuiError, UsageError, printable
+from soulsgui.process import Terminal, own_terminal, setup_logging
 from soulsgui.runner.app import Runner
-from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused, as_api_error
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import ENDED_STATES, RunRecord
-from soulsgui.runner.run.resume import of_the_runner, resumption
-from soulsgui.runner.terminal import Terminal, own_terminal
-from soulsgui.runner.words import run_line, summary_text
+from soulsgui.runner.run.start import of_the_runner, resumption
+from soulsgui.runner.status_text import run_line, summary_text
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.keys import TELEMETRY
 
@@ -62,10 +60,7 @@ class ServeOptions:
 def serve(folders: Folders, options: ServeOptions) -> int:
     """Run a server until it is told to end, or until its run is done; return the exit code.
 
-    Raises:
-        ConfigError: The configuration has mistakes; nothing was started.
-        UsageError: The options contradict each other.
-        SoulsGuiError: The runner can't be started.
+    Mistakes of the configuration and options that contradict each other are told before anything is started.
     """
     base, of_run = of_the_runner(options.overrides) if options.resume else (options.overrides, {})
     settings = combine(layers_of(folders, options.preset, [base]))
@@ -184,11 +179,7 @@ class _Headless:
             await manager.opened()
 
     def sum_up(self) -> int:
-        """Say what came of the run, and return the exit code.
-
-        Raises:
-            SoulsGuiError: It could not be begun.
-        """
+        """Print the result of the run and return the exit code; a run that did not start is an error."""
         if self._error is not None:
             raise self._error
         manager, library = self._runner.run_manager, self._runner.library
@@ -208,12 +199,7 @@ class _Headless:
 
 
 def is_done(record: RunRecord, loss: str) -> bool:
-    """Whether a run has reached its goal, and what it came to is saved.
-
-    Args:
-        record: What is known of the run, which has ended.
-        loss: What of it no checkpoint holds; empty when everything is saved.
-    """
+    """Whether a run that has ended has reached its goal, and what it came to is saved."""
     return record.reached in ("mean_return", "env_steps") and not loss
 
 
@@ -231,13 +217,7 @@ async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
 
 
 class _StatusLine:
-    """Shows the state: in place on a terminal, else as a log line now and then.
-
-    Args:
-        runner: Whose state.
-        terminal: Where it is shown; None writes it into the log.
-        idle: Whether to say so while no run has begun.
-    """
+    """Shows the state: in place on a terminal, else as a log line now and then."""
 
     def __init__(self, runner: Runner, terminal: Terminal | None, idle: bool) -> None:
         self._runner = runner
@@ -260,7 +240,7 @@ class _StatusLine:
             await asyncio.sleep(_LINE_EVERY_S)
 
     def _line(self) -> tuple[str, str]:
-        """Return state and line of the run; one that was over before this server began is not told of."""
+        """Return state and line of the run; one that ended before this server started is left out."""
         manager = self._runner.run_manager
         if manager.run is not None:
             self._run_id = manager.run.run_id
@@ -271,7 +251,7 @@ class _StatusLine:
 
 
 def summary(record: RunRecord, library: Library) -> dict[str, Any]:
-    """Return what came of a run: the document of `serve --until-done --json`."""
+    """Return the result of a run: the document of `serve --until-done --json`."""
     run = RunFolder(Path(record.dir))
     newest = next(
         (info for info in library.checkpoints.list(run) if info.kind == "current" and info.valid), None

@@ -1,7 +1,6 @@
 """Refusals of commands, and every error as the answer the control API gives."""
 
 import logging
-from typing import Any
 
 import redis
 from pydantic import ValidationError
@@ -9,13 +8,13 @@ from pydantic import ValidationError
 from soulsgui.config.errors import ConfigError
 from soulsgui.errors import (
     EnvironmentCheckError,
+    NoCheckpointError,
     NotAllowedError,
     ServerTimeoutError,
     ServerUnreachableError,
     SoulsGuiError,
     UsageError,
 )
-from soulsgui.runner.checkpoints import NoCheckpointError
 from soulsgui.system import explained
 from soulsgui.wire.connection import disk_full, memory_full
 from soulsgui.wire.control import ApiError, ErrorCode
@@ -24,18 +23,12 @@ from soulsgui.wire.messages.base import Message
 logger = logging.getLogger(__name__)
 
 
-Result = dict[str, Any] | Message
-"""What a command gives back: plain data, or a message of the API."""
+Result = Message | None
+"""What a command answers; None for nothing but that it is done."""
 
 
 class Refused(SoulsGuiError):
-    """A command can't be carried out.
-
-    Args:
-        code: Why, for programs.
-        message: Why, in words.
-        remedy: What to do.
-    """
+    """A command can't be carried out."""
 
     def __init__(self, code: ErrorCode, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy)
@@ -59,7 +52,7 @@ _CODES: list[tuple[type[SoulsGuiError], ErrorCode]] = [
 
 
 def as_api_error(error: Exception, command: str) -> ApiError:
-    """Return what the control API says of an error; one we did not foresee is logged with its traceback."""
+    """Return the control API's answer for an error; an unforeseen one is logged with its traceback."""
     if isinstance(error, Refused):
         return ApiError(code=error.code, message=error.message, remedy=error.remedy)
     if isinstance(error, SoulsGuiError):

@@ -7,22 +7,24 @@ from typing import Any
 
 from soulsgui.config.editing import FileChangedError, read_text, save_text, text_hash, with_values
 from soulsgui.config.errors import ConfigError
-from soulsgui.config.layers import Layer, combine, parse_layer
-from soulsgui.config.load import defaults_layer, layers_of, over_defaults, preset_layer, preset_names
+from soulsgui.config.layers import (
+    combine,
+    defaults_layer,
+    layers_of,
+    over_defaults,
+    preset_layer,
+    preset_names,
+)
+from soulsgui.config.parsing import Layer, parse_layer
 from soulsgui.config.paths import Folders, shipped
-from soulsgui.config.settings_info import all_settings
+from soulsgui.config.schema import all_settings
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.start import override_layer
 from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode, Preset
 
 
 def values(folders: Folders, running: dict[str, Any]) -> ConfigValues:
-    """Return defaults, what the user changed, and what the run uses.
-
-    Args:
-        folders: The user's folders.
-        running: The run's effective values by dotted key; empty without a run.
-    """
+    """Return defaults, what the user changed, and what the run, if there is one, uses (by dotted key)."""
     text, own = "", Layer(folders.overrides.name)
     with contextlib.suppress(ConfigError):  # told among the problems
         text = read_text(folders.overrides)
@@ -56,11 +58,7 @@ def as_plain(error: ConfigError) -> list[dict[str, Any]]:
 
 
 def check(folders: Folders, params: ConfigCheckParams) -> None:
-    """Check the configuration that a text and overrides would make.
-
-    Raises:
-        ConfigError: With every mistake.
-    """
+    """Check the configuration that a text and overrides would make; `ConfigError` tells every mistake."""
     text = read_text(folders.overrides) if params.text is None else params.text
     own = parse_layer(text, folders.overrides.name)
     chosen = params.preset or own.preset
@@ -71,9 +69,7 @@ def check(folders: Folders, params: ConfigCheckParams) -> None:
 def save(folders: Folders, params: ConfigSaveParams) -> dict[str, Any]:
     """Write the user's settings and return the new text with its hash.
 
-    Raises:
-        ConfigError: The result has mistakes, or the file is no text of settings; nothing is written.
-        Refused: The file has changed since it was read, or the request contradicts itself.
+    Nothing is written where the result has mistakes, or where the file has changed since it was read.
     """
     if params.text is not None and (params.changes or params.reset):
         raise Refused(ErrorCode.BAD_REQUEST, "Give either `text` or `changes` and `reset`, not both.")
@@ -119,13 +115,7 @@ def _changed() -> Refused:
 def difference(folders: Folders, preset: str, overrides: Layer) -> list[dict[str, Any]]:
     """Return the settings that differ from the shipped ones: key, shipped, value, and where that was written.
 
-    Args:
-        folders: The user's folders.
-        preset: A preset below the user's file; empty takes the one the file asks for.
-        overrides: Settings above it.
-
-    Raises:
-        ConfigError: With every mistake.
+    An empty preset takes the one that the user's file asks for; `overrides` are above both.
     """
     shipped_layer, *layers = layers_of(folders, preset, [overrides])
     combine([shipped_layer, *layers])

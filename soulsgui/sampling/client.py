@@ -16,9 +16,9 @@ from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.heartbeat import ServerLogHandler
 from soulsgui.sampling.link import ClientLink, checked_config
+from soulsgui.sampling.owner_link import Plan, Stepping
 from soulsgui.sampling.player import RunPlayer
 from soulsgui.sampling.progress import made_words
-from soulsgui.sampling.wishes import Plan, Stepping
 from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.owner import ClientFolder
@@ -64,7 +64,7 @@ def run_client(
 
 
 def _run_linked(client: "Client", link: ClientLink) -> None:
-    """Play while the link to the server is open; it is closed, and the end told of, in any case."""
+    """Play while the link to the server is open; close it and report the end in any case."""
     try:
         link.open()
         client.run()

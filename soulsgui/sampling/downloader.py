@@ -13,18 +13,18 @@ from typing import Any
 import redis
 from numpy.typing import NDArray
 
-from soulsgui.wire.codec import CodecError
-from soulsgui.wire.connection import AWAY, Address, Link, Stopped
-from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.messages.session import Grant, GreedyOrder, Wish
-from soulsgui.wire.weights import (
+from soulsgui.wire.codec import (
     HEADER_BYTES,
+    CodecError,
     WeightsHeader,
     body_offset,
     read_header,
     unpack_body,
 )
+from soulsgui.wire.connection import AWAY, Address, Link, Stopped
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import Grant, GreedyOrder, Wish
 
 logger = logging.getLogger(__name__)
 

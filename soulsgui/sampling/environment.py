@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from soulsgui.environments.make import BROKEN, make_vector, named
-from soulsgui.environments.report_words import spaces_words
-from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.spaces import SpacesSpec, spaces_words
 from soulsgui.errors import EnvironmentCheckError, ProcessFault
 from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog, WatchedStepper, fault_of
 from soulsgui.sampling.workers import SpreadStepper

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.masks import Mask
+from soulsgui.environments.choices import Mask
+from soulsgui.policies.exploration import without_noise
+from soulsgui.policies.numpy_recurrent import Remembered, remembered_by
 from soulsgui.policies.policy import Policy
-from soulsgui.policies.remembered import Remembered, remembered_by
-from soulsgui.policies.still import without_noise
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.progress import Progress
 from soulsgui.wire.messages.session import GreedyOrder
@@ -50,7 +50,7 @@ class GreedyEvaluation:
         progress.plays_greedy(self._began, self._played)
 
     def hear(self, order: GreedyOrder | None, asked: ServerView | None) -> None:
-        """Take over what the newest grant asks for; None withdraws what was asked for before."""
+        """Take over the order of the newest grant; None withdraws the order before."""
         if order is None:
             self._order = None
         elif order.model_id != self._began and asked is not None and order == asked.greedy_order:

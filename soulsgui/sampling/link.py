@@ -10,27 +10,31 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from soulsgui.config.settings_info import received_settings
-from soulsgui.environments.reference import reference_observation, same_outputs
-from soulsgui.environments.spaces import ObservationSpec
+from soulsgui.config.schema import received_settings
+from soulsgui.environments.observations import ObservationSpec
+from soulsgui.environments.spaces import reference_observation, same_outputs
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.policies.policy import Policy
 from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, ServerView
-from soulsgui.sampling.heartbeat import HeartbeatThread, ServerLogHandler
-from soulsgui.sampling.identity import ensure_name_is_free, other_name_remedy, own_versions
+from soulsgui.sampling.heartbeat import (
+    HeartbeatThread,
+    ServerLogHandler,
+    ensure_name_is_free,
+    other_name_remedy,
+    own_versions,
+)
+from soulsgui.sampling.owner_link import OwnerLink, Plan, Stepping, plan_of
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.uploader import Uploader
-from soulsgui.sampling.wishes import OwnerLink, Plan, Stepping, plan_of
+from soulsgui.wire.beats import own_instance
+from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.connection import Address, Link
-from soulsgui.wire.entry_id import EntryId
-from soulsgui.wire.instance import own_instance
-from soulsgui.wire.keys import PROTOCOL, Keys, check_client_name
+from soulsgui.wire.keys import PROTOCOL, EntryId, Keys, check_client_name
 from soulsgui.wire.messages.heartbeat import Answer, Phase
 from soulsgui.wire.messages.owner import ClientFolder, ClientReport
 from soulsgui.wire.messages.server_config import ServerConfig, state_of
 from soulsgui.wire.messages.session import Grant, RoundShare, Wish
 from soulsgui.wire.versions import installed_versions, lacks_here, least_versions, update_needed
-from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
 
@@ -310,7 +314,7 @@ class ClientLink:
 
 
 def check_network(policy: Policy, header: WeightsHeader, space: ObservationSpec) -> None:
-    """Compare what the network says of the reference observation with what the server's says.
+    """Compare the network's outputs for the reference observation with those of the server.
 
     Samples of one that says something else would teach the wrong thing.
     """

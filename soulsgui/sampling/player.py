@@ -6,26 +6,26 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from soulsgui.config.settings_info import received_settings
+from soulsgui.config.schema import received_settings
 from soulsgui.environments.make import longest_episode
-from soulsgui.environments.realtime import StepClock
+from soulsgui.environments.step import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
+from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import Policy, make_policy
-from soulsgui.policies.remembered import remembered_by
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.greedy import GreedyEvaluation
-from soulsgui.sampling.identity import derived_seed
+from soulsgui.sampling.heartbeat import derived_seed
 from soulsgui.sampling.link import ClientLink, check_network
+from soulsgui.sampling.owner_link import Plan, Stepping
 from soulsgui.sampling.progress import ProgressLog
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.sampling_modes import FreeRunning, RolloutPlan, Rounds, SamplingMode
-from soulsgui.sampling.wishes import Plan, Stepping
+from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
-from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import Phase
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of, state_of
-from soulsgui.wire.weights import WeightsHeader
+from soulsgui.wire.messages.session import Episode
 
 logger = logging.getLogger(__name__)
 

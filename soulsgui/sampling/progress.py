@@ -91,7 +91,7 @@ class Progress:
             if run_id == self.run_id:
                 return
             if self.run_id:
-                # What went wrong in the run before is no news of this one.
+                # What went wrong in the run before does not concern this one.
                 self.error = self.error_details = ""
             self.run_id, self._run_from = run_id, self.env_steps
 
@@ -143,7 +143,7 @@ class Progress:
                 self.error = ""
 
     def goes_on_after(self, before: Heartbeat) -> None:
-        """Take over the failures of the environment that an earlier process of this client told of."""
+        """Take over the environment failures reported by an earlier process of this client."""
         with self._lock:
             self.error, self.error_details = before.error, before.error_details
             self._fault, self.env_restarts = before.error, before.env_restarts

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.masks import Mask
-from soulsgui.environments.realtime import StepClock
-from soulsgui.environments.spaces import ObservationSpec, SpacesSpec
-from soulsgui.environments.step import Stepper, StepResult
+from soulsgui.environments.choices import Mask
+from soulsgui.environments.observations import ObservationSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.step import StepClock, Stepper, StepResult
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
+from soulsgui.experience.segments import Segments
 from soulsgui.frame_stacks import field_of
-from soulsgui.policies.remembered import Remembered
+from soulsgui.policies.numpy_recurrent import Remembered
 from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.segments import SegmentRecorder
-from soulsgui.wire.messages.chunk import Segments
 
 logger = logging.getLogger(__name__)
 

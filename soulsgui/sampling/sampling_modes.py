@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.masks import Mask
+from soulsgui.environments.choices import Mask
 from soulsgui.policies.exploration import boltzmann, epsilon_greedy, ladder
 from soulsgui.policies.policy import Policy
 from soulsgui.sampling.downloader import ServerView
@@ -17,9 +17,9 @@ from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.rollout import Act, Rollout
 from soulsgui.sampling.uploader import Uploader
+from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
-from soulsgui.wire.weights import WeightsHeader
 
 NO_LIMIT = 2**62
 
@@ -112,7 +112,7 @@ class FreeRunning:
         """Nothing is to be noted: there is no share that could be played to its end."""
 
     def _hear(self, view: ServerView) -> None:
-        """Take over what a view says; while the server is silent, what it said last stays."""
+        """Take over a view of the server; while it is silent, the last one stays."""
         grant = self._link.answer_of_trainer(view)
         if grant is not None:
             self._let_in, self._grant = grant.status == "accepted", grant

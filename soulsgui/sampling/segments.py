@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
-from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments
+from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES
 
 _BYTES_BESIDE = 120
 

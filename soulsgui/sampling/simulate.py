@@ -22,22 +22,27 @@ from redis.backoff import NoBackoff
 from soulsgui.environments.actions import ActionSpec, BoxActionSpec
 from soulsgui.environments.choices import MultiBinarySpec, MultiDiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import TERMINATED, Segments
 from soulsgui.frame_stacks import field_of
 from soulsgui.process import setup_logging, stop_on_signals
-from soulsgui.sampling.identity import own_versions
+from soulsgui.sampling.heartbeat import own_versions
 from soulsgui.sampling.progress import Progress
-from soulsgui.wire.codec import CodecError
-from soulsgui.wire.connection import AWAY, Address, Backoff
-from soulsgui.wire.entry_id import EntryId
-from soulsgui.wire.instance import own_instance
-from soulsgui.wire.keys import Keys, check_client_name
-from soulsgui.wire.messages.chunk import NUMBER_FIELD, TERMINATED, Segments, digest_number, pack_chunk
-from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.beats import own_instance
+from soulsgui.wire.codec import HEADER_BYTES, CodecError, WeightsHeader, read_header
+from soulsgui.wire.connection import AWAY, Address, AsyncPinnedConnection, Backoff
+from soulsgui.wire.keys import EntryId, Keys, check_client_name
+from soulsgui.wire.messages.chunk import NUMBER_FIELD, digest_number, pack_chunk
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, PERIOD_S, Answer
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of, state_of
-from soulsgui.wire.messages.session import CHUNK_FIELD, EPISODE_FIELD, HELLO_FIELD, Grant, Hello, Wish
-from soulsgui.wire.tls import AsyncPinnedConnection
-from soulsgui.wire.weights import HEADER_BYTES, WeightsHeader, read_header
+from soulsgui.wire.messages.session import (
+    CHUNK_FIELD,
+    EPISODE_FIELD,
+    HELLO_FIELD,
+    Episode,
+    Grant,
+    SessionHello,
+    Wish,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -246,7 +251,7 @@ class SimulatedClient:
         progress = self.progress
         progress.begin_run(config.run_id)
         progress.env_id = str(config.settings.get("env.id", ""))
-        hello = Hello(
+        hello = SessionHello(
             client=progress.client,
             instance=progress.instance,
             run_id=config.run_id,

@@ -11,13 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import seen_of
-from soulsgui.environments.spaces import DiscreteSpec, SpacesSpec
-from soulsgui.policies.described import unreadable
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
-from soulsgui.policies.recurrent_spec import TORCH_KIND
-from soulsgui.policies.torch_spec import TorchPolicySpec
-from soulsgui.policies.valuing import Floats, ValuingPolicy, fitting
+from soulsgui.policies.specs import TORCH_RECURRENT, TorchPolicySpec, unreadable
+from soulsgui.policies.value_based import Floats, ValueBasedPolicy, fitting
 from soulsgui.rl.agents.dqn_kinds import kind_told
 from soulsgui.rl.inputs import laid_out
 from soulsgui.rl.networks.named import build_network, named_torso, sees_images
@@ -25,7 +24,7 @@ from soulsgui.rl.networks.named import build_network, named_torso, sees_images
 _STATISTICS = ("mean", "var", "eps", "clip")
 
 
-class TorchPolicy(ValuingPolicy):
+class TorchPolicy(ValueBasedPolicy):
     """Acts with the network that exported the weights, on the CPU."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
@@ -117,4 +116,4 @@ class TorchRecurrentPolicy(NumpyRecurrentPolicy):
 def make_torch_policy(spec: Mapping[str, Any]) -> TorchPolicy | TorchRecurrentPolicy:
     """Make the policy for a client's process: it leaves the computer's other cores to the game."""
     torch.set_num_threads(1)
-    return TorchRecurrentPolicy(spec) if spec.get("kind") == TORCH_KIND else TorchPolicy(spec)
+    return TorchRecurrentPolicy(spec) if spec.get("kind") == TORCH_RECURRENT else TorchPolicy(spec)

@@ -18,10 +18,9 @@ import redis
 from soulsgui.errors import ClientRegistrationError, ServiceError, SoulsGuiError
 from soulsgui.sampling.progress import Progress
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
-from soulsgui.wire.entry_id import EntryId
-from soulsgui.wire.keys import PROTOCOL, Keys
+from soulsgui.wire.keys import PROTOCOL, EntryId, Keys
 from soulsgui.wire.messages.chunk import NUMBER_FIELD
-from soulsgui.wire.messages.session import CHUNK_FIELD, EPISODE_FIELD, HELLO_FIELD, Grant, Hello
+from soulsgui.wire.messages.session import CHUNK_FIELD, EPISODE_FIELD, HELLO_FIELD, Grant, SessionHello
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +170,7 @@ class StreamSession:
         self.unsure = True
 
     def settle(self, connection: redis.Redis) -> None:
-        """After a lost connection: find out what was stored, and whether the session still stands."""
+        """After a lost connection: find out what was stored, and whether the session is still valid."""
         if self._fenced:
             raise Fenced
         if not self.unsure:
@@ -414,7 +413,7 @@ class Uploader(threading.Thread):
 
     def _hello(self) -> str:
         progress = self._progress
-        return Hello(
+        return SessionHello(
             client=progress.client,
             instance=progress.instance,
             protocol=PROTOCOL,

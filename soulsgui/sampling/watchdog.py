@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.make import BROKEN, Vector
 from soulsgui.environments.step import EnvStepper, StepResult
-from soulsgui.errors import EnvironmentFault, ProcessFault
-from soulsgui.printable import error_words, printable
+from soulsgui.errors import EnvironmentFault, ProcessFault, error_words, printable
 from soulsgui.system import family_memory
 
 logger = logging.getLogger(__name__)

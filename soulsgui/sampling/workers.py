@@ -20,8 +20,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.choices import Mask
 from soulsgui.environments.make import WrapperEntry, make_vector
-from soulsgui.environments.masks import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault

@@ -1,14 +1,10 @@
 """What differs between operating systems, in one place; nothing elsewhere asks which system it runs on.
 
 Every function that branches takes `platform` (a value of `sys.platform`), so that both branches can be tested
-anywhere. Rooms: `become` (going on as another program), `family` (this process and what it started), `groups`
-(process groups, signals), `identity` (telling a process from all others), `files` (private, atomic), `lock`
-(one process at a time), `machine` (ports, disk, screen), `presence` (somebody at it, full
-screen), `share` (of the processor), `user` (who we are).
+anywhere. Rooms: `processes` (identity, groups, signals, descendants, shares of the processor), `files`
+(private, atomic), `lock` (one process at a time), `machine` (ports, disk, screen, user, somebody at it).
 """
 
-from soulsgui.system.become import become
-from soulsgui.system.family import descends_from, family_memory, kill_descendants, kill_tree
 from soulsgui.system.files import (
     atomic_write,
     explained,
@@ -25,26 +21,37 @@ from soulsgui.system.files import (
     sync_tree,
     write_private,
 )
-from soulsgui.system.groups import (
+from soulsgui.system.lock import FileLock, file_lock
+from soulsgui.system.machine import (
+    CannotTell,
+    Presence,
+    free_disk_bytes,
+    free_port,
+    has_screen,
+    is_loopback,
+    user_name,
+    who_listens,
+)
+from soulsgui.system.processes import (
+    ProcessIdentity,
+    become,
+    boot_id,
+    can_pin,
+    descends_from,
+    family_memory,
+    hold_back,
+    kill_descendants,
     kill_group,
+    kill_tree,
     leads_group,
     new_session_kwargs,
-    stop_signals,
-    terminate_group,
-)
-from soulsgui.system.identity import (
-    ProcessIdentity,
-    boot_id,
     process_identity,
     same_boot,
     same_process,
     started_process_identity,
+    stop_signals,
+    terminate_group,
 )
-from soulsgui.system.lock import FileLock, file_lock
-from soulsgui.system.machine import free_disk_bytes, free_port, has_screen, is_loopback, who_listens
-from soulsgui.system.presence import CannotTell, Presence
-from soulsgui.system.share import can_pin, hold_back
-from soulsgui.system.user import user_name
 
 __all__ = [
     "CannotTell",

@@ -41,9 +41,6 @@ def atomic_write(path: Path, data: bytes, platform: str = sys.platform) -> None:
     """Replace the contents of a file so that readers and power cuts find the old or the new, never a mixture.
 
     An existing file keeps its mode; a symbolic link stays and its target is replaced.
-
-    Raises:
-        OSError: It can't be written (disk full, no right); the old file is untouched.
     """
     target = path.resolve()
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
@@ -51,11 +48,7 @@ def atomic_write(path: Path, data: bytes, platform: str = sys.platform) -> None:
 
 
 def write_private(path: Path, data: bytes, platform: str = sys.platform) -> None:
-    """Like `atomic_write`, for secrets: at no moment readable by others, whatever stood there before.
-
-    Raises:
-        OSError: It can't be written; the old file is untouched.
-    """
+    """Like `atomic_write`, for secrets: at no moment readable by others, whatever stood there before."""
     _write_aside_and_replace(path, data, 0o600, None, platform)
 
 
@@ -117,11 +110,7 @@ def explained(error: OSError) -> tuple[str, str]:
 
 
 def replace(source: Path, target: Path, platform: str = sys.platform) -> None:
-    """`os.replace`, patient on Windows, where a reader that has the target open delays it (up to 1 s).
-
-    Raises:
-        OSError: As `os.replace`.
-    """
+    """`os.replace`, patient on Windows, where a reader that has the target open delays it (up to 1 s)."""
     tries = _REPLACE_TRIES if platform == "win32" else 1
     for left in reversed(range(tries)):
         try:
@@ -163,9 +152,6 @@ def replace_dir(new: Path, target: Path, platform: str = sys.platform) -> None:
     A symbolic link there gives way; what it leads to stays as it is.
     A folder appears whole or not at all. Between the two renames of a replacement the older one stands beside
     under the name `.<name>.old`; `recover_dir` brings it back after a crash at that moment.
-
-    Raises:
-        OSError: It can't be done; the older folder is in its place or found by `recover_dir`.
     """
     recover_dir(target, platform)
     sync_tree(new, platform)
@@ -184,8 +170,7 @@ def replace_dir(new: Path, target: Path, platform: str = sys.platform) -> None:
 def recover_dir(target: Path, platform: str = sys.platform) -> bool:
     """Undo or finish a `replace_dir` that a crash interrupted.
 
-    Returns:
-        Whether the older folder was put back.
+    Returns whether the older folder was put back.
     """
     older = _older(target)
     if not os.path.lexists(older):

@@ -1,4 +1,8 @@
-"""A lock between processes that the system gives back when its holder dies."""
+"""A lock between processes that the system gives back when its holder dies.
+
+`packaging/first_start` loads this file alone, before anything is installed: it needs only Python's own
+modules.
+"""
 
 import contextlib
 import importlib
@@ -16,10 +20,6 @@ class FileLock:
     """A lock that one process at a time can hold, given up by the system when its holder dies.
 
     The file stays when the lock is released; it holds the pid of the last holder, for messages only.
-
-    Args:
-        path: The lock file; its folder must exist.
-        platform: A value of `sys.platform`.
     """
 
     def __init__(self, path: Path, platform: str = sys.platform) -> None:
@@ -30,8 +30,7 @@ class FileLock:
     def acquire(self) -> bool:
         """Take the lock if it is free.
 
-        Returns:
-            Whether this object holds it now; another object of the same process counts as somebody else.
+        Returns whether this object holds it now; another object of the same process counts as somebody else.
         """
         if self._file is not None:
             return True
@@ -56,11 +55,7 @@ class FileLock:
             self._file = None
 
     def fileno(self) -> int:
-        """The descriptor of the held lock; on POSIX a child that inherits it holds the lock too.
-
-        Raises:
-            ValueError: The lock isn't held.
-        """
+        """The descriptor of the held lock; on POSIX a child that inherits it holds the lock too."""
         if self._file is None:
             raise ValueError(f"{self.path} is not locked by this object")
         return self._file.fileno()

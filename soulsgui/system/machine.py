@@ -1,13 +1,28 @@
-"""What the machine has: its own addresses, free ports, who holds the others, free disk, a screen."""
+"""What this computer has: ports, disk, screen, user, somebody at it, and the packages a role needs."""
 
+import ctypes
+import getpass
 import ipaddress
+import os
+import re
 import shutil
 import socket
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import psutil
+
+
+def user_name() -> str:
+    """Return what the user is called; in a container, where the system may not know, its number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # which one depends on version and system
+        return str(os.getuid()) if hasattr(os, "getuid") else "user"
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -22,8 +37,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 def who_listens(port: int) -> str | None:
     """The program that listens on a TCP port, as "nginx (812)".
 
-    Returns:
-        None when nobody does or the system doesn't tell (macOS, without administrator's rights).
+    Returns None when nobody does or the system doesn't tell (macOS, without administrator's rights).
     """
     try:
         connections = psutil.net_connections(kind="tcp")
@@ -55,11 +69,7 @@ def is_loopback(host: str) -> bool:
 
 
 def has_screen(env: Mapping[str, str], platform: str = sys.platform) -> bool:
-    """Whether a window can be shown: always on Windows and macOS, elsewhere where X11 or Wayland says so.
-
-    Args:
-        env: The environment of the process (`os.environ`).
-    """
+    """Whether a window can be shown: always on Windows and macOS, elsewhere where X11 or Wayland says so."""
     if platform in ("win32", "darwin"):
         return True
     return bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
@@ -69,3 +79,123 @@ def free_disk_bytes(path: Path) -> int:
     """Bytes this user may still write on the file system of `path`, which need not exist yet."""
     existing = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
     return shutil.disk_usage(existing).free
+
+
+_TOOL_LIMIT_S = 2.0
+# SHQueryUserNotificationState: a full-screen program, one that draws with Direct3D, a presentation.
+_FULL_SCREEN_STATES = (2, 3, 4)
+
+
+class CannotTell(Exception):
+    """This system does not tell; with the reason in words."""
+
+
+class WindowsCalls(Protocol):
+    """What is asked of Windows."""
+
+    def idle_s(self) -> float:
+        """Return the seconds since the last input."""
+
+    def notification_state(self) -> int:
+        """Return what `SHQueryUserNotificationState` says."""
+
+    def foreground_pid(self) -> int:
+        """Return the process of the window in front; 0 for none."""
+
+
+class _Ctypes:
+    """The real Windows."""
+
+    def __init__(self) -> None:
+        self._dlls: Any = vars(ctypes)["windll"]
+
+    def idle_s(self) -> float:
+        class LastInput(ctypes.Structure):
+            _fields_ = (("size", ctypes.c_uint), ("tick", ctypes.c_uint))
+
+        last = LastInput(ctypes.sizeof(LastInput), 0)
+        if not self._dlls.user32.GetLastInputInfo(ctypes.byref(last)):
+            raise CannotTell("Windows does not tell when the last input was.")
+        # Both count milliseconds in 32 bits, and begin again after 49 days.
+        return float((self._dlls.kernel32.GetTickCount() - last.tick) % 2**32) / 1000.0
+
+    def notification_state(self) -> int:
+        state = ctypes.c_int(0)
+        if self._dlls.shell32.SHQueryUserNotificationState(ctypes.byref(state)) != 0:
+            raise CannotTell("Windows does not tell whether a full-screen program runs.")
+        return state.value
+
+    def foreground_pid(self) -> int:
+        pid = ctypes.c_ulong(0)
+        window = self._dlls.user32.GetForegroundWindow()
+        self._dlls.user32.GetWindowThreadProcessId(window, ctypes.byref(pid))
+        return int(pid.value)
+
+
+def _run_tool(argv: list[str]) -> str:
+    """Return what a tool writes."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_TOOL_LIMIT_S, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CannotTell(f"{argv[0]} does not answer.") from error
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Presence:
+    """Asks the system; each part can be injected.
+
+    Attributes:
+        platform: A value of `sys.platform`.
+        env: The environment of the process.
+        find: Finds a program; None where there is none.
+        run: Runs a tool and returns what it writes; raises `CannotTell`.
+        windows: Makes the calls of Windows.
+    """
+
+    platform: str = sys.platform
+    env: Mapping[str, str] | None = None
+    find: Callable[[str], str | None] = shutil.which
+    run: Callable[[list[str]], str] = _run_tool
+    windows: Callable[[], WindowsCalls] = _Ctypes
+
+    def idle_s(self) -> float:
+        """Return the seconds since somebody last used keyboard or mouse."""
+        if self.platform == "win32":
+            return self.windows().idle_s()
+        if self.platform == "darwin":
+            found = re.search(r'"HIDIdleTime" = (\d+)', self.run(["ioreg", "-c", "IOHIDSystem", "-d", "4"]))
+            if found is None:
+                raise CannotTell("macOS does not tell when the last input was.")
+            return int(found[1]) / 1e9
+        self._need_x11("xprintidle")
+        said = self.run(["xprintidle"]).strip()
+        if not said.isdecimal():
+            raise CannotTell("xprintidle does not tell when the last input was.")
+        return int(said) / 1000.0
+
+    def full_screen_pid(self) -> int | None:
+        """Return the process of the full-screen program in front; None for none, 0 for an unknown one."""
+        if self.platform == "win32":
+            calls = self.windows()
+            return calls.foreground_pid() if calls.notification_state() in _FULL_SCREEN_STATES else None
+        if self.platform == "darwin":
+            raise CannotTell("macOS does not tell other programs whether one fills the screen.")
+        self._need_x11("xprop")
+        active = re.search(r"(0x[0-9a-f]+)", self.run(["xprop", "-root", "_NET_ACTIVE_WINDOW"]))
+        if active is None or int(active[1], 16) == 0:
+            return None
+        said = self.run(["xprop", "-id", active[1], "_NET_WM_STATE", "_NET_WM_PID"])
+        if "_NET_WM_STATE_FULLSCREEN" not in said:
+            return None
+        pid = re.search(r"_NET_WM_PID\(CARDINAL\) = (\d+)", said)
+        return int(pid[1]) if pid is not None else 0
+
+    def _need_x11(self, tool: str) -> None:
+        env = os.environ if self.env is None else self.env
+        if not env.get("DISPLAY"):
+            raise CannotTell("There is no X11 screen here that could tell.")
+        if env.get("WAYLAND_DISPLAY"):
+            raise CannotTell("Wayland does not tell programs of others.")
+        if self.find(tool) is None:
+            raise CannotTell(f"{tool} is not installed; with it this could be told.")

@@ -1,6 +1,6 @@
 """Telemetry: every finished episode stored, averaged, judged and shown.
 
-Rooms: `aggregate` (moving mean, best model, goal) and `curve` (attempts on the axes) are pure; `store` is the
-SQLite file with its writer and its queries; `recorder` joins them; `intake`, `streams`, `metrics` and `node`
-are the process around it; `export`, `figure` and `drawing` make telemetry.json and telemetry.png.
+Rooms: `aggregate` (attempts on the axes, moving mean, best model, goal) and `intake` (what an episode is) are
+pure; `store` is the SQLite file with its writer and its queries; `recorder` joins them; `streams` and `node`
+are the process around it; `export` and `figure` make telemetry.json and telemetry.png.
 """

@@ -8,6 +8,9 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from soulsgui.wire.control import AttemptStart
 
 _WINDOWS_KEPT = 4
 """Attempts whose stragglers still get a window of their own."""
@@ -18,10 +21,6 @@ class Window:
 
     The sum is kept exactly (grow-expansion; Shewchuk 1997, "Adaptive Precision Floating-Point Arithmetic"),
     so that the mean depends on the returns within the window alone, never on what went through it before.
-
-    Args:
-        size: Returns it holds at most.
-        carried: Returns it begins with, oldest first; they count for the mean only.
     """
 
     def __init__(self, size: int, carried: Iterable[float] = ()) -> None:
@@ -92,13 +91,6 @@ class Best:
 class Aggregator:
     """What the episodes of a run amount to.
 
-    Args:
-        window: Episodes over which means are taken.
-        goal: Mean return to reach; None for no goal.
-        best: The best so far, of any attempt.
-        training_judges: Whether full windows of its episodes reach the goal; otherwise only `judge` does.
-        confirms: Whether such a window only claims the goal, until `answer` confirms it.
-
     Attributes:
         training_judges: As the argument; it may be changed.
         confirms: As the argument; it may be changed.
@@ -140,13 +132,7 @@ class Aggregator:
     def begin_attempt(
         self, attempt: int, carried: Iterable[float], own: Iterable[tuple[float, int]] = ()
     ) -> None:
-        """Go on with an attempt; its goal is open again.
-
-        Args:
-            attempt: Its number.
-            carried: Returns of the curve before it, oldest first (the last `window` are enough).
-            own: Returns of its own that were judged already, and whose they are, oldest first.
-        """
+        """Go on with an attempt; its goal is open again."""
         self.attempt = attempt
         self.reached_with = self.claim = None
         self.refuted, self.claims_in = -1, 0
@@ -159,14 +145,7 @@ class Aggregator:
     def add(self, attempt: int, total_return: float, model_id: int) -> float:
         """Take in one finished episode.
 
-        Args:
-            attempt: The attempt it was played in; one before the present one is a straggler, which gets a
-                window of its own and can't reach the goal.
-            total_return: Its return, finite.
-            model_id: Weights in use at its end.
-
-        Returns:
-            The mean return up to it.
+        Returns the mean return up to it.
         """
         window = self._windows.get(attempt)
         if window is None:
@@ -198,12 +177,7 @@ class Aggregator:
         return reaches and attempt == self.attempt and not self.reached
 
     def answer(self, mean: float | None = None, model_id: int = -1) -> None:
-        """Take in what became of the claim; a refuted one needs a whole new window and newer weights.
-
-        Args:
-            mean: Mean return of greedy episodes; None where nobody can play them, and the claim counts.
-            model_id: Weights that they were played with.
-        """
+        """Take in the answer to the claim; a refuted one needs a whole new window and newer weights."""
         claim, self.claim = self.claim, None
         if mean is None or (self.goal is not None and mean >= self.goal):
             self.reached_with = claim
@@ -212,13 +186,97 @@ class Aggregator:
 
 
 def best_of(window: int, episodes: Iterable[tuple[int, float, int]]) -> Best | None:
-    """Return the best full window of a whole history.
-
-    Args:
-        window: Episodes over which means are taken.
-        episodes: (attempt, return, model id) in the order of storing.
-    """
+    """Return the best full window of a whole history."""
     aggregator = Aggregator(window, None)
     for attempt, total_return, model_id in episodes:
         aggregator.add(attempt, total_return, model_id)
     return aggregator.best
+
+
+class Limit(NamedTuple):
+    """How far an attempt's rows are still part of the curve; infinite while no later attempt went back."""
+
+    env_steps: float = math.inf
+    episodes: float = math.inf
+    updates: float = math.inf
+
+    def overwrites_episode(self, env_steps: int, episode: int) -> bool:
+        """Whether an episode at this place is overwritten: beyond the limit on either axis."""
+        return env_steps > self.env_steps or episode > self.episodes
+
+
+class Limits:
+    """The limit of every attempt."""
+
+    def __init__(self, starts: Iterable[AttemptStart]) -> None:
+        self._starts = sorted(starts, key=lambda start: start.attempt)
+        self._known: dict[int, Limit] = {}
+
+    def of(self, attempt: int) -> Limit:
+        """Return the limit of one attempt: the least that any later attempt began at."""
+        limit = self._known.get(attempt)
+        if limit is None:
+            later = [start for start in self._starts if start.attempt > attempt]
+            limit = self._known[attempt] = Limit(
+                min((start.env_steps for start in later), default=math.inf),
+                min((start.episodes for start in later), default=math.inf),
+                min((start.update for start in later), default=math.inf),
+            )
+        return limit
+
+
+class Place(NamedTuple):
+    """A place on the curve."""
+
+    env_steps: int = 0
+    episodes: int = 0
+
+
+class Curve:
+    """Where each attempt stands."""
+
+    def __init__(self, starts: Iterable[AttemptStart], places: dict[int, Place]) -> None:
+        self._starts = {start.attempt: start for start in starts}
+        self._places = dict(places)
+
+    @property
+    def starts(self) -> list[AttemptStart]:
+        """The attempts known, in order."""
+        return [self._starts[attempt] for attempt in sorted(self._starts)]
+
+    @property
+    def attempt(self) -> int:
+        """The newest attempt, 0 before the first."""
+        return max([*self._starts, *self._places], default=0)
+
+    @property
+    def places(self) -> dict[int, Place]:
+        """How far each attempt with episodes has come."""
+        return dict(self._places)
+
+    def begin(self, start: AttemptStart) -> bool:
+        """Note where an attempt begins; return whether it was new."""
+        if start.attempt in self._starts:
+            return False
+        self._starts[start.attempt] = start
+        return True
+
+    def place(self, attempt: int) -> Place:
+        """Return where an attempt stands.
+
+        One whose beginning nobody told goes on where the one before it stands.
+        """
+        place = self._places.get(attempt)
+        if place is not None:
+            return place
+        start = self._starts.get(attempt)
+        if start is not None:
+            return Place(start.env_steps, start.episodes)
+        earlier = [one for one in (*self._starts, *self._places) if one < attempt]
+        return self.place(max(earlier)) if earlier else Place()
+
+    def advance(self, attempt: int, length: int) -> Place:
+        """Go on by one finished episode of `length` steps and return the place after it."""
+        env_steps, episodes = self._places.get(attempt) or self.place(attempt)
+        place = self._places[attempt] = Place(env_steps + length, episodes + 1)
+        return place

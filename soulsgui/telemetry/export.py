@@ -1,19 +1,23 @@
-"""The series of a run for other programs: telemetry.json, and what the figure is drawn from."""
+"""The series of a run for other programs: telemetry.json, and having telemetry.png drawn of it."""
 
 import json
+import logging
+import os
 import sqlite3
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from soulsgui.config.load import load_run_settings
+from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import RunFolder
+from soulsgui.errors import SoulsGuiError
+from soulsgui.process import child_env, own_command
 from soulsgui.system import atomic_write
-from soulsgui.telemetry.curve import Limits
-from soulsgui.telemetry.store.attempts import attempt_starts
+from soulsgui.telemetry.aggregate import Limits
+from soulsgui.telemetry.figure import AHEAD, NO_MATPLOTLIB
 from soulsgui.telemetry.store.evaluations import best_evaluated, evaluation_metrics, has_evaluations
-from soulsgui.telemetry.store.schema import open_for_reading
-from soulsgui.telemetry.store.standing import read_standing
+from soulsgui.telemetry.store.schema import attempt_starts, open_for_reading, read_summary
 
 FORMAT = 1
 MAX_POINTS = 10_000
@@ -39,11 +43,7 @@ _UPDATE_COLUMNS = ("attempt", "update", "env_steps", "episodes", "model_id", "ti
 
 
 def read_about(run: RunFolder) -> Series:
-    """Return what a run is about, to stand beside its series: `env_id`, `algorithm`, `agent`, `seed`.
-
-    Raises:
-        ConfigError: The run's configuration is missing or invalid.
-    """
+    """Return what a run is about, to stand beside its series: `env_id`, `algorithm`, `agent`, `seed`."""
     settings = load_run_settings(run.config)
     return {
         "env_id": settings.env.id,
@@ -54,13 +54,7 @@ def read_about(run: RunFolder) -> Series:
 
 
 def write_series(run: RunFolder) -> Series:
-    """Write telemetry.json of a run, and return what is in it: `read_about` and `read_series`.
-
-    Raises:
-        ConfigError: The run's configuration is missing or invalid.
-        StoreError: The store is damaged, or of a newer version.
-        OSError: It can't be written.
-    """
+    """Write telemetry.json of a run, and return what is in it: `read_about` and `read_series`."""
     series = read_about(run) | read_series(run.store)
     atomic_write(run.series, json.dumps(series, separators=(",", ":")).encode())
     return series
@@ -83,13 +77,6 @@ def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:
     | `evaluations` | the same, by the update whose weights were played: `evaluation_return` (mean of its
       episodes), `evaluation_std` (their spread), `_min`, `_max`, `_length`, `_s` (seconds it took) |
     | `checkpoints` | `[{attempt, update, env_steps, episodes, model_id, time, saved, path}]` |
-
-    Args:
-        path: The store.
-        max_points: Most points of a series.
-
-    Raises:
-        StoreError: The store is damaged, or of a newer version.
     """
     series: Series = {
         "format": FORMAT,
@@ -112,7 +99,7 @@ def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:
         if db is not None:
             starts = attempt_starts(db)
             limits = Limits(starts)
-            series |= _standing(db)
+            series |= _summary(db)
             series["attempts"] = [start.model_dump() for start in starts]
             series["episodes"] = _episodes(db, limits, max_points)
             metrics = db.execute("SELECT id, name FROM metrics ORDER BY name").fetchall()
@@ -125,15 +112,15 @@ def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:
     return series
 
 
-def _standing(db: sqlite3.Connection) -> dict[str, Any]:
-    standing = read_standing(db)
-    if standing is None:
+def _summary(db: sqlite3.Connection) -> dict[str, Any]:
+    summary = read_summary(db)
+    if summary is None:
         return {}
     return {
-        "window": standing.window,
-        "goal": standing.goal,
-        "best_mean_return": standing.best_score,
-        "best_model_id": standing.best_model_id,
+        "window": summary.window,
+        "goal": summary.goal,
+        "best_mean_return": summary.best_score,
+        "best_model_id": summary.best_model_id,
     }
 
 
@@ -217,3 +204,106 @@ def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, l
     if not rows:
         return {name: [] for name in names}
     return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+logger = logging.getLogger(__name__)
+
+PROGRAM = (*own_command("job"), "figure")
+
+
+class Drawing:
+    """At most one drawing child at a time.
+
+    A child draws when its standard input ends: one started ahead has its imports behind it by then, and one
+    whose parent was killed draws and ends by itself.
+    """
+
+    def __init__(self, run_dir: Path, every: int, drawn: int, program: Sequence[str] = PROGRAM) -> None:
+        self._run_dir = run_dir
+        self._every = every
+        self._drawn = drawn
+        self._program = program
+        self._child: subprocess.Popen[bytes] | None = None
+        self._ahead = False
+        self._warned = False
+
+    def turn(self, episodes: int, ends_soon: bool) -> None:
+        """Start or clear away a child when it is time."""
+        if self._child is not None and self._child.poll() is not None:
+            self._cleared()
+        if self._ahead and not ends_soon:
+            self._go()  # a new attempt began: the end is not near any more
+            self._ahead = False
+        if self._child is not None:
+            return
+        if ends_soon:
+            self._start(AHEAD)
+            self._ahead = self._child is not None
+        elif episodes // self._every > self._drawn // self._every:
+            self._start()
+            self._go()
+            self._drawn = episodes
+
+    def finish(self, limit_s: float) -> None:
+        """Draw what is in the store now, and wait for it; telemetry.json is whole in any case."""
+        if not self._drew(limit_s):
+            self._write_series()
+
+    def _drew(self, limit_s: float) -> bool:
+        """Have the last child draw; return whether it has written telemetry.json."""
+        if self._child is not None and (not self._ahead or self._child.poll() is not None):
+            self._child.kill()  # it may have read the store too early
+            self._child.wait()
+            self._go()
+            self._child = None
+        if self._child is None:
+            self._start()
+        self._go()
+        if self._child is None:
+            return False
+        try:
+            code = self._child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            logger.warning("the figure took longer than %.0f s: telemetry.png is left as it was", limit_s)
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+            return False
+        self._cleared()
+        return code in (0, NO_MATPLOTLIB)
+
+    def _write_series(self) -> None:
+        try:
+            write_series(RunFolder(self._run_dir))
+        except (SoulsGuiError, OSError, sqlite3.Error) as error:
+            logger.warning("telemetry.json is left as it was: %s", error)
+
+    def _start(self, *arguments: str) -> None:
+        command = [*self._program, str(self._run_dir), *arguments]
+        try:
+            self._child = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | child_env())
+        except OSError as error:
+            self._warn(f"no figure: {error}")
+        self._ahead = False
+
+    def _go(self) -> None:
+        if self._child is not None and self._child.stdin is not None:
+            self._child.stdin.close()
+
+    def _cleared(self) -> None:
+        assert self._child is not None
+        code = self._child.returncode
+        self._go()
+        self._child = None
+        self._ahead = False
+        if code == NO_MATPLOTLIB:
+            self._warn(
+                'no figure: matplotlib is missing (pip install "soulsgui[server]"); telemetry.json is written'
+            )
+        elif code != 0:
+            self._warn(f"the figure could not be drawn: its process ended with code {code}")
+
+    def _warn(self, what: str) -> None:
+        if not self._warned:
+            logger.warning("%s", what)
+        self._warned = True

@@ -1,7 +1,7 @@
 """Drawing telemetry.json and telemetry.png: `soulsgui job figure RUN_DIR [--ahead]`.
 
 A process of its own, so that matplotlib takes memory only while it draws. It draws when its standard input
-ends (see `drawing`).
+ends (see `export.Drawing`).
 """
 
 import signal
@@ -35,12 +35,7 @@ _MARGINS = {"left": 0.085, "right": 0.98, "top": 0.93, "bottom": 0.115, "hspace"
 
 
 def main(run_dir: Path, ahead: bool) -> int:
-    """Write both files of a run when standard input ends; return the exit code.
-
-    Args:
-        run_dir: The run's folder.
-        ahead: Whether there is time until then, to have every import and font at hand.
-    """
+    """Write both files of a run when standard input ends; return the exit code."""
     for number in stop_signals():
         signal.signal(number, signal.SIG_IGN)  # they reach the whole group; our parent decides for us
     from soulsgui.telemetry.export import read_series, write_series
@@ -66,14 +61,7 @@ def _import_matplotlib() -> bool:
 
 
 def draw(series: "Series") -> bytes:
-    """Return the figure of a run as PNG.
-
-    Args:
-        series: What `export.read_series` returns, with or without `export.read_about`.
-
-    Raises:
-        ImportError: matplotlib is missing.
-    """
+    """Return the figure of a run as PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -100,9 +88,6 @@ def draw(series: "Series") -> bytes:
     png = BytesIO()
     figure.savefig(png, format="png", pil_kwargs={"compress_level": 1})
     return png.getvalue()
-
-
-# --- panels ----------------------------------------------------------------------------------------
 
 
 def _draw_returns(panel: "Axes", series: "Series") -> None:

@@ -1,14 +1,16 @@
 """Which entries of an episode stream are episodes of this run, and why others are not. Pure."""
 
 import math
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from soulsgui.wire.entry_id import EntryId
+from soulsgui.config.sections.run import LEAST_TO_CONFIRM, settles
 from soulsgui.wire.group_reader import Entry
-from soulsgui.wire.messages.episode import Episode
-from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD
+from soulsgui.wire.keys import EntryId
+from soulsgui.wire.messages.metrics import UpdateRow, evaluation_values
+from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD, Episode, Grant, GreedyOrder
 
 MAX_BYTES = 4096
 """An entry of an episode is about 200 bytes."""
@@ -18,7 +20,7 @@ _MAX_STEPS = 10**9
 _MAX_NUMBER = 2**53  # exact in JSON, on every machine
 
 
-class Reason(StrEnum):
+class DropReason(StrEnum):
     """Why an entry was dropped."""
 
     UNREADABLE = "unreadable"
@@ -43,23 +45,18 @@ class Refusal(NamedTuple):
     """An entry that is none."""
 
     client: str
-    reason: Reason
+    reason: DropReason
 
 
 def sort_out(entries: Iterable[Entry], run_id: str) -> tuple[list[Arrival], list[Refusal]]:
-    """Tell episodes of this run from everything else; hellos and trimmed entries are neither.
-
-    Args:
-        entries: What was read.
-        run_id: The run.
-    """
+    """Tell episodes of this run from everything else; hellos and trimmed entries are neither."""
     arrivals = []
     refusals = []
     for client, entry, fields in entries:
         payload = fields.get(EPISODE_FIELD)
         if payload is None:
             if fields and HELLO_FIELD not in fields:
-                refusals.append(Refusal(client, Reason.UNREADABLE))
+                refusals.append(Refusal(client, DropReason.UNREADABLE))
             continue
         found = judge(payload, run_id)
         if isinstance(found, Episode):
@@ -69,17 +66,17 @@ def sort_out(entries: Iterable[Entry], run_id: str) -> tuple[list[Arrival], list
     return arrivals, refusals
 
 
-def judge(payload: bytes, run_id: str) -> Episode | Reason:
+def judge(payload: bytes, run_id: str) -> Episode | DropReason:
     """Return the episode in a payload, or why it is refused."""
     if len(payload) > MAX_BYTES:
-        return Reason.TOO_LARGE
+        return DropReason.TOO_LARGE
     episode = Episode.read(payload)
     if episode is None:
-        return Reason.UNREADABLE
+        return DropReason.UNREADABLE
     if episode.run_id != run_id:
-        return Reason.RUN
+        return DropReason.RUN
     if not (math.isfinite(episode.total_return) and math.isfinite(episode.seconds)):
-        return Reason.NOT_FINITE
+        return DropReason.NOT_FINITE
     in_bounds = (
         abs(episode.total_return) <= _MAX_RETURN
         and 1 <= episode.length <= _MAX_STEPS
@@ -87,4 +84,71 @@ def judge(payload: bytes, run_id: str) -> Episode | Reason:
         and 0 <= episode.model_id <= _MAX_NUMBER
         and 0 <= episode.env_index <= _MAX_NUMBER
     )
-    return episode if in_bounds else Reason.BOUNDS
+    return episode if in_bounds else DropReason.BOUNDS
+
+
+class Played(NamedTuple):
+    """A greedy episode, with the order that it is part of."""
+
+    arrival: Arrival
+    order: GreedyOrder
+
+
+class Complete(NamedTuple):
+    """An evaluation of which enough episodes came.
+
+    Attributes:
+        order: What was asked for.
+        returns: Return of each episode.
+        lengths: Steps of each.
+        seconds: Sum of the wall time of each.
+        cut: How many of them did not end and were cut.
+    """
+
+    order: GreedyOrder
+    returns: Sequence[float]
+    lengths: Sequence[int]
+    seconds: float
+    cut: int = 0
+
+
+def order_of(arrival: Arrival, grant: Grant | None) -> GreedyOrder | None:
+    """Return the order that a greedy episode is part of; None when nobody asked for it."""
+    order, episode = None if grant is None else grant.greedy, arrival.episode
+    if order is None or (episode.model_id, episode.attempt) != (order.model_id, order.attempt):
+        return None
+    return order if 0 <= episode.number < order.count else None
+
+
+def enough(order: GreedyOrder, returns: Sequence[float]) -> int | None:
+    """Return how many of an evaluation's episodes it is made of; None while more are to come.
+
+    With a goal it goes on, as the evaluator does, until it says whether the goal is reached: one that is to
+    confirm a claim in any case, another one when its first episodes reach the goal.
+    """
+    if order.goal is not None:
+        for count in range(order.least, min(order.count, len(returns) + 1), LEAST_TO_CONFIRM):
+            misses = (
+                order.confirms is None and count == order.least and sum(returns[:count]) / count < order.goal
+            )
+            if misses or settles(returns[:count], order.goal):
+                return count
+    return order.count if len(returns) >= order.count else None
+
+
+def evaluation_row(run_id: str, found: Complete, last: tuple[int, int]) -> UpdateRow:
+    """Return the row of an evaluation, as the evaluator writes it of its own."""
+    order = found.order
+    return UpdateRow(
+        kind="evaluation",
+        run_id=run_id,
+        attempt=order.attempt,
+        update=order.update,
+        previous=last[1] if last[0] == order.attempt else 0,
+        env_steps=order.env_steps,
+        episodes=order.episodes,
+        model_id=order.model_id,
+        time=time.time(),
+        values=evaluation_values(found.returns, found.lengths, found.seconds, found.cut),
+        confirms=order.confirms,
+    )

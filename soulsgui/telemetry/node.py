@@ -14,15 +14,16 @@ from typing import cast
 
 import redis
 
+from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.telemetry.drawing import Drawing
-from soulsgui.telemetry.greedy import Played, order_of
-from soulsgui.telemetry.intake import Arrival, Reason, Refusal, sort_out
-from soulsgui.telemetry.metrics import MetricsStream
+from soulsgui.process import setup_logging, stop_on_signals
+from soulsgui.telemetry.export import Drawing
+from soulsgui.telemetry.intake import Arrival, DropReason, Played, Refusal, order_of, sort_out
 from soulsgui.telemetry.recorder import Recorder, TrainerRow, as_messages
 from soulsgui.telemetry.store.writer import EpisodeRecord
-from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams
+from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams, MetricsStream
+from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.group_reader import Entry
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
@@ -50,18 +51,7 @@ _FIGURE_S = 20.0
 
 
 class TelemetryNode:
-    """The node of one run.
-
-    Args:
-        settings: The run's configuration.
-        run: The run's folder.
-        address: The server.
-        instance: Who this process is.
-        stop: Set when the node should drain what is there and end.
-
-    Raises:
-        StoreError: The run's store can't be used.
-    """
+    """The node of one run."""
 
     def __init__(
         self, settings: Settings, run: RunFolder, address: Address, instance: Instance, stop: threading.Event
@@ -114,15 +104,8 @@ class TelemetryNode:
             self._recorder.close()
         self._finish()
 
-    # --- one turn ----------------------------------------------------------------------------------
-
     def _guarded(self, block_ms: int) -> int:
-        """Make one turn of the loop, whatever goes wrong; return how many entries it took in.
-
-        Raises:
-            Stopped: The server is away and the node was asked to stop.
-            StoreError: The store is damaged.
-        """
+        """Make one turn of the loop, whatever goes wrong; return how many entries it took in."""
         try:
             taken = self._turn(block_ms)
         except AWAY as error:
@@ -201,8 +184,6 @@ class TelemetryNode:
         self._evaluation_told = -1
         self._connected = True
 
-    # --- episodes ----------------------------------------------------------------------------------
-
     def _store(self, connection: redis.Redis, entries: Sequence[Entry]) -> list[EpisodeRecord]:
         """Store what was read and what the trainer said meanwhile, then acknowledge it."""
         # After the episodes: the row that begins an attempt is written before its first episode.
@@ -242,7 +223,7 @@ class TelemetryNode:
                 refused.append(arrival)
         if played:
             refused += self._recorder.record_greedy(played, time.time())
-        return [Refusal(one.client, Reason.NOT_ASKED) for one in refused]
+        return [Refusal(one.client, DropReason.NOT_ASKED) for one in refused]
 
     def _of_known_attempts(
         self, connection: redis.Redis, rows: list[TrainerRow], arrivals: list[Arrival]
@@ -257,7 +238,9 @@ class TelemetryNode:
             self._wait_for_row(connection, rows, min(asked, config.attempt))
             newest = config.attempt
         known = [one for one in arrivals if one.episode.attempt <= newest]
-        unknown = [Refusal(one.client, Reason.ATTEMPT) for one in arrivals if one.episode.attempt > newest]
+        unknown = [
+            Refusal(one.client, DropReason.ATTEMPT) for one in arrivals if one.episode.attempt > newest
+        ]
         return known, unknown
 
     def _wait_for_row(self, connection: redis.Redis, rows: list[TrainerRow], attempt: int) -> None:
@@ -279,7 +262,7 @@ class TelemetryNode:
             counts[reason] += 1
 
     def _publish(self, connection: redis.Redis, records: Sequence[EpisodeRecord]) -> None:
-        """Tell the windows of what was stored, and of what could not be told before."""
+        """Publish stored rows to the windows, with those that could not be published before."""
         self._tell_evaluation(connection)
         if self._published == self._recorder.last_row:
             return
@@ -308,8 +291,6 @@ class TelemetryNode:
             logger.info(
                 "model %d, played by a client: mean return %.2f", row.model_id, row.values[EVALUATION_RETURN]
             )
-
-    # --- state and end -----------------------------------------------------------------------------
 
     def _choose_ranking(self, connection: redis.Redis) -> None:
         """Go by training where evaluator and clients say that they can't evaluate: nobody will."""
@@ -406,3 +387,14 @@ class TelemetryNode:
         except (*AWAY, redis.ResponseError) as error:
             logger.warning("the farewell could not be written: %s", error)
         self._link.close()
+
+
+def run_telemetry(run: RunFolder, address: Address) -> int:
+    """Run the node of a run until the process is asked to stop; call it in the main thread."""
+    stop = stop_on_signals()
+    settings = load_run_settings(run.config)
+    setup_logging(settings.logging.level)
+    logger.info("telemetry of run %s", run.run_id)
+    TelemetryNode(settings, run, address, own_instance(), stop).run()
+    logger.info("ended")
+    return 0

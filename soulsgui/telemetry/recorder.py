@@ -8,16 +8,24 @@ import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from soulsgui.telemetry.aggregate import Aggregator, Best, best_of
-from soulsgui.telemetry.curve import Curve
-from soulsgui.telemetry.greedy import Played
-from soulsgui.telemetry.intake import Arrival
-from soulsgui.telemetry.store.schema import DamagedStoreError, StoreError, damaged, is_damage, set_aside
-from soulsgui.telemetry.store.standing import Standing
+from soulsgui.telemetry.aggregate import Aggregator, Best, Curve, best_of
+from soulsgui.telemetry.intake import Arrival, Played
+from soulsgui.telemetry.store.evaluations import add_evaluation, best_evaluated, newest_evaluation
+from soulsgui.telemetry.store.schema import (
+    DamagedStoreError,
+    ScoreSummary,
+    StoreError,
+    attempt_starts,
+    damaged,
+    is_damage,
+    read_summary,
+    set_aside,
+)
 from soulsgui.telemetry.store.writer import EpisodeRecord, StoreWriter
 from soulsgui.wire.control import AttemptStart
-from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.metrics import (
     EVALUATION_RETURN,
     AttemptRow,
@@ -32,6 +40,7 @@ logger = logging.getLogger(__name__)
 TrainerRow = UpdateRow | AttemptRow | CheckpointRow
 
 _ROWS_PER_MESSAGE = 500
+_COLUMNS = tuple(name for name in EpisodeRows.model_fields if name not in ("kind", "run_id"))
 
 
 class Recorder:
@@ -45,20 +54,6 @@ class Recorder:
             when it is read as a row. None while there is none.
         evaluation_return: Mean return of the newest evaluation on the curve; None before the first.
         lost: Where a damaged store was moved to; None when there was none.
-
-    Args:
-        path: The store.
-        run_id: The run.
-        window: Episodes over which means are taken (`stop.window`).
-        goal: Mean return to reach (`stop.mean_return`).
-        by_evaluation: Whether the best model is the one with the best evaluation, not the one with the best
-            mean of training episodes.
-        judged_by_evaluation: Whether an evaluation reaches the goal, not the mean of training episodes.
-        confirms: Whether greedy episodes have to confirm a goal that training episodes reach.
-
-    Raises:
-        StoreError: The store can't be used. A damaged one is set aside, and a new one begun.
-        OSError: A damaged one can't be set aside.
     """
 
     def __init__(
@@ -101,11 +96,7 @@ class Recorder:
         self._store.close()
 
     def give_up(self, error: sqlite3.DatabaseError) -> StoreError:
-        """Close a store that fails while it is in use, and return what to say; a damaged one is set aside.
-
-        Raises:
-            OSError: It can't be set aside.
-        """
+        """Close a store that fails while it is in use, and return what to say; a damaged one is set aside."""
         self._store.close()
         if not is_damage(error):
             return StoreError(
@@ -194,17 +185,7 @@ class Recorder:
     ) -> list[EpisodeRecord]:
         """Store rows, then episodes, in one transaction.
 
-        Args:
-            rows: What the trainer said, in order; of other runs nothing.
-            arrivals: Episodes in the order of arrival; each once; those stored already are left out.
-            cursor: Entry of the `metrics` stream that `rows` reach to.
-            now: Wall time.
-
-        Returns:
-            What was stored of the episodes.
-
-        Raises:
-            sqlite3.Error: It could not be stored; everything is as it was before.
+        Returns what was stored of the episodes.
         """
         try:
             with self._store.transaction():
@@ -215,7 +196,7 @@ class Recorder:
                 attempts = {record.attempt for record in records}
                 self._store.set_places({attempt: self._curve.place(attempt) for attempt in attempts})
                 self._store.set_cursor(cursor)
-                self._store.set_standing(self._standing())
+                self._store.set_summary(self._summary())
         except BaseException:
             self._restore()
             raise
@@ -228,15 +209,7 @@ class Recorder:
     def record_greedy(self, played: Sequence[Played], now: float) -> list[Arrival]:
         """Store greedy episodes that were asked for, in one transaction.
 
-        Args:
-            played: The episodes; none is stored already (`knows_greedy`).
-            now: Wall time.
-
-        Returns:
-            Those whose number in their evaluation was there before.
-
-        Raises:
-            sqlite3.Error: They could not be stored; everything is as it was before.
+        Returns those whose number in their evaluation was there before.
         """
         greedy = self._store.greedy
         with self._store.transaction():
@@ -256,14 +229,12 @@ class Recorder:
             yield from as_messages(self._run_id, records)
             row = records[-1].row
 
-    # --- inside ------------------------------------------------------------------------------------
-
     def _restore(self) -> None:
         store = self._store
         self._look_at_evaluations()
-        self._curve = Curve(store.starts(), store.places())
-        standing = store.standing
-        best, training_judges = self._restored_best(standing), not self._judged_by_evaluation
+        self._curve = Curve(attempt_starts(store.db), store.places())
+        summary = read_summary(store.db)
+        best, training_judges = self._restored_best(summary), not self._judged_by_evaluation
         self._aggregator = Aggregator(self._window, self._goal, best, training_judges, self._confirms)
         attempt = self._curve.attempt
         end = store.curve_end(self._window)
@@ -272,31 +243,29 @@ class Recorder:
             carried=[value for one, value, _ in end if one != attempt],
             own=[(value, model_id) for one, value, model_id in end if one == attempt],
         )
-        if standing and standing.attempt == attempt and standing.goal == self._goal:
-            self._aggregator.reached_with = standing.reached_with
-            self._aggregator.refuted, self._aggregator.claims_in = standing.refuted, standing.claims_in
+        if summary and summary.attempt == attempt and summary.goal == self._goal:
+            self._aggregator.reached_with = summary.reached_with
+            self._aggregator.refuted, self._aggregator.claims_in = summary.refuted, summary.claims_in
         self._look_for_evaluation()
 
     def _look_at_evaluations(self) -> None:
-        self._evaluated = self._store.best_evaluated
-        self.evaluation_return = self._store.newest_evaluation
+        self._evaluated = best_evaluated(self._store.db)
+        self.evaluation_return = newest_evaluation(self._store.db)
 
-    def _restored_best(self, standing: Standing | None) -> Best | None:
-        if standing is None:
+    def _restored_best(self, summary: ScoreSummary | None) -> Best | None:
+        if summary is None:
             return None
-        if standing.window != self._window:
-            logger.info(
-                "stop.window was %d and is %d: ranking the models anew", standing.window, self._window
-            )
+        if summary.window != self._window:
+            logger.info("stop.window was %d and is %d: ranking the models anew", summary.window, self._window)
             return best_of(self._window, self._store.returns())
-        if standing.best_score is None or standing.best_model_id is None:
+        if summary.best_score is None or summary.best_model_id is None:
             return None
-        return Best(standing.best_score, standing.best_model_id)
+        return Best(summary.best_score, summary.best_model_id)
 
     def _take_row(self, row: TrainerRow) -> None:
         match row:
             case UpdateRow(kind="evaluation"):
-                self._store.add_evaluation(row)
+                add_evaluation(self._store.db, row)
                 due = self.evaluation_due
                 if due is not None and (row.attempt, row.update) == (due.attempt, due.update):
                     self.evaluation_due = None
@@ -374,9 +343,9 @@ class Recorder:
             )
         return records
 
-    def _standing(self) -> Standing:
+    def _summary(self) -> ScoreSummary:
         verdict, best = self.verdict, self._aggregator.best
-        return Standing(
+        return ScoreSummary(
             window=self._window,
             goal=self._goal,
             attempt=self._aggregator.attempt,
@@ -391,7 +360,7 @@ class Recorder:
 
 
 def _worse(path: Path, error: Exception) -> StoreError:
-    """Return what is said of a store whose contents can't be restored."""
+    """Return the error for a store whose contents can't be restored."""
     passing = isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such ")
     if passing:
         return StoreError(
@@ -404,16 +373,5 @@ def as_messages(run_id: str, records: Sequence[EpisodeRecord]) -> Iterator[Episo
     """Iterate over the live rows of stored episodes, a bounded number in each message."""
     for first in range(0, len(records), _ROWS_PER_MESSAGE):
         part = records[first : first + _ROWS_PER_MESSAGE]
-        yield EpisodeRows(
-            run_id=run_id,
-            row=[record.row for record in part],
-            attempt=[record.attempt for record in part],
-            client=[record.client for record in part],
-            episode=[record.episode for record in part],
-            env_steps=[record.env_steps for record in part],
-            time=[record.time for record in part],
-            total_return=[record.total_return for record in part],
-            length=[record.length for record in part],
-            model_id=[record.model_id for record in part],
-            mean_return=[record.mean_return for record in part],
-        )
+        columns: dict[str, Any] = {name: [getattr(record, name) for record in part] for name in _COLUMNS}
+        yield EpisodeRows(run_id=run_id, **columns)

@@ -8,22 +8,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from soulsgui.training.dqn_node import DQNTrainingNode
-    from soulsgui.training.ppo_node import PPOTrainingNode
-    from soulsgui.training.sac_node import SACTrainingNode
-    from soulsgui.training.vtrace_node import VTraceTrainingNode
+    from soulsgui.training.nodes import (
+        DQNTrainingNode,
+        PPOTrainingNode,
+        SACTrainingNode,
+        VTraceTrainingNode,
+    )
 
 __all__ = ["DQNTrainingNode", "PPOTrainingNode", "SACTrainingNode", "VTraceTrainingNode"]
 
-_HOMES = {
-    "DQNTrainingNode": "soulsgui.training.dqn_node",
-    "PPOTrainingNode": "soulsgui.training.ppo_node",
-    "SACTrainingNode": "soulsgui.training.sac_node",
-    "VTraceTrainingNode": "soulsgui.training.vtrace_node",
-}
-
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module("soulsgui.training.nodes"), name)

@@ -33,13 +33,7 @@ Tensors = Mapping[str, NDArray[Any]]
 
 
 class UnsavedError(CheckpointError):
-    """A checkpoint could not be saved; nothing that was there before is lost.
-
-    Args:
-        target: Its folder.
-        reason: Why, in words.
-        disk_full: Whether that is because the disk is full.
-    """
+    """A checkpoint could not be saved; nothing that was there before is lost."""
 
     def __init__(self, target: Path, reason: str, disk_full: bool = False) -> None:
         remedy = "Free some space there" if disk_full else "Mend that"
@@ -140,11 +134,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def recover_checkpoints(run: RunFolder) -> None:
-    """Put right what a crash left of a save; nobody else may be writing checkpoints of this run.
-
-    Raises:
-        OSError: It can't be done.
-    """
+    """Put right what a crash left of a save; nobody else may be writing checkpoints of this run."""
     recover_dir(run.checkpoint)
     recover_dir(run.best_model)
     for folder in (run.root, run.manual_saves):

@@ -28,37 +28,18 @@ _WORTH = 0.95
 
 
 def repays(update_s: float, updates: float) -> bool:
-    """Whether compiling saves more time than it takes.
-
-    Args:
-        update_s: What an update takes now.
-        updates: How many are expected; infinite for a run without an end.
-    """
+    """Whether compiling saves more time than it takes."""
     return update_s * updates * _GAIN > _COST_S
 
 
 def missing_compiler(device: str, platform: str = sys.platform) -> str:
-    """Return which program is missing to compile, empty when none is.
-
-    Args:
-        device: Where the networks live.
-        platform: A value of `sys.platform`.
-    """
+    """Return which program is missing to compile, empty when none is."""
     wanted = os.environ.get("CXX") or ("clang++" if platform == "darwin" else "g++")
     return "" if device != "cpu" or shutil.which(wanted) else wanted
 
 
 class Compiling:
-    """Decides, has it compiled by a thread, and keeps what is quicker.
-
-    Args:
-        wish: `learner.compile`.
-        part: What may be compiled; None: the learner has nothing that would gain.
-        exact: The curve is to be equal to the bit: only compiled if that is wished for, and then from the
-            first update on.
-        device: Where the networks live, as torch names it.
-        window: Updates whose median time says how quick the learner is.
-    """
+    """Decides, has it compiled by a thread, and keeps what is quicker."""
 
     def __init__(
         self,
@@ -95,11 +76,7 @@ class Compiling:
 
     @contextmanager
     def update(self, expected: float) -> Iterator[None]:
-        """Take the time of an update, and do what follows from it.
-
-        Args:
-            expected: Updates that are still expected.
-        """
+        """Take the time of an update, and do what follows from it."""
         if self._done:
             yield
             return

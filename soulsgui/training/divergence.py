@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from soulsgui.config.sections.guard import GuardSettings
+from soulsgui.config.sections.run import GuardSettings
 from soulsgui.errors import ServiceError
 from soulsgui.system import atomic_write
 
@@ -20,12 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class DivergenceError(ServiceError):
-    """The training has diverged: the agent is of no more use.
-
-    Args:
-        update: Updates of the agent up to then.
-        reason: What became too large.
-    """
+    """The training has diverged: the agent is of no more use."""
 
     def __init__(self, update: int, reason: str) -> None:
         # No remedy: what stands in the last line of the log is told as the cause.
@@ -34,12 +29,7 @@ class DivergenceError(ServiceError):
 
 
 def limit_of(figure: str, guard: GuardSettings) -> tuple[str, float | None] | None:
-    """Return the setting that bounds a figure of an update, and its value; None where none does.
-
-    Args:
-        figure: Its name, as it stands in the rows of updates.
-        guard: The settings.
-    """
+    """Return the setting that bounds a figure of an update, and its value; None where none does."""
     if figure.endswith("loss"):
         return "guard.max_loss", guard.max_loss
     if figure.endswith("grad_norm"):
@@ -52,12 +42,7 @@ def limit_of(figure: str, guard: GuardSettings) -> tuple[str, float | None] | No
 
 
 def find_divergence(values: Mapping[str, float], guard: GuardSettings) -> str:
-    """Say which figure of an update has left all bounds, in words; empty where none has. Pure.
-
-    Args:
-        values: Figures by name; those that no setting bounds are passed over.
-        guard: The bounds.
-    """
+    """Say which figure of an update has left all bounds, in words; empty where none has. Pure."""
     for figure, value in values.items():
         bound = limit_of(figure, guard)
         if bound is None:
@@ -85,12 +70,7 @@ class Diverged:
     times: int
 
     def words(self, going_on_at: int, max_restores: int) -> str:
-        """Say what happened and how it goes on.
-
-        Args:
-            going_on_at: Updates of the checkpoint that training goes on from.
-            max_restores: How often in a row it may.
-        """
+        """Say what happened and how it goes on."""
         return (
             f"The training diverged at update {self.update:,}: {self.reason}. It goes on from update "
             f"{going_on_at:,} (restore {self.times} of {max_restores})"
@@ -103,11 +83,7 @@ class Diverged:
 
 
 class Divergences:
-    """What stands in a run's folder of trainings that have diverged.
-
-    Args:
-        path: The file; it is there while a divergence is not overcome.
-    """
+    """What stands in a run's folder of trainings that have diverged."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

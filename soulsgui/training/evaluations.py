@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, cast
 import redis
 
 from soulsgui.config.schema import Settings
-from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, MOST_TO_CONFIRM
+from soulsgui.config.sections.run import LEAST_TO_CONFIRM, MOST_TO_CONFIRM
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, Keys
 from soulsgui.wire.messages.heartbeat import GreedyPlay
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import GreedyOrder
 
 if TYPE_CHECKING:  # the evaluator uses `Schedule`, and does without torch
-    from soulsgui.training.intake import Intake
+    from soulsgui.training.intake.reader import Intake
+    from soulsgui.training.intake.sessions import Session
     from soulsgui.training.publisher import Publisher, Standing
-    from soulsgui.training.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +43,6 @@ class Schedule:
     """When an evaluation is due: at the first weights on or behind each multiple of `every` updates. Pure.
 
     Weights that are there when it begins count as seen.
-
-    Args:
-        every: Updates between two evaluations, at least 1.
     """
 
     def __init__(self, every: int) -> None:
@@ -53,12 +50,7 @@ class Schedule:
         self._seen: tuple[int, int] | None = None
 
     def due(self, attempt: int, update: int) -> bool:
-        """Whether weights are to be evaluated; those for which it is said count as evaluated.
-
-        Args:
-            attempt: The attempt they are of.
-            update: Updates up to them.
-        """
+        """Whether weights are to be evaluated; those for which it is said count as evaluated."""
         before, self._seen = self._seen, (attempt, update)
         if before is None or before[0] != attempt:
             return False
@@ -76,10 +68,6 @@ class Moving:
 
     Time is counted in looks: what passes while nobody looks (a pause of the run, an absence of the server)
     is nobody's fault.
-
-    Args:
-        count: Episodes that are wanted; more of them, and steps behind the last, are no progress.
-        still_for_s: Longest time without a step, seconds.
     """
 
     def __init__(self, count: int, still_for_s: float) -> None:
@@ -89,12 +77,7 @@ class Moving:
         self._without_step_s = self._without_episode_s = 0.0
 
     def stuck(self, play: GreedyPlay, passed_s: float) -> str:
-        """Return why nothing more is to be expected, empty while something is.
-
-        Args:
-            play: What the client tells of it now.
-            passed_s: Time since the last look, seconds.
-        """
+        """Return why nothing more is to be expected, empty while something is."""
         self._without_step_s += passed_s
         self._without_episode_s += passed_s
         played = min(play.played, self._count)
@@ -123,15 +106,6 @@ class _Open:
 
 class ClientEvaluations:
     """Asks clients for evaluations as long as the evaluator of the run says that it can't play.
-
-    Args:
-        settings: The run's configuration.
-        run_id: The run.
-        keys: Key names.
-        intake: Knows the clients.
-        publisher: Holds the weights and sends the grants.
-        attempt: The attempt.
-        update: Updates of the agent at its beginning: they count as evaluated.
 
     Attributes:
         asks: Whether it asks: the evaluator can't play, and there is a client that can. None while there is
@@ -171,12 +145,7 @@ class ClientEvaluations:
         self._next_look = self._looked_at = 0.0
 
     def publishing(self, standing: Standing, now: float) -> None:
-        """Ask with the weights that are about to be published, when an evaluation is due.
-
-        Args:
-            standing: Where the run is with them.
-            now: Monotonic time, seconds.
-        """
+        """Ask with the weights that are about to be published, when an evaluation is due."""
         if not self._every:
             return
         confirms = None if self._to_confirm == self._confirmed else self._to_confirm
@@ -208,15 +177,7 @@ class ClientEvaluations:
         self._hold()
 
     def look(self, connection: redis.Redis, now: float) -> None:
-        """Now and then: whether to ask at all, and what became of the evaluation that is open.
-
-        Args:
-            connection: The server.
-            now: Monotonic time, seconds.
-
-        Raises:
-            redis.RedisError: The server is away; nothing is lost.
-        """
+        """Now and then: whether to ask at all, and what became of the evaluation that is open."""
         if not self._every or now < self._next_look:
             return
         self._next_look = now + LOOK_EVERY_S

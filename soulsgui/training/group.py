@@ -11,23 +11,27 @@ import contextlib
 import logging
 import os
 import pickle
+import queue
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import psutil
 import torch
 from torch import Tensor, distributed
 
+from soulsgui.config.layers import as_settings
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import SoulsGuiError
-from soulsgui.process import child_env, leave, own_command
+from soulsgui.errors import SoulsGuiError, UsageError
+from soulsgui.process import child_env, leave, own_command, setup_logging
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import kill_tree
+from soulsgui.training.agents import MAKERS
 
 logger = logging.getLogger(__name__)
 
@@ -61,17 +65,7 @@ class Begin(NamedTuple):
 
 @contextlib.contextmanager
 def learning_together(settings: Settings, spaces: SpacesSpec, agent: Agent, device: str) -> Iterator[None]:
-    """Let `learner.processes` compute the gradients of an agent for as long as this lasts, and no longer.
-
-    Args:
-        settings: The run's configuration.
-        spaces: Spaces of the environment.
-        agent: The trainer's.
-        device: Where it computes.
-
-    Raises:
-        LearnerLostError: A process ended before it was ready.
-    """
+    """Let `learner.processes` compute the gradients of an agent for as long as this lasts, and no longer."""
     if settings.learner.processes == 1:
         yield
         return
@@ -84,7 +78,7 @@ def learning_together(settings: Settings, spaces: SpacesSpec, agent: Agent, devi
         leader.close()
 
 
-class Member:
+class GradientMember:
     """What the leader and the helpers have in common."""
 
     def __init__(self, rank: int, size: int) -> None:
@@ -117,12 +111,7 @@ class Member:
             self._waits = False
 
     def meeting(self, port: int, listening: int | None = None) -> Any:
-        """Return where the processes find each other.
-
-        Args:
-            port: Where the leader listens.
-            listening: The leader's socket, which is its own from now on; None: this is none.
-        """
+        """Return where the processes find each other."""
         return distributed.TCPStore(  # type: ignore[attr-defined]
             "127.0.0.1",
             port,
@@ -137,12 +126,7 @@ class Member:
         return LearnerLostError(f"The processes that learn together have lost each other: {error}")
 
     def join(self, store: Any, device: str) -> None:
-        """Meet the others.
-
-        Args:
-            store: The `TCPStore` of the leader.
-            device: Where this process computes, as torch names it.
-        """
+        """Meet the others."""
         on_gpu = device != "cpu"
         with self._noticing():
             distributed.init_process_group(
@@ -155,14 +139,8 @@ class Member:
             )
 
 
-class Leader(Member):
-    """The trainer's side: starts the others, tells them what to do, ends them.
-
-    Args:
-        settings: The run's configuration.
-        spaces: Spaces of the environment.
-        device: Where the trainer computes.
-    """
+class Leader(GradientMember):
+    """The trainer's side: starts the others, tells them what to do, ends them."""
 
     def __init__(self, settings: Settings, spaces: SpacesSpec, device: str) -> None:
         super().__init__(0, settings.learner.processes)
@@ -190,11 +168,7 @@ class Leader(Member):
         ]
 
     def gather(self) -> None:
-        """Start the others and wait until all are there.
-
-        Raises:
-            LearnerLostError: One of them ended before it was ready.
-        """
+        """Start the others and wait until all are there."""
         for name in _INTERFACES:
             if name not in os.environ:
                 os.environ[name] = _loopback()
@@ -230,11 +204,7 @@ class Leader(Member):
         logger.info("%d processes learn together", self.size)
 
     def broadcast_object(self, message: object = None) -> object:
-        """Tell all others, and return it.
-
-        Raises:
-            LearnerLostError: One of them is gone.
-        """
+        """Tell all others, and return it."""
         data = pickle.dumps(message)
         for process in self._processes:
             self._say(process, data)
@@ -301,3 +271,62 @@ def _loopback() -> str:
     """Return the name of the interface that reaches this computer alone."""
     found = psutil.net_if_addrs().items()
     return next((name for name, each in found if any(one.address == "127.0.0.1" for one in each)), "lo")
+
+
+class Helper(GradientMember):
+    """The side of a process that the trainer has started."""
+
+    def __init__(self, begin: Begin, source: BinaryIO) -> None:
+        super().__init__(begin.rank, begin.size)
+        self._source = source
+        self._told: queue.SimpleQueue[object] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True, name="listen").start()
+
+    def broadcast_object(self, message: object = None) -> object:
+        """Wait for what the leader tells; None: there is nothing more to do."""
+        return self._told.get()
+
+    def _listen(self) -> None:
+        """Take what comes until the leader is gone; this process then ends, whatever it waits for."""
+        with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
+            while True:
+                self._told.put(pickle.load(self._source))
+        self._told.put(None)
+        timer = threading.Timer(NOTICE_WITHIN_S, leave, (1,))
+        timer.daemon = True
+        timer.start()
+
+
+def run_learner() -> int:
+    """Compute parts of gradients until standard input ends; return the exit code."""
+    setup_logging()
+    source = sys.stdin.buffer
+    # Networks print what they like; the answer has standard output to itself.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0) as output:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        try:
+            begin: Begin = pickle.load(source)
+        except EOFError:  # the trainer is gone already
+            return 0
+        except (pickle.UnpicklingError, ValueError, OSError) as error:
+            logger.error("this is started by a trainer, which tells it what to do: %s", error)
+            return UsageError.exit_code
+        torch.set_num_threads(begin.threads)
+        if begin.device != "cpu":
+            torch.cuda.set_device(begin.device)
+        try:
+            settings, spaces = as_settings(begin.settings), SpacesSpec.from_json(begin.spaces)
+            agent = MAKERS[settings.algorithm](settings, spaces, begin.device)
+            output.write(READY)
+            helper = Helper(begin, source)
+            helper.join(helper.meeting(begin.port), begin.device)
+            agent.share(helper).serve()
+            if begin.device != "cpu":
+                torch.cuda.synchronize()  # the trainer waits for what was begun
+        except LearnerLostError as error:
+            logger.error("%s", error.message)
+            return error.exit_code
+        except Exception:  # the trainer's log is where it is looked for; a thread still reads standard input
+            logger.exception("a part of a gradient could not be computed")
+            return 1
+    return 0

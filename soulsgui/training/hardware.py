@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 
 import psutil
+import torch
 
+from soulsgui.config.schema import Settings
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import HardwareError
 
 _WIDE = 1024
@@ -20,18 +23,7 @@ _MOST_THREADS = 8
 
 
 def choose_device(wanted: str, gpus: int, has_images: bool, hidden: Sequence[int], processes: int = 1) -> str:
-    """Return where the networks live, as torch names it.
-
-    Args:
-        wanted: `learner.device`.
-        gpus: How many GPUs torch can use.
-        has_images: Whether observations have three dimensions, or an image among their parts.
-        hidden: Width of each hidden layer, of all networks.
-        processes: `learner.processes`: each takes a GPU of its own, and several are wanted for their GPUs.
-
-    Raises:
-        HardwareError: GPUs are wanted, and there are too few.
-    """
+    """Return where the networks live, as torch names it."""
     if wanted == "cuda" and not gpus:
         raise HardwareError(
             "learner.device is cuda, and torch finds no GPU here.",
@@ -49,46 +41,38 @@ def choose_device(wanted: str, gpus: int, has_images: bool, hidden: Sequence[int
     return device
 
 
-def hardware_words(device: str, processes: int) -> str:
-    """Return what a learner computes on, in words.
+def learner_device(settings: Settings, spaces: SpacesSpec) -> str:
+    """Return where the networks of a run live, as torch names it."""
+    network, wanted = settings.network, settings.learner.device
+    widths = list(network.hidden_sizes)
+    if settings.algorithm != "dqn":
+        widths += network.value_hidden_sizes
+    if network.recurrent != "none":
+        widths.append(network.recurrent_size)
+    gpus = torch.cuda.device_count() if wanted != "cpu" else 0
+    has_images = any(len(box.shape) >= 3 for _, box in spaces.observation.fields)
+    return choose_device(wanted, gpus, has_images, widths, settings.learner.processes)
 
-    Args:
-        device: Where the networks live, as torch names it.
-        processes: `learner.processes`.
-    """
+
+def hardware_words(device: str, processes: int) -> str:
+    """Return what a learner computes on, in words."""
     if device == "cpu":
         return "the CPU" if processes == 1 else f"the CPU, {processes} processes"
     return "a GPU" if processes == 1 else f"{processes} GPUs"
 
 
 def choose_threads(wanted: int, weights: int, cores: int) -> int:
-    """Return the number of threads of the learner.
-
-    Args:
-        wanted: `learner.threads`; 0 leaves the choice to this.
-        weights: Numbers in its network.
-        cores: Cores of this computer.
-    """
+    """Return the number of threads of the learner."""
     if wanted:
         return wanted
     return max(1, min(cores // _CORES_A_THREAD, _MOST_THREADS)) if weights >= _WORTH_THREADS else 1
 
 
 def memory_limit(wanted: int | None) -> int:
-    """Return how many bytes the observations of a replay memory may take before they lie in a file.
-
-    Args:
-        wanted: `learner.memory_limit`; None: half of what this computer has.
-    """
+    """Return how many bytes the observations of a replay memory may take before they lie in a file."""
     return int(psutil.virtual_memory().total) // 2 if wanted is None else wanted
 
 
 def choose_mixed(wanted: str, device: str, observation: Sequence[int]) -> bool:
-    """Return whether networks compute in bfloat16 where that is enough: on a GPU, and for images.
-
-    Args:
-        wanted: `learner.precision`.
-        device: Where the networks live.
-        observation: Shape of an observation.
-    """
+    """Return whether networks compute in bfloat16 where that is enough: on a GPU, and for images."""
     return wanted == "mixed" and device != "cpu" and len(observation) >= 3

@@ -8,11 +8,11 @@ from typing import Any
 import redis
 from numpy.typing import NDArray
 
+from soulsgui.wire.codec import HEADER_BYTES, CodecError, WeightsHeader, pack_weights, read_header
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
-from soulsgui.wire.weights import WeightsHeader, pack_weights
 
 _KEPT = 64
 _KEPT_BYTES = 256 * 2**20
@@ -48,11 +48,6 @@ class Published:
 class Publisher:
     """Publishes, and remembers what was published.
 
-    Args:
-        keys: Key names.
-        config: The run as clients see it.
-        remembered: Of how many of the newest weights to know the digest, also when they are not kept.
-
     Attributes:
         digests: Digest of each model id that is remembered, oldest first.
         updates: Updates of the agent up to each of them.
@@ -78,23 +73,13 @@ class Publisher:
         return self._kept.get(model_id) or self._held.get(model_id)
 
     def hold(self, model_ids: Container[int]) -> None:
-        """Keep weights for longer than the newest ones, and let go of those that were held before.
-
-        Args:
-            model_ids: Their ids; those that are gone already stay so.
-        """
+        """Keep weights for longer than the newest ones, and let go of those that were held before."""
         self._held = {id_: one for id_, one in {**self._held, **self._kept}.items() if id_ in model_ids}
 
     def prepare(
         self, standing: Standing, tensors: dict[str, NDArray[Any]], reference: tuple[float, ...] = ()
     ) -> WeightsHeader:
-        """Make weights the newest ones; `publish` sends them.
-
-        Args:
-            standing: Where the run is with them.
-            tensors: The weights.
-            reference: What the network says of the reference observation (`wire.weights.WeightsHeader`).
-        """
+        """Make weights the newest ones; `publish` sends them."""
         run_id, attempt = self._config.run_id, self._config.attempt
         header, self._blob = pack_weights(
             run_id,
@@ -123,11 +108,7 @@ class Publisher:
             del self.digests[oldest], self.updates[oldest]
 
     def publish(self, connection: redis.Redis, grants: Mapping[str, Grant]) -> None:
-        """Send the newest weights with the grants of their round, in one transaction.
-
-        Raises:
-            redis.RedisError: Not done; it may be repeated.
-        """
+        """Send the newest weights with the grants of their round, in one transaction."""
         pipeline = connection.pipeline(transaction=True)
         pipeline.set(self._keys.config, self._config.to_json())
         for client, grant in grants.items():
@@ -141,13 +122,19 @@ class Publisher:
         self.tell_all(connection, {client: grant})
 
     def tell_all(self, connection: redis.Redis, grants: Mapping[str, Grant]) -> None:
-        """Change grants of clients outside of a publish.
-
-        Raises:
-            redis.RedisError: Not done; it may be repeated.
-        """
+        """Change grants of clients outside of a publish."""
         pipeline = connection.pipeline(transaction=True)
         for client, grant in grants.items():
             pipeline.set(self._keys.grant(client), grant.to_json())
             pipeline.publish(self._keys.wake_up(client), "grant")
         pipeline.execute()
+
+
+def published_header(connection: redis.Redis, keys: Keys, run_id: str) -> WeightsHeader | None:
+    """Return what is known of the weights that stand on the server, None when there are none of this run."""
+    head = connection.getrange(keys.weights, 0, HEADER_BYTES - 1)
+    try:
+        header = read_header(head) if isinstance(head, bytes) and head else None
+    except CodecError:
+        return None
+    return header if header is not None and header.run_id == run_id else None

@@ -1,13 +1,43 @@
-"""Who is there: the clients of a server, and the beats of many of them at once, over and over."""
+"""Heartbeats: a thread that writes one, those of many clients read at once, and the state of each client."""
 
-from collections.abc import Sequence
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, cast
 
 import redis
 
+from soulsgui.errors import SoulsGuiError
 from soulsgui.process import is_supervised
+from soulsgui.system import process_identity
+from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import Keys, is_client_name
-from soulsgui.wire.messages.heartbeat import MAX_BYTES
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
+from soulsgui.wire.messages.session import Grant, Wish
+
+logger = logging.getLogger(__name__)
+
+
+def own_instance() -> Instance:
+    """Return what tells this process from every other one.
+
+    Raises:
+        SoulsGuiError: The system does not tell a process about itself.
+    """
+    identity = process_identity(os.getpid())
+    if identity is None:
+        raise SoulsGuiError("This system hides processes from themselves: no identity can be made.")
+    return Instance(
+        host=socket.gethostname(),
+        boot_id=identity["boot_id"],
+        pid=identity["pid"],
+        start_time=identity["start_time"],
+    )
 
 
 def clients_of(connection: redis.Redis, keys: Keys) -> list[str]:
@@ -68,3 +98,179 @@ def _reply(link: Any) -> bytes:
     except redis.ResponseError:
         return b""
     return reply if isinstance(reply, bytes) else b""
+
+
+class Beacon(threading.Thread):
+    """Writes a key every period, whatever the rest of the process does, and at once when `soon` was called.
+
+    Args:
+        address: The server.
+        name: Name of the thread, in the log and in the server's list of connections.
+        key: The key.
+        period_s: Seconds between two writes.
+        content: Returns what to write; called in this thread.
+        expiry_s: Seconds after which the server forgets the key; None keeps it.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        name: str,
+        key: str,
+        period_s: float,
+        content: Callable[[], str],
+        expiry_s: int | None = None,
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._key = key
+        self._period_s = period_s
+        self._content = content
+        self._expiry_s = expiry_s
+        self._stop_event = threading.Event()
+        self._wake = threading.Event()
+        self._link = Link(address, self._stop_event, name)
+
+    def soon(self) -> None:
+        """Write at once: something changed that others wait for."""
+        self._wake.set()
+
+    def run(self) -> None:
+        """Write until closed."""
+        try:
+            while not self._stop_event.is_set():
+                try:
+                    self._link.run(self._write)
+                except redis.ResponseError as error:  # out of memory, disk full: the next one may be taken
+                    self._link.refused(error)
+                except Stopped:
+                    raise
+                except Exception:
+                    # The thread must live: without it others would hold on for ever to what it said last.
+                    logger.exception("%s: the state could not be told", self.name)
+                self._wake.wait(self._period_s)
+                self._wake.clear()
+        except Stopped:
+            logger.debug("%s: stopped while the server was away", self.name)
+
+    def close(self) -> None:
+        """Write once more, when the server is there to take it, and end."""
+        self._stop_event.set()
+        self._wake.set()
+        if self.is_alive():
+            self.join()
+        try:
+            self._write(self._link.redis)
+        except (*AWAY, redis.ResponseError) as error:
+            logger.info("%s: the last word was not heard (%s)", self.name, type(error).__name__)
+        self._link.close()
+
+    def _write(self, connection: redis.Redis) -> None:
+        connection.set(self._key, self._content(), ex=self._expiry_s)
+
+
+LATE_S = 5.0
+LOST_S = 30.0
+STALLED_S = 15.0
+
+
+class ClientState(StrEnum):
+    """What a client is, in one word."""
+
+    JOINING = "joining"
+    WAITING = "waiting"
+    ONLINE = "online"
+    LATE = "late"
+    LOST = "lost"
+    PAUSED = "paused"
+    DRAINING = "draining"
+    LEFT = "left"
+    QUARANTINED = "quarantined"
+    REFUSED = "refused"
+    REVOKED = "revoked"
+
+
+@dataclass
+class _Seen:
+    counter: int
+    changed_at: float
+    steps: int
+    steps_changed_at: float
+
+
+class BeatClock:
+    """How long ago each client gave a sign of life.
+
+    The first sight of a beat takes its age from the server (expiry minus time to live); from then on
+    the reader's own monotonic clock counts since the beat's counter last moved, so that a stepped
+    clock on either side changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def observe(self, beat: Heartbeat, age_s: float, now: float) -> None:
+        """Take note of a beat as read from the server.
+
+        Args:
+            beat: The beat.
+            age_s: Its age by the server's clock, used at first sight only.
+            now: Monotonic time, seconds.
+        """
+        seen = self._seen.get(beat.client)
+        # A client with one environment makes no others while it plays an evaluation.
+        steps = beat.env_steps + (0 if beat.greedy is None else beat.greedy.steps)
+        if seen is None:
+            self._seen[beat.client] = _Seen(beat.counter, now - max(age_s, 0.0), steps, now)
+            return
+        if beat.counter != seen.counter:
+            seen.counter, seen.changed_at = beat.counter, now
+        if steps != seen.steps:
+            seen.steps, seen.steps_changed_at = steps, now
+
+    def age_s(self, client: str, now: float) -> float | None:
+        """Return seconds since the client's last beat, None when it was never seen."""
+        seen = self._seen.get(client)
+        return None if seen is None else max(now - seen.changed_at, 0.0)
+
+    def stalled(self, client: str, now: float) -> bool:
+        """Whether beats arrive but environment steps don't."""
+        seen = self._seen.get(client)
+        return seen is not None and now - seen.steps_changed_at > STALLED_S
+
+    def leave_out(self, seconds: float) -> None:
+        """Subtract a time from all ages during which no client could have been heard of."""
+        for seen in self._seen.values():
+            seen.changed_at += seconds
+            seen.steps_changed_at += seconds
+
+    def forget(self, client: str) -> None:
+        """Drop a client."""
+        self._seen.pop(client, None)
+
+
+def client_state(
+    beat: Heartbeat, age_s: float, grant: Grant | None = None, wish: Wish | None = None
+) -> ClientState:
+    """Return the state of a client.
+
+    Args:
+        beat: Its newest beat.
+        age_s: Seconds since that beat.
+        grant: What the trainer allows it, None before it was let in.
+        wish: What the runner wants of it.
+    """
+    if beat.leaving:
+        return ClientState.LEFT
+    if age_s > LOST_S:
+        return ClientState.LOST
+    if age_s > LATE_S:
+        return ClientState.LATE
+    if grant is not None and grant.session == beat.session and grant.status != "accepted":
+        return ClientState.QUARANTINED if grant.status == "quarantined" else ClientState.REFUSED
+    if beat.phase == "paused":
+        return ClientState.PAUSED
+    if beat.phase in ("finishing", "stopping") or (wish is not None and wish.state in ("finish", "stop")):
+        return ClientState.DRAINING
+    if beat.phase == "sampling":
+        return ClientState.ONLINE
+    return ClientState.WAITING if beat.phase == "waiting" else ClientState.JOINING

@@ -4,25 +4,136 @@ redis-py's own retries can store one XADD twice, so they are off: an operation t
 again by its caller, who knows whether that is safe.
 """
 
+import asyncio
+import functools
+import hashlib
 import logging
 import random
 import re
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import redis
+import redis.asyncio
 from redis.backoff import NoBackoff
+from redis.connection import HiredisRespSerializer, PythonRespSerializer
 from redis.retry import Retry
 
-from soulsgui.wire.address import Address as Address
-from soulsgui.wire.packing import CommandPacker
-from soulsgui.wire.tls import PinnedConnection
+from soulsgui.wire.access import Address as Address
 
 logger = logging.getLogger(__name__)
 
+
+class WrongServer(redis.ConnectionError):
+    """Somebody else answers than the server that was named: the certificate is another one."""
+
+
+# The pin is compared after the handshake, which proves that the other side has the certificate's key, and
+# before anything else is sent, so that another server never sees a password. Where the comparison
+# happens depends on the inside of redis-py; where nothing was compared, nothing is sent.
+def pin_of(certificate: bytes) -> str:
+    """Return the pin of a certificate (DER): 64 hexadecimal digits."""
+    return hashlib.sha256(certificate).hexdigest()
+
+
+def check_pin(pin: str, certificate: bytes | None) -> None:
+    """Make sure that a certificate is the pinned one.
+
+    Args:
+        pin: From `pin_of`.
+        certificate: What the other side showed (DER).
+
+    Raises:
+        WrongServer: It is another one, or there is none.
+    """
+    if certificate is None or pin_of(certificate) != pin:
+        raise WrongServer("its certificate is not the one that was agreed on")
+
+
+@functools.cache
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False
+    # Chain and dates mean nothing here: a wrong clock keeps nobody out. The pin is what is checked.
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _check_compared(connection: object, compared: object) -> None:
+    """Make sure that what is spoken through is what was compared with the pin."""
+    if connection is None or connection is not compared:
+        raise WrongServer("its certificate was not compared with the one that was agreed on")
+
+
+class PinnedConnection(redis.SSLConnection):
+    """A connection to the server with this certificate, and to no other.
+
+    Args:
+        pin: From `pin_of`.
+        kwargs: As of `redis.Connection`.
+    """
+
+    def __init__(self, pin: str, **kwargs: Any) -> None:
+        super().__init__(ssl_cert_reqs="none", ssl_check_hostname=False, **kwargs)
+        self._pin = pin
+        self._compared: ssl.SSLSocket | None = None
+
+    def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        """Send a packed command, to the pinned server alone.
+
+        Raises:
+            WrongServer: Its certificate was not compared.
+        """
+        if not self.is_connected:
+            self.connect_check_health(check_health=False)
+        _check_compared(self._sock, self._compared)
+        super().send_packed_command(command, check_health)  # type: ignore[no-untyped-call]
+
+    def _wrap_socket_with_ssl(self, sock: socket.socket) -> ssl.SSLSocket:
+        wrapped = _context().wrap_socket(sock)
+        try:
+            check_pin(self._pin, wrapped.getpeercert(binary_form=True))
+        except WrongServer:
+            wrapped.close()
+            raise
+        self._compared = wrapped
+        return wrapped
+
+
+class AsyncPinnedConnection(redis.asyncio.SSLConnection):
+    """As `PinnedConnection`, for asyncio."""
+
+    def __init__(self, pin: str, **kwargs: Any) -> None:
+        super().__init__(ssl_cert_reqs="none", ssl_check_hostname=False, **kwargs)
+        self._pin = pin
+        self._compared: asyncio.StreamWriter | None = None
+        # redis-py would read all authorities of the system for each connection.
+        self.ssl_context.context = _context()
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        """As `PinnedConnection.send_packed_command`."""
+        if not self.is_connected:
+            await self.connect_check_health(check_health=False)
+        _check_compared(self._writer, self._compared)
+        await super().send_packed_command(command, check_health)
+
+    async def _connect(self) -> None:
+        await super()._connect()  # type: ignore[no-untyped-call]
+        writer = self._writer
+        assert isinstance(writer, asyncio.StreamWriter)
+        wrapped: ssl.SSLObject = writer.get_extra_info("ssl_object")
+        check_pin(self._pin, wrapped.getpeercert(binary_form=True))
+        self._compared = writer
+
+
 T = TypeVar("T")
+
+LARGE_BYTES = 65536
 
 AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 """Errors that mean "try again": also a wrong password, which a restarted server may mend."""
@@ -123,7 +234,7 @@ class Backoff:
 
 
 class ShutOut:
-    """What a client knows of a server that answers, but does not let it in. Pure: time is passed in.
+    """Retries with a server that answers, but does not let the client in. Pure: time is passed in.
 
     A server that has only just begun may let it in a moment later; after a minute it is said to be revoked.
 
@@ -262,3 +373,28 @@ class Link:
     def close(self) -> None:
         """Close the connection."""
         self.redis.close()
+
+
+class CommandPacker:
+    """Packs commands for a `redis.Connection`, as its own packers do; a large value goes out as it is.
+
+    The packer of hiredis copies every value into a buffer that grows as it does: for weights of 20 MB that
+    takes longer than all the rest of publishing them.
+    """
+
+    def __init__(self) -> None:
+        self._small = HiredisRespSerializer()
+        self._large = PythonRespSerializer(LARGE_BYTES, _encode)
+
+    def pack(self, *args: Any) -> list[bytes]:
+        """Return a command's bytes in pieces; values of more than `LARGE_BYTES` are pieces of their own."""
+        large = any(type(arg) is bytes and len(arg) > LARGE_BYTES for arg in args)
+        pieces: list[bytes] = (self._large if large else self._small).pack(*args)
+        return pieces
+
+
+def _encode(value: Any) -> bytes:
+    """Return an argument as the library does: text as UTF-8, numbers as they are written."""
+    if isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else repr(value).encode()

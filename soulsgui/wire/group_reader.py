@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 import redis
 
-from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import EntryId
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ Fields = list[bytes] | None
 _Reply = list[tuple[bytes, list[tuple[bytes, Fields]]]]
 
 
-class Part(NamedTuple):
+class StreamPart(NamedTuple):
     """What one read brought of one client's stream, oldest first.
 
     Attributes:
@@ -115,7 +115,7 @@ class GroupReader:
             for entry, fields in zip(part.ids, part.fields, strict=True)
         ]
 
-    def read_parts(self, connection: redis.Redis, block_ms: int) -> list[Part]:
+    def read_parts(self, connection: redis.Redis, block_ms: int) -> list[StreamPart]:
         """Return the next entries of each client: first those never acknowledged.
 
         Args:
@@ -143,7 +143,7 @@ class GroupReader:
         parts = {client: [str(entry).encode() for entry in sorted(ids)] for client, ids in by_client.items()}
         self._acknowledge(connection, parts)
 
-    def acknowledge_parts(self, connection: redis.Redis, parts: Iterable[Part]) -> None:
+    def acknowledge_parts(self, connection: redis.Redis, parts: Iterable[StreamPart]) -> None:
         """Tell the server that entries were taken over, and take everything up to them off their streams.
 
         A stream is read in order, so all before them was acknowledged too. What the server refuses to
@@ -177,7 +177,9 @@ class GroupReader:
             else:
                 self.high_water[client] = str(last)
 
-    def _read(self, connection: redis.Redis, keys: list[str], position: str, block_ms: int) -> list[Part]:
+    def _read(
+        self, connection: redis.Redis, keys: list[str], position: str, block_ms: int
+    ) -> list[StreamPart]:
         if not keys:
             return []
         count = self._per_stream(len(keys))
@@ -193,7 +195,7 @@ class GroupReader:
 
     def _read_together(
         self, connection: redis.Redis, keys: list[str], position: str, count: int, block_ms: int
-    ) -> list[Part]:
+    ) -> list[StreamPart]:
         block = ("BLOCK", block_ms) if block_ms else ()
         # The name as bytes: redis-py then hands the reply over as it came, and makes no dictionaries of it.
         reply = connection.execute_command(  # type: ignore[no-untyped-call]
@@ -201,12 +203,14 @@ class GroupReader:
             "STREAMS", *keys, *[position] * len(keys),
         )  # fmt: skip
         return [
-            Part(self._clients[key.decode()], [entry[0] for entry in found], [entry[1] for entry in found])
+            StreamPart(
+                self._clients[key.decode()], [entry[0] for entry in found], [entry[1] for entry in found]
+            )
             for key, found in cast("_Reply", reply or [])
             if found
         ]
 
-    def _read_alone(self, connection: redis.Redis, key: str, position: str, count: int) -> list[Part]:
+    def _read_alone(self, connection: redis.Redis, key: str, position: str, count: int) -> list[StreamPart]:
         """Read one stream of which one among many is broken; mend or set aside the one that is."""
         client = self._clients[key]
         try:

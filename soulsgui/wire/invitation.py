@@ -17,8 +17,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from soulsgui.errors import UsageError
 from soulsgui.system import is_loopback, write_private
-from soulsgui.wire.access import user_of
-from soulsgui.wire.address import Address
+from soulsgui.wire.access import Address, user_of
 from soulsgui.wire.keys import check_client_name, is_client_name
 from soulsgui.wire.messages.base import Message, Words
 

@@ -4,6 +4,7 @@ import re
 import socket
 import unicodedata
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from soulsgui.errors import UsageError
 
@@ -85,12 +86,12 @@ class Keys:
 
     @property
     def clients(self) -> str:
-        """The roster: a hash from client id to what is known of it, written by the runner."""
+        """The roster: a hash from client id to its entry, written by the runner."""
         return f"{self.prefix}clients"
 
     @property
     def weights(self) -> str:
-        """Newest weights (`wire.weights`)."""
+        """Newest weights (`wire.codec`)."""
         return f"{self.prefix}weights"
 
     @property
@@ -110,7 +111,7 @@ class Keys:
 
     @property
     def rejects(self) -> str:
-        """The last refused chunks (`messages.rejects`), written by the trainer."""
+        """The last refused chunks (`messages.node.Rejects`), written by the trainer."""
         return f"{self.prefix}rejects"
 
     def chunks(self, client: str) -> str:
@@ -122,7 +123,7 @@ class Keys:
         return f"{self.prefix}ep:{client}"
 
     def log(self, client: str) -> str:
-        """Stream of what one client has to say: log lines from WARNING on."""
+        """Stream of one client's log lines from WARNING on."""
         return f"{self.prefix}out:{client}"
 
     def streams(self, client: str) -> tuple[str, str, str]:
@@ -165,3 +166,34 @@ class Keys:
     def commands(self, node: str) -> str:
         """Stream of commands to one node."""
         return f"{self.prefix}do:{node}"
+
+
+_LARGEST = 2**64 - 1
+
+
+class EntryId(NamedTuple):
+    """Id of one entry of a stream."""
+
+    ms: int
+    seq: int
+
+    @classmethod
+    def parse(cls, text: bytes | str) -> Self:
+        """Read an id such as `1700000000000-3`.
+
+        Raises:
+            ValueError: It is not an id.
+        """
+        plain = text.decode("ascii") if isinstance(text, bytes) else text
+        ms, _, seq = plain.partition("-")
+        return cls(int(ms), int(seq or 0))
+
+    def __str__(self) -> str:
+        return f"{self.ms}-{self.seq}"
+
+    @property
+    def next(self) -> "EntryId":
+        """The smallest id after this one; the largest id has none and returns itself."""
+        if self.seq < _LARGEST:
+            return EntryId(self.ms, self.seq + 1)
+        return EntryId(self.ms + 1, 0) if self.ms < _LARGEST else self

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: what it says of itself, and the hashes its files are verified with."""
+"""The manifest of a checkpoint: its facts, and the hashes its files are verified with."""
 
 import hashlib
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class ManifestFile(Message):
 
     @classmethod
     def of(cls, data: bytes) -> "ManifestFile":
-        """Return what is said of a file with these contents."""
+        """Return the entry of a file with these contents."""
         return cls(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
 
 

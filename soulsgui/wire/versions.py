@@ -41,7 +41,7 @@ PROTOCOL_NAME = "protocol"
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of those of the packages that are installed, beside our own."""
+    """Return the versions of the installed packages among these, and of our own."""
     found: dict[str, str] = {}
     for package in packages:
         if package != "soulsgui":

@@ -6,7 +6,7 @@ import pytest
 
 from soulsgui.config.editing import FileChangedError, read_text, save_text, text_hash, with_values
 from soulsgui.config.errors import ConfigError
-from soulsgui.config.layers import parse_layer
+from soulsgui.config.parsing import parse_layer
 
 TEXT = """\
 # my notes

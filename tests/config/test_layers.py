@@ -7,12 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from soulsgui.config.errors import ConfigError, Problem
-from soulsgui.config.layers import Layer, combine, parse_assignments, parse_layer, read_layer
-from soulsgui.config.like import as_settings
-from soulsgui.config.load import load_run_settings, load_settings, over_defaults
+from soulsgui.config.layers import as_settings, combine, load_run_settings, load_settings, over_defaults
+from soulsgui.config.parsing import Layer, parse_assignments, parse_layer, read_layer
 from soulsgui.config.paths import Folders
-from soulsgui.config.schema import Settings
-from soulsgui.config.settings_info import client_settings
+from soulsgui.config.schema import Settings, client_settings
 
 
 @pytest.fixture

@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import combine
+from soulsgui.config.parsing import Layer
 from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings
+from soulsgui.config.sections.run import EVERY
 
 LINEAR = {"schedule": "linear", "from": 0.001, "to": 0}
 R2D2: dict[str, Any] = {"algorithm": "dqn", "network": {"recurrent": "gru"}}
@@ -64,3 +68,22 @@ def test_a_run_that_would_end_before_its_first_update_is_told_what_to_change() -
     assert rule.key == "stop.env_steps"
     assert "more than dqn.learning_starts (2,500)" in rule.reason
     assert "set dqn.learning_starts lower" in rule.reason
+
+
+@pytest.mark.parametrize(
+    ("values", "every", "by_evaluation"),
+    [
+        *(({"algorithm": algorithm}, every, True) for algorithm, every in EVERY.items()),
+        ({"algorithm": "ppo", "evaluation.every_updates": 3}, 3, True),
+        ({"algorithm": "dqn", "evaluation.best_by": "training"}, EVERY["dqn"], False),
+        ({"algorithm": "dqn", "evaluation.every_updates": 0}, 0, False),
+    ],
+)
+def test_who_evaluates_and_ranks_by_it(values: dict[str, Any], every: int, by_evaluation: bool) -> None:
+    settings = combine([Layer("test", values)])
+    assert (settings.evaluates_every, settings.best_by_evaluation) == (every, by_evaluation)
+
+
+def test_ranking_by_evaluations_that_never_come_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"evaluation\.every_updates"):
+        combine([Layer("test", {"evaluation.best_by": "evaluation", "evaluation.every_updates": 0})])

@@ -11,9 +11,9 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
-from soulsgui.gui.models.clients import RATES_ROLE, ClientsModel
-from soulsgui.gui.runner_link import RunnerLink
-from soulsgui.gui.widgets.sparkline import Sparkline
+from soulsgui.gui.clients.model import RATES_ROLE, ClientsModel
+from soulsgui.gui.clients.section import Sparkline
+from soulsgui.gui.shell.runner_link import RunnerLink
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import ClientsChange, ControlFile, FeedMessage, Snapshot
 

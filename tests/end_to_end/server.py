@@ -19,6 +19,9 @@ from tests.faults.waiting import LIMIT_S
 
 _LOOK_EVERY_S = 0.05
 
+UNHURRIED = {"ppo.n_steps": 64, "client.step_seconds": 0.002}
+"""Settings of a run without a goal that leave the cores to others: small rounds, played by a clock."""
+
 T = TypeVar("T")
 
 

@@ -52,7 +52,7 @@ def killed_guest(training: RunningServer) -> Guest:
 def test_a_second_client_is_used_then_late_and_the_run_goes_on(
     training: RunningServer, killed_guest: Guest
 ) -> None:
-    assert killed_guest.steps_per_round > 2048 * 1.2, "the guest's samples are part of the rounds"
+    assert killed_guest.steps_per_round > 512 * 1.2, "the guest's samples are part of the rounds"
     wait_for(lambda: training.client_state("guest") in ("late", "lost"), "late", 12)
     training.wait_updates(2)
 
@@ -213,13 +213,11 @@ def test_a_client_that_was_killed_is_lost_in_the_end_and_the_run_goes_on(
     training.wait_updates(2)
 
 
-def test_shut_down_leaves_nothing(tmp_path: Path) -> None:
-    server = RunningServer(tmp_path)
-    server.start_run()
-    below = psutil.Process(server.process.pid).children(recursive=True)
+def test_shut_down_leaves_nothing(training: RunningServer) -> None:
+    """The last one: it ends the server of all."""
+    below = psutil.Process(training.process.pid).children(recursive=True)
     assert len(below) >= 5
-    server.api.command("server.shutdown", {})
-    assert server.process.wait(LIMIT_S) == 0
+    training.api.command("server.shutdown", {})
+    assert training.process.wait(LIMIT_S) == 0
     _, left = psutil.wait_procs(below, timeout=LIMIT_S)
     assert left == []
-    server.close()

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from soulsgui.wire.control import ServiceStatus
-from tests.end_to_end.server import RunningServer, soulsgui, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
 from tests.faults.small_disk import fill, small_disk
 
 
@@ -16,7 +16,7 @@ def test_a_run_on_a_full_disk_pauses_goes_on_and_does_not_end_as_saved(tmp_path:
     with small_disk(tmp_path / "data" / "runs", "6m") as runs:
         server = RunningServer(tmp_path)
         try:
-            run = server.start_run(overrides={"checkpoint.every_updates": 1, "clients.local": 1})
+            run = server.start_run(overrides={**UNHURRIED, "checkpoint.every_updates": 1, "clients.local": 1})
             wait_for((run / "checkpoint").exists, "the first checkpoint")
             filler = fill(runs)
             wait_for(lambda: server.status().run.state == "paused", "the run pauses")

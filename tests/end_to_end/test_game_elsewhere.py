@@ -41,12 +41,17 @@ class Game(gymnasium.Env):
 gymnasium.register("Elsewhere-v0", Game)
 """
 
-OVERRIDES = {"env.id": "game_elsewhere:Elsewhere-v0", "ppo.n_steps": 16, "ppo.minibatch_size": 32}
+OVERRIDES = {
+    "env.id": "game_elsewhere:Elsewhere-v0",
+    "ppo.n_steps": 16,
+    "ppo.minibatch_size": 32,
+    "client.step_seconds": 0.002,
+}
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RunningServer]:
-    running = RunningServer(tmp_path)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    running = RunningServer(tmp_path_factory.mktemp("server"))
     yield running
     running.close()
 
@@ -72,6 +77,14 @@ def end(*clients: "subprocess.Popen[bytes]") -> None:
         client.wait()
 
 
+def test_a_run_that_waits_for_its_first_client_is_stopped_at_once(server: RunningServer) -> None:
+    server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 0}})
+    wait_for(lambda: server.status().run.state == "waiting", "the run waits")
+    server.api.command("run.stop", {})
+    assert server.status().run.state == "stopped"
+    wait_for(lambda: server.pid("trainer") is None, "the trainer has ended", 5)
+
+
 def test_the_first_client_tells_the_spaces_and_others_must_have_the_same(server: RunningServer) -> None:
     with pytest.raises(CommandFailedError, match="game_elsewhere") as refused:
         server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 1}})
@@ -84,7 +97,7 @@ def test_the_first_client_tells_the_spaces_and_others_must_have_the_same(server:
     first = play(server, "first")
     try:
         server.wait_updates(2)
-        (told,) = server.folder.rglob("spaces.json")
+        (told,) = Path(server.status().run.dir).rglob("spaces.json")
         assert json.loads(told.read_text())["action"]["masked"] is True
         other = play(server, "other", size=4)
         try:
@@ -97,11 +110,3 @@ def test_the_first_client_tells_the_spaces_and_others_must_have_the_same(server:
         server.wait_updates(1)
     finally:
         end(first)
-
-
-def test_a_run_that_waits_for_its_first_client_is_stopped_at_once(server: RunningServer) -> None:
-    server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 0}})
-    wait_for(lambda: server.status().run.state == "waiting", "the run waits")
-    server.api.command("run.stop", {})
-    assert server.status().run.state == "stopped"
-    wait_for(lambda: server.pid("trainer") is None, "the trainer has ended", 5)

@@ -18,7 +18,7 @@ import pytest
 import redis
 
 import soulsgui as soulsgui_package
-from soulsgui.runner.server_binary import can_encrypt
+from soulsgui.runner.server.binary import can_encrypt
 from soulsgui.wire.access import user_of
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.connection import connect
@@ -26,7 +26,7 @@ from soulsgui.wire.control import Status
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
-from tests.end_to_end.server import RunningServer, command_line, last_json, soulsgui, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, command_line, last_json, soulsgui, wait_for
 from tests.faults.report import Report
 from tests.faults.waiting import LIMIT_S
 
@@ -34,7 +34,7 @@ KEYS = Keys()
 _PROGRAMS = [found for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
 _ENCRYPTING = next((program for program in _PROGRAMS if can_encrypt(Path(program))), "")
 BACK_WITHIN_S = 5.0
-RUN = {"clients.local": 0, "ppo.n_steps": 64, "checkpoint.every_updates": 50}
+RUN = {**UNHURRIED, "clients.local": 0, "checkpoint.every_updates": 50}
 
 
 @pytest.fixture(scope="module")

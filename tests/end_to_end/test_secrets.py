@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from soulsgui.runner.server_binary import can_encrypt
+from soulsgui.runner.server.binary import can_encrypt
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ControlFile
 from soulsgui.wire.invitation import Invitation
-from tests.end_to_end.server import RunningServer, last_json, soulsgui, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, last_json, soulsgui, wait_for
 
 _PROGRAMS = [found for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
 _ENCRYPTING = next((program for program in _PROGRAMS if can_encrypt(Path(program))), "")
@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     words = ("--idle", "--set", "redis.tls=true", "--set", f"redis.binary={_ENCRYPTING}")
     running = RunningServer(tmp_path_factory.mktemp("server"), words)
     try:
-        small = {"clients.local": len(LOCAL), "ppo.n_steps": 64, "checkpoint.every_updates": 2}
+        small = {**UNHURRIED, "clients.local": len(LOCAL), "checkpoint.every_updates": 2}
         running.api.command("run.start", {"overrides": small})
         yield running
     finally:

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from tests.end_to_end.server import RunningServer, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, wait_for
 
 
 def test_clients_that_know_another_run_come_over_when_the_first_is_resumed(tmp_path: Path) -> None:
     server = RunningServer(tmp_path)
     try:
-        small = {"clients.local": 1, "ppo.n_steps": 64, "checkpoint.every_updates": 5}
+        small = {**UNHURRIED, "clients.local": 1, "checkpoint.every_updates": 5}
         first = server.start_run(overrides=small).name
         guest = server.spawn("client", "--name", "guest")
         wait_for(lambda: server.client_state("guest") == "online", "the guest plays")

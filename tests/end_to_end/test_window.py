@@ -10,7 +10,7 @@ import pytest
 
 from soulsgui.gui.colours import LIGHT
 from soulsgui.gui.preferences import Preferences
-from soulsgui.gui.runner_process import control_path
+from soulsgui.gui.shell.runner_link import control_path
 from soulsgui.gui.theme import ThemeChoice
 from soulsgui.wire.api_client import ApiClient
 from soulsgui.wire.control import ControlFile, Status

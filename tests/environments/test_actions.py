@@ -10,9 +10,9 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from soulsgui.environments.actions import ActionSpec, BoxActionSpec, action_from_json, action_from_space
+from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
-from soulsgui.environments.space_words import action_words
-from soulsgui.environments.spaces import BoxSpec, SpacesSpec
+from soulsgui.environments.spaces import SpacesSpec, action_words
 from soulsgui.errors import EnvironmentCheckError
 from tests.environments.toys import SPACES_TAKEN
 

@@ -19,8 +19,7 @@ from soulsgui.environments.observations import (
     observation_from_space,
     seen_of,
 )
-from soulsgui.environments.reference import reference_observation
-from soulsgui.environments.report_words import report_lines
+from soulsgui.environments.spaces import reference_observation, report_lines
 from soulsgui.environments.step import EnvStepper
 from soulsgui.errors import EnvironmentCheckError
 from soulsgui.frame_stacks import IMAGE, NUMBERS, Pictures

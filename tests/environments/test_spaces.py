@@ -11,8 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.check import check
+from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.make import make_env
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.spaces import (
+    SpacesSpec,
+    reference_observation,
+    report_lines,
+    same_outputs,
+    spaces_words,
+)
 from soulsgui.errors import EnvironmentCheckError
 
 
@@ -169,3 +178,76 @@ def test_unreadable_descriptions_are_refused(data: dict[str, Any]) -> None:
 
 def test_a_readable_description_is_accepted() -> None:
     assert SpacesSpec.from_json({"observation": BOX, "action": DISCRETE}).observation.size == 2
+
+
+TOYS = "tests.environments.toys"
+
+
+def test_spaces_are_told_in_words() -> None:
+    image = SpacesSpec(BoxSpec((84, 84, 3), "uint8", (0,), (255,)), DiscreteSpec(4))
+    assert spaces_words(image) == ("84×84×3 numbers (uint8), between 0 and 255", "one of 4 actions")
+    vector = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(2, -1))
+    assert spaces_words(vector) == ("2 numbers (float32), unbounded", "one of 2 actions, from -1")
+    half = SpacesSpec(BoxSpec((2,), "float32", (0.5, 1.0)), DiscreteSpec(2))
+    assert spaces_words(half)[0] == "2 numbers (float32), between 0.5 and inf"
+
+
+def test_a_good_report_names_spaces_and_speed() -> None:
+    report = check(f"{TOYS}:ToysCounter-v0", {"length": 500}, [], steps=50).to_json()
+    lines = report_lines(report | {"seconds_per_step": 0.004})
+    assert lines[:5] == [
+        f"{TOYS}:ToysCounter-v0: works",
+        "  shows        2 numbers (float32), between 0 and 1000",
+        "  takes        one of 2 actions",
+        "  several      are stepped one after the other",
+        "  speed        4 ms a step, 250 steps/s",
+    ]
+    assert lines[5] == "  tried        50 steps, 0 episodes"
+    assert all(line.startswith("  note ") for line in lines[6:])
+
+
+def test_a_bad_report_names_the_problem_on_one_line() -> None:
+    first, *rest = report_lines(check("CartPool-v1", {}, []).to_json())
+    assert first == "CartPool-v1: can not be trained on"
+    (problem,) = rest
+    assert problem.startswith("  problem      There is no environment 'CartPool-v1'.")
+    assert "CartPole-v1" in problem
+
+
+def test_a_missing_module_is_told_apart_from_a_mistake() -> None:
+    assert check("no_such_module:Game-v0", {}, []).missing
+    assert not check("CartPool-v1", {}, []).missing
+    assert not check("CartPole-v1", {}, ["no_such_module:Wrap"]).missing
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        BoxSpec((4,), "float32", (-4.8, -3.4e38, -0.4, 1.0), (4.8, 3.4e38, 0.4, 1.0)),
+        BoxSpec((5,), "float64"),
+        BoxSpec((3, 2), "uint8", (0,), (255,)),
+        BoxSpec((2,), "int32", (100,), (200,)),
+        BoxSpec((2,), "float32", (-200,), (-100,)),
+    ],
+)
+def test_it_lies_in_its_space(box: BoxSpec) -> None:
+    obs = reference_observation(box)
+    assert obs.dtype == np.dtype(box.dtype)
+    assert obs.shape == (1, *box.shape)
+    assert box.contains(obs).all()
+
+
+def test_its_numbers_are_those_of_the_formula() -> None:
+    obs = reference_observation(BoxSpec((2,), "float64", (0,), (1,)))
+    assert obs.tolist() == [[(1 + np.sin(1.0)) / 2, (1 + np.sin(2.0)) / 2]]
+    unbounded = reference_observation(BoxSpec((1,), "float64"))
+    assert unbounded[0, 0] == pytest.approx(10 * np.sin(1.0))
+
+
+def test_outputs_are_compared_to_a_hundred_thousandth() -> None:
+    own = np.array([1.0, -2.0, 300.0], np.float32)
+    assert same_outputs((), own)
+    assert same_outputs((1.0, -2.0), own)
+    assert same_outputs((1.000015, -2.00002, 300.002), own)
+    assert not same_outputs((1.0001, -2.0, 300.0), own)
+    assert not same_outputs((1.0, -2.0, 300.0, 4.0), own)

@@ -8,8 +8,9 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
+from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.make import make_vector
-from soulsgui.environments.step import EnvStepper
+from soulsgui.environments.step import EnvStepper, ObservationCheck, StepClock, check_rewards
 from soulsgui.errors import EnvironmentCheckError
 from tests.environments.toys import Counter, Faulty, NativeCounter
 
@@ -135,3 +136,107 @@ def test_the_last_observation_of_an_episode_is_looked_at(monkeypatch: pytest.Mon
     stepper.reset()
     with pytest.raises(EnvironmentCheckError, match="It showed nan"):
         stepper.step(np.zeros(1, np.int64))
+
+
+MAX = 3.4e38
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e16, -MAX])
+def test_rewards_that_can_not_be_computed_with_are_errors(value: float) -> None:
+    check_rewards(np.array([1e15, -1e15, 0.9e15], np.float32))
+    with pytest.raises(EnvironmentCheckError, match="scale them by a wrapper"):
+        check_rewards(np.array([0, value], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "values", "good"),
+    [
+        (None, None, [1e15, -1e15], True),
+        (None, None, [0, np.nan], False),
+        (None, None, [0, np.inf], False),
+        (None, None, [0, -1e16], False),
+        ((-1.0,), (1.0,), [np.inf, -1e16], True),  # moved onto the bounds
+        ((-1.0,), (1.0,), [np.nan, 0], False),
+        ((-1.0, -np.inf), (1.0, np.inf), [np.inf, 0], True),
+        ((-1.0, -np.inf), (1.0, np.inf), [0, np.inf], False),
+        ((-MAX,), (MAX,), [0, 1e16], False),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_observations_that_can_not_be_learned_from_are_errors(
+    low: tuple[float, ...] | None, high: tuple[float, ...] | None, values: list[float], good: bool, dtype: str
+) -> None:
+    check, obs = ObservationCheck(BoxSpec((2,), dtype, low, high)), np.array([[0, 0], values], dtype)
+    if good:
+        check(obs)
+    else:
+        with pytest.raises(EnvironmentCheckError, match="in an observation"):
+            check(obs)
+
+
+@pytest.mark.parametrize("values", [np.array([[60000]], np.float16), np.full((1, 1), 255, np.uint8)])
+def test_small_kinds_of_numbers_pass(values: NDArray[np.generic]) -> None:
+    ObservationCheck(BoxSpec((1,), str(values.dtype)))(values)
+
+
+class _Time:
+    """A clock that only sleeping and the test move."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(round(seconds, 6))
+        self.now += seconds
+
+
+def test_steps_begin_on_a_fixed_clock_however_long_they_take() -> None:
+    time = _Time()
+    clock = StepClock(0.1, now=time, sleep=time.sleep)
+    began = []
+    for took in (0.03, 0.08, 0.0, 0.1):
+        clock.wait()
+        began.append(round(time.now - 100.0, 6))
+        time.now += took
+    assert began == [0.0, 0.1, 0.2, 0.3]
+    assert time.slept == [0.07, 0.02, 0.1]
+    assert clock.late_steps == 0
+
+
+def test_a_step_that_comes_late_is_counted_and_the_clock_begins_anew_with_it() -> None:
+    time = _Time()
+    clock = StepClock(0.1, now=time, sleep=time.sleep)
+    clock.wait()
+    time.now += 0.35
+    clock.wait()
+    assert clock.late_steps == 1
+    time.now += 0.04
+    clock.wait()
+    assert time.slept == [0.06], "what was missed is not made up for"
+    time.now += 0.105
+    clock.wait()
+    assert clock.late_steps == 1, "within the tolerance"
+
+
+def test_a_pause_between_turns_is_no_late_step() -> None:
+    time = _Time()
+    clock = StepClock(0.1, now=time, sleep=time.sleep)
+    clock.wait()
+    time.now += 60
+    clock.begin()
+    clock.wait()
+    assert (clock.late_steps, time.slept) == (0, [])
+
+
+def test_without_a_clock_there_is_no_wait_and_a_delay_is_slept_before_each_step() -> None:
+    time = _Time()
+    StepClock(0.0, now=time, sleep=time.sleep).wait()
+    assert time.slept == []
+    clock = StepClock(0.0, 0.25, now=time, sleep=time.sleep)
+    clock.wait()
+    clock.wait()
+    assert time.slept == [0.25, 0.25]

@@ -26,6 +26,11 @@ class Promise:
     tests: tuple[str, ...]
 
 
+_FLEET = (
+    "faults/test_fleet.py::"
+    "test_many_clients_come_at_once_are_seen_and_trained_with_and_are_back_after_a_restart_of_the_server"
+)
+
 PROMISES = {
     "R1": Promise(
         "A killed trainer is started again and resumes from its newest checkpoint; the curve goes on, the "
@@ -62,8 +67,8 @@ PROMISES = {
     "R5": Promise(
         "The append-only file is damaged: Redis starts, and what was lost is told",
         (
-            "runner/test_redis_server.py::test_an_incomplete_end_of_its_file_is_cut_off_and_told",
-            "runner/test_redis_server.py::test_a_file_damaged_in_the_middle_is_repaired_and_told",
+            "runner/server/test_redis_server.py::test_an_incomplete_end_of_its_file_is_cut_off_and_told",
+            "runner/server/test_redis_server.py::test_a_file_damaged_in_the_middle_is_repaired_and_told",
         ),
     ),
     "R6": Promise(
@@ -123,11 +128,11 @@ PROMISES = {
     ),
     "R13": Promise(
         "1,000 clients at once: all connected within 5 s, their beats seen, the table of a window at 5 Hz",
-        ("faults/test_fleet.py::test_many_clients_come_at_once_and_all_are_admitted_seen_and_trained_with",),
+        (_FLEET,),
     ),
     "R14": Promise(
         "The server restarts under 1,000 clients: all back within 15 s",
-        ("faults/test_fleet.py::test_after_a_restart_of_the_server_all_clients_are_back",),
+        (_FLEET,),
     ),
     "R15": Promise(
         "Garbage, NaN, wrong shapes, too much, stale, of other lineages, replayed, or a key overwritten "
@@ -153,8 +158,8 @@ PROMISES = {
         "Who is revoked has no connection within 1 s, and sends nothing more",
         (
             "end_to_end/test_invitation.py::test_an_invited_computer_plays_until_it_is_revoked",
-            "runner/test_gate.py::test_a_revoked_client_is_cut_off_its_chunks_refused_and_others_go_on",
-            "runner/test_gate.py::test_who_is_revoked_while_the_server_is_away_is_out_when_it_comes_back",
+            "runner/access/test_access_control.py::test_a_revoked_client_is_cut_off_its_chunks_refused_and_others_go_on",
+            "runner/access/test_access_control.py::test_who_is_revoked_while_the_server_is_away_is_out_when_it_comes_back",
         ),
     ),
     "R18": Promise(
@@ -162,7 +167,7 @@ PROMISES = {
         (
             "wire/test_access.py::test_everything_else_is_refused",
             "wire/test_access.py::test_what_a_client_needs_is_allowed",
-            "runner/test_gate.py::"
+            "runner/access/test_access_control.py::"
             "test_each_of_its_own_clients_has_a_user_of_its_own_with_a_clients_rights_alone",
         ),
     ),
@@ -187,8 +192,8 @@ PROMISES = {
             "faults/test_clocks.py::"
             "test_clients_play_on_when_a_server_without_its_data_comes_back_an_hour_earlier",
             "faults/test_clocks.py::test_the_age_of_a_beat_is_believed_only_where_the_beat_stands_still",
-            "wire/test_fleet.py::test_stepped_clock_of_the_server_changes_nothing",
-            "runner/test_encryption.py::test_a_client_with_a_wrong_clock_is_let_in",
+            "wire/test_beats.py::test_stepped_clock_of_the_server_changes_nothing",
+            "runner/access/test_certificate.py::test_a_client_with_a_wrong_clock_is_let_in",
         ),
     ),
     "R21": Promise(
@@ -201,13 +206,13 @@ PROMISES = {
             "end_to_end/test_full_disk.py::"
             "test_a_run_on_a_full_disk_pauses_goes_on_and_does_not_end_as_saved",
             "training/test_checkpoint.py::test_a_full_disk_keeps_the_older_checkpoint",
-            "runner/test_redis_server.py::test_a_full_disk_is_not_a_dead_server",
+            "runner/server/test_redis_server.py::test_a_full_disk_is_not_a_dead_server",
         ),
     ),
     "R24": Promise(
         "The runner is killed (-9): the services go on and log; the next one adopts each exactly once",
         (
-            "runner/test_supervisor.py::"
+            "runner/services/test_supervisor.py::"
             "test_a_service_outlives_its_runner_goes_on_logging_and_is_adopted_once",
             "end_to_end/test_invitation.py::test_the_rules_stand_when_redis_and_the_runner_are_killed",
         ),
@@ -215,20 +220,20 @@ PROMISES = {
     "R25": Promise(
         "A service that fails at every start is given up after 5 tries, with cause and last lines",
         (
-            "runner/test_supervisor.py::"
+            "runner/services/test_supervisor.py::"
             "test_one_that_fails_at_every_start_is_given_up_with_cause_and_last_lines",
         ),
     ),
     "R26": Promise(
         "All is stopped within 15 s and leaves no process, also children that ignore the signal",
         (
-            "runner/test_supervisor.py::test_closing_ends_stubborn_children_and_grandchildren",
+            "runner/services/test_supervisor.py::test_closing_ends_stubborn_children_and_grandchildren",
             "end_to_end/test_faults.py::test_shut_down_leaves_nothing",
         ),
     ),
     "R27": Promise(
         "A forged or reused process id: a stranger is never signalled",
-        ("runner/test_supervisor.py::test_a_stranger_under_a_forged_record_is_never_signalled",),
+        ("runner/services/test_supervisor.py::test_a_stranger_under_a_forged_record_is_never_signalled",),
     ),
     "R28": Promise(
         "An environment that raises, hangs or leaks is made anew, with the traceback on the client's card;"
@@ -273,7 +278,7 @@ PROMISES = {
         (
             "end_to_end/test_secrets.py::test_no_process_of_the_machine_shows_a_secret",
             "end_to_end/test_secrets.py::test_secrets_stand_in_private_files_alone_and_in_no_log",
-            "runner/test_encryption.py::test_beyond_private_networks_it_listens_with_encryption_alone",
+            "runner/access/test_certificate.py::test_beyond_private_networks_it_listens_with_encryption_alone",
             "end_to_end/test_invitation.py::"
             "test_with_encryption_a_computer_plays_from_beyond_private_networks",
             "wire/test_tls.py::test_a_stranger_with_another_certificate_hears_nothing",

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soulsgui.training.checks import GOOD, check_segments, count_refused
+from soulsgui.experience.segments import Segments
+from soulsgui.training.intake.checks import GOOD, check_segments, count_refused
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Segments, pack_chunk
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, pack_chunk
 from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.training.nodes import RunningNode, dqn_settings, join, running_node
 from tests.training.players import Player
-from tests.wire.unpacking import unpack_chunk
+from tests.wire.chunks import unpack_chunk
 
 # So many at once, then a good chunk: of a client that only fails nothing is looked at any more.
 BURST = 40
@@ -79,15 +80,15 @@ class Forger:
         damaged = bytearray(self._bytes)
         for _ in range(self._rng.randrange(1, 6)):
             damaged[self._rng.randrange(len(damaged))] = self._rng.randrange(256)
-        data, spaces = bytes(damaged), self._node.spaces
+        data, spaces = bytes(damaged), self._node.training.spaces
         box = spaces.observation
         try:
             made = unpack_chunk(data, self._config.run_id, self._config.contract, box.shape, box.dtype)
         except ChunkError as error:
             return data, {error.reason.value: 1}, 0
-        newest = self._node.model_id
+        newest = self._node.training.model_id
         codes = check_segments(
-            made, spaces, self._node._publisher.digests, newest - 64, newest, self._player.num_envs
+            made, spaces, self._node.attempt.publisher.digests, newest - 64, newest, self._player.num_envs
         )
         return data, count_refused(codes), int(made.length[codes == GOOD].sum())
 
@@ -113,8 +114,8 @@ class Forger:
         return self._pack(made), {"shape": 1}, 0
 
     def _stale(self) -> Made:
-        model_id = self._rng.choice((0, self._node.model_id + 1, 2**62, -1))
-        ids = np.array([model_id, self._node.model_id])
+        model_id = self._rng.choice((0, self._node.training.model_id + 1, 2**62, -1))
+        ids = np.array([model_id, self._node.training.model_id])
         made = replace(self._good, model_id_first=ids, model_id_last=ids)
         return self._pack(made), {"late": 1}, self._steps // 2
 
@@ -152,7 +153,7 @@ def _fuzz(address: Address, root: Path, messages: int) -> tuple[Counter[str], fl
             bad.send(bytes(MAX_CHUNK_BYTES + 1))
             bad.send(b"the number is taken before anything is read", number=0)
         expected.update({"too_large": 5, "repeated": 5})
-        until(lambda: node.node.env_steps == steps, "all that is good was taken in")
+        until(lambda: node.node.training.env_steps == steps, "all that is good was taken in")
         node.wait_for(lambda now: now.rejected == dict(expected), f"{dict(expected)} were refused")
         seconds = time.monotonic() - began
         node.connection.delete(node.keys.chunks("bad"))
@@ -160,20 +161,20 @@ def _fuzz(address: Address, root: Path, messages: int) -> tuple[Counter[str], fl
         expected["wrong_type"] += 1
         good.deliver(HALF)
         state = node.wait_for(lambda now: now.rejected.get("wrong_type"), "its stream is left out")
-        until(lambda: node.node.env_steps == steps + 2 * HALF, "the other one goes on")
+        until(lambda: node.node.training.env_steps == steps + 2 * HALF, "the other one goes on")
         _assert_only_good(node, steps + 2 * HALF)
         assert state.rejected_by_client == {"bad": dict(expected)}
-        assert 0 < len(node.node._intake.rejects) <= 64
+        assert 0 < len(node.node.attempt.intake.rejects) <= 64
         return expected, seconds
 
 
 def _assert_only_good(node: RunningNode, steps: int) -> None:
     """Look at all that reached the learner."""
-    memory = node.node._memory
+    memory = node.node.learner.memory
     assert len(memory) == memory.inserted == steps
     drawn = memory.draw(20_000, np.random.default_rng(1)).batch
-    assert node.node.spaces.observation.contains(drawn.obs).all()
-    assert node.node.spaces.observation.contains(drawn.next_obs).all()
+    assert node.node.training.spaces.observation.contains(drawn.obs).all()
+    assert node.node.training.spaces.observation.contains(drawn.next_obs).all()
     assert np.isin(drawn.action, (0, 1)).all()
     assert (np.abs(drawn.reward) <= 1e15).all()
 
@@ -221,9 +222,16 @@ def test_a_pickle_is_never_executed(redis_address: Address, tmp_path: Path, repo
             sent += 6
         node.wait_for(lambda now: sum(now.rejected.values()) >= sent // 2, "the chunks are refused")
         connection.xadd(keys.chunks("c"), {"hello": bomb})
-        until(lambda: node.node._intake.sessions.by_client["c"].status == "refused", "its hello is refused")
+        until(
+            # Between the end of the session before and the beginning of this one there is none.
+            lambda: (
+                (session := node.node.attempt.intake.sessions.by_client.get("c")) is not None
+                and session.status == "refused"
+            ),
+            "its hello is refused",
+        )
         assert not canary.exists()
-        kept = node.node._intake.rejects
+        kept = node.node.attempt.intake.rejects
         until(lambda: connection.exists(keys.rejects), "they are kept to be looked at")
         assert len(kept) > 0
     assert not canary.exists()

@@ -14,12 +14,15 @@ import pytest
 import zstandard
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import Segments
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.buffers.collecting import CollectedSegments, RolloutStore
+from soulsgui.rl.buffers.collecting import RolloutStore
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, Segments, digest_number, pack_chunk
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, digest_number, pack_chunk
 from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.training.nodes import RunningNode, dqn_settings, join, next_round, running_node, small_settings
@@ -90,12 +93,12 @@ def _pack(player: Player, made: Segments) -> bytes:
 def test_frames_masks_and_states_reach_the_learner_of_a_round_untouched(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[CollectedSegments] = []
+    taken: list[Segments] = []
     add = RolloutStore.add
 
-    def listen(self: RolloutStore, found: CollectedSegments) -> None:
+    def listen(self: RolloutStore, found: Segments, clients: Any) -> None:
         taken.append(found)
-        add(self, found)
+        add(self, found, clients)
 
     monkeypatch.setattr(RolloutStore, "add", listen)
     with _node(redis_address, tmp_path / "run", small_settings()) as node:
@@ -104,8 +107,6 @@ def test_frames_masks_and_states_reach_the_learner_of_a_round_untouched(
         made = _played(player, np.random.default_rng(0), [steps, steps])
         player.send(_pack(player, made))
         node.wait_for_updates(1)
-        batch_of = node.node._store
-        assert batch_of._state_shapes == {name: tuple(shape) for name, shape in STATE.items()}
     (found,) = taken
     np.testing.assert_array_equal(found.obs, made.obs)
     np.testing.assert_array_equal(found.action_mask, made.action_mask)
@@ -216,11 +217,11 @@ def test_bad_masks_states_and_frames_reach_no_learner_and_are_all_counted(
             for player in (bad, good):
                 player.send(_pack(player, _played(player, rng)))
                 steps += STEPS
-        until(lambda: node.node.env_steps == steps, "all that is good was taken in")
+        until(lambda: node.node.training.env_steps == steps, "all that is good was taken in")
         state = node.wait_for(lambda now: now.rejected == dict(expected), f"{dict(expected)} were refused")
         assert state.rejected_by_client == {"bad": dict(expected)}
         assert set(expected) == {"action_mask", "not_finite", "out_of_bounds", "shape", "too_large"}
-        drawn = node.node._memory.draw(5000, np.random.default_rng(1)).batch
+        drawn = node.node.learner.memory.draw(5000, np.random.default_rng(1)).batch
         assert drawn.next_mask.any(axis=1).all()
         assert SPACES.action.contains(drawn.action).all()
     report.injected(f"{sum(expected.values())} bad chunks with masks, states and frames")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from soulsgui.sampling import identity
-from soulsgui.sampling.identity import ensure_name_is_free
+from soulsgui.sampling import heartbeat as identity
+from soulsgui.sampling.heartbeat import ensure_name_is_free
+from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from tests.faults.report import Report

@@ -13,7 +13,7 @@ from soulsgui.wire.connection import connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.chunk import NUMBER_FIELD
-from soulsgui.wire.messages.session import CHUNK_FIELD, Hello
+from soulsgui.wire.messages.session import CHUNK_FIELD, SessionHello
 from tests.faults.report import Report
 from tests.faults.server import FaultyServer, faulty_server
 from tests.training.taking import CONFIG, IntakeOfTest
@@ -50,7 +50,9 @@ class Pair:
 
     @staticmethod
     def _hello() -> str:
-        return Hello(client="c", instance=Instance(), run_id=RUN, contract=CONTRACT, num_envs=2).to_json()
+        return SessionHello(
+            client="c", instance=Instance(), run_id=RUN, contract=CONTRACT, num_envs=2
+        ).to_json()
 
     def push(self, count: int, connection: Any = None) -> None:
         """Send chunks."""

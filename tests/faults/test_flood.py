@@ -18,7 +18,7 @@ import redis
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.chunk import pack_chunk
-from soulsgui.wire.messages.session import Hello
+from soulsgui.wire.messages.session import SessionHello
 from tests.faults import flooder
 from tests.faults.report import Report
 from tests.faults.waiting import until
@@ -41,7 +41,7 @@ def _flood(address: Address, player: Player) -> Iterator["subprocess.Popen[str]"
     """
     config = player.config()
     assert config is not None
-    hello = Hello(
+    hello = SessionHello(
         client=player.name,
         instance=Instance(),
         run_id=config.run_id,
@@ -123,18 +123,18 @@ def test_a_flooder_is_cut_off_and_weights_still_go_out(tmp_path: Path, report: R
             began = time.monotonic()
 
             def is_cut_off() -> bool:
-                session = node.node._intake.sessions.by_client.get("bad")
+                session = node.node.attempt.intake.sessions.by_client.get("bad")
                 return session is not None and session.status == "quarantined"
 
             until(is_cut_off, "it is cut off", CUT_OFF_WITHIN_S)
             cut_off_s = time.monotonic() - began
-            assert "floods" in node.node._intake.sessions.by_client["bad"].reason
+            assert "floods" in node.node.attempt.intake.sessions.by_client["bad"].reason
             publish_s = _rounds(node, good, ROUNDS)
             assert process.stdout is not None
             taken = int(process.stdout.readline())  # it goes on
         good.beat()
         until(lambda: node.told().rejected_by_client.get("bad", {}).get("not_admitted"), "it is counted")
-        assert node.node._intake.sessions.by_client["good"].status == "accepted"
+        assert node.node.attempt.intake.sessions.by_client["good"].status == "accepted"
         assert "good" not in node.told().rejected_by_client
         until(lambda: node.connection.memory_usage(node.keys.chunks("bad")) < 2**20, "its stream is swept")
     report.injected(f"a flood of over {taken / 1e6:,.0f} MB a second into {MEMORY / 1e6:,.0f} MB of memory")

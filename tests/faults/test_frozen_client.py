@@ -46,8 +46,8 @@ def _freeze_one(
         report.injected(f"SIGSTOP of 1 of {clients} clients, ppo.lost_member: {policy}")
         before = node.node.agent.updates
         if policy == "stop":
-            until(lambda: node.node.stop_reason, "the run wants to be stopped", limit_s)
-            assert "lost c1 (" in node.node.stop_reason
+            until(lambda: node.node.training.status.stop_reason, "the run wants to be stopped", limit_s)
+            assert "lost c1 (" in node.node.training.status.stop_reason
             report.recovered(time.monotonic() - frozen_at)
             return
         if policy == "wait":
@@ -62,7 +62,7 @@ def _freeze_one(
         until(lambda: (clients, whole) in _round_sizes(node, thawed), "it is in a round again", limit_s)
         report.injected("SIGCONT")
         report.recovered(time.monotonic() - thawed_at)
-        rejected = node.node._state().rejected
+        rejected = node.node.state().rejected
         report.lost(sum(rejected.values()), "segments that came too late")
         assert set(rejected) <= {"late"}
         if policy == "wait":
@@ -70,10 +70,12 @@ def _freeze_one(
 
 
 def _is_waited_for(node: RunningNode, limit_s: float) -> None:
-    until(lambda: "waiting for c1 (" in node.node.detail, "it says for whom it waits", limit_s)
-    assert node.node.phase == "waiting"
-    held, elapsed = node.node.agent.updates, node.node._round.elapsed_s
-    until(lambda: node.node._round.elapsed_s > elapsed + 1, "it goes on waiting", limit_s)
+    until(
+        lambda: "waiting for c1 (" in node.node.training.status.detail, "it says for whom it waits", limit_s
+    )
+    assert node.node.training.status.phase == "waiting"
+    held, elapsed = node.node.agent.updates, node.node.learner.round.elapsed_s
+    until(lambda: node.node.learner.round.elapsed_s > elapsed + 1, "it goes on waiting", limit_s)
     assert node.node.agent.updates == held
 
 

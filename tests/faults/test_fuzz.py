@@ -1,25 +1,24 @@
 """Garbage of every kind (R15): none reaches the learner, nothing breaks, all is counted."""
 
 import random
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.training.checks import GOOD as PASSED
-from soulsgui.training.checks import check_segments, select
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import Segments
+from soulsgui.training.intake.checks import GOOD as PASSED
+from soulsgui.training.intake.checks import check_segments
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import ChunkError, Segments
+from soulsgui.wire.messages.chunk import ChunkError
 from tests.faults.report import Report
 from tests.training.nodes import STEPS, join, next_round, play, running_node, small_settings
-from tests.wire.chunks import CONTRACT, RUN, chunk, segments
-from tests.wire.unpacking import unpack_chunk
-
-OPTIONAL = ("action_mask", "state")
-"""Columns of other runs (`test_bad_columns`)."""
+from tests.wire.chunks import CONTRACT, RUN, chunk, segments, unpack_chunk
 
 SPACES = SpacesSpec(BoxSpec((2,), "float32", (-100.0,), (100.0,)), DiscreteSpec(2))
 GOOD = chunk(segments(model_id=5))
@@ -36,7 +35,8 @@ def _mutated(rng: random.Random) -> bytes:
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         return bytes(damaged)
     made = segments(model_id=5)
-    name = rng.choice([field.name for field in fields(Segments) if field.name not in OPTIONAL])
+    columns = [name for name, column in vars(made).items() if isinstance(column, np.ndarray)]
+    name = rng.choice(columns)
     return chunk(replace(made, **{name: _spoilt(getattr(made, name), rng)}))
 
 
@@ -55,7 +55,7 @@ def _accepted(data: bytes) -> Segments | None:
     except ChunkError:
         return None
     good = check_segments(opened, SPACES, {5: 7}, 5, 5, num_envs=2) == PASSED
-    return select(opened, good) if good.any() else None
+    return opened.take(good) if good.any() else None
 
 
 def _assert_harmless(made: Segments) -> None:
@@ -129,7 +129,7 @@ def _attack(address: Address, root: Path, messages: int, report: Report) -> dict
             last = next_round(good, last).round_id
             good.deliver(STEPS)
         node.wait_for_updates(updates + 3)
-        if "bad" in node.node._intake._flooding:
+        if "bad" in node.node.attempt.intake._flooding:
             state = node.told()  # one hello after the other: nothing of it is read any more
         else:
             state = node.wait_for(lambda now: now.rejected.get("wrong_type"), "the stream is left out")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.allow_warnings
 
 def _received(node: RunningNode, name: str) -> int:
     """Return the steps that came of a client in its present session."""
-    session = node.node._intake.sessions.by_client.get(name)
+    session = node.node.attempt.intake.sessions.by_client.get(name)
     return session.steps if session is not None else 0
 
 
@@ -55,7 +55,7 @@ def _play_and_kill(
         threading.Event().wait(seconds)
         rate = (sum(_received(node, name) for name in others) - before) / (time.monotonic() - began)
         until(lambda: all(_received(node, name) > each[name] for name in others), "every other one plays on")
-        assert node.node._state().rejected == {}
+        assert node.node.state().rejected == {}
     return rate, lost
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from soulsgui.runner.policy import RestartLimits
+from soulsgui.runner.services.outcome import RestartLimits
 from tests.end_to_end.server import RunningServer, wait_for
 from tests.faults.report import Report
 

@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -13,8 +14,13 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
+from soulsgui.config.paths import Folders
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.theme import Theme, ThemeChoice
+from tests.end_to_end.server import RunningServer
 from tests.faults.waiting import LIMIT_S
+from tests.gui.fake_feed import FakeFeed, FakeShell
+from tests.gui.shell.driving import connected_feed, qt_asyncio
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +46,7 @@ def both_themes(theme: Theme) -> Iterator[Theme]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _garbage_of_this_thread() -> Iterator[None]:
-    """As in the window (`soulsgui.gui.garbage`): Qt objects die in this thread, not in another one."""
+    """As in the window (`soulsgui.gui.loop`): Qt objects die in this thread, not in another one."""
     gc.disable()
     yield
     gc.collect()
@@ -73,3 +79,36 @@ def _left(app: QApplication, before: set[QWidget]) -> list[str]:
 
 def _running_timers(root: QObject) -> list[QTimer]:
     return [timer for timer in root.findChildren(QTimer) if timer.isActive()]
+
+
+# --- pages stand in a played window (`shell`), before a real runner (`feed`) or a played one (`fake`) ---
+
+
+@pytest.fixture
+def shell(qapp: QApplication, theme: Theme, tmp_path: Path) -> FakeShell:
+    """The window around a page."""
+    return FakeShell(tmp_path)
+
+
+@pytest.fixture
+def fake(qapp: QApplication) -> FakeFeed:
+    """A feed that the test plays."""
+    return FakeFeed()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A runner without a run, for all tests of a file."""
+    running = RunningServer(tmp_path_factory.mktemp("server"))
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.fixture
+def feed(qapp: QApplication, theme: Theme, server: RunningServer) -> Iterator[Feed]:
+    """A feed that is connected to the runner; it lives while the test lets Qt's event loop run."""
+    folders = Folders(server.folder / "config", server.folder / "data")
+    with qt_asyncio(qapp), connected_feed(qapp, folders) as connected:
+        yield connected

@@ -11,8 +11,8 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QSettings, QTimer, Signal
 
-from soulsgui.gui.calls import Call
-from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.feed import Call
+from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.wire.control import (
     COMMANDS,
     ApiError,
@@ -70,6 +70,7 @@ class FakeFeed(QObject):
     run_changed = Signal(object)
     services_changed = Signal(object)
     server_changed = Signal(object)
+    allowed_changed = Signal()
     clients_changed = Signal(object, object)
     rows_arrived = Signal(object)
     event_arrived = Signal(object)
@@ -96,7 +97,7 @@ class FakeFeed(QObject):
     ) -> Call:
         """Take a command, as the real feed does."""
         wanted = params or {}
-        COMMANDS[command].model_validate(wanted)
+        COMMANDS[command].params.model_validate(wanted)
         call = Call(command, SERVER, patience_s or 10.0, self)
         self.sent.append(Sent(command, wanted, call))
         self.asked.emit(command)
@@ -135,6 +136,12 @@ class FakeFeed(QObject):
         """The server changes."""
         self.status = self.status.model_copy(update={"server": server})
         self.server_changed.emit(server)
+
+    def change_allowed(self, **why: str) -> None:
+        """The runner would refuse these commands, with a `_` for each dot, and no others."""
+        allowed = {command.replace("_", ".", 1): reason for command, reason in why.items()}
+        self.status = self.status.model_copy(update={"allowed": allowed})
+        self.allowed_changed.emit()
 
     def change_clients(self, changed: list[ClientStatus], removed: list[str] | None = None) -> None:
         """Clients change, or are gone."""

@@ -25,10 +25,10 @@ def imported(room: str) -> set[str]:
 @pytest.mark.parametrize(
     ("room", "unknown"),
     [
-        ("widgets", ("dialogs", "pages", "config_editor", "settings_form", "plotting")),
-        ("models", ("dialogs", "pages", "config_editor", "settings_form", "plotting", "widgets")),
-        ("plotting", ("dialogs", "pages", "config_editor", "settings_form")),
-        ("settings_form", ("dialogs", "pages", "config_editor")),
+        ("widgets", ("shell", "config", "settings", "plotting")),
+        ("models", ("shell", "config", "settings", "plotting", "widgets")),
+        ("plotting", ("shell", "config", "settings")),
+        ("settings", ("shell", "config")),
     ],
 )
 def test_arrows_between_rooms_run_down(room: str, unknown: tuple[str, ...]) -> None:
@@ -39,5 +39,5 @@ def test_arrows_between_rooms_run_down(room: str, unknown: tuple[str, ...]) -> N
 
 
 def test_what_a_page_may_ask_of_the_window_knows_no_connection() -> None:
-    words = "import sys, soulsgui.gui.shell; sys.exit('soulsgui.gui.connecting' in sys.modules)"
+    words = "import sys, soulsgui.gui.shell; sys.exit('soulsgui.gui.shell.connection' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", words], timeout=60).returncode == 0

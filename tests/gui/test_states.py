@@ -13,8 +13,8 @@ from soulsgui.gui.states import (
     service_look,
     service_title,
 )
+from soulsgui.wire.beats import ClientState
 from soulsgui.wire.control import ClientStatus, RunState, ServiceState
-from soulsgui.wire.fleet import ClientState
 from soulsgui.wire.messages.node import NodePhase
 
 SERVICES = [service_look(state) for state in get_args(ServiceState)]

@@ -1,4 +1,7 @@
+"""How the window looks: colours, palettes, style sheet, icons."""
+
 import re
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -7,15 +10,89 @@ from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QVBoxLayout, QW
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import shipped
-from soulsgui.gui.colours import DARK, LIGHT, Colours, Tone
+from soulsgui.gui.colours import DARK, LIGHT, Colours, Tone, blend
 from soulsgui.gui.icons import app_icon, colours_of, dress, icon, make_primary, pixmap
 from soulsgui.gui.theme import Theme, ThemeChoice, palette, style_sheet
 from soulsgui.gui.widgets.labels import Heading
 
 ICONS = sorted(path.stem for path in shipped("resources", "icons").glob("*.svg"))
+SETS = pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 
 
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def luminance(colour: str) -> float:
+    """Relative luminance, 0 to 1 (WCAG 2.2)."""
+    shares = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: str, second: str) -> float:
+    """Contrast ratio, 1 to 21 (WCAG 2.2)."""
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_of_black_and_white_is_21() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#777777") == pytest.approx(1)
+
+
+def test_contrast_agrees_with_a_published_example() -> None:
+    # https://webaim.org/resources/contrastchecker: #767676 on white is the lightest grey that passes AA.
+    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)
+
+
+def test_blending_moves_between_the_two_colours() -> None:
+    assert blend("#ff0000", "#0000ff", 0.0) == "#0000ff"
+    assert blend("#ff0000", "#0000ff", 1.0) == "#ff0000"
+    assert blend("#ffffff", "#000000", 0.5) == "#808080"
+
+
+@SETS
+@pytest.mark.parametrize("tone", list(Tone))
+def test_every_tone_is_readable_on_every_background(colours: Colours, tone: Tone) -> None:
+    plain = (colours.window, colours.base, colours.alternate, colours.card, colours.hover, colours.selection)
+    for background in (*plain, colours.washes[tone]):
+        assert contrast(colours.tones[tone], background) >= 4.5, background
+
+
+@SETS
+def test_words_are_readable_on_every_wash_and_on_the_main_button(colours: Colours) -> None:
+    for wash in colours.washes.values():
+        assert contrast(colours.text, wash) >= 4.5
+        assert contrast(colours.muted, wash) >= 4.5
+    assert contrast(colours.on_accent, colours.accent) >= 4.5
+
+
+@SETS
+def test_controls_have_an_outline_that_is_seen(colours: Colours) -> None:
+    assert contrast(colours.edge, colours.base) >= 3
+    assert contrast(colours.edge, colours.window) >= 3
+
+
+@SETS
+def test_curves_are_readable_and_different(colours: Colours) -> None:
+    assert len(set(colours.curves)) == len(colours.curves)
+    for index in range(len(colours.curves)):
+        assert contrast(colours.curve(index), colours.base) >= 4.5
+    for first, second in combinations(colours.curves, 2):
+        channels = [abs(int(first[i : i + 2], 16) - int(second[i : i + 2], 16)) for i in (1, 3, 5)]
+        assert sum(channels) > 40
+
+
+@SETS
+def test_a_faded_curve_stays_behind_its_smoothed_one_but_is_seen(colours: Colours) -> None:
+    for index in range(len(colours.curves)):
+        faded = contrast(colours.faded_curve(index), colours.base)
+        assert 1.3 < faded < contrast(colours.curve(index), colours.base)
+
+
+@SETS
+def test_curve_colours_repeat_after_the_last(colours: Colours) -> None:
+    assert colours.curve(len(colours.curves)) == colours.curve(0)
+
+
+@SETS
 def test_every_name_in_the_style_sheet_is_filled_in(colours: Colours) -> None:
     sheet = style_sheet(colours, 10)
     assert "@" not in sheet
@@ -23,7 +100,7 @@ def test_every_name_in_the_style_sheet_is_filled_in(colours: Colours) -> None:
         assert Path(path).is_file(), path
 
 
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+@SETS
 def test_no_text_of_a_palette_is_invisible(colours: Colours) -> None:
     made = palette(colours)
     role, group = QPalette.ColorRole, QPalette.ColorGroup

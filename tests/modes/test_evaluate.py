@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, settles
+from soulsgui.config.sections.run import LEAST_TO_CONFIRM, settles
 from soulsgui.environments.make import Env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
@@ -20,7 +20,7 @@ from soulsgui.modes.evaluate import (
     check_spaces,
     evaluate,
 )
-from soulsgui.policies.remembered import Remembered
+from soulsgui.policies.numpy_recurrent import Remembered
 from tests.environments.toys import Room
 
 Obs = NDArray[np.float32]

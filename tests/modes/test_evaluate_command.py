@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from soulsgui.cli.main import run
-from soulsgui.config.layers import Layer, combine
-from soulsgui.config.load import defaults_layer
+from soulsgui.config.layers import combine, defaults_layer
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
-from soulsgui.runner.library import Library
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.training.checkpoint import Checkpoint, write_checkpoint
 from soulsgui.wire.manifest import Manifest

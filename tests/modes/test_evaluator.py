@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import redis
 
-from soulsgui.config.layers import Layer, combine
-from soulsgui.config.load import defaults_layer
+from soulsgui.config.layers import combine, defaults_layer
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.make import make_env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.modes.evaluator import Evaluator, best_aside, forget_older
+from soulsgui.policies.exploration import with_still
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
-from soulsgui.policies.still import with_still
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from soulsgui.training.evaluations import Schedule
 from soulsgui.training.publisher import Publisher, Standing

@@ -97,25 +97,8 @@ def test_the_tests_need_more_and_development_stays_set_up(tmp_path: Path, ready:
     assert ready.run("test").stderr == ""
 
 
-def test_a_computer_that_only_plays_gets_no_torch_and_joins(tmp_path: Path) -> None:
-    project = TinyProject(tmp_path)
-    file = tmp_path / "pc.soulsgui"
-    file.write_text("{}")
-    done = project.run("client", str(file), "--", "--name", "pc")
-    assert (done.returncode, done.stdout) == (7, f"['join', '{file}', '--name', 'pc'] None\n")
-    assert "in 7 packages" in done.stderr
-    assert "torch" not in done.stderr
-    assert not list(project.venv.glob("lib/*/site-packages/torch*"))
-    again = project.run("client")
-    assert (again.stdout, again.stderr) == ("['join'] None\n", "")
-    more = project.run("setup")
-    assert "7 of 8 packages are there already" in more.stderr
-    assert list(project.venv.glob("lib/*/site-packages/torch*"))
-    assert project.run("client", str(file)).stderr == "", "who trains here can play, too"
-
-
 @ON_POSIX
-def test_a_link_goes_into_a_private_file_before_anything_else_and_off_the_command_line(
+def test_a_computer_that_only_plays_joins_without_torch_and_its_link_goes_into_a_private_file_first(
     tmp_path: Path, gate: Path
 ) -> None:
     project = TinyProject(tmp_path)
@@ -129,10 +112,24 @@ def test_a_link_goes_into_a_private_file_before_anything_else_and_off_the_comman
             (gate / "open").touch()
         out, told = process.communicate(timeout=HANGS_S)
     kept = project.venv / "invitation.soulsgui"
-    assert out == f"['join', '{kept}', '--name', 'pc'] None\n", told
+    assert (process.returncode, out) == (7, f"['join', '{kept}', '--name', 'pc'] None\n"), told
     assert kept.read_text() == link
     assert kept.stat().st_mode & 0o777 == 0o600
     assert "c2VjcmV0" not in (project.venv / "bootstrap.log").read_text()
+    assert "in 7 packages" in told
+    assert "torch" not in told
+    assert not list(project.venv.glob("lib/*/site-packages/torch*"))
+
+    again = project.run("client")
+    assert (again.stdout, again.stderr) == ("['join'] None\n", "")
+    more = project.run("setup")
+    assert "7 of 8 packages are there already" in more.stderr
+    assert list(project.venv.glob("lib/*/site-packages/torch*"))
+    file = tmp_path / "pc.soulsgui"
+    file.write_text("{}")
+    done = project.run("client", str(file), "--", "--name", "pc")
+    assert done.stdout == f"['join', '{file}', '--name', 'pc'] None\n"
+    assert done.stderr == "", "who trains here can play, too"
 
 
 def test_settings_of_tools_are_no_reason_to_set_up_again(ready: TinyProject) -> None:

@@ -274,6 +274,7 @@ def test_who_may_not_install_is_told_the_line_to_type(monkeypatch: pytest.Monkey
     assert "sudo apt install libegl1 libgl1\n" in caught.value.remedy
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("answer", "ci", "asked", "installed"),
     [
@@ -329,6 +330,7 @@ class _Keyboard(io.StringIO):
         return self._somebody
 
 
+@pytest.mark.processes
 def test_what_apt_says_when_it_fails_is_passed_on(tmp_path: Path) -> None:
     apt = tmp_path / "apt-get"
     apt.write_text("#!/bin/sh\necho 'E: no network' >&2\nexit 100\n")

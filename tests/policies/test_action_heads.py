@@ -10,9 +10,8 @@ from gymnasium import spaces
 from soulsgui.environments.actions import action_from_space
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.action_heads import ActionHead, HeadSpec
-from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
-from soulsgui.policies.policy import make_policy
+from soulsgui.policies.policy import actor_spec, make_policy
 from tests.environments.toys import SPACES_TAKEN
 
 

@@ -9,11 +9,11 @@ import pytest
 from soulsgui.policies.distributions import (
     LARGEST_LOG_STD,
     LEAST_STD,
-    Categorical,
-    Gaussian,
-    MultiBinary,
-    MultiDiscrete,
-    TanhGaussian,
+    NumpyCategorical,
+    NumpyGaussian,
+    NumpyMultiBinary,
+    NumpyMultiDiscrete,
+    NumpyTanhGaussian,
     exponential_std,
     softplus_std,
 )
@@ -24,7 +24,7 @@ def rows(*values: float, count: int = 1) -> Any:
 
 
 def test_a_choice_has_the_probabilities_of_its_softmax() -> None:
-    choice = Categorical(np.log(rows(1, 2, 5)) + 100)
+    choice = NumpyCategorical(np.log(rows(1, 2, 5)) + 100)
     assert np.exp(choice.log_prob(np.array([2]))).item() == pytest.approx(5 / 8, rel=1e-4)
     expected = -sum(p * math.log(p) for p in (1 / 8, 2 / 8, 5 / 8))
     assert choice.entropy().item() == pytest.approx(expected, rel=1e-4)
@@ -33,7 +33,7 @@ def test_a_choice_has_the_probabilities_of_its_softmax() -> None:
 
 
 def test_draws_follow_the_probabilities() -> None:
-    choice = Categorical(np.log(rows(1, 2, 5, count=8_000)))
+    choice = NumpyCategorical(np.log(rows(1, 2, 5, count=8_000)))
     drawn = choice.sample(np.random.default_rng(0))
     assert drawn.dtype == np.int64
     expected = np.array([1_000, 2_000, 5_000])
@@ -42,7 +42,7 @@ def test_draws_follow_the_probabilities() -> None:
 
 def test_what_is_masked_is_never_drawn_and_adds_nothing_to_the_entropy() -> None:
     mask = np.array([[True, False, True, False]] * 5_000)
-    choice = Categorical(rows(0.0, 80.0, 0.0, 3.0, count=5_000), mask)
+    choice = NumpyCategorical(rows(0.0, 80.0, 0.0, 3.0, count=5_000), mask)
     drawn = choice.sample(np.random.default_rng(0))
     assert set(drawn.tolist()) == {0, 2}
     np.testing.assert_allclose(choice.entropy(), math.log(2), rtol=1e-6)
@@ -52,7 +52,7 @@ def test_what_is_masked_is_never_drawn_and_adds_nothing_to_the_entropy() -> None
 
 
 def test_the_only_action_allowed_is_taken_for_sure() -> None:
-    choice = Categorical(rows(5.0, -90.0, 5.0), np.array([[False, True, False]]))
+    choice = NumpyCategorical(rows(5.0, -90.0, 5.0), np.array([[False, True, False]]))
     assert choice.sample(np.random.default_rng(0)).tolist() == choice.mode().tolist() == [1]
     assert choice.log_prob(np.array([1])).tolist() == choice.entropy().tolist() == [0]
 
@@ -62,19 +62,19 @@ def test_a_draw_at_the_very_end_falls_to_an_action_that_is_possible() -> None:
         def random(self, *args: Any, **kwargs: Any) -> Any:
             return np.full(args[0], 1.0, np.float32)
 
-    choice = Categorical(rows(0.0, 0.0, 0.0), np.array([[True, True, False]]))
+    choice = NumpyCategorical(rows(0.0, 0.0, 0.0), np.array([[True, True, False]]))
     assert choice.sample(Last(np.random.PCG64(0))).tolist() == [1]
 
 
 def test_an_observation_that_allows_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        Categorical(rows(1, 2, count=2), np.array([[True, False], [False, False]]))
+        NumpyCategorical(rows(1, 2, count=2), np.array([[True, False], [False, False]]))
 
 
 def test_several_choices_add_up() -> None:
     logits, mask = rows(1, 2, 3, 4, 5), np.array([[True, False, True, True, False]])
-    both = MultiDiscrete(logits, (2, 3), mask)
-    first, second = Categorical(logits[:, :2], mask[:, :2]), Categorical(logits[:, 2:], mask[:, 2:])
+    both = NumpyMultiDiscrete(logits, (2, 3), mask)
+    first, second = NumpyCategorical(logits[:, :2], mask[:, :2]), NumpyCategorical(logits[:, 2:], mask[:, 2:])
     action = np.array([[0, 1]])
     assert both.log_prob(action) == first.log_prob(action[:, 0]) + second.log_prob(action[:, 1])
     assert both.entropy() == first.entropy() + second.entropy()
@@ -83,7 +83,7 @@ def test_several_choices_add_up() -> None:
 
 
 def test_yes_or_no_follows_the_log_odds() -> None:
-    bits = MultiBinary(np.log(rows(3, 1 / 4, 1, count=4_000)))
+    bits = NumpyMultiBinary(np.log(rows(3, 1 / 4, 1, count=4_000)))
     drawn = bits.sample(np.random.default_rng(0))
     np.testing.assert_allclose(drawn.mean(axis=0), [0.75, 0.2, 0.5], atol=0.03)
     log_prob = bits.log_prob(np.array([[1, 0, 1]] * 4_000))
@@ -94,14 +94,14 @@ def test_yes_or_no_follows_the_log_odds() -> None:
 
 
 def test_extreme_log_odds_stay_finite() -> None:
-    bits = MultiBinary(rows(200.0, -200.0))
+    bits = NumpyMultiBinary(rows(200.0, -200.0))
     assert bits.entropy().tolist() == [0]
     assert bits.log_prob(np.array([[0, 1]])).tolist() == [-400]
     assert bits.sample(np.random.default_rng(0)).tolist() == [[1, 0]]
 
 
 def test_a_gaussian_has_its_density_and_entropy() -> None:
-    gaussian = Gaussian(rows(1.0, -1.0), np.array([2.0, 0.5], np.float32))
+    gaussian = NumpyGaussian(rows(1.0, -1.0), np.array([2.0, 0.5], np.float32))
     density = math.exp(-0.5) / math.sqrt(2 * math.pi) / 2 * math.exp(-2) / math.sqrt(2 * math.pi) / 0.5
     assert gaussian.log_prob(rows(3.0, 0.0)).item() == pytest.approx(math.log(density), rel=1e-6)
     assert gaussian.entropy().item() == pytest.approx(math.log(2 * math.pi * math.e), rel=1e-6)
@@ -117,7 +117,7 @@ def test_the_squashed_density_integrates_to_1_and_its_entropy_is_the_integral(
 ) -> None:
     # Over u: da = slope du, so that density(a) * slope du is what each u contributes.
     u = np.linspace(mean - 8 * std, mean + 8 * std, 40_001).astype(np.float32)[:, None]
-    squashed = TanhGaussian(np.full_like(u, mean), np.array([std], np.float32), LOW, HIGH)
+    squashed = NumpyTanhGaussian(np.full_like(u, mean), np.array([std], np.float32), LOW, HIGH)
     log_density = squashed.log_prob(u).astype(np.float64)
     slope = 4.0 / np.cosh(u[:, 0].astype(np.float64)) ** 2
     weight = np.exp(log_density) * slope * (16 * std / 40_000)
@@ -139,14 +139,16 @@ def test_the_squashed_entropy_is_the_integral_up_to_the_largest_deviation(mean: 
         log_density -= 2 * (math.log(2) - u - np.logaddexp(0, -2 * u)) + math.log(4)
         weight = np.exp(-np.square(at) / 2) / math.sqrt(2 * math.pi)
         expected.append(np.trapezoid(-weight * log_density, at))
-    found = TanhGaussian(np.full_like(std, mean, np.float32), std.astype(np.float32), LOW, HIGH).entropy()
+    found = NumpyTanhGaussian(
+        np.full_like(std, mean, np.float32), std.astype(np.float32), LOW, HIGH
+    ).entropy()
     # Beyond a few thousand nats float32 has no thousandths.
     np.testing.assert_allclose(found, expected, atol=1e-3, rtol=1e-6)
 
 
 def test_the_squashed_density_is_the_one_of_the_actions() -> None:
     # A histogram over actions against the density at its middle.
-    squashed = TanhGaussian(rows(0.3, count=200_000), np.array([0.8], np.float32), LOW, HIGH)
+    squashed = NumpyTanhGaussian(rows(0.3, count=200_000), np.array([0.8], np.float32), LOW, HIGH)
     action = squashed.to_action(squashed.sample(np.random.default_rng(0)))
     middle = 3.0
     share = ((action > middle - 0.1) & (action < middle + 0.1)).mean() / 0.2
@@ -156,7 +158,7 @@ def test_the_squashed_density_is_the_one_of_the_actions() -> None:
 
 
 def test_actions_stay_within_the_bounds_and_densities_finite_however_far_out() -> None:
-    squashed = TanhGaussian(rows(0.0, count=4), np.array([5.0], np.float32), LOW, HIGH)
+    squashed = NumpyTanhGaussian(rows(0.0, count=4), np.array([5.0], np.float32), LOW, HIGH)
     far = np.array([[-60.0], [-9.0], [9.0], [60.0]], np.float32)
     action = squashed.to_action(far)
     assert action[[0, 3], 0].tolist() == [-2, 6]

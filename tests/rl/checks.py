@@ -38,7 +38,7 @@ RECOMMENDED = {
     "M2d": _check(
         "Separate networks by default; shared ones to be chosen",
         "config/test_shipped.py::test_ppo_is_what_its_sources_recommend",
-        "rl/agents/test_ppo_choices.py::test_shared_layers_are_the_same_and_moved_by_both_losses",
+        "rl/agents/test_ppo.py::test_shared_layers_are_the_same_and_moved_by_both_losses",
     ),
     "M3a": _check(
         "Observations normalised and limited",
@@ -47,7 +47,7 @@ RECOMMENDED = {
     ),
     "M3b": _check(
         "Value normalisation to be chosen",
-        "rl/agents/test_ppo_choices.py::test_normalised_targets_are_those_of_gae_after_the_way_back",
+        "rl/agents/test_ppo.py::test_normalised_targets_are_those_of_gae_after_the_way_back",
         "rl/test_normalisation.py::test_statistics_are_those_of_all_targets_together",
     ),
     "M3c": _check(
@@ -56,7 +56,7 @@ RECOMMENDED = {
     ),
     "M3d": _check(
         "Advantages normalised in each minibatch, over the round, or not",
-        "rl/agents/test_ppo_choices.py::test_advantages_are_scaled_over_what_is_set",
+        "rl/agents/test_ppo.py::test_advantages_are_scaled_over_what_is_set",
     ),
     "M4": _check(
         "λ 0.9, no Huber loss, no clipping of values; both to be chosen",
@@ -71,8 +71,7 @@ RECOMMENDED = {
     ),
     "M5b": _check(
         "Advantages recomputed once per pass",
-        "rl/agents/test_ppo_choices.py::"
-        "test_each_pass_learns_from_advantages_of_the_values_before_it_if_wanted",
+        "rl/agents/test_ppo.py::test_each_pass_learns_from_advantages_of_the_values_before_it_if_wanted",
     ),
     "M6": _check(
         "γ 0.99; truncation bootstraps from the final observation",
@@ -82,14 +81,14 @@ RECOMMENDED = {
     "M7": _check(
         "Adam, β₁ 0.9, 3e-4, with a linear decay",
         "rl/test_optimiser.py::test_every_step_is_that_of_torch_and_so_are_those_after_a_restart",
-        "rl/agents/test_ppo_choices.py::test_adam_takes_what_is_set_at_each_update",
+        "rl/agents/test_ppo.py::test_adam_takes_what_is_set_at_each_update",
         "rl/agents/test_ppo.py::test_schedules_follow_the_run_and_are_told",
         "config/test_shipped.py::test_ppo_is_what_its_sources_recommend",
     ),
     "M8": _check(
         "No regulariser; the presets of this source and of the 37 details differ as these do",
         "config/test_shipped.py::test_ppo_is_what_its_sources_recommend",
-        "rl/agents/test_ppo_choices.py::test_every_choice_changes_what_is_learned",
+        "rl/agents/test_ppo.py::test_every_choice_changes_what_is_learned",
     ),
 }
 
@@ -109,7 +108,7 @@ EXACT = {
     "E1d": _check(
         "GAE by hand: over a segment boundary",
         "rl/test_returns.py::test_nothing_crosses_from_one_segment_into_another",
-        "rl/buffers/test_rollout.py::test_an_episode_in_pieces_has_the_advantages_of_the_whole",
+        "experience/test_segments.py::test_an_episode_in_pieces_has_the_advantages_of_the_whole",
         "rl/agents/test_recurrent_ppo.py::test_advantages_are_those_of_whole_chains",
     ),
     "E1e": _check(
@@ -139,7 +138,7 @@ EXACT = {
     "E3a": _check(
         "The target of double DQN",
         "rl/losses/test_q_learning.py::test_double_lets_the_online_network_choose_and_the_target_network_value",
-        "rl/agents/test_dqn_family.py::test_without_double_the_target_network_chooses",
+        "rl/agents/test_dqn.py::test_without_double_the_target_network_chooses",
     ),
     "E3b": _check(
         "Dueling: the mean advantage is zero",
@@ -157,17 +156,17 @@ EXACT = {
     "E3e": _check(
         "QR-DQN on rewards of N(0, 10): its quantiles have a deviation of 10",
         "rl/losses/test_q_learning.py::test_quantiles_learned_from_scattered_rewards_keep_their_spread",
-        "rl/agents/test_dqn_family.py::test_learned_quantiles_are_as_wide_as_the_rewards",
+        "rl/agents/test_dqn.py::test_learned_quantiles_are_as_wide_as_the_rewards",
     ),
     "E3f": _check(
         "C51: the projection keeps mass, and the mean inside the support",
         "rl/losses/test_q_learning.py::test_mass_and_mean_are_kept_inside_the_support",
-        "rl/agents/test_dqn_family.py::test_learned_atoms_have_the_probabilities_of_the_rewards",
+        "rl/agents/test_dqn.py::test_learned_atoms_have_the_probabilities_of_the_rewards",
     ),
     "E3g": _check(
         "IQN on the same rewards",
         "rl/losses/test_q_learning.py::test_implicit_quantiles_learned_at_random_levels_keep_their_spread",
-        "rl/agents/test_dqn_family.py::test_learned_quantiles_are_as_wide_as_the_rewards",
+        "rl/agents/test_dqn.py::test_learned_quantiles_are_as_wide_as_the_rewards",
     ),
     "E4a": _check(
         "V-trace on-policy: n-step returns",
@@ -232,30 +231,26 @@ TRAPS = {
     ),
     "T2": _check(
         "Statistics stand still per model: the first ratio is 1",
-        "rl/agents/test_ppo.py::test_the_ratio_is_1_on_the_first_minibatch_of_the_first_pass",
-        "rl/agents/test_ppo_choices.py::test_the_ratio_is_1_on_the_first_minibatch_of_every_round",
+        "rl/agents/test_contract.py::test_the_ratio_is_1_on_the_first_minibatch_of_every_round",
         "rl/agents/test_ppo.py::test_statistics_change_only_with_the_update_that_used_the_old_ones",
         "rl/agents/test_recurrent_ppo.py::test_the_ratio_is_1_until_the_first_gradient_step",
         "rl/agents/test_vtrace.py::test_samples_of_the_present_weights_have_ratio_1",
     ),
     "T3": _check(
         "Policies in numpy and torch agree on 10,000 inputs",
-        "rl/agents/test_ppo.py::test_numpy_and_torch_policies_agree_on_10000_inputs",
-        "rl/agents/test_ppo_actions.py::test_numpy_and_torch_agree_on_10000_inputs",
+        "rl/agents/test_contract.py::test_clients_say_and_do_what_the_agent_does",
         "rl/agents/test_ppo_actions.py::test_the_same_noise_gives_the_same_action",
-        "rl/agents/test_dqn.py::test_numpy_and_torch_take_the_same_greedy_action_on_10000_inputs",
-        "rl/agents/test_dqn_family.py::test_clients_value_actions_as_the_agent_does",
         "rl/agents/test_sac.py::test_clients_act_as_the_actor_says_on_10000_inputs",
         "rl/agents/test_recurrent_ppo.py::test_numpy_and_torch_agree_over_a_long_unroll",
     ),
     "T4": _check(
         "The best model of off-policy agents is that of greedy evaluations",
-        "config/test_evaluation.py::test_who_evaluates_and_ranks_by_it",
+        "config/test_rules.py::test_who_evaluates_and_ranks_by_it",
         "telemetry/test_recorder.py::test_models_are_ranked_by_their_evaluation_where_that_is_chosen",
     ),
     "T5a": _check(
         "PPO's curve of a seed is equal to the bit, whoever delivers first",
-        "training/test_lockstep.py::test_the_same_seed_gives_the_same_curve_to_the_bit",
+        "training/learners/test_lockstep.py::test_the_same_seed_gives_the_same_curve_to_the_bit",
         "rl/test_learning.py::test_the_same_seed_gives_the_same_curve",
         "rl/buffers/test_collecting.py::"
         "test_segments_come_in_the_order_of_client_environment_episode_and_step",
@@ -263,7 +258,7 @@ TRAPS = {
     ),
     "T5b": _check(
         "Off-policy curves are equal to the bit in lockstep",
-        "training/test_lockstep.py::test_the_same_seed_gives_the_same_curve_to_the_bit",
+        "training/learners/test_lockstep.py::test_the_same_seed_gives_the_same_curve_to_the_bit",
     ),
     "T6": _check(
         "What is shipped is the tuned PPO of CartPole",

@@ -1,21 +1,18 @@
 """Rounds that a policy with a memory has played, for several tests."""
 
-import json
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load, save
 
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
-from soulsgui.policies.policy import make_policy
-from soulsgui.policies.recurrent_spec import FIELD
-from soulsgui.policies.schedules import START
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.exploration import START
+from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
-from soulsgui.rl.buffers.rollout import RolloutBatch
-from tests.rl.support import SPACES, ppo_settings
+from tests.experience.segments import segments_of
+from tests.rl.support import SPACES, client_of, ppo_settings
 
 CUTS = ((17, True), (6, False), (6, True), (3, False), (1, False), (20, True))
 """Steps of each segment, and whether its episode ends with it."""
@@ -33,13 +30,6 @@ def recurrent_agent(
     return agent
 
 
-def numpy_policy(agent: Any) -> NumpyRecurrentPolicy:
-    """Return what a client makes of the agent."""
-    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
-    policy.load(load(save(agent.export_weights())))
-    return cast(NumpyRecurrentPolicy, policy)
-
-
 def _numbers(rng: np.random.Generator) -> NDArray[Any]:
     return rng.normal(3.0, 2.0, 4).astype(np.float32)
 
@@ -49,15 +39,15 @@ def played(
     seed: int = 0,
     cuts: tuple[tuple[int, bool], ...] = CUTS,
     seen: Callable[[np.random.Generator], NDArray[Any]] = _numbers,
-) -> RolloutBatch:
+) -> Segments:
     """Return a round of random observations of one environment, acted on and remembered by a client."""
     rng = np.random.default_rng(seed)
-    policy = numpy_policy(agent)
+    policy = client_of(agent)
     rows: list[NDArray[Any]] = []
     state, action, log_prob, joined = [], [], [], []
     obs, begins = seen(rng), True
     for length, ends in cuts:
-        state.append(policy.remembered.fields[FIELD][0])
+        state.append(policy.remembered.fields[MEMORY][0])
         joined.append(not begins)
         for _ in range(length):
             rows.append(obs)
@@ -71,14 +61,14 @@ def played(
             obs = seen(rng)
             policy.remembered.forget(np.array([True]))
     steps = len(action)
-    return RolloutBatch(
+    return segments_of(
         obs=np.stack(rows),
-        lengths=np.array([length for length, _ in cuts]),
+        length=np.array([length for length, _ in cuts]),
         action=np.array(action),
         log_prob=np.array(log_prob, np.float32),
         reward=rng.normal(size=steps).astype(np.float32),
         terminated=np.array([ends for _, ends in cuts]),
         truncated=np.zeros(len(cuts), np.bool_),
-        state={FIELD: np.array(state)},
+        state={MEMORY: np.array(state)},
         joined=np.array(joined),
     )

@@ -1,17 +1,22 @@
 """Builders that several tests of the learning floor share."""
 
+import json
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load, save
 
 from soulsgui.config.schema import Settings
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.policies.policy import make_policy
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.rl.agents.actor_critic import ActorCritic
 from soulsgui.rl.buffers.replay import NStepBatch
-from soulsgui.rl.buffers.rollout import RolloutBatch
+from tests.experience.segments import segments_of
 
 SPACES = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
 
@@ -94,13 +99,17 @@ def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> NStep
     )
 
 
-def random_batch(
-    agent: ActorCritic, seed: int = 0, lengths: tuple[int, ...] = (40, 1, 30, 57)
-) -> RolloutBatch:
+def client_of(agent: Any) -> Any:
+    """Return the policy that a client makes of what an agent tells."""
+    policy: Policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
+    policy.load(load(save(agent.export_weights())))
+    return policy
+
+
+def random_batch(agent: ActorCritic, seed: int = 0, lengths: tuple[int, ...] = (40, 1, 30, 57)) -> Segments:
     """Return a round of random observations, acted on by the agent's numpy policy."""
     rng = np.random.default_rng(seed)
-    policy = make_policy(agent.policy_spec())
-    policy.load(agent.export_weights())
+    policy = client_of(agent)
     shape = agent.spaces.observation.shape
     obs: NDArray[np.float32] = rng.normal(3.0, 2.0, (sum(lengths) + len(lengths), *shape)).astype(np.float32)
     acted = np.concatenate(
@@ -108,9 +117,9 @@ def random_batch(
     )
     action, log_prob = policy.act(obs[acted], rng)
     ended = rng.random(len(lengths))
-    return RolloutBatch(
+    return segments_of(
         obs=obs,
-        lengths=np.array(lengths),
+        length=np.array(lengths),
         action=action,
         log_prob=log_prob,
         reward=rng.normal(size=sum(lengths)).astype(np.float32),

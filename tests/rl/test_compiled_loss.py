@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from soulsgui.environments.actions import BoxActionSpec
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.policies.schedules import START, Moment
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.replay import NStepBatch

@@ -46,7 +46,7 @@ def twins() -> list[Any]:
 
 def both(name: str, given: tuple[Any, ...]) -> tuple[Any, Any]:
     tensors = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in given]
-    return getattr(in_numpy, name)(*given), getattr(in_torch, name)(*tensors)
+    return getattr(in_numpy, f"Numpy{name}")(*given), getattr(in_torch, name)(*tensors)
 
 
 @pytest.mark.parametrize(("name", "given"), twins())

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from soulsgui.environments.make import make_vector
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import EnvStepper
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.exploration import Moment
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.policies.policy import make_policy
-from soulsgui.policies.schedules import Moment
 from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.buffers.rollout import RolloutBatch
+from tests.experience.segments import segments_of
 from tests.rl.support import ppo_settings
 
 
@@ -39,7 +40,7 @@ class Sampler:
         self.running = np.zeros(stepper.num_envs)
         self.returns: list[float] = []
 
-    def round(self, policy: NumpyMLPPolicy, steps: int) -> RolloutBatch:
+    def round(self, policy: NumpyMLPPolicy, steps: int) -> Segments:
         """Step every environment `steps` times."""
         finished: list[list[Segment]] = [[] for _ in range(self.stepper.num_envs)]
         current: list[Segment | None] = [None] * self.stepper.num_envs
@@ -67,10 +68,10 @@ class Sampler:
         return _joined([segment for segments in finished for segment in segments])
 
 
-def _joined(segments: list[Segment]) -> RolloutBatch:
-    return RolloutBatch(
+def _joined(segments: list[Segment]) -> Segments:
+    return segments_of(
         obs=np.concatenate([np.stack(segment.obs) for segment in segments]),
-        lengths=np.array([len(segment.action) for segment in segments]),
+        length=np.array([len(segment.action) for segment in segments]),
         action=np.concatenate([segment.action for segment in segments]),
         log_prob=np.concatenate([segment.log_prob for segment in segments]).astype(np.float32),
         reward=np.concatenate([segment.reward for segment in segments]).astype(np.float32),

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.buffers.memory import WindowReplay

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from soulsgui.environments.actions import BoxActionSpec
-from soulsgui.environments.spaces import BoxSpec, SpacesSpec
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.distributions import softplus_std

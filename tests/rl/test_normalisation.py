@@ -9,7 +9,8 @@ import pytest
 
 from soulsgui.config.sections.network import NormalizeSettings
 from soulsgui.errors import CheckpointError
-from soulsgui.rl.normalisation import Origin, Rewards, RewardScaler, ValueNormaliser
+from soulsgui.rl.normalisation import Rewards, RewardScaler, ValueNormaliser
+from tests.experience.segments import segments_of
 
 GAMMA = 0.9
 
@@ -27,11 +28,19 @@ def step_by_step(episodes: list[list[float]]) -> list[float]:
 
 def observe(scaler: RewardScaler | Rewards, *segments: tuple[int, int, int, list[float], bool]) -> Any:
     """Show segments: source, episode, first step, rewards, whether the episode ends with it."""
-    sources, episodes, firsts, rewards, ended = zip(*segments, strict=True)
-    origin = Origin(*(np.array(numbers) for numbers in (sources, episodes, firsts)))
+    source, episode, first_step, rewards, ended = zip(*segments, strict=True)
     reward = np.array([one for part in rewards for one in part], np.float32)
+    found = segments_of(
+        [len(part) for part in rewards],
+        obs=np.zeros((len(reward) + len(rewards), 1)),
+        reward=reward,
+        terminated=ended,
+        source=np.array(source),
+        episode=np.array(episode),
+        first_step=np.array(first_step),
+    )
     look = scaler.observe if isinstance(scaler, RewardScaler) else scaler.learned_from
-    return look(reward, np.array([len(part) for part in rewards]), np.array(ended), origin, GAMMA)
+    return look(found, GAMMA)
 
 
 def settings(rewards: bool = True, reward_clip: float | None = None) -> NormalizeSettings:
@@ -73,7 +82,7 @@ def test_they_are_only_limited_where_that_is_all_that_is_wanted() -> None:
 
 def test_without_a_known_origin_each_segment_begins_anew() -> None:
     scaler = RewardScaler()
-    scaler.observe(np.array([1.0, 1.0, 5.0]), np.array([2, 1]), np.array([False, False]), None, GAMMA)
+    scaler.observe(segments_of([2, 1], np.zeros((5, 1)), reward=np.array([1.0, 1.0, 5.0])), GAMMA)
     assert scaler.std == pytest.approx(np.std([1.0, 1.9, 5.0]), rel=1e-5)
 
 

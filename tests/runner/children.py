@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from soulsgui.runner.service import Health, ServiceSpec
+from soulsgui.runner.services.service import Health, ServiceSpec
 from tests.faults.waiting import LIMIT_S
 
 OBEDIENT = "import time; print('ready', flush=True); time.sleep(600)"

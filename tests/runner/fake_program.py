@@ -21,7 +21,6 @@ from redis.retry import Retry
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.system import replace_dir
-from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
@@ -29,6 +28,7 @@ from soulsgui.wire.messages.heartbeat import EXPIRY_S, Answer, Heartbeat
 from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow
 from soulsgui.wire.messages.node import NodeState, Verdict
 from soulsgui.wire.messages.session import Wish
+from soulsgui.wire.node_commands import CommandReader, NodeAnswer, NodeCommand
 
 PERIOD_S = 0.03
 STEPS_PER_TICK = 100

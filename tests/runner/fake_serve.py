@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 from soulsgui.cli import main
-from soulsgui.runner import probe
-from soulsgui.runner.run import manager, services
+from soulsgui.runner.run import manager, services, start
 
 READY_LIMIT = "FAKE_READY_LIMIT"
 """This variable says how long services are waited for at the start of a run, seconds."""
@@ -19,7 +18,7 @@ def fake_command(role: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    services.own_command = probe.own_command = fake_command
+    services.own_command = start.own_command = fake_command
     limit_s = float(os.environ.get(READY_LIMIT, services.READY_LIMIT_S))
     services.READY_LIMIT_S = manager.OPEN_LIMIT_S = limit_s
     main()

@@ -5,7 +5,6 @@ from typing import Any
 
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.wire.control import COMMANDS, ClientStatus, ServiceStatus
-from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.owner import OwnerWish
 
 FAKE_CLIENT = Path(__file__).with_name("join_client.py")
@@ -15,8 +14,8 @@ SECRET = "0123456789abcdef-for-tests"
 
 async def call(runner: ClientRunner, command: str, /, **params: Any) -> dict[str, Any]:
     """Give a command as its control API does."""
-    result = await runner.command(command, COMMANDS[command].model_validate(params))
-    return result.model_dump(mode="json") if isinstance(result, Message) else result
+    result = await runner.command(command, COMMANDS[command].params.model_validate(params))
+    return result.model_dump(mode="json") if result is not None else {}
 
 
 def client(runner: ClientRunner) -> ClientStatus:

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from soulsgui.config.layers import Layer, combine
-from soulsgui.config.load import defaults_layer
+from soulsgui.config.layers import combine, defaults_layer
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.runner.app import Runner
-from soulsgui.runner.probe import Probe, Told
+from soulsgui.runner.run.start import Probe, Told
 from soulsgui.wire.control import COMMANDS
-from soulsgui.wire.messages.base import Message
 from tests.faults.waiting import LIMIT_S
 
 FAKE_PROGRAM = Path(__file__).with_name("fake_program.py")
@@ -39,5 +38,5 @@ def new_runner(
 
 async def call(runner: Runner, command: str, /, **params: Any) -> dict[str, Any]:
     """Carry a command out as the API does."""
-    result = await runner.command(command, COMMANDS[command].model_validate(params))
-    return result.model_dump(mode="json") if isinstance(result, Message) else result
+    result = await runner.command(command, COMMANDS[command].params.model_validate(params))
+    return result.model_dump(mode="json") if result is not None else {}

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import os
 import socket
@@ -14,19 +15,17 @@ import pytest
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError, UsageError
 from soulsgui.runner.app import Runner
-from soulsgui.runner.policy import RestartLimits
-from soulsgui.runner.probe import Told
 from soulsgui.runner.refusal import Refused, as_api_error
 from soulsgui.runner.run import manager
 from soulsgui.runner.run.services import RunServices
-from soulsgui.runner.service import Health
-from soulsgui.runner.watch import Turn
+from soulsgui.runner.run.start import Told
+from soulsgui.runner.server.reader import Turn
+from soulsgui.runner.services.outcome import RestartLimits
+from soulsgui.runner.services.service import Health
 from soulsgui.system import process_identity
 from soulsgui.wire.control import COMMANDS, ControlFile, ErrorCode
-from soulsgui.wire.messages.client_log import LINE_FIELD, SentLine
-from soulsgui.wire.messages.node import Verdict
-from soulsgui.wire.messages.rejects import Reject, Rejects
-from soulsgui.wire.messages.session import Grant
+from soulsgui.wire.messages.node import Reject, Rejects, Verdict
+from soulsgui.wire.messages.session import LINE_FIELD, Grant, SentLine
 from tests.faults.waiting import LIMIT_S
 from tests.runner.running import call, fake_probe, new_runner, until
 
@@ -474,7 +473,7 @@ async def test_trainer_that_was_killed_is_started_again_and_the_run_goes_on(runn
 async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner.supervisor._around.limits = RestartLimits(first_delay_s=0.01, max_failures=2)
+    runner.supervisor._context.limits = RestartLimits(first_delay_s=0.01, max_failures=2)
     create = runner.library.create
 
     def doomed(name: str, wall_time: float) -> RunFolder:
@@ -815,3 +814,16 @@ async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> N
     await call(runner, "run.stop")
     assert not runner.status().run.wished_pause
     assert not run.paused.exists()  # what is resumed goes on
+
+
+async def test_a_run_is_refused_where_torch_is_missing(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *more: None if name == "torch" else find(name, *more)
+    )
+    with pytest.raises(Refused, match="set up to play only") as refused:
+        await call(runner, "run.start")
+    assert "python3 packaging/bootstrap.py setup" in refused.value.remedy
+    assert runner.status().run.id == ""

@@ -4,7 +4,7 @@ import pytest
 
 from soulsgui.config.editing import text_hash
 from soulsgui.config.errors import ConfigError
-from soulsgui.config.layers import parse_assignments
+from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.paths import Folders
 from soulsgui.runner import settings_file
 from soulsgui.runner.refusal import Refused

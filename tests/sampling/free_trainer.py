@@ -9,26 +9,27 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pytest
 
-from soulsgui.config.layers import Layer, combine
-from soulsgui.config.settings_info import client_settings
+from soulsgui.config.layers import combine
+from soulsgui.config.parsing import Layer
+from soulsgui.config.schema import client_settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ProcessFault
+from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.sampling.client import Client
 from soulsgui.sampling.link import ClientLink
 from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.chunk import Segments, digest_number
-from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.owner import ClientFolder
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, family_of
-from soulsgui.wire.messages.session import Grant, Hello, Wish
-from soulsgui.wire.weights import WeightsHeader
+from soulsgui.wire.messages.session import Episode, Grant, SessionHello, Wish
 from tests.environments.toys import Counter
 from tests.faults.waiting import LIMIT_S, until
-from tests.wire.unpacking import unpack_chunk
+from tests.wire.chunks import unpack_chunk
 
 ENOUGH = 2**40
 """Credit that no test uses up."""
@@ -73,6 +74,7 @@ class FreeTrainer:
         settings = {"algorithm": "dqn", "env.id": ENV_ID, "env.kwargs": {"length": LENGTH}, "env.num_envs": 3}
         self.settings = settings | {key.replace("__", "."): value for key, value in changed.items()}
         self.headers: dict[int, WeightsHeader] = {}
+        self._opened: dict[bytes, Segments] = {}
         self.begin_run("run-1")
 
     def begin_run(self, run_id: str) -> None:
@@ -105,9 +107,9 @@ class FreeTrainer:
             entry.decode() for entry, fields in self._entries(self.keys.chunks("c")) if b"hello" in fields
         ]
 
-    def hellos(self) -> list[Hello]:
+    def hellos(self) -> list[SessionHello]:
         said = [fields.get(b"hello") for _, fields in self._entries(self.keys.chunks("c"))]
-        return [hello for text in said if (hello := Hello.read(text)) is not None]
+        return [hello for text in said if (hello := SessionHello.read(text)) is not None]
 
     def grant(self, steps: int | None, session: str = "", **changed: Any) -> None:
         """Let the newest session send so many steps in all."""
@@ -133,7 +135,11 @@ class FreeTrainer:
 
     def _open(self, payload: bytes) -> Segments:
         config, box = self.config, SPACES.observation
-        return unpack_chunk(payload, config.run_id, config.contract, box.shape, box.dtype)
+        if payload not in self._opened:  # `received` is asked again and again while a test waits
+            self._opened[payload] = unpack_chunk(
+                payload, config.run_id, config.contract, box.shape, box.dtype
+            )
+        return self._opened[payload]
 
     def steps(self) -> int:
         """Return how many steps came, in all."""

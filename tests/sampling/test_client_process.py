@@ -90,7 +90,7 @@ def test_a_client_plays_pauses_goes_on_and_says_goodbye(
 
         _wish(redis_client, keys, "pause")
         until(lambda: (beat := _beat(redis_client, keys)) and beat.phase == "paused", "it pauses")
-        until(lambda: node.node.phase == "waiting", "the trainer does not wait for it")
+        until(lambda: node.node.training.status.phase == "waiting", "the trainer does not wait for it")
         paused_at = node.node.agent.updates
         _wish(redis_client, keys, "run")
         node.wait_for_updates(paused_at + 2)
@@ -103,9 +103,9 @@ def test_a_client_plays_pauses_goes_on_and_says_goodbye(
         assert beat is not None
         assert (beat.leaving, beat.phase == "paused", beat.error) == (True, False, "")
         assert beat.env_id == "CartPole-v1"
-        assert beat.env_steps >= node.node.env_steps
+        assert beat.env_steps >= node.node.training.env_steps
         assert redis_client.xlen(keys.episodes("c")) > 1
-        until(lambda: node.node._intake.sessions.by_client == {}, "its session ends")
+        until(lambda: node.node.attempt.intake.sessions.by_client == {}, "its session ends")
 
 
 @pytest.mark.allow_warnings

@@ -4,11 +4,10 @@ import numpy as np
 
 from soulsgui.environments.actions import ActionSpec, action_from_space
 from soulsgui.policies.action_heads import HeadSpec
-from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
-from soulsgui.policies.policy import Policy, make_policy
-from soulsgui.sampling.connectors import caches as room
-from soulsgui.sampling.connectors.caches import ActionCache
+from soulsgui.policies.policy import Policy, actor_spec, make_policy
+from soulsgui.sampling.connectors import base as room
+from soulsgui.sampling.connectors.base import ActionCache
 from tests.environments.toys import SPACES_TAKEN
 
 BOX, CHOICES = (action_from_space(SPACES_TAKEN[takes]) for takes in ("box", "choices"))

@@ -9,9 +9,12 @@ import pytest
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import observation_from_space
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import UsageError
+from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
 from soulsgui.sampling.connectors.samples import (
     Assembler,
     EpisodeInfo,
@@ -19,12 +22,11 @@ from soulsgui.sampling.connectors.samples import (
     read_episode_info,
     read_sample,
 )
-from soulsgui.wire.codec import pack, pack_sample
-from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments, pack_chunk
-from soulsgui.wire.messages.episode import Episode
-from soulsgui.wire.weights import WeightsHeader
+from soulsgui.wire.codec import WeightsHeader, pack, pack_sample
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, pack_chunk
+from soulsgui.wire.messages.session import Episode
 from tests.environments.toys import Room
-from tests.wire.unpacking import unpack_chunk
+from tests.wire.chunks import unpack_chunk
 
 SPACES = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(3, start=1))
 OBS = np.zeros(2, np.float32)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from soulsgui.errors import ClientRegistrationError, ServiceError, UsageError
+from soulsgui.experience.segments import TERMINATED, TRUNCATED
 from soulsgui.sampling import DQNConnector, PPOConnector
 from soulsgui.sampling.connectors import base as connector_module
 from soulsgui.sampling.connectors.samples import Assembler
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
 from tests.environments.toys import Counter
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import LIMIT_S, until

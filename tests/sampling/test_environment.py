@@ -30,6 +30,7 @@ def made(name: str, workers: int, masked: bool | None = None) -> Environment:
     return Environment(settings, 2, hung, workers, masked)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(("name", "masked"), [("Masked", True), ("Camera", False)])
 def test_where_nobody_says_so_the_environment_is_asked_for_its_masks(
@@ -56,6 +57,7 @@ def test_masks_and_the_state_of_the_policy_belong_to_the_contract() -> None:
     assert len(contracts) == 4
 
 
+@pytest.mark.processes
 def test_workers_that_hang_while_they_are_made_are_ended_and_the_client_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

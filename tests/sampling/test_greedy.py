@@ -5,17 +5,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from soulsgui.policies.exploration import with_still
 from soulsgui.policies.policy import make_policy
-from soulsgui.policies.still import with_still
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.progress import Progress
+from soulsgui.wire.codec import pack_weights
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import GreedyPlay
-from soulsgui.wire.messages.session import Grant, GreedyOrder
-from soulsgui.wire.weights import pack_weights
+from soulsgui.wire.messages.session import Episode, Grant, GreedyOrder
 from tests.faults.waiting import until
 from tests.sampling.free_trainer import (
     ENOUGH,

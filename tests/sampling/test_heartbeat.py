@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from soulsgui.runner.client_log import told_lines
+from soulsgui.runner.api.client_commands import told_lines
 from soulsgui.runner.refusal import Refused
 from soulsgui.sampling.heartbeat import HeartbeatThread, ServerLogHandler
 from soulsgui.sampling.progress import Progress
 from soulsgui.wire.access import user_words
+from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import Keys
 
 SECRET = "s3cret"

@@ -8,13 +8,12 @@ import pytest
 import redis
 
 from soulsgui.errors import ClientRegistrationError, UsageError
-from soulsgui.sampling import identity
-from soulsgui.sampling.identity import derived_seed, ensure_name_is_free, other_name_remedy, own_versions
+from soulsgui.sampling import heartbeat as identity
+from soulsgui.sampling.heartbeat import derived_seed, ensure_name_is_free, other_name_remedy, own_versions
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.progress import Progress
-from soulsgui.wire.beacon import Beacon
+from soulsgui.wire.beats import Beacon, own_instance
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat

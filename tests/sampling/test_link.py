@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 import redis
 
-from soulsgui.config.schema import Settings
-from soulsgui.config.settings_info import all_settings, client_settings
-from soulsgui.environments.reference import reference_observation
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.config.schema import Settings, all_settings, client_settings
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec, reference_observation
 from soulsgui.errors import ClientRegistrationError
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.sampling import downloader, heartbeat
 from soulsgui.sampling.downloader import ServerView
-from soulsgui.sampling.identity import own_versions
+from soulsgui.sampling.heartbeat import own_versions
 from soulsgui.sampling.link import ClientLink, check_network, checked_config
 from soulsgui.sampling.progress import Progress
 from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.wire.beats import own_instance
+from soulsgui.wire.codec import pack_weights, unpack_weights
 from soulsgui.wire.connection import Address
-from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, RoundShare, Wish
-from soulsgui.wire.weights import pack_weights, unpack_weights
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import until
 from tests.training.nodes import small_settings

@@ -31,14 +31,15 @@ INTRUDER = """
 import sys
 from pathlib import Path
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.instance import own_instance
+from soulsgui.wire.beats import own_instance
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.messages.session import HELLO_FIELD, Hello
+from soulsgui.wire.messages.session import HELLO_FIELD, SessionHello
 address = Address.read(Path(sys.argv[1]))
 keys, connection = Keys(address.prefix), connect(address)
 config = ServerConfig.read(connection.get(keys.config))
-hello = Hello(client="c", instance=own_instance(), run_id=config.run_id, contract=config.contract, num_envs=1)
+process, run = own_instance(), config.run_id
+hello = SessionHello(client="c", instance=process, run_id=run, contract=config.contract, num_envs=1)
 connection.xadd(keys.chunks("c"), {HELLO_FIELD: hello.to_json()})
 """
 
@@ -128,7 +129,7 @@ def test_the_owner_pauses_at_once_and_after_the_episode_and_the_stricter_wish_wi
     assert finishing.beat.episodes < paused.beat.episodes <= finishing.beat.episodes + ENVS
     assert {one.length for one in paused.episodes} <= set(LENGTHS)
     assert paused.beat.env_steps == finishing.beat.env_steps
-    until(lambda: node.node.phase == "waiting", "the trainer does not wait for it")
+    until(lambda: node.node.training.status.phase == "waiting", "the trainer does not wait for it")
 
     _server_wants(node, "pause")
     until(lambda: (report := client.report) and report.wish and report.wish.state == "pause", "both want it")

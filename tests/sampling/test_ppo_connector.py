@@ -21,8 +21,8 @@ from soulsgui.sampling.connectors import base as connector_module
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.session import Episode
 from tests.faults.waiting import LIMIT_S, until
 from tests.training.nodes import STEPS, RunningNode, running_node, small_settings
 from tests.training.players import Player
@@ -212,7 +212,7 @@ def test_left_out_steps_cut_the_segment(
         for step_id in [0, 1, 2, 5, 6, 0, 1, *range(2, STEPS - 5)]:
             _push(connector, step_id)
         connector.sync(20)
-        assert batches[0].lengths.tolist() == [3, 2, STEPS - 5]
+        assert batches[0].length.tolist() == [3, 2, STEPS - 5]
 
 
 def test_observations_outside_the_space_are_moved_into_it(

@@ -10,17 +10,19 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
 from soulsgui.environments.actions import action_from_space
-from soulsgui.environments.choices import MultiDiscreteSpec
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec
 from soulsgui.environments.make import Vector
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import HUMAN, EnvStepper, StepResult
 from soulsgui.errors import EnvironmentFault
-from soulsgui.policies.remembered import Remembered, remembered_by
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.numpy_recurrent import Remembered, remembered_by
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.segments import steps_that_fit
-from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, Segments, pack_chunk
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, pack_chunk
 from tests.environments.toys import SPACES_TAKEN, Counter, NativeCounter, Taking
-from tests.wire.unpacking import unpack_chunk
+from tests.wire.chunks import unpack_chunk
 
 SPACES = SpacesSpec(BoxSpec((2,), "float32", (0.0,), (1000.0,)), DiscreteSpec(2))
 

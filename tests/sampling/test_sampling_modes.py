@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from soulsgui.errors import UsageError
-from soulsgui.policies.torch_spec import TorchPolicySpec
-from soulsgui.runner.bus import describing_no_run
+from soulsgui.policies.specs import TorchPolicySpec
+from soulsgui.runner.server.bus import describing_no_run
 from soulsgui.system import process_identity
 from soulsgui.training.publisher import Publisher
 from soulsgui.wire.connection import Address

@@ -9,16 +9,18 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec, Mask
 from soulsgui.environments.make import Vector
-from soulsgui.environments.masks import Mask
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.errors import EnvironmentCheckError
+from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
 from soulsgui.sampling.rollout import Act, FinishedEpisode, Rollout
 from soulsgui.sampling.segments import SegmentRecorder
-from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments, pack_chunk
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, pack_chunk
 from tests.environments.toys import Counter, Masked, NativeCounter
-from tests.wire.unpacking import unpack_chunk
+from tests.wire.chunks import unpack_chunk
 
 SPACES = SpacesSpec(BoxSpec((2,), "float32", (0.0,), (1000.0,)), DiscreteSpec(4, start=1))
 MASKED = SPACES.with_masks(True)

@@ -8,7 +8,7 @@ import redis
 
 from soulsgui.sampling.uploader import Backlog, Credit, Fenced, Parcel, StreamSession
 from soulsgui.wire.connection import AWAY, connect
-from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import EntryId
 from tests.faults.server import FaultyServer
 
 KEY = "test:in:c"

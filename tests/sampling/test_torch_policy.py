@@ -12,20 +12,23 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from soulsgui.environments.actions import action_from_space
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import observation_from_space
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ClientRegistrationError, UsageError
+from soulsgui.experience.segments import Segments
 from soulsgui.frame_stacks import IMAGE, NUMBERS
+from soulsgui.policies.exploration import START
 from soulsgui.policies.policy import Policy, make_policy
-from soulsgui.policies.schedules import START
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.replay import NStepBatch
-from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.sampling.torch_policy import TorchPolicy
 from tests.environments.toys import SPACES_TAKEN, Room
-from tests.rl.agents.test_dqn_family import MEMBERS, windows
+from tests.experience.segments import segments_of
+from tests.rl.agents.cases import MEMBERS, windows
 from tests.rl.support import changed, dqn_settings, ppo_settings
 
 IMAGES = SpacesSpec(BoxSpec((36, 40, 3), "uint8"), DiscreteSpec(4, start=2))
@@ -45,17 +48,17 @@ def observations(spaces: SpacesSpec, count: int, seed: int = 0) -> NDArray[Any]:
     return rng.normal(3, 2, (count, *box.shape)).astype(box.dtype)
 
 
-def round_of(agent: PPOAgent, policy: Policy, seed: int = 0) -> RolloutBatch:
+def round_of(agent: PPOAgent, policy: Policy, seed: int = 0) -> Segments:
     obs = observations(agent.spaces, 22, seed)
     rows = np.delete(np.arange(22), (10, 21))
     action, log_prob = policy.act(obs[rows], np.random.default_rng(seed))
     return _round(obs, action, log_prob)
 
 
-def _round(obs: NDArray[Any], action: NDArray[Any], log_prob: NDArray[Any]) -> RolloutBatch:
-    return RolloutBatch(
+def _round(obs: NDArray[Any], action: NDArray[Any], log_prob: NDArray[Any]) -> Segments:
+    return segments_of(
         obs=obs,
-        lengths=np.array([10, 10]),
+        length=np.array([10, 10]),
         action=action,
         log_prob=log_prob,
         reward=np.arange(20, dtype=np.float32),
@@ -296,9 +299,9 @@ def test_ppo_learns_what_to_do_from_images() -> None:
         action, log_prob = policy_of(agent).act(obs[::2], rng)
         right = float((action == quarter).mean())
         agent.update(
-            RolloutBatch(
+            segments_of(
                 obs=obs,
-                lengths=np.ones(steps, np.int64),
+                length=np.ones(steps, np.int64),
                 action=action,
                 log_prob=log_prob,
                 reward=(action == quarter).astype(np.float32),

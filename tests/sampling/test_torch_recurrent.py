@@ -8,24 +8,26 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import observation_from_space
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
+from soulsgui.experience.segments import Segments
 from soulsgui.frame_stacks import FrameStacks
+from soulsgui.policies.exploration import START
 from soulsgui.policies.policy import make_policy
-from soulsgui.policies.recurrent_spec import FIELD
-from soulsgui.policies.schedules import START
+from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.dqn import R2D2Agent
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
-from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.buffers.sequences import SequenceReplay
 from soulsgui.rl.networks.recurrent import RecurrentTorso
 from soulsgui.sampling.torch_policy import TorchRecurrentPolicy
 from tests.environments.toys import Room
-from tests.rl.recurrent import numpy_policy, played
-from tests.rl.support import dqn_settings, ppo_settings
+from tests.experience.segments import segments_of
+from tests.rl.recurrent import played
+from tests.rl.support import client_of, dqn_settings, ppo_settings
 
 SIDES = (4, 36, 36)
 IMAGES = SpacesSpec(BoxSpec(SIDES, "uint8"), DiscreteSpec(4, start=2))
@@ -107,23 +109,23 @@ def learned_from(agent: Any, world: World, seed: int = 0, cuts: Any = CUTS) -> d
 
 def memory(agent: R2D2Agent) -> SequenceReplay:
     ring = UniformReplay(1000, agent.spaces.observation)
-    return SequenceReplay(ring, FIELD, torso_of(agent).state_size, BURN_IN, LENGTH, 1000, 0.9)
+    return SequenceReplay(ring, MEMORY, torso_of(agent).state_size, BURN_IN, LENGTH, 1000, 0.9)
 
 
-def segments(batch: RolloutBatch, obs: Any = None) -> StepSegments:
+def segments(batch: Segments, obs: Any = None) -> Segments:
     """Return a round as a memory takes it."""
     assert batch.joined is not None
-    before = np.cumsum(batch.lengths) - batch.lengths
+    before = np.cumsum(batch.length) - batch.length
     begins = np.maximum.accumulate(np.where(batch.joined, 0, before))
-    return StepSegments(
+    return segments_of(
         obs=batch.obs if obs is None else obs,
-        length=batch.lengths,
+        length=batch.length,
         action=batch.action,
         reward=batch.reward,
         log_prob=batch.log_prob,
         terminated=batch.terminated,
         truncated=batch.truncated,
-        source=np.zeros(len(batch.lengths), np.int64),
+        source=np.zeros(batch.count, np.int64),
         episode=np.cumsum(~batch.joined),
         first_step=before - begins,
         state=batch.state,
@@ -145,7 +147,7 @@ def test_client_and_server_agree_over_episodes_with_their_state(
         assert figures["approx_kl"] == pytest.approx(0, abs=1e-6), "from the client's states to its words"
     for place, tensor in torso_of(agent).named_tensors():
         assert not torch.equal(tensor, first[place]), f"the gradient does not reach {place}"
-    policy, rng = numpy_policy(agent), np.random.default_rng(1)
+    policy, rng = client_of(agent), np.random.default_rng(1)
     obs = np.stack([world.seen(rng) for _ in range(40)])
     np.testing.assert_allclose(policy.outputs(obs), agent.outputs(obs), atol=1e-5)
     assert agent.outputs(obs).std(0).min() > 1e-5, "it depends on the observation"
@@ -163,9 +165,9 @@ def test_client_and_server_agree_over_episodes_with_their_state(
     for step in range(20):
         policy.remembered.forget(starts[step])
         policy.act(obs[step], rng)
-        remembered = policy.remembered.fields[FIELD]
+        remembered = policy.remembered.fields[MEMORY]
         np.testing.assert_allclose(remembered[:, : torso.features], features[step], atol=1e-5)
-    np.testing.assert_allclose(policy.remembered.fields[FIELD], last, atol=1e-5)
+    np.testing.assert_allclose(policy.remembered.fields[MEMORY], last, atol=1e-5)
 
 
 def test_sequences_of_stacked_frames_go_on_from_the_states_that_clients_stored() -> None:
@@ -175,19 +177,19 @@ def test_sequences_of_stacked_frames_go_on_from_the_states_that_clients_stored()
     # The round again, of frames that neighbours share: what is shown slides over 4 frames.
     rng, rows = np.random.default_rng(5), len(batch.obs)
     frames = rng.integers(0, 256, (rows + 3, *SIDES[1:]), dtype=np.uint8)
-    first = np.arange(rows) - np.repeat(np.arange(3), batch.lengths + 1)  # cuts repeat an observation
+    first = np.arange(rows) - np.repeat(np.arange(3), batch.length + 1)  # cuts repeat an observation
     stacks = FrameStacks(frames, first, 4, 1)
     shown = np.asarray(stacks)
-    policy, said, states = numpy_policy(agent), [], []
-    for index, begin in enumerate(np.cumsum(batch.lengths + 1) - batch.lengths - 1):
-        states.append(policy.remembered.fields[FIELD][0].copy())
+    policy, said, states = client_of(agent), [], []
+    for index, begin in enumerate(np.cumsum(batch.length + 1) - batch.length - 1):
+        states.append(policy.remembered.fields[MEMORY][0].copy())
         for row in range(begin, begin + 7):
-            before = policy.remembered.fields[FIELD]
+            before = policy.remembered.fields[MEMORY]
             said.append(policy._through(shown[row : row + 1], before)[0][0])  # type: ignore[attr-defined]
             policy.greedy(shown[row : row + 1])
         assert index == 0 or states[-1].any()
     kept = memory(agent)
-    kept.add(segments(replace(batch, state={FIELD: np.array(states)}), stacks))
+    kept.add(segments(replace(batch, state={MEMORY: np.array(states)}), stacks))
     drawn = kept.draw(40 * LENGTH, np.random.default_rng(0)).batch
     given = agent._rows(drawn)
     assert given.obs.dtype == np.uint8, "scaled where the network is, not on the way"
@@ -224,12 +226,12 @@ def test_filters_may_stand_right_before_the_memory_and_begin_by_fan_in() -> None
     assert sum(layer.parameters for layer in agent.shapes()["values"]) == agent._flat.parameter.numel()
     learned_from(agent, World("images"))
     obs = np.random.default_rng(0).integers(0, 256, (3, *SIDES), dtype=np.uint8)
-    np.testing.assert_allclose(numpy_policy(agent).outputs(obs), agent.outputs(obs), atol=1e-5)
+    np.testing.assert_allclose(client_of(agent).outputs(obs), agent.outputs(obs), atol=1e-5)
 
 
 def test_weights_that_do_not_fit_are_refused_and_change_nothing() -> None:
     agent = make_agent("r2d2", "mlp_layer_norm", VECTORS)
-    policy, obs = numpy_policy(agent), np.ones((2, 2, 3))
+    policy, obs = client_of(agent), np.ones((2, 2, 3))
     assert isinstance(policy, TorchRecurrentPolicy)
     said, weights = policy.outputs(obs), agent.export_weights()
     other = make_agent("r2d2", "mlp_layer_norm", VECTORS, seed=1).export_weights()

@@ -14,7 +14,7 @@ from soulsgui.sampling.uploader import StreamSession, Uploader
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.session import Grant, Hello
+from soulsgui.wire.messages.session import Grant, SessionHello
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import LIMIT_S, until
 
@@ -73,9 +73,9 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploader_module, "_LINGER_S", 0.1)
 
 
-def _hellos(connection: redis.Redis, key: str) -> list[Hello | None]:
+def _hellos(connection: redis.Redis, key: str) -> list[SessionHello | None]:
     entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", connection.xrange(key))
-    return [Hello.read(fields[b"hello"]) for _, fields in entries if b"hello" in fields]
+    return [SessionHello.read(fields[b"hello"]) for _, fields in entries if b"hello" in fields]
 
 
 def _chunks(connection: redis.Redis, client: _Client) -> int:

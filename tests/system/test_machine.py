@@ -1,5 +1,7 @@
 """Ports, disk and screen."""
 
+import getpass
+import os
 import shutil
 import socket
 from pathlib import Path
@@ -8,7 +10,16 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from soulsgui.system import free_disk_bytes, free_port, has_screen, who_listens
+from soulsgui.system import (
+    CannotTell,
+    Presence,
+    descends_from,
+    free_disk_bytes,
+    free_port,
+    has_screen,
+    user_name,
+    who_listens,
+)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -81,3 +92,108 @@ def test_free_space_is_told_for_folders_still_to_be_made(tmp_path: Path) -> None
 )
 def test_where_a_window_can_be_shown(env: dict[str, str], platform: str, expected: bool) -> None:
     assert has_screen(env, platform) is expected
+
+
+@pytest.mark.parametrize("kind", [KeyError, OSError])
+def test_a_user_without_an_entry_has_a_number(kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> str:
+        raise kind("uid not found")
+
+    monkeypatch.setattr(getpass, "getuser", unknown)
+    assert user_name() == str(os.getuid())
+
+
+X11 = {"DISPLAY": ":0"}
+
+
+class _Windows:
+    """A Windows that the test plays."""
+
+    def __init__(self, idle_s: float = 0.0, state: int = 5, pid: int = 0) -> None:
+        self._idle_s, self._state, self._pid = idle_s, state, pid
+
+    def idle_s(self) -> float:
+        return self._idle_s
+
+    def notification_state(self) -> int:
+        return self._state
+
+    def foreground_pid(self) -> int:
+        return self._pid
+
+
+def _x11(answers: dict[str, str], *tools: str, **env: str) -> Presence:
+    def run(argv: list[str]) -> str:
+        return answers[" ".join(argv)]
+
+    found = tools or ("xprintidle", "xprop")
+    return Presence("linux", X11 | env, lambda name: name if name in found else None, run)
+
+
+def test_windows_tells_both() -> None:
+    assert Presence("win32", windows=lambda: _Windows(idle_s=12.5)).idle_s() == 12.5
+
+
+@pytest.mark.parametrize(("state", "pid"), [(2, 77), (3, 77), (4, 77), (1, None), (5, None), (6, None)])
+def test_windows_names_the_program_that_fills_the_screen(state: int, pid: int | None) -> None:
+    assert Presence("win32", windows=lambda: _Windows(state=state, pid=77)).full_screen_pid() == pid
+
+
+def test_macos_tells_the_last_input_and_no_full_screen() -> None:
+    said = '    | |   "HIDIdleTime" = 4500000000\n'
+    presence = Presence("darwin", {}, run=lambda argv: said if argv[0] == "ioreg" else "")
+    assert presence.idle_s() == 4.5
+    with pytest.raises(CannotTell, match="macOS"):
+        presence.full_screen_pid()
+    with pytest.raises(CannotTell, match="last input"):
+        Presence("darwin", {}, run=lambda _: "").idle_s()
+
+
+def test_x11_tells_the_last_input() -> None:
+    assert _x11({"xprintidle": "61500\n"}).idle_s() == 61.5
+    with pytest.raises(CannotTell, match="does not tell"):
+        _x11({"xprintidle": "error"}).idle_s()
+
+
+@pytest.mark.parametrize(
+    ("window", "said", "pid"),
+    [
+        ("0x2a", "_NET_WM_STATE(ATOM) = _NET_WM_STATE_FULLSCREEN\n_NET_WM_PID(CARDINAL) = 812\n", 812),
+        ("0x2a", "_NET_WM_STATE(ATOM) = _NET_WM_STATE_FULLSCREEN\n_NET_WM_PID:  not found.\n", 0),
+        ("0x2a", "_NET_WM_STATE(ATOM) = \n_NET_WM_PID(CARDINAL) = 812\n", None),
+        ("0x0", "", None),
+    ],
+)
+def test_x11_names_the_program_that_fills_the_screen(window: str, said: str, pid: int | None) -> None:
+    answers = {
+        "xprop -root _NET_ACTIVE_WINDOW": f"_NET_ACTIVE_WINDOW(WINDOW): window id # {window}",
+        f"xprop -id {window} _NET_WM_STATE _NET_WM_PID": said,
+    }
+    assert _x11(answers).full_screen_pid() == pid
+
+
+@pytest.mark.parametrize(
+    ("presence", "why"),
+    [
+        (Presence("linux", {}), "no X11 screen"),
+        (_x11({}, WAYLAND_DISPLAY="wayland-0"), "Wayland"),
+        (_x11({}, "another"), "is not installed"),
+    ],
+)
+def test_where_nobody_tells_the_reason_is_said(presence: Presence, why: str) -> None:
+    for ask in (presence.idle_s, presence.full_screen_pid):
+        with pytest.raises(CannotTell, match=why):
+            ask()
+
+
+@pytest.mark.processes
+def test_a_tool_that_can_t_be_run_tells_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CannotTell, match="xprintidle does not answer"):
+        Presence("linux", X11, lambda name: name).idle_s()
+
+
+def test_a_process_descends_from_those_that_started_it() -> None:
+    assert descends_from(os.getpid(), os.getpid())
+    assert descends_from(os.getpid(), os.getppid())
+    assert not descends_from(os.getppid(), os.getpid())

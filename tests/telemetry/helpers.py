@@ -12,10 +12,8 @@ from soulsgui.config.schema import Settings
 from soulsgui.telemetry.intake import Arrival
 from soulsgui.telemetry.node import TelemetryNode
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.entry_id import EntryId
-from soulsgui.wire.keys import Keys
+from soulsgui.wire.keys import EntryId, Keys
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.metrics import (
     ROW_FIELD,
     AttemptRow,
@@ -25,7 +23,7 @@ from soulsgui.wire.messages.metrics import (
     read_row,
 )
 from soulsgui.wire.messages.node import NodeState
-from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD
+from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD, Episode
 from tests.faults.waiting import LIMIT_S
 
 RUN_ID = "2026-11-20_10-00-00"

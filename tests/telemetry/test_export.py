@@ -8,7 +8,7 @@ import pytest
 from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry.export import read_about, read_series
 from soulsgui.telemetry.recorder import Recorder
-from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import EntryId
 from tests.telemetry.helpers import (
     RUN_ID,
     arrivals,

@@ -12,11 +12,10 @@ import pytest
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.process import child_env
-from soulsgui.telemetry.drawing import PROGRAM, Drawing
-from soulsgui.telemetry.export import read_about, read_series
+from soulsgui.telemetry.export import PROGRAM, Drawing, read_about, read_series
 from soulsgui.telemetry.figure import NO_MATPLOTLIB, draw
 from soulsgui.telemetry.recorder import Recorder
-from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import EntryId
 from tests.faults.waiting import LIMIT_S
 from tests.telemetry.helpers import (
     RUN_ID,

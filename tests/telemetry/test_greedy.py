@@ -9,17 +9,16 @@ import pytest
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry import node as node_module
-from soulsgui.telemetry.greedy import Played, enough
+from soulsgui.telemetry.intake import Played, enough
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import query_history
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
-from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.metrics import UpdateRow
 from soulsgui.wire.messages.node import NodeState, Verdict
-from soulsgui.wire.messages.session import Grant, GreedyOrder
+from soulsgui.wire.messages.session import Episode, Grant, GreedyOrder
 from tests.telemetry.helpers import (
     RUN_ID,
     NoDrawing,

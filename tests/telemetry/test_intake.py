@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulsgui.telemetry.intake import Arrival, Reason, Refusal, judge, sort_out
-from soulsgui.wire.entry_id import EntryId
+from soulsgui.telemetry.intake import Arrival, DropReason, Refusal, judge, sort_out
 from soulsgui.wire.group_reader import Entry
-from soulsgui.wire.messages.episode import Episode
-from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD
+from soulsgui.wire.keys import EntryId
+from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD, Episode
 from tests.telemetry.helpers import RUN_ID, episode
 
 
@@ -26,31 +25,31 @@ def test_an_episode_of_the_run_is_accepted_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
-        (b"", Reason.UNREADABLE),
-        (b"\x80\x04K\x01.", Reason.UNREADABLE),
-        (b"[]", Reason.UNREADABLE),
-        (_payload(length="many"), Reason.UNREADABLE),
-        (_payload(padding="x" * 5000), Reason.TOO_LARGE),
-        (_payload(run_id="another"), Reason.RUN),
-        (_payload(total_return=float("nan")), Reason.NOT_FINITE),
-        (_payload(total_return=float("inf")), Reason.NOT_FINITE),
-        (_payload(seconds=float("-inf")), Reason.NOT_FINITE),
-        (_payload(total_return=1e300), Reason.BOUNDS),
-        (_payload(length=0), Reason.BOUNDS),
-        (_payload(length=2**70), Reason.BOUNDS),
-        (_payload(model_id=2**63), Reason.BOUNDS),
-        (_payload(model_id=-1), Reason.BOUNDS),
-        (_payload(attempt=0), Reason.BOUNDS),
-        (_payload(env_index=-1), Reason.BOUNDS),
+        (b"", DropReason.UNREADABLE),
+        (b"\x80\x04K\x01.", DropReason.UNREADABLE),
+        (b"[]", DropReason.UNREADABLE),
+        (_payload(length="many"), DropReason.UNREADABLE),
+        (_payload(padding="x" * 5000), DropReason.TOO_LARGE),
+        (_payload(run_id="another"), DropReason.RUN),
+        (_payload(total_return=float("nan")), DropReason.NOT_FINITE),
+        (_payload(total_return=float("inf")), DropReason.NOT_FINITE),
+        (_payload(seconds=float("-inf")), DropReason.NOT_FINITE),
+        (_payload(total_return=1e300), DropReason.BOUNDS),
+        (_payload(length=0), DropReason.BOUNDS),
+        (_payload(length=2**70), DropReason.BOUNDS),
+        (_payload(model_id=2**63), DropReason.BOUNDS),
+        (_payload(model_id=-1), DropReason.BOUNDS),
+        (_payload(attempt=0), DropReason.BOUNDS),
+        (_payload(env_index=-1), DropReason.BOUNDS),
     ],
 )
-def test_everything_else_is_refused_with_its_reason(payload: bytes, reason: Reason) -> None:
+def test_everything_else_is_refused_with_its_reason(payload: bytes, reason: DropReason) -> None:
     assert judge(payload, RUN_ID) is reason
 
 
 @given(st.binary(max_size=200))
 def test_no_payload_makes_it_fail(payload: bytes) -> None:
-    assert isinstance(judge(payload, RUN_ID), Episode | Reason)
+    assert isinstance(judge(payload, RUN_ID), Episode | DropReason)
 
 
 def test_hellos_and_trimmed_entries_are_neither_episodes_nor_refused() -> None:
@@ -63,5 +62,5 @@ def test_hellos_and_trimmed_entries_are_neither_episodes_nor_refused() -> None:
     ]
     assert sort_out(entries, RUN_ID) == (
         [Arrival("a", EntryId(1, 1), good)],
-        [Refusal("b", Reason.UNREADABLE)],
+        [Refusal("b", DropReason.UNREADABLE)],
     )

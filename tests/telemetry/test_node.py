@@ -8,9 +8,9 @@ import redis
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry import node as node_module
-from soulsgui.telemetry.metrics import MetricsStream
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import StoreWriter, query_history
+from soulsgui.telemetry.streams import MetricsStream
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.messages.base import Instance

@@ -34,7 +34,7 @@ _START = """
 import sys
 from pathlib import Path
 from soulsgui.config.paths import RunFolder
-from soulsgui.telemetry.main import run_telemetry
+from soulsgui.telemetry.node import run_telemetry
 from soulsgui.wire.connection import Address
 {before}
 sys.exit(run_telemetry(RunFolder(Path(sys.argv[1])), Address.read(Path(sys.argv[2]))))
@@ -72,7 +72,7 @@ def _rows(run: RunFolder) -> list[int]:
 
 @pytest.mark.parametrize(
     ("module", "owner", "method"),
-    [("streams", "EpisodeStreams", "acknowledge"), ("metrics", "MetricsStream", "publish")],
+    [("streams", "EpisodeStreams", "acknowledge"), ("streams", "MetricsStream", "publish")],
     ids=["between storing and acknowledging", "between acknowledging and telling the windows"],
 )
 def test_a_kill_between_two_steps_neither_loses_nor_doubles(

@@ -12,7 +12,7 @@ from soulsgui.telemetry.intake import Arrival
 from soulsgui.telemetry.recorder import Recorder, TrainerRow, as_messages
 from soulsgui.telemetry.store import EpisodeRecord, query_history
 from soulsgui.wire.control import HistoryQueryParams
-from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.metrics import UpdateRow
 from soulsgui.wire.messages.node import Verdict
 from tests.telemetry.helpers import RUN_ID, arrivals, attempt_row, episode, update_row
@@ -155,7 +155,7 @@ def test_what_could_not_be_stored_leaves_no_trace(tmp_path: Path) -> None:
     """A real full file: pages are limited, as a full disk limits them."""
     with _recorder(tmp_path) as recorder:
         _store(recorder, arrivals(episode(1.0, 10)), [attempt_row(1), update_row(1, loss=1.0)])
-        database: sqlite3.Connection = recorder._store._db
+        database: sqlite3.Connection = recorder._store.db
         pages = database.execute("PRAGMA page_count").fetchone()[0]
         database.execute(f"PRAGMA max_page_count = {pages}")
         many = arrivals(*(episode(float(n)) for n in range(2000)), client="b")

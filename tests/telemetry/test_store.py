@@ -16,7 +16,7 @@ from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import StoreError, query_history
 from soulsgui.telemetry.store.schema import open_for_writing, set_aside
 from soulsgui.wire.control import History, HistoryQueryParams
-from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import EntryId
 from tests.telemetry.helpers import RUN_ID, arrivals, attempt_row, checkpoint_row, episode, update_row
 
 
@@ -228,7 +228,7 @@ def test_a_store_of_an_earlier_version_is_rolled_up_when_it_is_written_again(
     long: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, old = long[0], _without_blocks(long[0], tmp_path)
-    monkeypatch.setattr("soulsgui.telemetry.store.blocks._MOST_AT_ONCE", 7_000)
+    monkeypatch.setattr("soulsgui.telemetry.store.schema._MOST_AT_ONCE", 7_000)
     with _recorder(old) as recorder:
         recorder.record([], arrivals(episode(7.0, attempt=2), first=ROWS + 1), EntryId(1, 1), 1e6)
     with closing(sqlite3.connect(path)) as one, closing(sqlite3.connect(old)) as other:

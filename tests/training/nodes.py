@@ -9,18 +9,19 @@ from typing import Any, cast
 
 import torch
 
-from soulsgui.config.layers import Layer, combine
+from soulsgui.config.layers import combine
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.sampling.progress import Progress
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.main import NODES
-from soulsgui.wire.commands import NodeAnswer, NodeCommand, read_answer, send_command
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.metrics import ROW_FIELD, Row, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import RoundShare
+from soulsgui.wire.node_commands import NodeAnswer, NodeCommand, read_answer, send_command
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import PlayingClient
 from tests.training.players import Player
@@ -175,10 +176,10 @@ class RunningNode:
         def look() -> bool:
             if self.failure is not None:
                 raise self.failure
-            if self.node.phase == "loading":
+            if self.node.training.status.phase == "loading":
                 return False
             # Not what stands on the server: that comes twice a second.
-            state = self.node._state()
+            state = self.node.state()
             if condition(state):
                 found.append(state)
             return bool(found)

@@ -6,14 +6,15 @@ import numpy as np
 import redis
 
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
 from soulsgui.policies.policy import make_policy
+from soulsgui.wire.codec import WeightsHeader, unpack_weights
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments, digest_number, pack_chunk
+from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.messages.session import Grant, Hello, RoundShare
-from soulsgui.wire.weights import WeightsHeader, unpack_weights
+from soulsgui.wire.messages.session import Grant, RoundShare, SessionHello
 
 
 class Player:
@@ -82,7 +83,7 @@ class Player:
             "num_envs": self.num_envs,
         }
         entry = self.connection.xadd(
-            self.keys.chunks(self.name), {"hello": Hello(**(said | changed)).to_json()}
+            self.keys.chunks(self.name), {"hello": SessionHello(**(said | changed)).to_json()}
         )
         self.session, self.number = entry.decode(), 0
 

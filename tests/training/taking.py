@@ -1,16 +1,20 @@
 """An intake with what surrounds it, for tests: every chunk that passes is taken over."""
 
+import math
 from collections import Counter
 
 import numpy as np
 import redis
 
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.training.batch import Accepted, Ints, Owned, Steps
-from soulsgui.training.checks import Codes
-from soulsgui.training.intake import Intake
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import Ints
+from soulsgui.training.intake.checks import Codes
+from soulsgui.training.intake.chunks import Accepted, Owned, Steps
+from soulsgui.training.intake.reader import Intake
+from soulsgui.training.intake.sessions import Session
 from soulsgui.training.publisher import Publisher, Standing
-from soulsgui.training.session import Session
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.training.players import Player
@@ -29,27 +33,27 @@ class IntakeOfTest:
         self.publisher.prepare(Standing(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
         self.publisher.publish(connection, {})
         self.used: Counter[str] = Counter()  # transitions, by client
-        self.dropped_out_of: list[tuple[str, str]] = []
+        self.losses: list[tuple[str, str]] = []
         self.intake = Intake(keys, CONFIG, SPACES, self.publisher, 10**6, self)
 
-    def came_late(self, model_ids: Ints, lengths: Steps) -> None:
+    def refused_late(self, model_ids: Ints, lengths: Steps) -> None:
         pass
 
     def judge(self, owned: Owned) -> Codes:
         return np.zeros(owned.segments.count, np.uint8)
 
-    def admit_all(self, session: Session, steps: int) -> bool:
-        return True
+    def wants(self, session: Session) -> float:
+        return math.inf
 
     def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
         pass
 
-    def take_in(self, accepted: Accepted) -> None:
+    def insert(self, accepted: Accepted) -> None:
         for number, steps in zip(accepted.clients, accepted.segments.length, strict=True):
             self.used[accepted.names[number]] += int(steps)
 
-    def dropped_out(self, client: str, reason: str) -> None:
-        self.dropped_out_of.append((client, reason))
+    def lost(self, client: str, reason: str) -> None:
+        self.losses.append((client, reason))
 
     def turn(self) -> None:
         """Look around and take what came."""

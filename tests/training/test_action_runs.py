@@ -12,16 +12,15 @@ from soulsgui.frame_stacks import NUMBERS, field_of
 from soulsgui.policies.policy import make_policy
 from soulsgui.sampling import PPOConnector
 from soulsgui.sampling.simulate import SampleMaker
-from soulsgui.training.checks import check_segments
-from soulsgui.wire.codec import pack_sample
+from soulsgui.training.intake.checks import check_segments
+from soulsgui.wire.codec import WeightsHeader, pack_sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.weights import WeightsHeader
 from tests.environments.toys import SPACES_TAKEN, Room, Taking
 from tests.sampling.free_trainer import playing_client
 from tests.training.nodes import RunningNode, dqn_settings, running_node, small_settings, vtrace_settings
-from tests.wire.unpacking import unpack_chunk
+from tests.wire.chunks import unpack_chunk
 
 ENV_ID = "tests.environments.toys:ToysTaking-v0"
 
@@ -37,7 +36,7 @@ def _heard(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return what the agent will be given: of each round the batch and the weights before."""
     node.connection.hset(node.keys.clients, "c", "{}")
     heard: list[Any] = []
-    agent = node.node._agent
+    agent = node.node.agent
     learn = agent.update
 
     def listen(batch: Any, progress: float) -> dict[str, float]:
@@ -52,10 +51,10 @@ def _heard(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def _check(node: RunningNode, heard: list[Any]) -> None:
     """Check that what came is what the policy says of it: the ratio begins at 1."""
     batch, weights = heard[0]
-    spec = node.node.spaces.action
+    spec = node.node.training.spaces.action
     assert (batch.action.shape[1:], batch.action.dtype) == (spec.shape, spec.dtype)
     assert spec.contains(batch.action).all()
-    policy = make_policy(node.node._agent.policy_spec())
+    policy = make_policy(node.node.agent.policy_spec())
     policy.load(weights)
     mask = None if batch.action_mask is None else batch.action_mask[batch.step_rows]
     expected = policy.log_prob(batch.obs[batch.step_rows], batch.action, mask)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from soulsgui.config.sections.guard import GuardSettings
+from soulsgui.config.sections.run import GuardSettings
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.training.divergence import Diverged, DivergenceError, Divergences, find_divergence
 from soulsgui.wire.connection import Address

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointMisfitError
+from soulsgui.experience.segments import TERMINATED, Segments
+from soulsgui.policies.exploration import without_noise
 from soulsgui.policies.policy import make_policy
-from soulsgui.policies.still import without_noise
-from soulsgui.rl.buffers.memory import StepSegments
-from soulsgui.runner.checkpoints import Checkpoints
-from soulsgui.training.dqn_node import DQNTrainingNode
-from soulsgui.training.exploring import Exploration
+from soulsgui.runner.run.checkpoints import Checkpoints
+from soulsgui.training.intake.sessions import Exploration
+from soulsgui.training.nodes import DQNTrainingNode
 from soulsgui.training.publisher import Publisher
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.chunk import TERMINATED
+from tests.experience.segments import segments_of
 from tests.training.nodes import dqn_settings
 
 ADDRESS = Address(host="127.0.0.1", port=1, prefix="souls:", password="")
@@ -33,9 +33,11 @@ def node(root: Path, **changes: Any) -> DQNTrainingNode:
 def fill(made: DQNTrainingNode, episodes: int = 8, length: int = 10) -> None:
     rng = np.random.default_rng(1)
     steps = episodes * length
-    made._memory.add(
-        StepSegments(
-            obs=rng.normal(size=(steps + episodes, *made.spaces.observation.shape)).astype(np.float32),
+    made.learner.memory.add(
+        segments_of(
+            obs=rng.normal(size=(steps + episodes, *made.training.spaces.observation.shape)).astype(
+                np.float32
+            ),
             length=np.full(episodes, length),
             action=rng.integers(2, size=steps),
             reward=rng.normal(size=steps).astype(np.float32),
@@ -52,10 +54,10 @@ def fill(made: DQNTrainingNode, episodes: int = 8, length: int = 10) -> None:
 def learn(made: DQNTrainingNode, updates: int = 2) -> None:
     """Update as the node's loop does."""
     for _ in range(updates):
-        batch, number = made._memory.draw(16, made.agent.sample_rng)
+        batch, number = made.learner.memory.draw(16, made.agent.sample_rng)
         error = made.agent.update(batch)
         if number is not None and error is not None:
-            made._memory.learned(number, error)
+            made.learner.memory.learned(number, error)
 
 
 @pytest.mark.parametrize("agent", ["dqn", "qr_dqn", "c51", "iqn", "rainbow"])
@@ -67,24 +69,28 @@ def test_agent_and_memory_go_on_from_a_checkpoint_to_the_bit(tmp_path: Path, age
     first.checkpoint(tmp_path / "saved", {"buffer": True})
     second = node(tmp_path / "b", seed=9, **changes)
     second.load_checkpoint(tmp_path / "saved")
-    assert len(second._memory) == 80
-    obs = np.random.default_rng(3).normal(size=(50, *first.spaces.observation.shape)).astype(np.float32)
+    assert len(second.learner.memory) == 80
+    obs = (
+        np.random.default_rng(3)
+        .normal(size=(50, *first.training.spaces.observation.shape))
+        .astype(np.float32)
+    )
     for _ in range(2):
         np.testing.assert_array_equal(first.agent.outputs(obs), second.agent.outputs(obs))
         for made in (first, second):
             learn(made)
     for name, array in first.agent.state()[0].items():
         np.testing.assert_array_equal(array, second.agent.state()[0][name], err_msg=name)
-    for name, array in first._memory.state().items():
-        np.testing.assert_array_equal(array, second._memory.state()[name], err_msg=name)
+    for name, array in first.learner.memory.state().items():
+        np.testing.assert_array_equal(array, second.learner.memory.state()[name], err_msg=name)
 
 
 def test_learner_and_clients_stay_in_step_over_a_checkpoint_with_the_memory(tmp_path: Path) -> None:
     changes = {"dqn__learning_starts": 40, "dqn__replay_ratio": 1.0}
     first = node(tmp_path / "a", **changes)
     fill(first)
-    first._learning = True
-    first._band.drawn, first._band.inserted = 72, 80
+    first.learner.learning = True
+    first.learner.band.drawn, first.learner.band.inserted = 72, 80
     first.checkpoint(tmp_path / "with", {"buffer": True})
     first.checkpoint(tmp_path / "without")
     for name, changed, expected in (
@@ -94,7 +100,7 @@ def test_learner_and_clients_stay_in_step_over_a_checkpoint_with_the_memory(tmp_
     ):
         second = node(tmp_path / "b", **{**changes, **changed})
         second.load_checkpoint(tmp_path / name)
-        assert (second._learning, second._band.drawn, second._band.inserted) == expected
+        assert (second.learner.learning, second.learner.band.drawn, second.learner.band.inserted) == expected
 
 
 def test_the_memory_is_saved_when_that_is_asked_for(tmp_path: Path) -> None:
@@ -122,12 +128,12 @@ def test_checkpoints_hold_the_weights_without_the_noise_that_explores(tmp_path: 
 
 def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
     """Make the agent's weights the newest ones, as the node's loop does; return what clients get."""
-    if not hasattr(made, "_publisher"):
-        made._publisher = Publisher(Keys("souls:"), cast(Any, SimpleNamespace(run_id="r", attempt=1)))
-        made._reference = np.zeros((1, *made.spaces.observation.shape), np.float32)
-    made.model_id = model_id
-    made._prepare_weights()
-    kept = made._publisher.kept(model_id)
+    if not hasattr(made, "attempt"):
+        publisher = Publisher(Keys("souls:"), cast(Any, SimpleNamespace(run_id="r", attempt=1)))
+        made.attempt = cast(Any, SimpleNamespace(publisher=publisher))
+    made.training.model_id = model_id
+    made.attempt.publisher.prepare(made.training.standing(made.agent.updates), made.learner.weights())
+    kept = made.attempt.publisher.kept(model_id)
     assert kept is not None
     return kept.tensors
 
@@ -189,12 +195,12 @@ def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path)
     first = node(tmp_path / "a", **saved)
     fill(first)
     first.checkpoint(tmp_path / "saved", {"buffer": True})
-    first._memory.close(leave=True)
+    first.learner.memory.close(leave=True)
     with pytest.raises(CheckpointMisfitError, match="does not fit this agent"):
         node(tmp_path / "a", **{**saved, "dqn__quantiles": 8}).load_checkpoint(tmp_path / "saved")
     again = node(tmp_path / "a", **saved)
     again.load_checkpoint(tmp_path / "saved")
-    assert len(again._memory) == 80
+    assert len(again.learner.memory) == 80
 
 
 @pytest.mark.allow_warnings
@@ -204,10 +210,10 @@ def test_a_checkpoint_says_whether_the_whole_memory_is_in_it(
 ) -> None:
     made = node(tmp_path, learner__memory_limit=limit)
     fill(made)
-    run = made.run_folder
+    run = made.training.folder
     for name, buffer in (("with", True), ("without", False)):
         made.checkpoint(run.manual_saves / name, {"buffer": buffer})
-    made._memory.close()
+    made.learner.memory.close()
     saved, without = (
         Checkpoints().get(run, f"{run.manual_saves.name}/{name}") for name in ("with", "without")
     )
@@ -221,7 +227,7 @@ def test_windows_are_as_long_as_is_set(tmp_path: Path) -> None:
     ):
         made = node(tmp_path / str(index), dqn__gamma=0.5, **changes)
         fill(made, episodes=1, length=100)
-        batch, _ = made._memory.draw(500, np.random.default_rng(0))
+        batch, _ = made.learner.memory.draw(500, np.random.default_rng(0))
         assert np.bincount((batch.discount == 0.5**steps).astype(int))[1] > 400
 
 
@@ -229,8 +235,8 @@ def test_priorities_count_as_much_as_is_set(tmp_path: Path) -> None:
     for index, (exponent, share) in enumerate([(0.0, 0.5), (0.5, 2 / 3), (1.0, 0.8)]):
         made = node(tmp_path / str(index), dqn__replay="prioritised", dqn__priority_exponent=exponent)
         fill(made)
-        made._memory.learned(np.arange(80), np.where(np.arange(80) < 40, 4.0, 1.0))
-        number = made._memory.draw(3000, np.random.default_rng(0)).number
+        made.learner.memory.learned(np.arange(80), np.where(np.arange(80) < 40, 4.0, 1.0))
+        number = made.learner.memory.draw(3000, np.random.default_rng(0)).number
         assert number is not None
         assert (number < 40).mean() == pytest.approx(share, abs=0.01)
 
@@ -243,8 +249,8 @@ def test_the_correction_of_priorities_rises_to_1(tmp_path: Path) -> None:
     )
     found = []
     for steps in (0, 50, 100, 1000):
-        made.env_steps = steps
-        found.append(made._correction())
+        made.training.env_steps = steps
+        found.append(made.learner.algorithm.scheduled(made.training.moment)["priority_correction"])
     assert found == pytest.approx([0.2, 0.6, 1.0, 1.0])
 
 
@@ -273,8 +279,8 @@ EPSILON = {"dqn__epsilon": {"schedule": "linear", "from": 1.0, "to": 0.5, "over"
 )
 def test_clients_explore_as_is_set(tmp_path: Path, changes: dict[str, Any], after_50: Exploration) -> None:
     made = node(tmp_path, **changes)
-    made.env_steps = 50
-    assert made._exploration() == after_50
+    made.training.env_steps = 50
+    assert made.learner.algorithm.exploration(made.training.moment) == after_50
 
 
 def test_the_agent_is_described_to_clients_as_it_is(tmp_path: Path) -> None:
@@ -292,24 +298,16 @@ def test_the_agent_is_described_to_clients_as_it_is(tmp_path: Path) -> None:
     json.dumps(kinds)
 
 
-def _accepted(made: DQNTrainingNode, reward: list[float], first_step: int, flags: int) -> Any:
+def _taken(made: DQNTrainingNode, reward: list[float], first_step: int, flags: int) -> Segments:
     steps = len(reward)
-    segments = SimpleNamespace(
-        obs=np.zeros((steps + 1, *made.spaces.observation.shape), np.float32),
-        length=np.array([steps]),
-        action=np.zeros(steps, np.int64),
+    return segments_of(
+        [steps],
+        np.zeros((steps + 1, *made.training.spaces.observation.shape), np.float32),
         reward=np.array(reward, np.float32),
-        log_prob=np.zeros(steps, np.float32),
-        flags=np.array([flags]),
-        env_index=np.zeros(1, np.int64),
-        episode=np.zeros(1, np.int64),
+        flags=np.array([flags], np.uint8),
         first_step=np.array([first_step]),
-        model_id_last=np.zeros(1, np.int64),
-        action_mask=None,
-        state={},
-        steps=steps,
+        source=np.zeros(1, np.int64),
     )
-    return SimpleNamespace(segments=segments, names=["a"], sessions=["1"], clients=np.zeros(1, int), chunks=1)
 
 
 @pytest.mark.parametrize("agent", ["dqn", "rainbow"])
@@ -321,16 +319,15 @@ def test_rewards_are_remembered_as_they_are_to_be_learned_from(tmp_path: Path, a
         "dqn__gamma": 0.5,
     }
     made = node(tmp_path, **changes)
-    taken = _accepted(made, [1.0, 3.0], 0, 0), _accepted(made, [-8.0, 1.0], 2, TERMINATED)
-    ended = [np.array([False]), np.array([True])]
-    first = made._rewards(taken[0], ended[0])
+    taken = _taken(made, [1.0, 3.0], 0, 0), _taken(made, [-8.0, 1.0], 2, TERMINATED)
+    first = made.learner.rewarded(taken[0]).reward
     np.testing.assert_allclose(first, np.minimum(np.array([1, 3]) / np.std([1, 3.5]), 1.5), rtol=1e-5)
     # In the middle of the episode the agent is saved; the return goes on where it was.
     again = node(tmp_path / "again", **changes)
     again.agent.load_state(*made.agent.state())
     totals = [1, 3.5, -6.25, -2.125]
     for one in (made, again):
-        learned = one._rewards(taken[1], ended[1])
+        learned = one.learner.rewarded(taken[1]).reward
         np.testing.assert_allclose(learned, [-1.5, 1 / np.std(totals)], rtol=1e-5)
     assert made.agent.rewards.figures()["reward_std"] == pytest.approx(np.std(totals))
 
@@ -339,9 +336,9 @@ def test_the_learning_rate_follows_its_schedule(tmp_path: Path) -> None:
     rate = {"schedule": "exponential", "from": 1e-2, "to": 1e-4, "over": 100}
     made = node(tmp_path, dqn__learning_rate=rate, dqn__replay="prioritised")
     fill(made)
-    made.env_steps = 50
-    made.agent.moment = made.moment
+    made.training.env_steps = 50
+    made.agent.moment = made.training.moment
     learn(made)
     assert made.agent.figures()["learning_rate"] == pytest.approx(1e-3)
-    made.env_steps = 50_000
-    assert made._own_figures()["priority_correction"] == pytest.approx(0.7)
+    made.training.env_steps = 50_000
+    assert made.learner.own_figures()["priority_correction"] == pytest.approx(0.7)

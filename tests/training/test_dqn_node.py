@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from soulsgui.errors import ServiceError
-from soulsgui.training import asynchronous_node
 from soulsgui.training.checkpoint import read_checkpoint
+from soulsgui.training.learners import asynchronous
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.metrics import UpdateRow
@@ -28,8 +28,8 @@ def _taken_in(node: RunningNode, steps: int) -> None:
 
 def _quiet(node: RunningNode, turns: int = 5) -> None:
     """Wait until the node has turned a few times."""
-    tick = node.node._tick
-    until(lambda: node.node._tick >= tick + turns, "some turns")
+    tick = node.node.training.status.tick
+    until(lambda: node.node.training.status.tick >= tick + turns, "some turns")
 
 
 def _updates(node: RunningNode) -> list[UpdateRow]:
@@ -39,7 +39,7 @@ def _updates(node: RunningNode) -> list[UpdateRow]:
 def _play_on(player: Player, node: RunningNode, chunks: int) -> None:
     """Deliver chunks one by one, each with the newest weights."""
     for _ in range(chunks):
-        before = node.node.env_steps
+        before = node.node.training.env_steps
         player.deliver(HALF)
         _taken_in(node, before + 2 * HALF)
 
@@ -70,7 +70,7 @@ def test_so_much_is_drawn_as_the_ratio_says(redis_address: Address, tmp_path: Pa
         assert (state.env_steps, state.rejected) == (10 * 2 * HALF, {})
         # One of two environments ended its episode in each chunk, the other one was cut off.
         assert state.episodes == 10 * 2
-        assert node.node._memory.inserted == state.env_steps
+        assert node.node.learner.memory.inserted == state.env_steps
 
 
 def test_below_the_band_nothing_is_read(
@@ -79,30 +79,32 @@ def test_below_the_band_nothing_is_read(
     with running_node(redis_address, tmp_path, dqn_settings(dqn__replay_ratio=20.0)) as node:
         trainer, player = node.node, join(node)
         held, rooms = threading.Semaphore(0), []
-        take, update = trainer._intake.take, trainer.agent.update
+        take, update = trainer.attempt.intake.take, trainer.agent.update
 
         def look(*args: Any) -> None:
-            if trainer._learning:
-                rooms.append(trainer._band.room)
+            if trainer.learner.learning:
+                rooms.append(trainer.learner.band.room)
             take(*args)
 
         def wait_and_update(batch: Any, tell: bool) -> None:
-            assert trainer._band.may_draw
+            assert trainer.learner.band.may_draw
             held.acquire()
             update(batch, tell)
 
-        monkeypatch.setattr(trainer._intake, "take", look)
+        monkeypatch.setattr(trainer.attempt.intake, "take", look)
         monkeypatch.setattr(trainer.agent, "update", wait_and_update)
         for _ in range(10):
             player.deliver(HALF)
-        until(lambda: trainer._learning, "learning begins")
+        until(lambda: trainer.learner.learning, "learning begins")
         assert node.connection.xlen(node.keys.chunks("c")) > 0
         held.release(10_000)
         _taken_in(node, 10 * 2 * HALF)
-        needed = int((trainer._band.ratio * trainer._band.inserted + trainer._band.slack) // BATCH)
+        needed = int(
+            (trainer.learner.band.ratio * trainer.learner.band.inserted + trainer.learner.band.slack) // BATCH
+        )
         node.wait_for_updates(needed)
         assert min(rooms) >= 0
-        assert trainer._band.value == pytest.approx(20, rel=0.1)
+        assert trainer.learner.band.value == pytest.approx(20, rel=0.1)
         assert node.connection.xlen(node.keys.chunks("c")) == 0
 
 
@@ -110,7 +112,7 @@ def _publish(player: Player, node: RunningNode) -> None:
     """Let new weights be published once, where otherwise none would be."""
     before = player.weights()[0].model_id
     _play_on(player, node, 1)
-    node.node._published_at = -math.inf
+    node.node.learner.published_at = -math.inf
     until(lambda: player.weights()[0].model_id == before + 1, "newer weights")
 
 
@@ -129,7 +131,7 @@ def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
         _play_on(player, node, 2)
         for _ in range(2):
             _publish(player, node)
-        before = node.node.env_steps
+        before = node.node.training.env_steps
         player.deliver(HALF, **made_then)
         _taken_in(node, before + 2 * HALF)
         _publish(player, node)
@@ -194,7 +196,7 @@ def test_credits_follow_what_was_taken_in(redis_address: Address, tmp_path: Path
         for sent in range(1, 20):
             player.deliver(HALF)
             _taken_in(node, sent * 2 * HALF)
-            granted = node.node._intake.sessions.by_client["c"].granted_steps
+            granted = node.node.attempt.intake.sessions.by_client["c"].granted_steps
             assert granted - sent * 2 * HALF >= player.num_envs  # it can always make a step
             assert granted - sent * 2 * HALF <= 100
 
@@ -202,7 +204,7 @@ def test_credits_follow_what_was_taken_in(redis_address: Address, tmp_path: Path
 def test_rows_tell_of_the_updates_since_the_one_before(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asynchronous_node, "_ROW_EVERY_S", 0.05)
+    monkeypatch.setattr(asynchronous, "_ROW_EVERY_S", 0.05)
     with running_node(redis_address, tmp_path, dqn_settings()) as node:
         player = join(node)
         _play_on(player, node, 4)
@@ -226,7 +228,7 @@ def test_rows_tell_of_the_updates_since_the_one_before(
 def test_returns_that_leave_the_support_are_warned_of_once(
     redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asynchronous_node, "_ROW_EVERY_S", 0.05)
+    monkeypatch.setattr(asynchronous, "_ROW_EVERY_S", 0.05)
     settings = dqn_settings(dqn__agent="c51", dqn__value_min=-0.1, dqn__value_max=0.1)
     with running_node(redis_address, tmp_path, settings) as node:
         player = join(node)
@@ -250,7 +252,8 @@ def test_the_lag_is_told_in_updates(redis_address: Address, tmp_path: Path) -> N
         until(lambda: node.node.agent.updates == 1 + 2, "its updates")
         _play_on(player, node, 1)  # with the same, after 3 of them
         until(
-            lambda: node.node._tally.policy_lag == pytest.approx((1 + 3) / 2), "the mean since the last row"
+            lambda: node.node.learner.tally.policy_lag == pytest.approx((1 + 3) / 2),
+            "the mean since the last row",
         )
         told = node.wait_for(lambda now: sum(now.staleness.accepted) == 4 * 2 * HALF, "their ages").staleness
         ages = dict(zip(told.bounds, told.accepted, strict=False))
@@ -269,14 +272,14 @@ def test_the_goal_in_steps_ends_the_taking_in(redis_address: Address, tmp_path: 
         player.deliver(HALF)
         _quiet(node)
         assert node.connection.xlen(node.keys.chunks("c")) == 1
-        assert node.node.env_steps == state.env_steps
+        assert node.node.training.env_steps == state.env_steps
         until(lambda: player.weights()[0].update == 4, "the last weights are published")
 
 
 def test_regular_checkpoints_come_every_so_many_updates(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asynchronous_node, "_CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr(asynchronous, "_CHECKPOINT_EVERY_S", 0.0)
     with running_node(redis_address, tmp_path, dqn_settings(checkpoint__every_updates=4)) as node:
         player = join(node)
         _play_on(player, node, 3)
@@ -290,15 +293,15 @@ def test_regular_checkpoints_come_every_so_many_updates(
 
 def test_regular_checkpoints_come_not_too_often(redis_address: Address, tmp_path: Path) -> None:
     with running_node(redis_address, tmp_path, dqn_settings(checkpoint__every_updates=1)) as node:
-        node.node._next_save = math.inf
+        node.node.learner.next_save = math.inf
         player = join(node)
         _play_on(player, node, 4)
         node.wait_for_updates(5)
         _quiet(node)
         assert not node.run.checkpoint.exists()
-        node.node._next_save = 0.0
+        node.node.learner.next_save = 0.0
         until(node.run.checkpoint.exists, "the checkpoint")
-        assert node.node._next_save > 0
+        assert node.node.learner.next_save > 0
 
 
 @pytest.mark.allow_warnings
@@ -330,6 +333,6 @@ def test_a_diverged_agent_is_not_saved(
 def test_a_run_without_clients_does_not_spin(redis_address: Address, tmp_path: Path) -> None:
     with running_node(redis_address, tmp_path, dqn_settings()) as node:
         node.wait_for(lambda now: (now.phase, now.detail) == ("waiting", "no clients"), "it waits")
-        before = node.node._tick
+        before = node.node.training.status.tick
         threading.Event().wait(0.5)
-        assert 0 < node.node._tick - before < 30
+        assert 0 < node.node.training.status.tick - before < 30

@@ -9,7 +9,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.training import DQNTrainingNode
 from soulsgui.training.checkpoint import read_checkpoint
-from soulsgui.training.exploring import Exploration
+from soulsgui.training.intake.sessions import Exploration
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.metrics import AttemptRow
@@ -23,7 +23,7 @@ HALF = STARTS // 4
 
 def _play_on(player: Player, node: RunningNode, chunks: int) -> None:
     for _ in range(chunks):
-        before = node.node.env_steps
+        before = node.node.training.env_steps
         player.deliver(HALF)
         node.wait_for(lambda state: state.env_steps >= before + 2 * HALF, "they are taken in")  # noqa: B023
 
@@ -69,12 +69,12 @@ def test_a_run_goes_on_with_its_counters_and_an_empty_memory(redis_address: Addr
         assert before[1] == after[1]
         for name, array in before[0].items():
             np.testing.assert_array_equal(array, after[0][name], err_msg=name)
-        assert node.node.env_steps == 4 * 2 * HALF
+        assert node.node.training.env_steps == 4 * 2 * HALF
         _play_on(player, node, 1)  # in its session: it needs no new hello
-        sessions = node.node._intake.sessions
+        sessions = node.node.attempt.intake.sessions
         wanted = Exploration(pytest.approx(1 - 5 * 2 * HALF / 1000))
         until(lambda: sessions.exploration == wanted, "it explores as before")
-        assert (node.node.agent.updates, len(node.node._memory)) == (5, 2 * HALF)
+        assert (node.node.agent.updates, len(node.node.learner.memory)) == (5, 2 * HALF)
         _play_on(player, node, 1)
         assert node.wait_for_updates(6).env_steps == 6 * 2 * HALF
         attempts = [row for row in node.rows() if isinstance(row, AttemptRow)]
@@ -131,7 +131,7 @@ def test_samples_that_the_server_lost_use_up_no_credit(redis_address: Address, t
     with running_node(redis_address, tmp_path, dqn_settings(dqn__buffer_size=100)) as node:
         player = join(node)
         _play_on(player, node, 1)
-        session = node.node._intake.sessions.by_client["c"]
+        session = node.node.attempt.intake.sessions.by_client["c"]
         granted = session.granted_steps
         # The second never came, and never will; with it all its credit is used up, so that it sends no more.
         player.beat(sent_chunks=2, sent_bytes=2 * session.size, sent_steps=granted)
@@ -148,7 +148,7 @@ def test_what_was_read_and_not_acknowledged_is_taken_in_once(
 ) -> None:
     with running_node(redis_address, tmp_path, dqn_settings()) as node:
         player = join(node)
-        ingest = node.node._intake.reader
+        ingest = node.node.attempt.intake.reader
         acknowledge, failures = ingest.acknowledge_parts, 0
 
         def fail_once(*args: object) -> None:
@@ -161,7 +161,7 @@ def test_what_was_read_and_not_acknowledged_is_taken_in_once(
         monkeypatch.setattr(ingest, "acknowledge_parts", fail_once)
         _play_on(player, node, 3)
         until(lambda: failures > 3, "it was acknowledged at last")
-        assert node.node.env_steps == node.node._memory.inserted == 3 * 2 * HALF
+        assert node.node.training.env_steps == node.node.learner.memory.inserted == 3 * 2 * HALF
 
 
 def test_100_updates_after_a_resume_are_equal_to_the_bit(redis_address: Address, tmp_path: Path) -> None:
@@ -206,13 +206,13 @@ def test_a_memory_in_a_file_is_gone_on_with_and_goes_with_the_run(
     with running_node(redis_address, tmp_path, settings) as node:
         player = join(node)
         _play_on(player, node, 4)
-        assert node.node.run_folder.replay.is_dir()
+        assert node.node.training.folder.replay.is_dir()
     assert node.node.agent.updates == 5
     settings = dqn_settings(learner__memory_limit=0)
     with running_node(redis_address, tmp_path, settings, resume=True) as node:
         until(lambda: player.weights()[0].attempt == 2, "the next attempt")
-        assert len(node.node._memory) == 4 * 2 * HALF
+        assert len(node.node.learner.memory) == 4 * 2 * HALF
         _play_on(player, node, 1)
         node.wait_for_updates(6)  # at once: nothing has to be collected again
     assert any("lie in" in record.message for record in caplog.records)
-    assert not node.node.run_folder.replay.exists()
+    assert not node.node.training.folder.replay.exists()

@@ -16,8 +16,8 @@ from soulsgui.training.evaluations import (
     Moving,
     next_in_turn,
 )
+from soulsgui.training.intake.sessions import Session
 from soulsgui.training.publisher import Standing
-from soulsgui.training.session import Session
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance

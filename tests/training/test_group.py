@@ -28,7 +28,7 @@ from tests.training.nodes import (
 
 _LEADER = """
 import sys, time
-from soulsgui.config.like import as_settings
+from soulsgui.config.layers import as_settings
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.group import learning_together
@@ -41,6 +41,9 @@ with learning_together(settings, spaces, Agent(), "cpu"):
 """
 
 
+pytestmark = pytest.mark.processes
+
+
 def _helpers() -> list[psutil.Process]:
     """Return the processes that learn with this one."""
     return [child for child in psutil.Process().children() if "learner" in child.cmdline()]
@@ -48,7 +51,7 @@ def _helpers() -> list[psutil.Process]:
 
 def _gathered(node: RunningNode) -> None:
     """Wait until all processes are there: on a busy machine each takes a while to import torch."""
-    until(lambda: node.node.phase != "loading" or node.failure is not None, "its beginning")
+    until(lambda: node.node.training.status.phase != "loading" or node.failure is not None, "its beginning")
 
 
 def test_two_processes_learn_what_one_does_and_end_with_it(redis_address: Address, tmp_path: Path) -> None:

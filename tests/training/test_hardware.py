@@ -5,10 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from soulsgui.config.like import as_settings
+from soulsgui.config.layers import as_settings
 from soulsgui.errors import HardwareError
-from soulsgui.training.hardware import choose_device, choose_threads, hardware_words
-from soulsgui.training.trainee import Trainee
+from soulsgui.training.hardware import choose_device, choose_threads, hardware_words, learner_device
 
 VECTOR, IMAGE = False, True
 
@@ -47,8 +46,7 @@ def test_every_network_that_is_trained_counts(
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     settings = as_settings({"algorithm": algorithm, "network": network, "learner": {"device": "auto"}})
     spaces = SimpleNamespace(observation=SimpleNamespace(fields=((None, SimpleNamespace(shape=(8,))),)))
-    node = cast(Trainee, SimpleNamespace(settings=settings, spaces=spaces))
-    assert cast(property, Trainee.device).__get__(node) == chosen
+    assert learner_device(settings, cast(Any, spaces)) == chosen
 
 
 def test_a_gpu_that_is_wanted_and_not_there_is_said() -> None:

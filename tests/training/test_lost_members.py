@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import redis
 
-from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.experience.segments import TERMINATED, Segments
 from soulsgui.rl.returns import gae
-from soulsgui.training import PPOTrainingNode
-from soulsgui.training import intake as intake_module
-from soulsgui.training.ppo_node import _LONGEST_TURN_S
+from soulsgui.training.intake import reader as intake_module
+from soulsgui.training.learners.rounds import _LONGEST_TURN_S
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import TERMINATED, pack_chunk
+from soulsgui.wire.messages.chunk import pack_chunk
 from soulsgui.wire.messages.metrics import UpdateRow
 from tests.faults.waiting import LIMIT_S, until
 from tests.training.nodes import STEPS, RunningNode, join, next_round, play, running_node, small_settings
@@ -42,7 +41,7 @@ def test_a_round_waits_for_a_paused_member_until_it_is_back(redis_address: Addre
         staying.deliver(STEPS)
         state = node.wait_for(lambda now: now.phase == "waiting", "nothing else goes on")
         assert state.trouble == "The round is waiting for b (paused)"
-        node.wait_for(lambda _: node.node._round.elapsed_s > 1, "its time is up")
+        node.wait_for(lambda _: node.node.learner.round.elapsed_s > 1, "its time is up")
         assert node.node.agent.updates == 0
         going.beat()
         going.deliver(STEPS)
@@ -60,8 +59,8 @@ def test_a_round_waits_for_a_late_member(
         staying.deliver(STEPS)
         words = "waiting for b (did not deliver within 0.2 s)"
         node.wait_for(lambda now: now.detail == words, "said")
-        elapsed = node.node._round.elapsed_s
-        node.wait_for(lambda _: node.node._round.elapsed_s > elapsed + 0.3, "it goes on waiting")
+        elapsed = node.node.learner.round.elapsed_s
+        node.wait_for(lambda _: node.node.learner.round.elapsed_s > elapsed + 0.3, "it goes on waiting")
         assert len([line for line in caplog.messages if "waits for b" in line]) == 1, "said once"
         late.deliver(STEPS)
         assert node.wait_for_updates(1).rejected == {}
@@ -75,12 +74,14 @@ def test_a_member_that_begins_anew_delivers_the_rest_to_a_waiting_round(
         staying, crashing = _two(node)
         staying.deliver(STEPS)
         crashing.deliver(STEPS // 4)
-        node.wait_for(lambda _: node.node._round.members["b"].delivered == QUOTA // 4, "a quarter is there")
+        node.wait_for(
+            lambda _: node.node.learner.round.members["b"].delivered == QUOTA // 4, "a quarter is there"
+        )
         crashing.hello()
         until(lambda: crashing.share(), "its part of the same round")
         share = crashing.share()
         assert share is not None
-        assert (share.round_id, share.steps) == (node.node._round.round_id, QUOTA - QUOTA // 4)
+        assert (share.round_id, share.steps) == (node.node.learner.round.round_id, QUOTA - QUOTA // 4)
         crashing.deliver(STEPS - STEPS // 4)
         state = node.wait_for_updates(1)
         assert (state.env_steps, state.rejected) == (2 * QUOTA, {})
@@ -111,7 +112,7 @@ def test_the_next_round_waits_too_for_a_member_that_is_lost_between_two(
         staying, going = _two(node)
         going.deliver(STEPS)
         going.beat(phase="paused")
-        until(lambda: node.node._intake.why_absent("b") == "paused", "it is away")
+        until(lambda: node.node.attempt.intake.why_absent("b") == "paused", "it is away")
         staying.deliver(STEPS)  # its own share is there: this round is complete without it
         node.wait_for_updates(1)
         state = node.wait_for(lambda now: now.detail == "waiting for b (paused)", "the next one waits")
@@ -128,7 +129,7 @@ def test_the_others_make_what_a_lost_member_owes(redis_address: Address, tmp_pat
         staying, going = _two(node)
         staying.deliver(STEPS)
         going.deliver(STEPS // 4)
-        node.wait_for(lambda _: node.node._round.members["b"].delivered, "a part is there")
+        node.wait_for(lambda _: node.node.learner.round.members["b"].delivered, "a part is there")
         listener = node.connection.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
         listener.subscribe(node.keys.wake_up("a"))
         listener.get_message(timeout=LIMIT_S)
@@ -150,7 +151,7 @@ def test_a_grown_share_that_could_not_be_told_is_told_later(
 ) -> None:
     with running_node(redis_address, tmp_path, _settings("redistribute")) as node:
         staying, going = _two(node)
-        tell, failures = node.node._publisher.tell, 0
+        tell, failures = node.node.attempt.publisher.tell, 0
 
         def fail_twice(*args: Any) -> None:
             nonlocal failures
@@ -159,7 +160,7 @@ def test_a_grown_share_that_could_not_be_told_is_told_later(
                 raise redis.ConnectionError("lost")
             tell(*args)
 
-        monkeypatch.setattr(node.node._publisher, "tell", fail_twice)
+        monkeypatch.setattr(node.node.attempt.publisher, "tell", fail_twice)
         going.beat(leaving=True)
         until(lambda: (share := staying.share()) and share.steps == 2 * QUOTA, "it is granted more")
         assert failures == 3
@@ -173,7 +174,7 @@ def test_the_run_is_stopped_with_the_reason(redis_address: Address, tmp_path: Pa
         if when == "between two rounds":
             going.deliver(STEPS)
         going.beat(phase="paused")
-        until(lambda: node.node._intake.why_absent("b") == "paused", "it is away")
+        until(lambda: node.node.attempt.intake.why_absent("b") == "paused", "it is away")
         if when == "between two rounds":
             staying.deliver(STEPS)
         state = node.wait_for(lambda now: now.stop_reason, "it wants to be stopped")
@@ -192,17 +193,17 @@ def test_a_trainer_that_was_held_up_leaves_nobody_out(
 ) -> None:
     with running_node(redis_address, tmp_path, _settings("shrink", ppo__round_timeout=20.0)) as node:
         first, second = _two(node)
-        passed = node.node._round.elapsed_s
-        monkeypatch.setattr(PPOTrainingNode, "_read", lambda *_: node.node._stop.wait(0.01))
+        passed = node.node.learner.round.elapsed_s
+        monkeypatch.setattr(node.node.learner, "read", lambda _: node.node._stop.wait(0.01))
         clock, slept = time.monotonic, 0.0
 
         def woken() -> float:
             return clock() + slept
 
-        monkeypatch.setattr("soulsgui.training.node.time.monotonic", woken)
+        monkeypatch.setattr("soulsgui.training.trainer.time.monotonic", woken)
         slept = 100.0  # this process was stopped for so long in the middle of a turn
-        node.wait_for(lambda _: node.node._round.elapsed_s > passed + 0.1, "turns go on")
-        assert node.node._round.elapsed_s < 20
+        node.wait_for(lambda _: node.node.learner.round.elapsed_s > passed + 0.1, "turns go on")
+        assert node.node.learner.round.elapsed_s < 20
         monkeypatch.undo()
         first.deliver(STEPS)
         second.deliver(STEPS)
@@ -219,14 +220,14 @@ def test_while_credits_are_held_nobody_is_late_and_afterwards_all_goes_on(
         first, second = _two(node)
         assert node.answer(node.ask("hold", seconds=60)).ok
         node.wait_for(lambda now: "memory" in now.detail, "said on its card")
-        before = node.node._round.elapsed_s
-        tick = node.node._tick
-        node.wait_for(lambda _: node.node._tick > tick + 40, "turns go by")
-        assert node.node._round.elapsed_s == before
-        session = node.node._intake.sessions.by_client["a"]
+        before = node.node.learner.round.elapsed_s
+        tick = node.node.training.status.tick
+        node.wait_for(lambda _: node.node.training.status.tick > tick + 40, "turns go by")
+        assert node.node.learner.round.elapsed_s == before
+        session = node.node.attempt.intake.sessions.by_client["a"]
         session.entries = session.granted_entries  # all of its credit is used up
         granted = session.granted_entries
-        node.wait_for(lambda _: node.node._tick > tick + 60, "turns go by")
+        node.wait_for(lambda _: node.node.training.status.tick > tick + 60, "turns go by")
         assert session.granted_entries == granted
         assert node.answer(node.ask("hold", seconds=0)).ok
         until(lambda: (grant := first.grant()) and grant.credit_entries > granted, "it gets more unasked")
@@ -249,9 +250,9 @@ def test_a_client_that_is_cut_off_is_lost_to_the_round_and_its_stream_is_emptied
         assert (grant.reason, grant.round) == ("it held 9 MB", None)
         good.deliver(STEPS)
         assert node.wait_for_updates(1).env_steps == QUOTA
-        monkeypatch.setattr(node.node, "_read", lambda _: node.node._stop.wait(0.01))
-        tick = node.node._tick
-        node.wait_for(lambda _: node.node._tick > tick + 1, "nobody reads any more")
+        monkeypatch.setattr(node.node.learner, "read", lambda _: node.node._stop.wait(0.01))
+        tick = node.node.training.status.tick
+        node.wait_for(lambda _: node.node.training.status.tick > tick + 1, "nobody reads any more")
         for _ in range(3):
             bad.send(b"x" * 1000)
         answer = node.answer(node.ask("cut", client="b", reason="it goes on"))
@@ -265,9 +266,9 @@ def test_a_client_that_is_cut_off_is_lost_to_the_round_and_its_stream_is_emptied
 def test_in_balance_the_slow_one_samples_less(redis_address: Address, tmp_path: Path) -> None:
     with running_node(redis_address, tmp_path, _settings("shrink", ppo__balance=True)) as node:
         fast, slow = _two(node)
-        node.node._speeds.note("a", 300.0, 2)
-        node.node._speeds.note("b", 100.0, 2)
-        node.node._speeds.note = lambda *_: None  # what is measured here is the test's own speed
+        node.node.learner.speeds.note("a", 300.0, 2)
+        node.node.learner.speeds.note("b", 100.0, 2)
+        node.node.learner.speeds.note = lambda *_: None  # what is measured here is the test's own speed
         last = play(fast, slow)
         node.wait_for_updates(1)
         shares = [next_round(player, last) for player in (fast, slow)]
@@ -309,15 +310,15 @@ def test_advantages_are_those_of_each_segment_when_members_sample_unequal_number
 ) -> None:
     with running_node(redis_address, tmp_path, _settings("shrink", ppo__balance=True)) as node:
         players = _two(node)
-        node.node._speeds.note("a", 300.0, 2)
-        node.node._speeds.note("b", 100.0, 2)
-        node.node._speeds.note = lambda *_: None
+        node.node.learner.speeds.note("a", 300.0, 2)
+        node.node.learner.speeds.note("b", 100.0, 2)
+        node.node.learner.speeds.note = lambda *_: None
         last = play(*players)
         node.wait_for_updates(1)
-        batches: list[RolloutBatch] = []
+        batches: list[Segments] = []
         update = node.node.agent.update
 
-        def listen(batch: RolloutBatch, *more: Any) -> Any:
+        def listen(batch: Segments, *more: Any) -> Any:
             batches.append(batch)
             return update(batch, *more)
 
@@ -338,7 +339,7 @@ def test_advantages_are_those_of_each_segment_when_members_sample_unequal_number
                 first += length
         node.wait_for_updates(2)
     (batch,) = batches
-    assert batch.lengths.tolist() == [24, 24, 8, 8]
+    assert batch.length.tolist() == [24, 24, 8, 8]
     values = batch.obs.sum(axis=1, dtype=np.float64)
     rows = batch.step_rows
     found = gae(batch.reward, values[rows], values[rows + 1], batch.terminated_steps, batch.ends, 0.99, 0.9)

@@ -53,18 +53,18 @@ def test_a_client_and_ppo_take_valid_actions_only(
 ) -> None:
     batches: list[Any] = []
     with _run(redis_address, tmp_path, small_settings(**ENV)) as node:
-        learn = node.node._agent.update
+        learn = node.node.agent.update
 
         def listen(batch: Any, progress: float) -> dict[str, float]:
             batches.append(batch)
             figures: dict[str, float] = learn(batch, progress)
             return figures
 
-        monkeypatch.setattr(node.node._agent, "update", listen)
+        monkeypatch.setattr(node.node.agent, "update", listen)
         with _client(redis_address):
             state = node.wait_for_updates(3)
     assert state.rejected == {}
-    assert node.node.spaces.action.masked
+    assert node.node.training.spaces.action.masked
     batch = batches[0]
     rows = batch.step_rows
     np.testing.assert_array_equal(batch.action_mask[rows], _valid_at(batch.obs[rows]))
@@ -76,7 +76,7 @@ def test_a_client_and_ppo_take_valid_actions_only(
 
 def _look_at_memory(node: RunningNode) -> None:
     """Check what the replay memory of a `Masked` holds."""
-    drawn = node.node._memory.draw(2000, np.random.default_rng(0)).batch
+    drawn = node.node.learner.memory.draw(2000, np.random.default_rng(0)).batch
     assert _valid_at(drawn.obs)[np.arange(2000), drawn.action - 1].all()
     ended = drawn.next_obs[:, 1] == 3
     assert ended.any()
@@ -135,7 +135,7 @@ def test_a_loop_by_hand_samples_for_dqn(redis_address: Address, tmp_path: Path) 
         more = iter(range(200))
         try:
             _play(connector, lambda: next(steps, None) is not None)
-            until(lambda: node.node._learning, "learning begins")
+            until(lambda: node.node.learner.learning, "learning begins")
             _play(connector, lambda: next(more, None) is not None)
             assert node.wait_for_updates(3).rejected == {}
             _look_at_memory(node)

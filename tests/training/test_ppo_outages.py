@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from soulsgui.training import PPOTrainingNode
+from soulsgui.training.learners.rounds import RoundLearner
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.messages.session import Grant
 from tests.faults.server import faulty_server
@@ -45,13 +45,13 @@ def test_neither_absence_nor_an_update_is_time_of_collecting(
     (tmp_path / "server").mkdir()
     long_s = 1.0
     passed: list[float] = []
-    advance = PPOTrainingNode._advance
+    advance = RoundLearner.update
 
-    def record(node: PPOTrainingNode, seconds: float) -> None:
+    def record(learner: RoundLearner, seconds: float) -> None:
         passed.append(seconds)
-        advance(node, seconds)
+        advance(learner, seconds)
 
-    monkeypatch.setattr(PPOTrainingNode, "_advance", record)
+    monkeypatch.setattr(RoundLearner, "update", record)
     with (
         faulty_server(tmp_path / "server", keeps_data=True) as server,
         running_node(server.address, tmp_path / "run") as node,
@@ -96,7 +96,7 @@ def test_a_refusing_server_loses_no_round(tmp_path: Path, monkeypatch: pytest.Mo
 
         monkeypatch.setattr(node.node.agent, "update", full_meanwhile)
         player.deliver(share.steps // player.num_envs)
-        until(lambda: node.node._link._refusal, "the refusal is noticed")
+        until(lambda: node.node.attempt.link._refusal, "the refusal is noticed")
         monkeypatch.undo()
         admin.config_set("maxmemory", "0")
         admin.close()
@@ -108,9 +108,9 @@ def test_a_refusing_server_loses_no_round(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_run_without_clients_does_not_spin(redis_address: Address, tmp_path: Path) -> None:
     with running_node(redis_address, tmp_path) as node:
         node.wait_for(lambda now: now.phase == "waiting", "it waits")
-        before = node.node._tick
+        before = node.node.training.status.tick
         threading.Event().wait(0.5)
-        assert 0 < node.node._tick - before < 30
+        assert 0 < node.node.training.status.tick - before < 30
 
 
 @pytest.mark.allow_warnings
@@ -119,7 +119,7 @@ def test_a_round_whose_grants_did_not_go_out_is_told_again(
 ) -> None:
     with running_node(redis_address, tmp_path) as node:
         until(lambda: node.connection.exists(node.keys.weights), "the first weights, without a round")
-        publish, failures = node.node._publisher.publish, 0
+        publish, failures = node.node.attempt.publisher.publish, 0
 
         def fail_once(connection: redis.Redis, grants: Mapping[str, Grant]) -> None:
             nonlocal failures
@@ -128,7 +128,7 @@ def test_a_round_whose_grants_did_not_go_out_is_told_again(
                 raise redis.ConnectionError("lost")
             publish(connection, grants)
 
-        monkeypatch.setattr(node.node._publisher, "publish", fail_once)
+        monkeypatch.setattr(node.node.attempt.publisher, "publish", fail_once)
         player = join(node)
         next_round(player)
         player.deliver(STEPS)
@@ -144,7 +144,7 @@ def test_the_state_is_told_while_the_server_refuses_everything_else(tmp_path: Pa
     ):
         until(lambda: node.connection.exists(node.keys.node("trainer")), "the state")
         node.connection.config_set("maxmemory", "1")
-        until(lambda: node.node._reporter._link._refusal, "the state is refused too")
+        until(lambda: node.node.reporter._link._refusal, "the state is refused too")
         node.connection.config_set("maxmemory", "0")
         tick = node.told().tick
         until(lambda: node.told().tick > tick, "the state is told again")
@@ -156,7 +156,7 @@ def test_a_hello_whose_answer_was_refused_is_answered_later(
 ) -> None:
     with running_node(redis_address, tmp_path) as node:
         until(lambda: node.connection.exists(node.keys.weights), "the first weights")
-        tell, refusals = node.node._publisher.tell_all, 0
+        tell, refusals = node.node.attempt.publisher.tell_all, 0
 
         def refuse_once(connection: redis.Redis, grants: dict[str, Grant]) -> None:
             nonlocal refusals
@@ -165,7 +165,7 @@ def test_a_hello_whose_answer_was_refused_is_answered_later(
                 raise redis.OutOfMemoryError("full")
             tell(connection, grants)
 
-        monkeypatch.setattr(node.node._publisher, "tell_all", refuse_once)
+        monkeypatch.setattr(node.node.attempt.publisher, "tell_all", refuse_once)
         play(join(node))
         node.wait_for_updates(1)
         assert refusals > 1

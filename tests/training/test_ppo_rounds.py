@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import redis
 
-from soulsgui.config.load import load_run_settings
+from soulsgui.config.layers import load_run_settings
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import pack_chunk
 from soulsgui.wire.messages.metrics import AttemptRow, UpdateRow
@@ -50,7 +50,7 @@ def test_a_long_update_gives_signs_of_life(redis_address: Address, tmp_path: Pat
 
         def step() -> None:
             alive()
-            told.append(node.node._state().tick)
+            told.append(node.node.state().tick)
 
         agent.after_step = step
         play(player)

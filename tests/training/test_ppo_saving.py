@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soulsgui.config.layers import Layer, combine
-from soulsgui.config.load import load_run_settings
+from soulsgui.config.layers import combine, load_run_settings
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError, CheckpointMisfitError, ServiceError, UsageError
-from soulsgui.policies.schedules import START
-from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.exploration import START
 from soulsgui.training import PPOTrainingNode
 from soulsgui.training.checkpoint import newest_resumable, read_checkpoint, write_checkpoint
+from soulsgui.wire.codec import unpack_weights
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow
-from soulsgui.wire.weights import unpack_weights
+from tests.experience.segments import segments_of
 from tests.faults.waiting import until
 from tests.servers import delete_prefix, with_fresh_prefix
 from tests.training.nodes import STEPS, RunningNode, join, next_round, play, running_node, small_settings
@@ -78,7 +79,7 @@ def test_a_run_goes_on_from_its_checkpoint_with_newer_ids(redis_address: Address
         assert following.round_id == published + 1
         header, _ = player.weights()
         assert (header.update, header.attempt) == (2, 2)
-        assert node.node.env_steps == 4 * STEPS
+        assert node.node.training.env_steps == 4 * STEPS
         play(player, last=published)  # in its session: it needs no new hello
         assert node.wait_for_updates(3).env_steps == 6 * STEPS
         attempts = [row for row in node.rows() if isinstance(row, AttemptRow)]
@@ -99,8 +100,8 @@ def test_ids_go_on_after_everything_on_the_server_is_lost(redis_address: Address
         player.connection.delete(node.keys.weights)
         player.beat(model_id=40)
     with running_node(redis_address, tmp_path) as node:  # a new start, and a client that has seen more
-        until(lambda: node.node.model_id > 0, "the first weights")
-        assert node.node.model_id == 41
+        until(lambda: node.node.training.model_id > 0, "the first weights")
+        assert node.node.training.model_id == 41
 
 
 def test_going_on_from_an_older_checkpoint_keeps_the_newer_one(
@@ -151,12 +152,12 @@ def test_checkpoints_of_other_runs_and_networks_are_refused(redis_address: Addre
 def test_the_configuration_is_saved_and_loaded(redis_address: Address, tmp_path: Path) -> None:
     node = PPOTrainingNode({"ppo": {"gamma": 0.5}}, RunFolder(tmp_path / "a"), redis_address)
     node.save_config(tmp_path / "config.json")
-    assert load_run_settings(tmp_path / "config.json") == node.settings
+    assert load_run_settings(tmp_path / "config.json") == node.training.settings
     (tmp_path / "other.json").write_text(json.dumps({"env": {"id": "Acrobot-v1"}}))
     node.load_config(tmp_path / "other.json")
-    assert node.settings == combine([Layer("x", {"env.id": "Acrobot-v1"})])
-    assert node.spaces.observation.shape == (6,)
-    assert node.agent.spaces == node.spaces
+    assert node.training.settings == combine([Layer("x", {"env.id": "Acrobot-v1"})])
+    assert node.training.spaces.observation.shape == (6,)
+    assert node.agent.spaces == node.training.spaces
 
 
 @pytest.mark.allow_warnings
@@ -228,11 +229,11 @@ def test_updates_after_a_resume_are_equal_to_the_bit(redis_server: Address, tmp_
 
 
 def test_100_updates_after_a_resume_are_equal_to_the_bit(redis_address: Address, tmp_path: Path) -> None:
-    def batch(number: int) -> RolloutBatch:
+    def batch(number: int) -> Segments:
         rng = np.random.default_rng(number)
-        return RolloutBatch(
+        return segments_of(
             obs=rng.normal(size=(4 * 17, 4)).astype(np.float32),
-            lengths=np.full(4, 16),
+            length=np.full(4, 16),
             action=rng.integers(0, 2, 64),
             log_prob=np.full(64, np.log(0.5), np.float32),
             reward=rng.normal(size=64).astype(np.float32),

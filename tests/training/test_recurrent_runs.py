@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from soulsgui.errors import UsageError
+from soulsgui.experience.segments import Segments
 from soulsgui.policies.policy import make_policy
-from soulsgui.policies.recurrent_spec import FIELD
-from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.policies.specs import MEMORY
 from soulsgui.sampling import DQNConnector, PPOConnector
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address
@@ -43,7 +43,7 @@ R2D2 = dqn_settings(
 class Round:
     """A round as the learner got it, and the policy that played it."""
 
-    def __init__(self, agent: Any, batch: RolloutBatch) -> None:
+    def __init__(self, agent: Any, batch: Segments) -> None:
         self.batch = batch
         self._policy = make_policy(agent.policy_spec())
         self._policy.load(agent.export_weights())
@@ -52,16 +52,16 @@ class Round:
         """Check what was remembered and said; return how many segments begin within an episode."""
         batch, remembered = self.batch, self._policy.remembered
         assert batch.joined is not None
-        state, at = batch.state[FIELD], 0
-        first = np.cumsum(batch.lengths + 1) - batch.lengths - 1
+        state, at = batch.state[MEMORY], 0
+        first = np.cumsum(batch.length + 1) - batch.length - 1
         begins = batch.obs[first, 1] == 0
         assert not state[begins].any()
         assert np.abs(state[~begins]).max() > 0.01
         for index, row in enumerate(first):
             if batch.joined[index]:  # of the same round and episode: the same weights led here
-                np.testing.assert_allclose(state[index], remembered.fields[FIELD][0], atol=1e-5)
-            remembered.fields[FIELD] = state[index][None]
-            for step in range(batch.lengths[index]):
+                np.testing.assert_allclose(state[index], remembered.fields[MEMORY][0], atol=1e-5)
+            remembered.fields[MEMORY] = state[index][None]
+            for step in range(batch.length[index]):
                 here = np.s_[row + step : row + step + 1]
                 obs, mask, action = batch.obs[here], batch.action_mask[here], batch.action[at : at + 1]
                 said = self._policy.log_prob(obs, action, mask)
@@ -79,14 +79,14 @@ def _rounds(
     rounds: list[Round] = []
     with running_node(address, root, PPO) as node:
         node.connection.hset(node.keys.clients, "c", "{}")
-        learn = node.node._agent.update
+        learn = node.node.agent.update
 
-        def listen(batch: RolloutBatch, progress: float) -> dict[str, float]:
-            rounds.append(Round(node.node._agent, batch))
+        def listen(batch: Segments, progress: float) -> dict[str, float]:
+            rounds.append(Round(node.node.agent, batch))
             figures: dict[str, float] = learn(batch, progress)
             return figures
 
-        monkeypatch.setattr(node.node._agent, "update", listen)
+        monkeypatch.setattr(node.node.agent, "update", listen)
         yield node, rounds
 
 
@@ -135,9 +135,9 @@ def test_a_loop_by_hand_sends_what_its_agent_remembered(
                 connector.push_sample(packed)
             agent = connector.agent
             agent(obs, info["action_mask"])
-            assert connector._remembered.fields[FIELD].any()
+            assert connector._remembered.fields[MEMORY].any()
             connector.begin_episode()
-            assert not connector._remembered.fields[FIELD].any()
+            assert not connector._remembered.fields[MEMORY].any()
         finally:
             connector.close()
     assert all(one.check() > 3 for one in rounds)
@@ -145,7 +145,7 @@ def test_a_loop_by_hand_sends_what_its_agent_remembered(
 
 def _check_sequences(node: RunningNode) -> None:
     """Check what the replay memory of a `Masked` holds: where sequences begin, and with what."""
-    batch = node.node._memory.draw(4000, np.random.default_rng(0)).batch
+    batch = node.node.learner.memory.draw(4000, np.random.default_rng(0)).batch
     begins = batch.obs[0, :, 1]  # segments have one step or two, episodes have three
     assert {0.0} < set(begins) <= {0.0, 1.0, 2.0}
     np.testing.assert_array_equal(batch.exact, begins == 0)

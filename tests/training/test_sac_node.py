@@ -13,7 +13,7 @@ from soulsgui.errors import EnvironmentCheckError
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.sampling import DQNConnector
 from soulsgui.training.checkpoint import read_checkpoint
-from soulsgui.training.sac_node import SACTrainingNode
+from soulsgui.training.nodes import SACTrainingNode
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.metrics import UpdateRow
@@ -31,7 +31,7 @@ def _run(address: Address, root: Path) -> Iterator[RunningNode]:
 
 def _look_at_memory(node: RunningNode) -> None:
     """See that each reward is the one Pendulum gives for the action stored with it, and those differ."""
-    drawn = node.node._memory.draw(500, np.random.default_rng(0)).batch
+    drawn = node.node.learner.memory.draw(500, np.random.default_rng(0)).batch
     assert (drawn.action.shape, drawn.action.dtype) == ((500, 1), np.float32)
     cosine, sine, speed = drawn.obs.T
     torque = 2 * np.tanh(drawn.action[:, 0])
@@ -52,7 +52,7 @@ def test_a_client_draws_from_the_policy_and_the_memory_holds_what_it_drew(
             client.end()
         assert client.failure is None
         assert state.rejected == {}
-        assert node.node._intake.sessions.exploration is None
+        assert node.node.attempt.intake.sessions.exploration is None
         _look_at_memory(node)
     rows = [row for row in node.rows() if isinstance(row, UpdateRow)]
     node.connection.close()
@@ -80,11 +80,11 @@ def test_a_loop_by_hand_samples_for_sac(redis_address: Address, tmp_path: Path) 
         connector = DQNConnector({"env": {"id": "Pendulum-v1"}}, redis_address, "c")
         try:
             _play(connector, 60)
-            until(lambda: node.node._learning, "learning begins")
+            until(lambda: node.node.learner.learning, "learning begins")
             _play(connector, 100)
             # What comes in from then on is learned from.
             assert node.wait_for_updates(3).rejected == {}
-            until(lambda: node.node.env_steps == 160, "all is taken in")
+            until(lambda: node.node.training.env_steps == 160, "all is taken in")
             _look_at_memory(node)
         finally:
             connector.close()

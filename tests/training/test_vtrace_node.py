@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soulsgui.policies.schedules import Moment
-from soulsgui.rl.buffers.rollout import RolloutBatch
-from soulsgui.training import asynchronous_node
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.exploration import Moment
 from soulsgui.training.checkpoint import read_checkpoint
+from soulsgui.training.learners import asynchronous
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.metrics import UpdateRow
@@ -23,8 +23,8 @@ HALF = BATCH // 2  # steps per environment: with two of them, a batch
 
 def _quiet(node: RunningNode, turns: int = 5) -> None:
     """Wait until the node has turned a few times."""
-    tick = node.node._tick
-    until(lambda: node.node._tick >= tick + turns, "some turns")
+    tick = node.node.training.status.tick
+    until(lambda: node.node.training.status.tick >= tick + turns, "some turns")
 
 
 def _updates(node: RunningNode) -> list[UpdateRow]:
@@ -40,24 +40,24 @@ def test_every_transition_is_learned_from_once_as_it_comes(redis_address: Addres
         assert (grant.round, grant.epsilon, grant.credit_steps) == (None, None, 48)  # six of eight updates
         one.deliver(HALF - 1)
         _quiet(node)
-        assert (node.node.agent.updates, node.node._waiting.steps) == (0, BATCH - 2)
+        assert (node.node.agent.updates, node.node.learner.waiting.steps) == (0, BATCH - 2)
         other.deliver(HALF)  # it takes a segment of the other to fill the first batch
         state = node.wait_for_updates(1)
         assert state.env_steps == BATCH - 2 + HALF
         for count in range(2, 12):
             one.deliver(HALF)
             state = node.wait_for_updates(count)
-        assert (state.rejected, state.env_steps + node.node._waiting.steps) == ({}, 12 * BATCH - 2)
+        assert (state.rejected, state.env_steps + node.node.learner.waiting.steps) == ({}, 12 * BATCH - 2)
 
 
 def test_an_episode_that_came_in_two_chunks_is_one_trace(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_node(redis_address, tmp_path, vtrace_settings()) as node:
-        learned: list[RolloutBatch] = []
+        learned: list[Segments] = []
         update = node.node.agent.update
 
-        def note(batch: RolloutBatch, moment: Moment) -> None:
+        def note(batch: Segments, moment: Moment) -> None:
             learned.append(batch)
             update(batch, moment)
 
@@ -74,7 +74,7 @@ def test_an_episode_that_came_in_two_chunks_is_one_trace(
             player.send(pack_chunk(config.run_id, config.contract, segments))
         node.wait_for_updates(1)
         (batch,) = learned
-        assert batch.lengths.tolist() == [begun, HALF - begun] * 2
+        assert batch.length.tolist() == [begun, HALF - begun] * 2
         assert np.flatnonzero(batch.ends).tolist() == [HALF - 1, BATCH - 1]
 
 
@@ -92,7 +92,7 @@ def test_weights_go_out_while_clients_play(redis_address: Address, tmp_path: Pat
 def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asynchronous_node, "_ROW_EVERY_S", math.inf)  # one row, at the end
+    monkeypatch.setattr(asynchronous, "_ROW_EVERY_S", math.inf)  # one row, at the end
     settings = vtrace_settings(vtrace__max_model_delay=1, publish__min_seconds=1000.0)
     with running_node(redis_address, tmp_path, settings) as node:
         player = join(node)
@@ -106,7 +106,7 @@ def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
         def publish_once(count: int) -> None:
             player.deliver(HALF)
             node.wait_for_updates(count)
-            node.node._published_at = -math.inf
+            node.node.learner.published_at = -math.inf
             until(lambda: player.weights()[0].update == count, "newer weights")
 
         publish_once(1)
@@ -114,10 +114,10 @@ def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
         state = node.wait_for_updates(2)
         assert (state.rejected, state.env_steps) == ({}, 2 * BATCH)
         player.deliver(1, **made_then)  # good when it came, too old when it would be learned from
-        until(lambda: node.node._waiting.steps == 2, "it waits")
-        node.node.model_id += 1  # as if newer weights had been published
-        until(lambda: node.node._waiting.steps == 0, "it is dropped")
-        assert node.node.env_steps == 2 * BATCH
+        until(lambda: node.node.learner.waiting.steps == 2, "it waits")
+        node.node.training.model_id += 1  # as if newer weights had been published
+        until(lambda: node.node.learner.waiting.steps == 0, "it is dropped")
+        assert node.node.training.env_steps == 2 * BATCH
         player.deliver(HALF, **made_then)
         state = node.wait_for(lambda now: now.rejected, "they are counted")
         assert (state.rejected, state.env_steps) == ({"late": 2}, 2 * BATCH)
@@ -137,7 +137,7 @@ def test_probabilities_are_checked(redis_address: Address, tmp_path: Path, value
         player.deliver(HALF, log_prob=np.array([value] + [-0.5] * (BATCH - 1), np.float32))
         state = node.wait_for(lambda now: now.rejected, "they are counted")
         assert state.rejected == {reason: 1}
-        until(lambda: node.node._waiting.steps == HALF, "the other environment's are good")
+        until(lambda: node.node.learner.waiting.steps == HALF, "the other environment's are good")
 
 
 def test_while_enough_waits_nothing_is_read(
@@ -146,24 +146,24 @@ def test_while_enough_waits_nothing_is_read(
     with running_node(redis_address, tmp_path, vtrace_settings(vtrace__buffer_size=2 * BATCH)) as node:
         trainer, player = node.node, join(node)
         held, waited = threading.Semaphore(0), []
-        take, update = trainer._intake.take, trainer.agent.update
+        take, update = trainer.attempt.intake.take, trainer.agent.update
 
         def look(*args: Any) -> None:
-            waited.append(trainer._waiting.steps)
+            waited.append(trainer.learner.waiting.steps)
             take(*args)
 
         def wait_and_update(*args: Any) -> None:
             held.acquire()
             update(*args)
 
-        monkeypatch.setattr(trainer._intake, "take", look)
+        monkeypatch.setattr(trainer.attempt.intake, "take", look)
         monkeypatch.setattr(trainer.agent, "update", wait_and_update)
         for _ in range(10):
             player.deliver(HALF)
         held.release(10)
         node.wait_for_updates(10)
         assert max(waited) < 2 * BATCH
-        grant = node.node._intake.sessions.by_client["c"]
+        grant = node.node.attempt.intake.sessions.by_client["c"]
         assert grant.granted_steps <= 10 * BATCH + 2 * BATCH
 
 
@@ -187,7 +187,7 @@ def test_the_goal_in_steps_is_met_and_what_is_left_at_it_is_learned_from(
 def test_a_resumed_run_goes_on_with_the_agent_to_the_bit(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asynchronous_node, "_CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr(asynchronous, "_CHECKPOINT_EVERY_S", 0.0)
     settings = vtrace_settings(checkpoint__every_updates=2)
     with running_node(redis_address, tmp_path, settings) as node:
         player = join(node)
@@ -202,8 +202,8 @@ def test_a_resumed_run_goes_on_with_the_agent_to_the_bit(
         resumed, resumed_meta = again.node.agent.state()
         assert resumed_meta == meta
         assert all(np.array_equal(saved[name], resumed[name]) for name in saved)
-        assert again.node.env_steps == 3 * BATCH
-        assert again.node.model_id > node.node.model_id
+        assert again.node.training.env_steps == 3 * BATCH
+        assert again.node.training.model_id > node.node.training.model_id
         other = join(again, "d")
         other.deliver(HALF)
         assert again.wait_for_updates(4).rejected == {}

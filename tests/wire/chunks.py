@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from soulsgui.wire.messages.chunk import Segments, pack_chunk
+from soulsgui.experience.segments import Segments
+from soulsgui.wire.messages.chunk import pack_chunk
+from soulsgui.wire.messages.chunk_decoder import ChunkForm
 
 RUN, CONTRACT = "run-1", "contract-1"
 OBS_SHAPE, OBS_DTYPE = (2,), "float32"
@@ -36,3 +38,20 @@ def segments(
 def chunk(made: Segments | None = None, run: str = RUN, contract: str = CONTRACT) -> bytes:
     """Return the bytes of a chunk."""
     return pack_chunk(run, contract, made or segments())
+
+
+def unpack_chunk(data: bytes, *form: Any, **more: Any) -> Segments:
+    """Return the segments of one chunk.
+
+    Args:
+        data: The chunk.
+        *form: What chunks look like, as `ChunkForm` takes it.
+        **more: Likewise.
+
+    Raises:
+        ChunkError: With the reason.
+    """
+    opened = ChunkForm(*form, **more).open([data])
+    if opened.errors:
+        raise opened.errors[0]
+    return opened.segments

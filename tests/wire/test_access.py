@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from soulsgui.errors import UsageError
-from soulsgui.runner.server_binary import packaged_binary
+from soulsgui.runner.server.binary import packaged_binary
 from soulsgui.wire.access import client_of, client_rights, secret_hash, user_line, user_of
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys

@@ -1,5 +1,6 @@
 """Chunks: what is well formed comes back, everything else is refused with its reason."""
 
+import hashlib
 from dataclasses import fields
 
 import numpy as np
@@ -7,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments, digest_number
-from soulsgui.wire.messages.chunk_form import ChunkForm
-from tests.wire.chunks import CONTRACT, OBS_DTYPE, OBS_SHAPE, RUN, chunk, segments
-from tests.wire.unpacking import unpack_chunk
+from soulsgui.experience.segments import Segments
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, digest_number
+from soulsgui.wire.messages.chunk_decoder import ChunkForm
+from tests.wire.chunks import CONTRACT, OBS_DTYPE, OBS_SHAPE, RUN, chunk, segments, unpack_chunk
 
 
 def _open(data: bytes) -> Segments:
@@ -23,7 +24,7 @@ def _refused(data: bytes) -> ChunkError:
     return caught.value
 
 
-OPTIONAL = ("action_mask", "state")
+OPTIONAL = ("action_mask", "state", "source", "update", "joined")
 
 
 @pytest.mark.parametrize("lengths", [(3, 2), (1,), (256,) * 8])
@@ -38,6 +39,17 @@ def test_segments_come_back_as_they_were(lengths: tuple[int, ...]) -> None:
         assert first.dtype == second.dtype
         np.testing.assert_array_equal(first, second)
     assert (got.count, got.steps) == (len(lengths), sum(lengths))
+
+
+def test_the_bytes_of_a_chunk_stay_the_same_for_clients_of_other_versions() -> None:
+    sent = segments(
+        (3, 2, 1, 64),
+        digest=2**63 + 5,
+        action_mask=np.random.default_rng(1).random((74, 11)) < 0.5,
+        state={"hidden": np.arange(24, dtype=np.float32).reshape(4, 2, 3), "cell": np.ones(4, np.float32)},
+    )
+    known = "2fa373c5e4f09da95089753098be956e77fcb4d07a6068d5557595fcbcfc756f"
+    assert hashlib.sha256(chunk(sent)).hexdigest() == known
 
 
 def test_digest_fits_into_64_bits() -> None:

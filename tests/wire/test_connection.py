@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,21 @@ import redis
 
 from soulsgui.errors import UsageError
 from soulsgui.system import free_port
-from soulsgui.wire.beacon import Beacon
-from soulsgui.wire.connection import Address, Backoff, Link, Stopped, connect
+from soulsgui.wire import connection
+from soulsgui.wire.access import secret_hash, user_of, user_words
+from soulsgui.wire.beats import Beacon
+from soulsgui.wire.connection import (
+    LARGE_BYTES,
+    NOT_LET_IN,
+    REVOKED,
+    Address,
+    Backoff,
+    CommandPacker,
+    Link,
+    ShutOut,
+    Stopped,
+    connect,
+)
 from tests.faults.server import FaultyServer, faulty_server
 from tests.faults.waiting import LIMIT_S, until
 
@@ -188,3 +202,140 @@ def test_an_operation_waits_while_the_server_has_no_room() -> None:
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         link.run(operation)
     link.close()
+
+
+@pytest.mark.parametrize("size", [0, LARGE_BYTES, LARGE_BYTES + 1, 300_000])
+def test_a_large_value_is_handed_on_as_it_is_between_what_frames_it(size: int) -> None:
+    value = bytes(size)
+    pieces = CommandPacker().pack("SET", "key", value, 7)
+    framed = b"*4\r\n$3\r\nSET\r\n$3\r\nkey\r\n$%d\r\n" % size
+    assert b"".join(pieces) == framed + value + b"\r\n$1\r\n7\r\n"
+    assert any(piece is value for piece in pieces) == (size > LARGE_BYTES)
+
+
+def test_commands_of_two_words_are_packed_as_two() -> None:
+    assert b"".join(CommandPacker().pack("CLIENT INFO")) == b"*2\r\n$6\r\nCLIENT\r\n$4\r\nINFO\r\n"
+
+
+def test_large_values_come_back_from_the_server_also_out_of_a_transaction(redis_client: redis.Redis) -> None:
+    values = {f"packed:{size}": bytes([size % 251]) * size for size in (10, LARGE_BYTES + 1, 2_000_000)}
+    with redis_client.pipeline(transaction=True) as pipeline:
+        for name, value in values.items():
+            pipeline.set(name, value, ex=60)
+        pipeline.execute()
+    assert {name: redis_client.get(name) for name in values} == values
+
+
+NO = redis.AuthenticationError("WRONGPASS invalid username-password pair or user is disabled.")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tries_grow_rare_but_never_rarer_than_half_a_minute(seed: int) -> None:
+    shut_out = ShutOut(random.Random(seed))
+    delays = [shut_out.again(0.0) for _ in range(12)]
+    assert delays[0] <= 0.5
+    assert delays[3] > delays[0]
+    assert all(15 <= delay <= 30 for delay in delays[7:])
+    shut_out.over()
+    assert shut_out.again(0.0) <= 0.5
+
+
+def test_it_is_called_revoked_after_a_minute_without_being_let_in() -> None:
+    shut_out = ShutOut()
+    assert not shut_out.revoked(1000.0)
+    shut_out.again(100.0)
+    assert not shut_out.revoked(159.9)
+    shut_out.again(159.9)
+    assert shut_out.revoked(160.0)
+    shut_out.over()
+    assert not shut_out.revoked(160.0)
+
+
+class _Stop(threading.Event):
+    """Never waits, and remembers how long it should have; a clock goes on by that."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self.now = 0.0
+        monkeypatch.setattr(connection.time, "monotonic", lambda: self.now)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.waits.append(timeout)
+        self.now += timeout
+        return self.is_set()
+
+
+@pytest.mark.allow_warnings
+def test_a_client_that_is_not_let_in_says_so_once_after_a_minute(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = _Stop(monkeypatch)
+    link = Link(Address("pc", 1, "s3cret", user=user_of("gamer")), stop, "heartbeat", "soulsgui serve")
+    while stop.now < 300:
+        link.lost(NO)
+    assert max(stop.waits) <= 30
+    assert len(stop.waits) < 30
+    first, revoked = [record.getMessage() for record in caplog.records]
+    assert first == f"heartbeat: the server at pc:1 {NOT_LET_IN} It is tried again."
+    assert revoked == f"heartbeat: the server at pc:1 {REVOKED}"
+    link.back()
+    link.lost(NO)
+    assert stop.waits[-1] <= 0.5
+    link.close()
+
+
+@pytest.mark.allow_warnings
+def test_what_helps_on_the_servers_own_machine_is_not_told_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = _Stop(monkeypatch)
+    for user in ("", user_of("gamer")):
+        link = Link(Address("pc", 1, "x", user=user), stop, "heartbeat", "Start it: soulsgui serve")
+        link.lost(redis.ConnectionError("refused"))
+        link.close()
+    here, elsewhere = [record.getMessage() for record in caplog.records]
+    assert here.endswith("is away (ConnectionError); trying again. Start it: soulsgui serve")
+    assert elsewhere.endswith("is away (ConnectionError); trying again")
+
+
+@pytest.mark.allow_warnings
+def test_the_servers_own_processes_go_on_trying_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = _Stop(monkeypatch)
+    link = Link(Address("pc", 1, "wrong"), stop, "trainer")
+    for _ in range(50):
+        link.lost(NO)
+    assert max(stop.waits) <= 3
+    stop.set()
+    with pytest.raises(Stopped):
+        link.lost(NO)
+    link.close()
+
+
+@pytest.mark.allow_warnings
+def test_a_client_is_in_again_once_the_server_knows_it(
+    redis_address: Address, redis_client: redis.Redis
+) -> None:
+    address = replace(redis_address, user=user_of("late"), password="s3cret")
+    link = Link(address, threading.Event(), "late")
+    tried = threading.Event()
+
+    def look(own: redis.Redis) -> object:
+        try:
+            return own.get(f"{address.prefix}config")
+        except redis.AuthenticationError:
+            tried.set()
+            raise
+
+    done = threading.Thread(target=link.run, args=(look,))
+    done.start()
+    assert tried.wait(LIMIT_S)
+    words = user_words("late", address.prefix, secret_hash("s3cret"))
+    redis_client.execute_command("ACL", "SETUSER", user_of("late"), *words)
+    try:
+        done.join(LIMIT_S)
+        assert not done.is_alive()
+    finally:
+        redis_client.acl_deluser(user_of("late"))
+        link.close()

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from soulsgui.errors import UsageError
-from soulsgui.wire.keys import Keys, check_client_name, is_client_name, name_of_machine
+from soulsgui.wire.keys import EntryId, Keys, check_client_name, is_client_name, name_of_machine
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,34 @@ def test_clients_are_found_by_their_beats_and_by_what_they_send() -> None:
     names = (keys.beat("a"), keys.chunks("b"), "t:infer:req:c")
     assert [keys.client_of_beat(name) for name in names] == ["a", "", ""]
     assert [keys.client_of_chunks(name) for name in names] == ["", "b", ""]
+
+
+LARGEST = 2**64 - 1
+
+
+@pytest.mark.parametrize(("text", "entry"), [("17-3", (17, 3)), (b"17-3", (17, 3)), ("17", (17, 0))])
+def test_ids_are_read(text: str | bytes, entry: tuple[int, int]) -> None:
+    assert EntryId.parse(text) == entry
+    assert str(EntryId.parse(text)) == f"{entry[0]}-{entry[1]}"
+
+
+@pytest.mark.parametrize("text", ["", "-", "a-1", "1-b", "1-2-3"])
+def test_what_is_no_id_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        EntryId.parse(text)
+
+
+def test_ids_are_ordered_as_numbers() -> None:
+    assert EntryId.parse("9-10") < EntryId.parse("10-9") < EntryId.parse("10-10")
+
+
+@pytest.mark.parametrize(
+    ("entry", "after"),
+    [
+        ((5, 7), (5, 8)),
+        ((5, LARGEST), (6, 0)),
+        ((LARGEST, LARGEST), (LARGEST, LARGEST)),
+    ],
+)
+def test_next_id_stays_an_id(entry: tuple[int, int], after: tuple[int, int]) -> None:
+    assert EntryId(*entry).next == after

@@ -6,17 +6,16 @@ from typing import Any
 import pytest
 
 from soulsgui.wire.messages.base import Instance, Message
-from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, EpisodeRows, UpdateRow, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, state_of
-from soulsgui.wire.messages.session import MAX_HELLO_BYTES, Grant, Hello, RoundShare, Wish
+from soulsgui.wire.messages.session import MAX_HELLO_BYTES, Episode, Grant, RoundShare, SessionHello, Wish
 
 PROCESS = Instance(host="pc", boot_id="b", pid=7, start_time=1.5)
 MESSAGES: list[Message] = [
     Heartbeat(client="c", instance=PROCESS, counter=3, mean_return=1.5),
-    Hello(client="c", instance=PROCESS, run_id="r", contract="x", num_envs=4),
+    SessionHello(client="c", instance=PROCESS, run_id="r", contract="x", num_envs=4),
     Grant(session="1-0", status="accepted", round=RoundShare(round_id=3, steps=4)),
     Wish(command_id="x", state="pause"),
     Episode(
@@ -93,11 +92,11 @@ def test_grants_tell_any_chance_there_is(epsilon: float | None) -> None:
 @pytest.mark.parametrize("num_envs", [0, -1, 65_537, 10**30])
 def test_hellos_with_impossible_numbers_are_no_hellos(num_envs: int) -> None:
     hello = MESSAGES[1].to_json().replace('"num_envs":4', f'"num_envs":{num_envs}')
-    assert Hello.read(hello) is None
+    assert SessionHello.read(hello) is None
 
 
 def test_hellos_beyond_the_limit_are_no_hellos() -> None:
-    assert Hello.read(MESSAGES[1].to_json().replace('"r"', f'"{"r" * MAX_HELLO_BYTES}"')) is None
+    assert SessionHello.read(MESSAGES[1].to_json().replace('"r"', f'"{"r" * MAX_HELLO_BYTES}"')) is None
 
 
 def test_rows_are_told_apart() -> None:

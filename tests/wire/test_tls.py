@@ -14,12 +14,22 @@ import redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from soulsgui.runner.certificate import Certificate, ensure_certificate
-from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.tls import AsyncPinnedConnection, PinnedConnection, WrongServer, check_pin, pin_of
+from soulsgui.runner.access.certificate import Certificate, ensure_certificate
+from soulsgui.wire.connection import (
+    Address,
+    AsyncPinnedConnection,
+    PinnedConnection,
+    WrongServer,
+    check_pin,
+    connect,
+    pin_of,
+)
 from tests.faults.waiting import LIMIT_S
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS"),
+]
 
 
 class Stranger:

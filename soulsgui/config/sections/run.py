@@ -1,9 +1,74 @@
-"""Settings of a run: what it publishes, saves and records, and when it ends."""
+"""Settings of a run: what it publishes, saves, evaluates and records, when it diverged and when it ends."""
 
-from typing import Literal
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import field_validator
 
 from soulsgui.config.declaring import Effect, Section, setting
-from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, MOST_TO_CONFIRM
+
+EVERY = {"ppo": 10, "dqn": 5_000, "sac": 5_000, "vtrace": 500}
+"""Updates between two evaluations of each algorithm, where nothing else is set."""
+
+LEAST_TO_CONFIRM, MOST_TO_CONFIRM = 20, 100
+"""Greedy episodes that say whether a goal is reached: as many as it takes."""
+
+
+def settles(returns: Sequence[float], goal: float) -> bool:
+    """Whether returns say on which side of a goal a policy is: three standard errors away, or by number.
+
+    Args:
+        returns: Return of each greedy episode, at least one.
+        goal: Mean return to reach.
+    """
+    count = len(returns)
+    if not LEAST_TO_CONFIRM <= count < MOST_TO_CONFIRM:
+        return count >= MOST_TO_CONFIRM
+    mean = sum(returns) / count
+    variance = sum((one - mean) * (one - mean) for one in returns) / (count - 1)
+    return abs(mean - goal) >= 3 * math.sqrt(variance / count)
+
+
+class EvaluationSettings(Section):
+    """Greedy episodes, played beside the training by a process of their own (the evaluator).
+
+    Where the environment can't be made on the server, algorithms whose clients sample freely (dqn, sac,
+    vtrace) ask one client at a time to play them.
+    """
+
+    every_updates: int | None = setting(
+        None,
+        "Updates between two evaluations. Empty: "
+        + ", ".join(f"{every} for {algorithm}" for algorithm, every in EVERY.items())
+        + ", and never more than a tenth of the time. 0 switches evaluations off: goal and best model "
+        "then go by training episodes alone, where chance has a part.",
+        unit="updates",
+        ge=0,
+        le=1_000_000_000,
+    )
+    episodes: int = setting(
+        10,
+        "Episodes of each evaluation; they begin from the same seeds every time, unless a client plays them "
+        "because the server can't make the environment.",
+        unit="episodes",
+        ge=1,
+        le=10_000,
+    )
+    max_steps: int = setting(
+        10_000,
+        "Steps after which a greedy episode is cut where the environment sets no limit (Gymnasium's "
+        "`max_episode_steps`): a policy that walks in circles would never end it.",
+        unit="steps",
+        to_clients=True,
+        ge=1,
+        le=1_000_000_000,
+    )
+    best_by: Literal["auto", "evaluation", "training"] = setting(
+        "auto",
+        "What the best model is chosen by: the mean return of its evaluation, or that of `stop.window` "
+        "training episodes, most of which it played; `auto` takes the evaluation where there are any.",
+    )
 
 
 class PublishSettings(Section):
@@ -85,3 +150,104 @@ class TelemetrySettings(Section):
         unit="episodes",
         ge=1,
     )
+
+
+_EMPTY = "empty: only numbers that are not finite."
+
+
+class GuardSettings(Section):
+    """What is no training any more: it is not published, and the last checkpoint takes its place."""
+
+    max_loss: float | None = setting(
+        1e10,
+        f"Largest absolute value of a loss; {_EMPTY} Rewards of a million need more.",
+        effect=Effect.RESUME,
+        gt=0,
+    )
+    max_grad_norm: float | None = setting(
+        1e10, f"Largest length of a gradient before it is shortened; {_EMPTY}", effect=Effect.RESUME, gt=0
+    )
+    max_q_value: float | None = setting(
+        1e8,
+        f"Largest absolute mean of the values of actions, or of their targets; {_EMPTY}",
+        effect=Effect.RESUME,
+        gt=0,
+    )
+    max_kl: float | None = setting(
+        100.0,
+        f"Largest divergence of a policy from the one before its update; {_EMPTY}",
+        effect=Effect.RESUME,
+        gt=0,
+    )
+    max_restores: int = setting(
+        3,
+        "How often in a row the training goes on from its last checkpoint after it has diverged; then the "
+        "run is ended. A checkpoint behind the place where it diverged begins the count anew.",
+        effect=Effect.RESUME,
+        unit="restores",
+        ge=0,
+        le=100,
+    )
+
+
+_WRAPPER = "a wrapper is a name or {name: {argument: value}}, each an entry of its own"
+
+
+def _only_json(value: Any) -> Any:
+    """Refuse what JSON can't carry to the clients: dates, binary data, numbers that are not finite."""
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise ValueError("should have words as keys")
+        parts: Iterable[Any] = value.values()
+    elif isinstance(value, (list, tuple)):
+        parts = value
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"should hold finite numbers, not {value}")
+    elif value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    else:
+        raise ValueError(f"should hold numbers, words, lists and maps, not a {type(value).__name__}")
+    for part in parts:
+        _only_json(part)
+    return value
+
+
+class EnvSettings(Section):
+    """What the clients play."""
+
+    id: str = setting(
+        "CartPole-v1",
+        "Gymnasium id of the environment, or `module:Env-v0` to import a module that registers it.",
+        to_clients=True,
+        min_length=1,
+    )
+    kwargs: dict[str, Any] = setting({}, "Keyword arguments the environment is made with.", to_clients=True)
+    wrappers: tuple[str | dict[str, dict[str, Any]], ...] = setting(
+        (),
+        "Wrappers around the environment, innermost first: a name from gymnasium.wrappers or "
+        "`module:Class`; arguments as `{name: {argument: value}}`.",
+        to_clients=True,
+    )
+    spaces: Literal["auto", "server"] = setting(
+        "auto",
+        "Where it is found out what the environment shows and takes: on the server; or, with `auto`, where "
+        "its module is not installed there and `clients.local` is 0, from the first client that joins.",
+    )
+    num_envs: int = setting(
+        4, "Environments that each client steps side by side.", to_clients=True, ge=1, le=4096
+    )
+
+    @field_validator("kwargs", "wrappers")
+    @classmethod
+    def _no_more_than_json(cls, value: Any) -> Any:
+        return _only_json(value)
+
+    @field_validator("wrappers", mode="before")
+    @classmethod
+    def _wrappers_in_words(cls, value: Any) -> Any:
+        """Say what a wrapper looks like; pydantic would complain of each form it could have had."""
+        for entry in value if isinstance(value, (list, tuple)) else ():
+            named = isinstance(entry, Mapping) and len(entry) == 1
+            if not (isinstance(entry, str) or (named and isinstance(next(iter(entry.values())), Mapping))):
+                raise ValueError(f"{_WRAPPER}, not {str(entry)[:80]}")
+        return value

@@ -1,18 +1,20 @@
-"""Puts a series on the canvas: raw one pixel wide and faded, smoothed two wide, overwritten dotted.
+"""What lies on the canvas: curves, the goal, moments, the crosshair, axes and the veil."""
 
-Values that count by themselves are marked, as long as there is room between them.
-"""
-
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QPen
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QWidget
 
-from soulsgui.gui.colours import Colours
-from soulsgui.gui.plotting.attempt import Points
-from soulsgui.gui.plotting.series import Piece, Series
+from soulsgui.gui.colours import Colours, Tone, blend
+from soulsgui.gui.icons import colours_of
+from soulsgui.gui.plotting.legend import reading_text
+from soulsgui.gui.plotting.rows import Axis, Mark, mark_at
+from soulsgui.gui.plotting.series import Piece, Points, Series
 
 _DOT_PX = 6
 # Nearer to each other they would be a band.
@@ -28,14 +30,7 @@ class _Items(NamedTuple):
 
 
 class DrawnCurve:
-    """A series with the items it is drawn by, for each piece.
-
-    Args:
-        canvas: Where it is drawn.
-        series: What is drawn.
-        name: Its name on screen.
-        colour: Number of its colour.
-    """
+    """A series with the items it is drawn by, for each piece."""
 
     def __init__(self, canvas: pg.PlotWidget, series: Series, name: str, colour: int) -> None:
         self.series = series
@@ -45,17 +40,7 @@ class DrawnCurve:
         self._items: list[_Items] = []
 
     def draw(self, left: float, right: float, width_px: int, colours: Colours) -> tuple[float, float]:
-        """Draw what is between two positions of x.
-
-        Args:
-            left: x at the left edge.
-            right: x at the right edge.
-            width_px: Pixels between them.
-            colours: Colours of the theme.
-
-        Returns:
-            Least and greatest value in view; infinity and minus infinity when there is none.
-        """
+        """Draw what is between two positions of x."""
         pieces = list(self.series.pieces(left, right, width_px))
         self._make_items(len(pieces))
         smooths = self.series.smooths
@@ -147,3 +132,177 @@ def _extend(low: float, high: float, piece: Piece, left: float, right: float) ->
         if seen.size:
             low, high = float(np.fmin(low, np.fmin.reduce(seen))), float(np.fmax(high, np.fmax.reduce(seen)))
     return low, high
+
+
+# The words stand at the right end: below the line in the upper half of the picture, else above it.
+_ANCHORS = [(1, 0), (1, 1)]
+_FLATTEST = 0.04
+_ABOVE = 10
+
+
+class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
+    """A line with its words, hidden while there is no goal."""
+
+    def __init__(self) -> None:
+        super().__init__(angle=0, label="", labelOpts={"position": 1, "anchors": _ANCHORS})
+        self.goal: float | None = None
+        # Its words lie over the curves.
+        self.setZValue(_ABOVE)
+        self.hide()
+
+    def show_goal(self, value: float | None, words: str) -> None:
+        """Stand at a value; None hides the line."""
+        self.goal = value
+        self.setVisible(value is not None)
+        if value is not None:
+            self.setPos(value)
+            self.label.setFormat(words.replace("{", "{{").replace("}", "}}"))
+
+    def take_look(self, colours: Colours, font: QFont) -> None:
+        """Take on the colours and the font of the theme."""
+        colour = colours.tones[Tone.GOOD]
+        self.setPen(pen(colour, 1, Qt.PenStyle.DashDotLine))
+        self.label.setColor(colour)
+        self.label.fill = pg.mkBrush(colours.base)
+        self.label.setFont(font)
+
+
+def with_goal(low: float, high: float, goal: float | None) -> tuple[float, float]:
+    """Return the range of y that shows a goal too, unless that would make the curve too flat to be read.
+
+    A curve of a single value is flat anyway.
+    """
+    if goal is None:
+        return low, high
+    least, most = min(low, goal), max(high, goal)
+    is_readable = high - low >= _FLATTEST * (most - least)
+    return (least, most) if is_readable or low == high else (low, high)
+
+
+class MarkLines(pg.PlotCurveItem):  # type: ignore[misc]
+    """Upright lines at moments, all of them one item."""
+
+    def __init__(self) -> None:
+        super().__init__(connect="pairs")
+        self.marks: Sequence[Mark] = ()
+
+    def draw(self, axis: Axis, low: float, high: float) -> None:
+        """Stand between two values of y."""
+        x = np.repeat([mark.x(axis) for mark in self.marks], 2).astype(float)
+        self.setData(x, np.tile([low, high], len(self.marks)))
+
+    def take_look(self, colours: Colours) -> None:
+        """Take on the colours of the theme."""
+        self.setPen(pen(blend(colours.edge, colours.base, 0.6), 1, Qt.PenStyle.DashLine))
+
+
+class Crosshair(pg.InfiniteLine):  # type: ignore[misc]
+    """The upright line at which values are read, hidden while nobody points at a row."""
+
+    def __init__(self) -> None:
+        super().__init__(angle=90)
+        self.place: float | None = None
+        self.hide()
+
+    def read(self, curves: Sequence[DrawnCurve], axis: Axis, marks: Sequence[Mark], reach: float) -> str:
+        """Stand at the row nearest to the place, and return the values there; empty without any."""
+        place = self.place
+        readings = [] if place is None else [(one.name, one.series.nearest(place)) for one in curves]
+        found = [(name, reading) for name, reading in readings if reading is not None]
+        self.setVisible(bool(found))
+        if place is None or not found:
+            return ""
+        found.sort(key=lambda one: abs(one[1].x - place))
+        self.setPos(found[0][1].x)
+        return reading_text(found, axis, mark_at(marks, axis, place, reach), reach)
+
+    def take_look(self, colours: Colours) -> None:
+        """Take on the colours of the theme."""
+        self.setPen(pen(colours.text, 1, Qt.PenStyle.DashLine))
+
+
+class NumberAxis(pg.AxisItem):  # type: ignore[misc]
+    """Ticks such as `200 k` and `1.2 M`, all with the digits that the distance between them needs."""
+
+    def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:
+        """Return the words at these ticks."""
+        largest = max((abs(value) * scale for value in values), default=0.0)
+        return [short_number(value * scale, spacing * scale, largest) for value in values]
+
+
+def short_number(value: float, spacing: float, largest: float) -> str:
+    """Return a tick's word."""
+    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if largest >= limit:
+            factor = 1e3 if unit == " k" else limit
+            break
+    else:
+        factor, unit = 1.0, ""
+    step = abs(spacing) / factor
+    if step and step < 1e-4:
+        return f"{value / factor:g}{unit}"
+    decimals = next((digits for digits in range(5) if math.isclose(round(step, digits), step)), 5)
+    return "0" if value == 0 else f"{value / factor:,.{decimals}f}{unit}"
+
+
+class View(pg.ViewBox):  # type: ignore[misc]
+    """The wheel zooms x, with Ctrl y; a drag moves x; over an axis both act on that axis alone.
+
+    Signals:
+        moved: The user changed the range of x (0) or y (1).
+        reset: The user wants to see everything (double click).
+    """
+
+    moved = Signal(int)
+    reset = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(enableMenu=False)
+        self.setMouseEnabled(x=True, y=True)
+
+    def wheelEvent(self, ev: Any, axis: int | None = None) -> None:
+        """Zoom."""
+        if axis is None:
+            axis = 1 if ev.modifiers() & Qt.KeyboardModifier.ControlModifier else 0
+        super().wheelEvent(ev, axis)
+        self.moved.emit(axis)
+
+    def mouseDragEvent(self, ev: Any, axis: int | None = None) -> None:
+        """Move, or with the right button zoom."""
+        axis = 0 if axis is None else axis
+        super().mouseDragEvent(ev, axis)
+        self.moved.emit(axis)
+
+    def mouseDoubleClickEvent(self, ev: Any) -> None:
+        """Show everything."""
+        ev.accept()
+        self.reset.emit()
+
+
+_COVER = 0.5
+
+
+class Veil(QWidget):
+    """Half covers the widget it stands in, and leaves the mouse to it.
+
+    A graphics effect would fade, too, but paints over an old copy of a widget that fills all of itself.
+    """
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._covered = parent
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.hide()
+
+    def cover(self, on: bool) -> None:
+        """Lie over everything, or go away."""
+        self.setGeometry(self._covered.rect())
+        self.setVisible(on)
+        self.raise_()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Fade what lies below."""
+        colour = QColor(colours_of(self).base)
+        colour.setAlphaF(_COVER)
+        painter = QPainter(self)
+        painter.fillRect(self.rect().adjusted(2, 2, -2, -2), colour)

@@ -7,8 +7,6 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from soulsgui.gui.i18n import tr
-
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
 
@@ -21,10 +19,6 @@ class PlotHost(QWidget):
 
     Signals:
         ready: The plot exists now.
-
-    Args:
-        parent: The widget it stands in.
-        x_title: Whether the plot writes what x means; else its surroundings do.
     """
 
     ready = Signal()
@@ -36,7 +30,7 @@ class PlotHost(QWidget):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._asked = False
-        self._loading = QLabel(tr("Loading …"), self)
+        self._loading = QLabel("Loading …", self)
         self._loading.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._loading.setProperty("weight", "muted")
         self._column.addWidget(self._loading)

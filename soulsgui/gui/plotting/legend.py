@@ -1,13 +1,63 @@
-"""The line above a plot: which colour is which curve, and what stands under the crosshair."""
+"""What a plot says in words: names of its curves, its axis, the values under the crosshair."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
+from soulsgui.gui import text
 from soulsgui.gui.icons import colours_of
+from soulsgui.gui.plotting.rows import Axis, Mark
+from soulsgui.gui.plotting.series import Reading
 from soulsgui.gui.widgets.labels import ElidedLabel
+
+
+def axis_title(axis: Axis) -> str:
+    """Return what x means."""
+    return {
+        Axis.EPISODE: "Episode",
+        Axis.ENV_STEP: "Environment steps",
+        Axis.TIME: "Wall time",
+    }[axis]
+
+
+def reading_text(
+    readings: Sequence[tuple[str, Reading]], axis: Axis, mark: Mark | None, reach: float = 0.0
+) -> str:
+    """Return the values under the crosshair."""
+    first = readings[0][1]
+    place, also = _places(first, axis)
+    values = [_value(name, reading, alone=len(readings) == 1) for name, reading in readings]
+    for number, (_, reading) in enumerate(readings):
+        if abs(reading.x - first.x) > reach:
+            values[number] = f"{values[number]} at {_places(reading, axis)[0]}"
+    return " · ".join([place, *values, also, *([mark.text] if mark else [])])
+
+
+def _places(reading: Reading, axis: Axis) -> tuple[str, str]:
+    """Return where a row stands on x, and what else tells it."""
+    episode = f"episode {text.count(reading.episode)}"
+    steps = f"step {text.count(reading.env_steps)}"
+    moment = f"{datetime.fromtimestamp(reading.time):%H:%M:%S}"
+    return {
+        Axis.EPISODE: (episode, moment),
+        Axis.ENV_STEP: (steps, moment),
+        Axis.TIME: (moment, episode),
+    }[axis]
+
+
+def _value(name: str, reading: Reading, alone: bool) -> str:
+    value, smooth = text.value(reading.value), text.value(reading.smooth)
+    if not alone:
+        # There is no room for more.
+        return f"{name} {value}"
+    words = value if value == smooth else f"{value} (smoothed {smooth})"
+    if reading.count == 1:
+        return words
+    return f"mean of {text.count(reading.count)}: {words}"
 
 
 @dataclass(frozen=True)
@@ -48,16 +98,16 @@ class Legend(QWidget):
         self._row.setSpacing(6)
         self._parts: list[QWidget] = []
         self._with_moments = False
-        self._moments = [_Swatch(None, self), QLabel(self.tr("checkpoint or resume"), self)]
+        self._moments = [_Swatch(None, self), QLabel("checkpoint or resume", self)]
         for part in self._moments:
             part.hide()
             self._row.addWidget(part)
-        self.setToolTip(self.tr("Dotted pieces of a curve are what a resume from a checkpoint overwrote."))
+        self.setToolTip("Dotted pieces of a curve are what a resume from a checkpoint overwrote.")
         self._row.addStretch(1)
         self._reading = ElidedLabel("", self)
         self._reading.setProperty("weight", "muted")
         self._reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._reading.setAccessibleName(self.tr("Values under the crosshair"))
+        self._reading.setAccessibleName("Values under the crosshair")
         self._row.addWidget(self._reading, 3)
 
     def show_entries(self, entries: list[LegendEntry]) -> None:

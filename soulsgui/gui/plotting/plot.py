@@ -12,16 +12,20 @@ from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
 
 from soulsgui.gui.icons import colours_of
-from soulsgui.gui.plotting.axes import NumberAxis, View
-from soulsgui.gui.plotting.drawing import DrawnCurve, pen
-from soulsgui.gui.plotting.goal import GoalLine, with_goal
-from soulsgui.gui.plotting.legend import Legend, LegendEntry
-from soulsgui.gui.plotting.marks import Mark
-from soulsgui.gui.plotting.overlay import Crosshair, MarkLines
-from soulsgui.gui.plotting.readout import axis_title
-from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.plotting.drawing import (
+    Crosshair,
+    DrawnCurve,
+    GoalLine,
+    MarkLines,
+    NumberAxis,
+    Veil,
+    View,
+    pen,
+    with_goal,
+)
+from soulsgui.gui.plotting.legend import Legend, LegendEntry, axis_title
+from soulsgui.gui.plotting.rows import Axis, Mark
 from soulsgui.gui.plotting.series import Series
-from soulsgui.gui.plotting.veil import Veil
 from soulsgui.gui.throttle import Throttle
 
 REPAINT_MS = 70
@@ -43,10 +47,6 @@ class Plot(QFrame):
     Signals:
         follow_changed: Follow was switched, by the user or by the program.
         drawn: A picture was made; with the ends of x in it.
-
-    Args:
-        parent: The widget it stands in.
-        x_title: Whether it writes what x means.
     """
 
     follow_changed = Signal(bool)
@@ -57,7 +57,7 @@ class Plot(QFrame):
         self._with_x_title = x_title
         self.setProperty("part", "plot")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName(self.tr("Plot"))
+        self.setAccessibleName("Plot")
         self._curves: list[DrawnCurve] = []
         self._axis = Axis.EPISODE
         self._follow = True
@@ -112,11 +112,7 @@ class Plot(QFrame):
     # --- what is shown ---
 
     def show_series(self, series: Sequence[tuple[Series, str, int]]) -> None:
-        """Show these curves instead of the present ones.
-
-        Args:
-            series: Each with its name and the number of its colour.
-        """
+        """Show these curves instead of the present ones."""
         for curve in self._curves:
             curve.remove()
         self._curves = [DrawnCurve(self._canvas, one, name, colour) for one, name, colour in series]
@@ -133,12 +129,7 @@ class Plot(QFrame):
         self._throttle.request()
 
     def show_goal(self, value: float | None, words: str = "") -> None:
-        """Show the value that is to be reached as a level line.
-
-        Args:
-            value: The value; None takes the line away.
-            words: What stands at the line.
-        """
+        """Show the value that is to be reached as a level line."""
         self._goal.show_goal(value, words)
         self._throttle.request()
 

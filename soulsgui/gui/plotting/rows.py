@@ -1,4 +1,4 @@
-"""Rows of one metric as columns, whatever message they came in."""
+"""Rows of one metric as columns, whatever message they came in, and moments worth a line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,40 +26,24 @@ _EPISODE_FIELDS = {RETURN: "total_return", LENGTH: "length", "mean_return": "mea
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows in the order of storing, as columns of equal length `[N]`; each may stand for several.
+class CurveRows:
+    """Rows in the order of storing, as columns of equal length `[N]`; each may stand for several."""
 
-    Attributes:
-        row: Row number (episodes) or update count: with the attempt it names a row for good.
-        attempt: Attempt of each row.
-        episode: Episodes finished up to it.
-        env_steps: Environment steps up to it.
-        time: Seconds since the epoch.
-        value: The metric, the mean of several; what is not finite became NaN.
-        low: Least value.
-        high: Greatest value.
-        count: How many it stands for: itself and those before it.
-    """
-
-    row: NDArray[np.int64]
-    attempt: NDArray[np.int64]
-    episode: NDArray[np.int64]
-    env_steps: NDArray[np.int64]
-    time: NDArray[np.float64]
-    value: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    count: NDArray[np.int64]
+    row: NDArray[np.int64]  # row number (episodes) or update count: with the attempt it names a row for good
+    attempt: NDArray[np.int64]  # attempt of each row
+    episode: NDArray[np.int64]  # episodes finished up to it
+    env_steps: NDArray[np.int64]  # environment steps up to it
+    time: NDArray[np.float64]  # seconds since the epoch
+    value: NDArray[np.float64]  # the metric, the mean of several; what is not finite became NaN
+    low: NDArray[np.float64]  # least value
+    high: NDArray[np.float64]  # greatest value
+    count: NDArray[np.int64]  # how many it stands for: itself and those before it
 
     def __len__(self) -> int:
         return int(self.row.size)
 
     def where(self, chosen: NDArray[Any] | slice) -> Self:
-        """Return some of the rows.
-
-        Args:
-            chosen: Mask, index or slice of them; a slice shares memory.
-        """
+        """Return some of the rows."""
         return type(self)(*(column[chosen] for column in self._columns))
 
     def axis(self, axis: Axis) -> NDArray[np.float64]:
@@ -97,27 +81,47 @@ class Rows:
         return tuple(vars(self).values())
 
 
-def from_history(history: History) -> Rows:
+def from_history(history: History) -> CurveRows:
     """Return the buckets of an answer to `history.query`."""
-    rows = Rows.of(
+    rows = CurveRows.of(
         history.row, history.attempt, history.episode, history.env_steps, history.time, history.value
     )
     low, high = np.asarray(history.low, np.float64), np.asarray(history.high, np.float64)
     return replace(rows, low=low, high=high, count=np.asarray(history.count, np.int64))
 
 
-def from_episodes(rows: EpisodeRows, metric: str) -> Rows | None:
+def from_episodes(rows: EpisodeRows, metric: str) -> CurveRows | None:
     """Return a metric of live episodes, None when it is not one of episodes."""
     name = _EPISODE_FIELDS.get(metric)
     if name is None:
         return None
-    return Rows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, getattr(rows, name))
+    return CurveRows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, getattr(rows, name))
 
 
-def from_update(row: UpdateRow, metric: str) -> Rows | None:
+def from_update(row: UpdateRow, metric: str) -> CurveRows | None:
     """Return a metric of one live update, None when the update does not have it."""
     if metric not in row.values:
         return None
-    return Rows.of(
+    return CurveRows.of(
         [row.update], [row.attempt], [row.episodes], [row.env_steps], [row.time], [row.values[metric]]
     )
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One moment."""
+
+    episode: int  # episodes finished by then
+    env_steps: int  # environment steps by then
+    time: float  # seconds since the epoch
+    text: str  # what happened, translated
+
+    def x(self, axis: Axis) -> float:
+        """Return where it stands."""
+        return {Axis.EPISODE: self.episode, Axis.ENV_STEP: self.env_steps, Axis.TIME: self.time}[axis]
+
+
+def mark_at(marks: Sequence[Mark], axis: Axis, x: float, reach: float) -> Mark | None:
+    """Return the mark nearest to a position, None when none is within reach."""
+    near = [mark for mark in marks if abs(mark.x(axis) - x) <= reach]
+    return min(near, key=lambda mark: abs(mark.x(axis) - x), default=None)

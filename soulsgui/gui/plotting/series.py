@@ -1,4 +1,4 @@
-"""A curve: one metric of one run over all its attempts, queried once and then kept up by the live tail."""
+"""Rows of one run and metric as series: what is drawn of them at any zoom, smoothed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,32 +7,158 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.gui.plotting.attempt import AttemptCurve, Points, Reading
-from soulsgui.gui.plotting.rows import LENGTH, RETURN, Axis, Rows, from_episodes, from_history, from_update
-from soulsgui.gui.plotting.smoothing import SHORTEST, exponential_mean, fitting_weight, memory
+from soulsgui.gui.plotting.rows import (
+    LENGTH,
+    RETURN,
+    Axis,
+    CurveRows,
+    from_episodes,
+    from_history,
+    from_update,
+)
 from soulsgui.wire.control import AttemptStart, History
 from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, AttemptRow, EpisodeRows, Row, UpdateRow
+
+_PARTS = 20
+SHORTEST = 2 * _PARTS
+"""Values of the shortest curve that is smoothed at all."""
+
+
+def exponential_mean(
+    values: NDArray[np.float64], counts: NDArray[np.int64], weight: float
+) -> NDArray[np.float64]:
+    """Return the exponential moving mean with bias correction: the first values are no worse than later ones.
+
+    s_t = Σ w^(t-i) x_i / Σ w^(t-i), over the values that are not missing (Adam, arXiv 1412.6980, section 3).
+    A value that stands for n rows counts as n rows with this value. Both sums are recursions
+    y_t = a_t y_(t-1) + b_t, solved for all t at once by doubling the rows that each y holds (Hillis and
+    Steele, Data parallel algorithms, 1986).
+    """
+    known = np.isfinite(values)
+    decay = weight ** counts.astype(np.float64)
+    norms = np.where(known, 1.0 - decay, 0.0)
+    sums = np.stack((norms * np.where(known, values, 0.0), norms))
+    reach = 1
+    while reach < values.size and decay.any():
+        sums[:, reach:] += decay[reach:] * sums[:, :-reach]
+        decay[reach:] *= decay[:-reach].copy()
+        decay[:reach] = 0.0
+        reach *= 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(known, sums[0] / sums[1], np.nan)
+
+
+def memory(weight: float) -> int:
+    """Return after how many rows an old value no longer matters: its share is below what can be seen."""
+    return 1 if weight <= 0 else max(1, int(np.ceil(np.log(1e-3) / np.log(weight))))
+
+
+def fitting_weight(weight: float, count: int) -> float:
+    """Return the weight that suits a curve: a mean over most of its values would be nearly straight.
+
+    A mean with the weight w is one over about 1 / (1 - w) values: here over a twentieth of the curve at most,
+    and below `SHORTEST` over none. The limit doubles whenever the curve does: what is drawn already changes
+    seldom.
+    """
+    longest = 1 << max((count // _PARTS).bit_length() - 1, 0)
+    return min(weight, 1.0 - 1.0 / longest)
+
+
+Points = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One row, for the crosshair; `count` says how many it stands for."""
+
+    episode: int
+    env_steps: int
+    time: float
+    value: float
+    smooth: float
+    x: float
+    count: int = 1
+
+
+class AttemptCurve:
+    """Rows of one attempt, in rising order of x."""
+
+    def __init__(self, rows: CurveRows, axis: Axis, smooth: NDArray[np.float64]) -> None:
+        self._rows = rows
+        self._x = rows.axis(axis)
+        self._smooth = smooth
+
+    @property
+    def x_range(self) -> tuple[float, float]:
+        """The first and the last x."""
+        return float(self._x[0]), float(self._x[-1])
+
+    def is_coarse(self, left: float, right: float) -> bool:
+        """Whether one between two positions stands for several rows."""
+        return bool((self._rows.count[self._seen(left, right)] > 1).any())
+
+    def _seen(self, left: float, right: float) -> slice:
+        """Return which rows are between two positions, with one beyond each edge."""
+        start = int(np.searchsorted(self._x, left)) - 1
+        return slice(max(start, 0), int(np.searchsorted(self._x, right, "right")) + 1)
+
+    def points(self, left: float, right: float, width_px: int, smooth: bool) -> Points:
+        """Return what to draw of the raw or of the smoothed values: at most 2 points per pixel."""
+        seen = self._seen(left, right)
+        x, low, high = self._x[seen], self._rows.low[seen], self._rows.high[seen]
+        if smooth:
+            low = high = self._smooth[seen]
+        single = smooth or np.array_equal(low, high, equal_nan=True)
+        if x.size > (2 if single else 1) * width_px:
+            pixel = ((x - left) * (width_px / (right - left))).astype(np.int64)
+            firsts = np.flatnonzero(np.diff(pixel, prepend=pixel[0] - 1))
+            single = False
+            x, low, high = x[firsts], np.fmin.reduceat(low, firsts), np.fmax.reduceat(high, firsts)
+        if smooth:
+            # The middle is enough for a smooth curve, and half the work to paint.
+            return x, (low + high) / 2
+        return (x, low) if single else (np.repeat(x, 2), np.stack((low, high), axis=1).ravel())
+
+    def x_after_step(self, env_steps: float, default: float) -> float:
+        """Return x of the first row beyond a number of environment steps, `default` when there is none."""
+        return float(self._x[self._rows.env_steps > env_steps].min(initial=default))
+
+    def before(self, x: float, count: int) -> CurveRows:
+        """Return at most `count` rows up to a position, in order."""
+        stop = int(np.searchsorted(self._x, x, "right"))
+        return self._rows.where(slice(max(stop - count, 0), stop))
+
+    def nearest(self, x: float, limit: float) -> Reading | None:
+        """Return the row nearest to a position, None when none is at or before `limit`."""
+        stop = int(np.searchsorted(self._x, limit, "right"))
+        if not stop:
+            return None
+        place = int(np.argmin(np.abs(self._x[:stop] - x)))
+        rows = self._rows
+        return Reading(
+            int(rows.episode[place]),
+            int(rows.env_steps[place]),
+            float(rows.time[place]),
+            float(rows.value[place]),
+            float(self._smooth[place]),
+            float(self._x[place]),
+            int(rows.count[place]),
+        )
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One attempt's part of a curve as it is to be drawn.
+    """One attempt's part of a curve as it is to be drawn."""
 
-    Attributes:
-        raw: Points of the raw values.
-        smooth: Points of the smoothed values.
-        overwritten: Whether a later attempt went back before this part: drawn dotted, left out of means.
-    """
-
-    raw: Points
-    smooth: Points
-    overwritten: bool
+    raw: Points  # points of the raw values
+    smooth: Points  # points of the smoothed values
+    overwritten: bool  # whether a later attempt went back before this part: drawn dotted, left out of means
 
 
 class _Part(NamedTuple):
     """A part of x in finer buckets, and the last row that was stored when it was asked for."""
 
-    rows: Rows
+    rows: CurveRows
     left: float
     right: float
     last: tuple[int, int]
@@ -43,15 +169,6 @@ class Series:
 
     Live rows may arrive before and after the answer to the query. Row numbers decide what is old and what is
     new, so that nothing is drawn twice or missed.
-
-    Args:
-        run_id: The run; rows of others are ignored.
-        metric: `return`, `length`, or a name of an update's values.
-        axis: What x means at first.
-        weight: Weight of the exponential mean, of a long curve.
-
-    Attributes:
-        missed_rows: Whether live rows are missing: the history must be queried again.
     """
 
     def __init__(
@@ -65,8 +182,8 @@ class Series:
         self._clear()
 
     def _clear(self) -> None:
-        self._whole = Rows.empty()
-        self._live: list[Rows] = []
+        self._whole = CurveRows.empty()
+        self._live: list[CurveRows] = []
         self._starts: dict[int, AttemptStart] = {}
         self._last = (0, 0)
         self._loaded = False
@@ -118,7 +235,7 @@ class Series:
                 self._last = (row.attempt, row.update)
                 self._take(found)
 
-    def _append_episodes(self, rows: Rows) -> None:
+    def _append_episodes(self, rows: CurveRows) -> None:
         new = rows.row > self._last[1]
         if not new.any():
             return
@@ -127,7 +244,7 @@ class Series:
         self._last = (0, newest)
         self._take(rows.where(new))
 
-    def _take(self, rows: Rows) -> None:
+    def _take(self, rows: CurveRows) -> None:
         self._live.append(rows)
         self._drawn = None
 
@@ -183,21 +300,21 @@ class Series:
                 self._drawn[number] = AttemptCurve(own, self._axis, self._smoothed(number, own))
         return self._drawn
 
-    def _all_rows(self) -> Rows:
+    def _all_rows(self) -> CurveRows:
         """Return the whole run with the finer part in its place, and the live rows."""
-        live, part = Rows.joined([Rows.empty(), *self._live]), self._part
+        live, part = CurveRows.joined([CurveRows.empty(), *self._live]), self._part
         self._live = [live]
         if part is None:
-            return Rows.joined((self._whole, live))
+            return CurveRows.joined((self._whole, live))
         attempt, row = part.last
         after = live.row > row if self.of_episodes else live.attempt > attempt
         after |= (live.attempt == attempt) & (live.row > row)
         outside = [
             (x < part.left) | (x > part.right) for x in (self._whole.axis(self._axis), live.axis(self._axis))
         ]
-        return Rows.joined((self._whole.where(outside[0]), part.rows, live.where(outside[1] | after)))
+        return CurveRows.joined((self._whole.where(outside[0]), part.rows, live.where(outside[1] | after)))
 
-    def _smoothed(self, attempt: int, rows: Rows) -> NDArray[np.float64]:
+    def _smoothed(self, attempt: int, rows: CurveRows) -> NDArray[np.float64]:
         """Return the smoothed values; they go on where the attempt began on the curve of its predecessors."""
         weight = self._fitting_weight
         wanted = memory(weight)
@@ -207,7 +324,7 @@ class Series:
                 break
             pieces.insert(0, self._curves[number].before(self._find_end(number, attempt), wanted))
             wanted -= len(pieces[0])
-        joined = Rows.joined(pieces)
+        joined = CurveRows.joined(pieces)
         return exponential_mean(joined.value, joined.count, weight)[len(joined) - len(rows) :]
 
     def _end(self, attempt: int) -> float:
@@ -250,15 +367,7 @@ class Series:
         return min(firsts), max(lasts)
 
     def to_refine(self, left: float, right: float) -> tuple[float, float] | None:
-        """Return what part to ask for so that a view becomes finer: with half a view beyond each edge.
-
-        Args:
-            left: x at the left edge.
-            right: x at the right edge.
-
-        Returns:
-            The ends of the part; None where all rows in view are drawn, or it would be hardly finer.
-        """
+        """Return what part to ask for so that a view becomes finer: with half a view beyond each edge."""
         span, whole, part = right - left, self.x_range(), self._part
         if whole is None or 2 * span > whole[1] - whole[0]:
             return None
@@ -268,13 +377,7 @@ class Series:
         return (left - span / 2, right + span / 2) if coarse else None
 
     def pieces(self, left: float, right: float, width_px: int) -> Iterator[Piece]:
-        """Yield what to draw between two positions, attempt by attempt.
-
-        Args:
-            left: x at the left edge.
-            right: x at the right edge, greater than `left`.
-            width_px: Pixels between them.
-        """
+        """Yield what to draw between two positions, attempt by attempt."""
         for number, curve in self._curves.items():
             end = self._end(number)
             bounds = curve.x_range

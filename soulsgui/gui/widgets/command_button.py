@@ -1,13 +1,14 @@
-"""A button that sends a command and tells what became of it."""
+"""A button that sends a command and tells what became of it; and a menu that opens from a button."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QCursor
+from PySide6.QtWidgets import QMenu, QPushButton, QToolButton, QWidget
 
-from soulsgui.gui.calls import Call, MakeCall
 from soulsgui.gui.colours import Tone
+from soulsgui.gui.feed import Call, MakeCall
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.wire.control import ApiError
 
@@ -26,17 +27,11 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Words:
-    """What the button says, translated.
+    """What the button says, translated."""
 
-    Attributes:
-        idle: What it does.
-        running: While it does it.
-        done: When it has done it.
-    """
-
-    idle: str
-    running: str
-    done: str
+    idle: str  # what it does
+    running: str  # while it does it
+    done: str  # when it has done it
 
 
 class CommandButton(FittingButton):
@@ -48,12 +43,6 @@ class CommandButton(FittingButton):
     Signals:
         problem: It failed or got no answer; with the `ApiError`.
         finished: It was carried out; with the result.
-
-    Args:
-        words: What the button says.
-        icon: Name of its icon.
-        start: Sends the command.
-        parent: The widget it stands in.
     """
 
     problem = Signal(object)
@@ -102,12 +91,7 @@ class CommandButton(FittingButton):
             self._show(Stage.IDLE)
 
     def allow(self, allowed: bool, why: str = "") -> None:
-        """Enable or disable the button.
-
-        Args:
-            allowed: Whether the command makes sense now.
-            why: The reason when it does not, or what else there is to know.
-        """
+        """Enable or disable the button."""
         self._allowed, self._why = allowed, why
         if self._stage is not Stage.RUNNING:
             self.setEnabled(allowed)
@@ -144,9 +128,24 @@ class CommandButton(FittingButton):
             Stage.RUNNING: (self._words.running, "state-busy", Tone.BUSY),
             Stage.DONE: (self._words.done, "state-good", Tone.GOOD),
             Stage.FAILED: (self._words.idle, "state-bad", Tone.BAD),
-            Stage.SILENT: (self.tr("Retry"), "state-warning", Tone.WARNING),
+            Stage.SILENT: ("Retry", "state-warning", Tone.WARNING),
         }
         text, icon, tone = looks[stage]
         self.say(text, icon, tone)
         self.setEnabled(self._allowed and stage is not Stage.RUNNING)
         self.explain(f"{error.message}\n{error.remedy}".strip() if error else self._why)
+
+
+def give_menu(button: QPushButton | QToolButton, menu: QMenu) -> None:
+    """Let a button open a menu, and look as if pointed at only while it is.
+
+    While the menu is open it has the pointer: nobody tells the button that it was left.
+    """
+
+    def look_where_the_pointer_is() -> None:
+        if not button.rect().contains(button.mapFromGlobal(QCursor.pos())):
+            button.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
+            button.update()
+
+    button.setMenu(menu)
+    menu.aboutToHide.connect(look_where_the_pointer_is)

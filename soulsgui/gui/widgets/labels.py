@@ -83,13 +83,34 @@ class ElidedLabel(QLabel):
         )
 
 
-class IconLabel(QWidget):
-    """One icon in the colour of a tone; as high as a line of text unless said.
+class WrappedLabel(QLabel):
+    """Text in several lines, measured once for each width: layouts ask dozens of times, and Qt wraps anew."""
 
-    Args:
-        size: Edge in device-independent pixels; 0 follows the font.
-        parent: The widget it stands in.
-    """
+    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(text, parent)
+        self._heights: dict[int, int] = {}
+        self.setWordWrap(True)
+
+    def setText(self, text: str) -> None:
+        """Say something else."""
+        self._heights = {}
+        super().setText(text)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Measure anew when font or margins are others."""
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._heights = {}
+        super().changeEvent(event)
+
+    def heightForWidth(self, width: int) -> int:
+        """Return the height of all lines."""
+        if width not in self._heights:
+            self._heights[width] = super().heightForWidth(width)
+        return self._heights[width]
+
+
+class IconLabel(QWidget):
+    """One icon in the colour of a tone; as high as a line of text unless said."""
 
     def __init__(self, size: int = 0, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -144,12 +165,7 @@ class StateLabel(QWidget):
         row.addWidget(self._word, 1)
 
     def show_look(self, look: Look, word: str = "") -> None:
-        """Show a state.
-
-        Args:
-            look: Its look.
-            word: What to say instead of its own word.
-        """
+        """Show a state."""
         self._icon.show_icon(look.icon, look.tone)
         self._word.setText(word or look.word)
         set_property(self._word, "tone", look.tone)
@@ -176,13 +192,7 @@ class Badge(QLabel):
 
 
 class Heading(QLabel):
-    """A bold line; the style sheet gives it its size, which follows the application's font.
-
-    Args:
-        text: What it says.
-        level: 0 as large as its surroundings, 1 larger, 2 for the title of a page.
-        parent: The widget it stands in.
-    """
+    """A bold line; the style sheet gives it its size, which follows the application's font."""
 
     def __init__(self, text: str = "", level: int = 0, parent: QWidget | None = None) -> None:
         super().__init__(text, parent)

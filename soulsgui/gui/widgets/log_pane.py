@@ -1,6 +1,10 @@
 """Log lines as they come: bounded, quick, with level, filter, follow and copy."""
 
+import re
+from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -23,13 +27,130 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.i18n import plural
 from soulsgui.gui.icons import colours_of, dress, qcolor
-from soulsgui.gui.models.log import KEPT_LINES, LEVELS, Levels, LogBuffer, LogFilter, tone, written
+from soulsgui.gui.text import plural
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.wire.control import LogLine
+
+LEVELS = ("debug", "info", "warning", "error")
+KEPT_LINES = 5000
+_RANKS = {level: rank for rank, level in enumerate(LEVELS)} | {"warn": 2, "critical": 3, "fatal": 3}
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def rank(level: str) -> int:
+    """Return how important a level is, 0 to 3; a line without one counts as `info`."""
+    return _RANKS.get(level.lower(), 1)
+
+
+def tone(level: str) -> Tone:
+    """Return the colour of a level's lines."""
+    return (Tone.MUTED, Tone.TEXT, Tone.WARNING, Tone.BAD)[rank(level)]
+
+
+@dataclass(frozen=True)
+class LogFilter:
+    """Which lines are wanted."""
+
+    least: str = "debug"  # least important level
+    words: str = ""  # text that the line must contain, whatever its case
+
+    def passes(self, line: LogLine, level: str = "") -> bool:
+        """Whether a line is wanted."""
+        if rank(line.level or level) < rank(self.least):
+            return False
+        return not self.words or self.words.casefold() in line.text.casefold()
+
+
+def written(line: LogLine, with_service: bool = True) -> str:
+    """Return a line as it stands in the pane: `14:02:09  trainer    INFO     text`."""
+    parts = []
+    if line.time is not None:
+        parts.append(f"{datetime.fromtimestamp(line.time):%H:%M:%S}")
+    if with_service:
+        parts.append(f"{line.service:<10}")
+    if line.level:
+        parts.append(f"{line.level.upper():<7}")
+    parts.append(_CONTROL.sub("", line.text).rstrip())
+    return "  ".join(parts)
+
+
+class Levels:
+    """The level of each line: a line without one (of a traceback) goes on with the line before it."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def of(self, line: LogLine) -> str:
+        """Return the level of the next line; empty when there was none before it."""
+        if line.level:
+            self._last[line.service] = line.level
+        return self._last.get(line.service, "")
+
+
+class LogBuffer:
+    """The newest lines, and those of them that wait to be shown."""
+
+    def __init__(self, limit: int = KEPT_LINES) -> None:
+        self._lines: deque[tuple[LogLine, str]] = deque(maxlen=limit)
+        self._fresh: deque[LogLine] = deque(maxlen=limit)
+        self._last: dict[str, int] = {}
+        self._levels = Levels()
+        self.filter = LogFilter()
+
+    def add(self, lines: Iterable[LogLine]) -> None:
+        """Take lines; those with a number already seen of their service are doubles and passed over."""
+        for line in lines:
+            if line.number > self._last.get(line.service, -1):
+                self._last[line.service] = line.number
+                level = self._levels.of(line)
+                self._lines.append((line, level))
+                if self.filter.passes(line, level):
+                    self._fresh.append(line)
+
+    def prepend(self, lines: Sequence[LogLine]) -> bool:
+        """Put older lines before those that are here."""
+        levels = Levels()
+        older = [(line, levels.of(line)) for line in lines]
+        before = len(self._lines)
+        self._lines.extendleft(reversed(older))
+        return len(self._lines) < before + len(older)
+
+    def place_of(self, service: str, number: int) -> int | None:
+        """Return the place among the wanted lines of one line, None when it is not among them."""
+        for place, line in enumerate(self.wanted()):
+            if line.service == service and line.number == number:
+                return place
+        return None
+
+    def take_fresh(self) -> list[LogLine]:
+        """Return the wanted lines that came since the last call."""
+        fresh = list(self._fresh)
+        self._fresh.clear()
+        return fresh
+
+    def wanted(self) -> list[LogLine]:
+        """Return all wanted lines, of which none is fresh any more."""
+        self._fresh.clear()
+        return [line for line, level in self._lines if self.filter.passes(line, level)]
+
+    @property
+    def lines(self) -> list[LogLine]:
+        """All lines, wanted or not, oldest first."""
+        return [line for line, _ in self._lines]
+
+    def clear(self) -> None:
+        """Forget everything but the filter."""
+        self._lines.clear()
+        self._fresh.clear()
+        self._last.clear()
+        self._levels = Levels()
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
 
 _FLUSH_MS = 100
 
@@ -65,23 +186,23 @@ class LogPane(QWidget):
         self._text.setUndoRedoEnabled(False)
         self._text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self._text.setMaximumBlockCount(KEPT_LINES)
-        self._text.setAccessibleName(self.tr("Log"))
+        self._text.setAccessibleName("Log")
         self._text.verticalScrollBar().actionTriggered.connect(self._scrolled)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         self._level = QComboBox(self)
         for level, title in zip(LEVELS, self._level_titles(), strict=True):
             self._level.addItem(title, level)
-        self._level.setAccessibleName(self.tr("Least important level shown"))
+        self._level.setAccessibleName("Least important level shown")
         self._level.currentIndexChanged.connect(self._narrow)
-        self._words = FilterEdit(self.tr("Show only lines with this text"), self)
+        self._words = FilterEdit("Show only lines with this text", self)
         self._words.textChanged.connect(self._narrow)
-        self._follow = QCheckBox(self.tr("&Follow"), self)
+        self._follow = QCheckBox("&Follow", self)
         self._follow.setChecked(True)
         self._follow.toggled.connect(self._follow_toggled)
-        self._copy = QPushButton(self.tr("&Copy"), self)
+        self._copy = QPushButton("&Copy", self)
         dress(self._copy, "copy")
-        self._copy.setToolTip(self.tr("Copy the selected lines, or all that are shown"))
+        self._copy.setToolTip("Copy the selected lines, or all that are shown")
         self._copy.clicked.connect(self.copy)
         self._controls = self._controls_row()
         self._controls.setVisible(with_controls)
@@ -100,14 +221,14 @@ class LogPane(QWidget):
     def _controls_row(self) -> QWidget:
         holder = QWidget(self)
         row = FlowLayout(8, parent=holder)
-        caption = QLabel(self.tr("&Level"), holder)
+        caption = QLabel("&Level", holder)
         caption.setBuddy(self._level)
         for widget in (caption, self._level, self._words, self._follow, self._copy):
             row.addWidget(widget)
         return holder
 
     def _level_titles(self) -> tuple[str, ...]:
-        return self.tr("Everything"), self.tr("Information"), self.tr("Warnings"), self.tr("Errors")
+        return "Everything", "Information", "Warnings", "Errors"
 
     # --- lines ---
 
@@ -117,26 +238,14 @@ class LogPane(QWidget):
         self._throttle.request()
 
     def replace(self, lines: Iterable[LogLine], with_service: bool = True) -> None:
-        """Show these lines and no others.
-
-        Args:
-            lines: The lines, oldest first.
-            with_service: Whether each line begins with the name of its service.
-        """
+        """Show these lines and no others."""
         self._with_service = with_service
         self._buffer.clear()
         self._buffer.add(lines)
         self._write_all()
 
     def prepend(self, lines: Sequence[LogLine]) -> bool:
-        """Put older lines above the others; what is in view stays where it is.
-
-        Args:
-            lines: The lines, oldest first.
-
-        Returns:
-            Whether the newest ones had to make room: live lines no longer join.
-        """
+        """Put older lines above the others; what is in view stays where it is."""
         bar = self._text.verticalScrollBar()
         first, place = next(iter(self._buffer.wanted()), None), bar.value()
         dropped = self._buffer.prepend(lines)

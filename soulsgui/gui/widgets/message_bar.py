@@ -1,14 +1,80 @@
-"""Messages without a dialog: what happened, why, what to do, and a button for it."""
+"""What stands over the pages: the banner of the connection, and messages that can be put away."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.models.connection import Connection, banner_words
 from soulsgui.gui.states import level_look
-from soulsgui.gui.widgets.labels import IconLabel
+from soulsgui.gui.widgets.labels import Heading, IconLabel, keep_place, set_property
+
+
+class Banner(QFrame):
+    """Shown unless everything is well.
+
+    Signals:
+        acted: The main button was clicked; with the `ConnectionState`.
+    """
+
+    acted = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(parent)
+        self.setObjectName("banner")
+        self.setProperty("part", "banner")
+        self._clock = clock
+        self._connection: Connection | None = None
+        self._mark = IconLabel(0, self)
+        self._title = Heading("", 0, self)
+        self._detail = QLabel(self)
+        self._detail.setWordWrap(True)
+        self._button = QPushButton(self)
+        make_primary(self._button)
+        self._button.clicked.connect(self._clicked)
+        # As high without button and with one line as with both.
+        keep_place(self._button)
+        self._detail.setMinimumHeight(2 * self.fontMetrics().height())
+        row = QHBoxLayout(self)
+        row.setContentsMargins(12, 6, 12, 6)
+        row.setSpacing(8)
+        row.addWidget(self._mark)
+        row.addWidget(self._title)
+        row.addWidget(self._detail, 1)
+        row.addWidget(self._button, 0, Qt.AlignmentFlag.AlignVCenter)
+        self.hide()
+
+    def show_connection(self, connection: Connection) -> None:
+        """Say how things stand; nothing when all is well."""
+        self._connection = connection
+        words = banner_words(connection, self._clock())
+        if words is not None:
+            self._mark.show_icon(words.icon, words.tone)
+            self._title.setText(words.title)
+            self._detail.setText(words.detail)
+            self._button.setText(words.action)
+            self._button.setVisible(bool(words.action))
+            set_property(self, "tone", words.tone)
+            self.setAccessibleName(f"{words.title}. {words.detail}")
+        self.setVisible(words is not None)
+
+    @property
+    def button(self) -> QPushButton:
+        """The main button."""
+        return self._button
+
+    @property
+    def words(self) -> str:
+        """What it says."""
+        return f"{self._title.text()}\n{self._detail.text()}".strip()
+
+    def _clicked(self) -> None:
+        if self._connection is not None:
+            self.acted.emit(self._connection.state)
+
 
 _SHOWN = 3
 _BRIEF_MS = 8000
@@ -16,22 +82,14 @@ _BRIEF_MS = 8000
 
 @dataclass(frozen=True)
 class Notice:
-    """One message.
+    """One message."""
 
-    Attributes:
-        level: `info`, `success`, `warning` or `error`; the first two go away by themselves.
-        text: What happened.
-        detail: Why, and what to do.
-        action: Words of the button that does it; empty for none.
-        act: What the button does.
-        about: Of what is about the same only the newest stands, until it is settled; empty for nothing.
-    """
-
-    level: str
-    text: str
-    detail: str = ""
-    action: str = ""
-    act: Callable[[], None] | None = None
+    level: str  # `info`, `success`, `warning` or `error`; the first two go away by themselves
+    text: str  # what happened
+    detail: str = ""  # why, and what to do
+    action: str = ""  # words of the button that does it; empty for none
+    act: Callable[[], None] | None = None  # what the button does
+    # Of what is about the same only the newest stands, until it is settled; empty for nothing.
     about: str = ""
 
 
@@ -69,8 +127,8 @@ class NoticeRow(QFrame):
             row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)
         close = QPushButton(self)
         close.setProperty("role", "flat")
-        close.setAccessibleName(self.tr("Close this message"))
-        close.setToolTip(self.tr("Close"))
+        close.setAccessibleName("Close this message")
+        close.setToolTip("Close")
         dress(close, "close")
         close.clicked.connect(self.expire)
         row.addWidget(close, 0, Qt.AlignmentFlag.AlignVCenter)

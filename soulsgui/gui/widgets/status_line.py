@@ -4,33 +4,27 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.states import clients_here, run_is_active, run_look
+from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel
 from soulsgui.wire.control import ClientStatus, Status
 
 
 def status_words(status: Status, server: str, live: bool = True) -> str:
-    """Return `my-server · lunar-2, running · 3 of 4 clients · checkpoint 2 min ago · 61 GB free`.
-
-    Args:
-        status: How everything stands.
-        server: Name of the server.
-        live: Whether that is the present: only then the age of the checkpoint means something.
-    """
+    """Return `my-server · lunar-2, running · 3 of 4 clients · checkpoint 2 min ago · 61 GB free`."""
     run = status.run
     parts = [server] if server else []
     word = run_look(run.state).word.lower()
-    parts.append(f"{run.name or run.id}, {word}" if run.id else tr("no run"))
+    parts.append(f"{run.name or run.id}, {word}" if run.id else "no run")
     if status.clients:
         parts.append(_clients(status.clients))
     if live and run_is_active(run.state) and run.checkpoint_age_s is not None:
-        parts.append(tr("checkpoint {ago}").format(ago=text.ago(run.checkpoint_age_s)))
+        parts.append(f"checkpoint {text.ago(run.checkpoint_age_s)}")
     elif run.checkpoint_env_steps is not None:
         steps = text.compact(run.checkpoint_env_steps)
-        parts.append(tr("checkpoint at {steps} steps").format(steps=steps))
+        parts.append(f"checkpoint at {steps} steps")
     if status.server.disk_free_bytes:
-        parts.append(tr("{size} free").format(size=text.size(status.server.disk_free_bytes)))
+        parts.append(f"{text.size(status.server.disk_free_bytes)} free")
     return " · ".join(parts)
 
 
@@ -38,7 +32,7 @@ def _clients(clients: list[ClientStatus]) -> str:
     here, expected = clients_here(clients)
     if here == expected:
         return plural(here, "{n} client", "{n} clients")
-    return tr("{here} of {all} clients").format(here=here, all=expected)
+    return f"{here} of {expected} clients"
 
 
 class StatusLine(QWidget):
@@ -63,7 +57,7 @@ class StatusLine(QWidget):
     def show_no_server(self, server: str) -> None:
         """Say that there is no server: what was known of it is past."""
         self._mark.show_icon("power", Tone.IDLE)
-        self._words.setText(" · ".join(part for part in (server, tr("no server runs")) if part))
+        self._words.setText(" · ".join(part for part in (server, "no server runs") if part))
 
     def dim(self, dimmed: bool) -> None:
         """Grey it out while it is not the present."""

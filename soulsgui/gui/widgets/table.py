@@ -71,12 +71,7 @@ class Table(QTableView):
         return self.horizontalHeader().saveState()
 
     def restore_columns(self, state: QByteArray, line_px: int = 0) -> None:
-        """Take order and widths from the settings; those of another version are left alone.
-
-        Args:
-            state: What `save_columns` returned.
-            line_px: `line_px` as it was then, for letters of another size; 0 if unknown.
-        """
+        """Take order and widths from the settings; those of another version are left alone."""
         header = self.horizontalHeader()
         if header.restoreState(state) and line_px not in (0, self._line_px):
             for section in range(header.count()):
@@ -86,9 +81,6 @@ class Table(QTableView):
         """Give columns what their texts need, out of the room that the others leave; the rest to the longest.
 
         They are given anew when there is more or less room.
-
-        Args:
-            sections: Columns of text.
         """
         self._sharing = sections
         others = sum(

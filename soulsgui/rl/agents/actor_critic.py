@@ -13,12 +13,11 @@ from soulsgui.config.schema import Settings
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import channels_of, largest_of
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.policies.actor import actor_spec
-from soulsgui.policies.encoded import with_encoding
+from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
-from soulsgui.policies.torch_spec import TorchPolicySpec
+from soulsgui.policies.policy import actor_spec, with_encoding
+from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.rl.agents.base import Arrays, check_shapes, to_numpy, to_tensor, unreadable_counters
-from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.distributions import distribution_head
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.networks.mlp import build_mlp
@@ -188,13 +187,12 @@ class ActorCritic:
         shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
         return shapes | self.rewards.shapes
 
-    def _learned_from(self, batch: RolloutBatch, gamma: float) -> RolloutBatch:
+    def _learned_from(self, batch: Segments, gamma: float) -> Segments:
         """Take a batch's rewards into their statistics, and return it with those that are learned from."""
+        batch.check()
         if not self.rewards.changes:
             return batch
-        ended = batch.terminated | batch.truncated
-        reward = self.rewards.learned_from(batch.reward, batch.lengths, ended, batch.origin, gamma)
-        return replace(batch, reward=reward)
+        return replace(batch, reward=self.rewards.learned_from(batch, gamma))
 
     def _named_tensors(self) -> list[tuple[str, Tensor]]:
         layers = (*named_tensors(self.policy, "policy"), *named_tensors(self.value, "value"))

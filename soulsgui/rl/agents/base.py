@@ -10,7 +10,7 @@ from torch import Tensor
 
 from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.frame_stacks import Observations
-from soulsgui.policies.schedules import Moment
+from soulsgui.policies.exploration import Moment
 from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.normalisation import Rewards

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.config.schema import Settings
-from soulsgui.config.sections.dqn import BEYOND_SUPPORT
+from soulsgui.config.sections.algorithms import BEYOND_SUPPORT
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.policies.encoded import with_encoding
+from soulsgui.policies.policy import with_encoding
 from soulsgui.rl.agents.base import Arrays, to_numpy
 from soulsgui.rl.agents.dqn_kinds import kind_of
-from soulsgui.rl.agents.replay_learner import ReplayLearner
+from soulsgui.rl.agents.replay_agent import ReplayAgent
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.buffers.sequences import SequenceBatch
 from soulsgui.rl.compiled_loss import CompiledLoss
@@ -35,7 +35,7 @@ FIGURES = ("loss", "q_mean", "target_mean", "td_error")
 _SEEDS = 2**62
 
 
-class DQNAgent(ReplayLearner):
+class DQNAgent(ReplayAgent):
     """Learns the values of numbered actions from transitions of any policy.
 
     Q-learning with a target network (Mnih et al. 2015, Nature 518), double by default (arXiv 1509.06461); its

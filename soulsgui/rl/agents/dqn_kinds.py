@@ -8,16 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from soulsgui.config.sections.dqn import DQNSettings
+from soulsgui.config.sections.algorithms import DQNSettings
 from soulsgui.config.sections.network import NetworkSettings
 from soulsgui.environments.observations import channels_of, largest_of
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.action_heads import HeadSpec
-from soulsgui.policies.categorical import categorical_spec
-from soulsgui.policies.implicit_quantile import implicit_quantile_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
-from soulsgui.policies.recurrent_spec import RecurrentPolicySpec
-from soulsgui.policies.torch_spec import TorchPolicySpec
+from soulsgui.policies.specs import RecurrentPolicySpec, TorchPolicySpec
+from soulsgui.policies.value_based import categorical_spec, implicit_quantile_spec
 from soulsgui.rl.agents.base import Arrays, to_numpy
 from soulsgui.rl.gradients.dqn import (
     AutogradDQNGradient,

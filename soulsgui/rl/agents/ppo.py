@@ -12,10 +12,11 @@ from soulsgui.config.schema import Settings
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ServiceError
-from soulsgui.policies.schedules import Moment
+from soulsgui.experience.segments import Bools, Ints, Segments
+from soulsgui.policies.exploration import Moment
 from soulsgui.rl.agents.actor_critic import ActorCritic
 from soulsgui.rl.agents.base import Arrays
-from soulsgui.rl.buffers.rollout import Bools, BPTTChunks, Ints, RolloutBatch
+from soulsgui.rl.buffers.rollout import BPTTChunks
 from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows, PPOWeights
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
@@ -100,7 +101,7 @@ class PPOAgent(ActorCritic):
             return {}
         return {f"value_normaliser.{name}": array for name, array in self.values_seen.state().items()}
 
-    def update(self, batch: RolloutBatch, moment: Moment) -> dict[str, float]:
+    def update(self, batch: Segments, moment: Moment) -> dict[str, float]:
         """Learn from one round, collected with the weights and statistics exported last.
 
         Args:
@@ -120,7 +121,7 @@ class PPOAgent(ActorCritic):
         self._set_optimiser(moment)
         weights = self._weights(moment)
         batch = self._learned_from(batch, ppo.gamma)
-        inputs = self._inputs(batch.obs)
+        inputs = self._inputs(np.asarray(batch.obs))
         data, explained = self._first_targets(batch, inputs)
         steps: list[Tensor] = []
         kl, log_ratio, epochs_done = 0.0, torch.zeros(1), 0
@@ -132,7 +133,7 @@ class PPOAgent(ActorCritic):
             kl, epochs_done = approximate_kl(log_ratio).item(), epoch + 1
             if ppo.target_kl is not None and kl > ppo.target_kl:
                 break
-        self._to_see.observe(batch.obs[batch.step_rows])
+        self._to_see.observe(np.asarray(batch.obs)[batch.step_rows])
         self.updates += 1
         means = torch.stack(steps).mean(dim=0).tolist()
         if not np.isfinite(means).all():
@@ -176,7 +177,7 @@ class PPOAgent(ActorCritic):
             told |= {"value_mean": self.values_seen.mean, "value_std": self.values_seen.std}
         return told
 
-    def _first_targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[PPORows, float]:
+    def _first_targets(self, batch: Segments, inputs: Tensor) -> tuple[PPORows, float]:
         """Gather the round for its first pass; also return the explained variance of the returns.
 
         The statistics of the values take in what this round says of them, and stand still for all passes.
@@ -204,7 +205,7 @@ class PPOAgent(ActorCritic):
         explained = 1.0 - (target - value).var(correction=0).item() / spread if spread > 0 else 0.0
         return data, explained
 
-    def _targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _targets(self, batch: Segments, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Compute advantages (normalised if so set), value targets and values, `[N]` each, as of now.
 
         Targets and values are as the value network says them: in deviations, where it says those.
@@ -219,7 +220,7 @@ class PPOAgent(ActorCritic):
         )
         return advantage, target, value
 
-    def _estimate(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Floats, NDArray[Any], NDArray[Any]]:
+    def _estimate(self, batch: Segments, inputs: Tensor) -> tuple[Floats, NDArray[Any], NDArray[Any]]:
         """Return advantages, value targets and values, `[N]` each, in units of the rewards, as of now."""
         ppo = self.settings.ppo
         said, said_next, ends = self._values(batch, inputs)
@@ -231,7 +232,7 @@ class PPOAgent(ActorCritic):
         advantages = gae(batch.reward, values, following, over, ends, ppo.gamma, ppo.gae_lambda)
         return advantages, advantages + values, values
 
-    def _values(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
+    def _values(self, batch: Segments, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
         """Return `[N]` each: what the value network says, and of what came next; where an estimate ends."""
         values = self._gradient.values(inputs)
         return values[batch.step_rows], values[batch.step_rows + 1], batch.ends

@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.policies.encoded import with_encoding
-from soulsgui.policies.recurrent_spec import FIELD, RecurrentPolicySpec
+from soulsgui.experience.segments import Bools, Ints, Segments
+from soulsgui.policies.policy import with_encoding
+from soulsgui.policies.specs import MEMORY, RecurrentPolicySpec
 from soulsgui.rl.agents.base import to_numpy
 from soulsgui.rl.agents.ppo import Floats, PPOAgent
-from soulsgui.rl.buffers.rollout import Bools, BPTTChunks, Ints, RolloutBatch
+from soulsgui.rl.buffers.rollout import BPTTChunks
 from soulsgui.rl.gradients.ppo import ChunkRows, PPOGradient, PPORows, RecurrentPPOGradient
 from soulsgui.rl.networks.mlp import build_mlp
 from soulsgui.rl.networks.named import torso_spec
@@ -117,10 +118,10 @@ class RecurrentPPOAgent(PPOAgent):
 
     # --- the update --------------------------------------------------------------------------------
 
-    def _values(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
+    def _values(self, batch: Segments, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
         """Go through all chains once, noting the state that each chunk begins with."""
         chunks = BPTTChunks.of(batch, self.settings.ppo.sequence_length)
-        state = torch.tensor(batch.state[FIELD][chunks.segment], device=self.device)
+        state = torch.tensor(batch.state[MEMORY][chunks.segment], device=self.device)
         longest = chunks.steps.shape[1]
         value = np.zeros((len(chunks.length), longest + 1), np.float32)
         with torch.no_grad():

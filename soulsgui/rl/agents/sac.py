@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.action_heads import HeadSpec
-from soulsgui.policies.actor import actor_spec
-from soulsgui.policies.encoded import with_encoding
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.policies.policy import actor_spec, with_encoding
 from soulsgui.rl.agents.base import Arrays, to_numpy
-from soulsgui.rl.agents.replay_learner import ReplayLearner
+from soulsgui.rl.agents.replay_agent import ReplayAgent
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.gradients.sac import FIGURES, AutogradSACGradient, HandSACGradient, SACGradient, SACRows
 from soulsgui.rl.inputs import Inputs
@@ -23,7 +22,7 @@ from soulsgui.rl.networks.mlp import build_sac_networks, named_layers
 from soulsgui.rl.optimiser import FlatParameters
 
 
-class SACAgent(ReplayLearner):
+class SACAgent(ReplayAgent):
     """Learns a policy over numbers within bounds, and their values, from transitions of any policy.
 
     Soft actor-critic with two critics, target networks that follow softly and a learned temperature (Haarnoja

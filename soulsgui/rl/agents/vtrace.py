@@ -11,10 +11,10 @@ from torch import Tensor
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
-from soulsgui.policies.schedules import START, Moment
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.actor_critic import ActorCritic
 from soulsgui.rl.agents.base import Arrays, FigureSums, check_shapes, to_numpy, to_tensor
-from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.compiled_loss import to_device
 from soulsgui.rl.gradients.base import Gradient, Step
 from soulsgui.rl.gradients.vtrace import VTraceGradient, VTraceRows, VTraceWeights
@@ -65,7 +65,7 @@ class VTraceAgent(ActorCritic):
         )
         self._figures = FigureSums(FIGURES, self.device, "vtrace.learning_rate")
 
-    def update(self, batch: RolloutBatch, moment: Moment) -> None:
+    def update(self, batch: Segments, moment: Moment) -> None:
         """Learn from a batch, `vtrace.epochs` gradient steps; what they tell is added to `figures`.
 
         Args:
@@ -81,7 +81,7 @@ class VTraceAgent(ActorCritic):
             norm = clip_norm_(self._flat.gradient, settings.max_grad_norm)
             self._optimiser.step()
             self._note(step, norm)
-        self._to_see.observe(batch.obs[batch.step_rows])
+        self._to_see.observe(np.asarray(batch.obs)[batch.step_rows])
         self.updates += 1
 
     def learn_mixed(self) -> None:
@@ -128,7 +128,7 @@ class VTraceAgent(ActorCritic):
         self._figures.count = int(meta["summed"])
         self._figures.sums.copy_(to_tensor(tensors["figures.sums"]))
 
-    def _rows(self, batch: RolloutBatch) -> VTraceRows:
+    def _rows(self, batch: Segments) -> VTraceRows:
         def here(array: NDArray[Any]) -> Tensor:
             return to_device(array, self.device)
 
@@ -141,7 +141,7 @@ class VTraceAgent(ActorCritic):
             ends=here(batch.ends),
             mask=here(np.zeros((batch.steps, 0), np.bool_) if mask is None else mask[batch.step_rows]),
             at=here(batch.step_rows),
-            inputs=self._inputs(batch.obs),
+            inputs=self._inputs(np.asarray(batch.obs)),
         )
 
     def _weights(self) -> VTraceWeights:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
-from soulsgui.rl.buffers.replay import OR_WITHOUT, Bools, Ints, UniformReplay
+from soulsgui.experience.segments import Bools, Ints, Segments
+from soulsgui.rl.buffers.replay import OR_WITHOUT, UniformReplay
 
 
 class EpisodeLinks:
@@ -31,26 +32,18 @@ class EpisodeLinks:
         self._tails: dict[int, tuple[int, int, int]] = {}
         self._prune_at = 1_024
 
-    def added(
-        self,
-        lengths: NDArray[np.integer[Any]],
-        source: NDArray[np.integer[Any]],
-        episode: NDArray[np.integer[Any]],
-        first_step: NDArray[np.integer[Any]],
-        before: int,
-    ) -> Bools:
+    def added(self, segments: Segments, before: int) -> Bools:
         """Take note of segments that were just added to the ring.
 
         Args:
-            lengths: `[S]`, as given to the ring.
-            source: `[S]`, a number for each environment of each client's session.
-            episode: `[S]`, number of the episode within its source.
-            first_step: `[S]`, number of the segment's first step within its episode.
+            segments: As given to the ring, with their `source`.
             before: `ring.stored` before they were added.
 
         Returns:
             `[S]`, True where the segment goes on where another ended.
         """
+        lengths, source = segments.length, segments.source
+        assert source is not None
         joined: Bools = np.zeros(len(lengths), np.bool_)
         if self._ring.stored == before:
             return joined
@@ -63,8 +56,8 @@ class EpisodeLinks:
         starts = ends - lengths + 1
         rows = zip(
             source.tolist(),
-            episode.tolist(),
-            first_step.tolist(),
+            segments.episode.tolist(),
+            segments.first_step.tolist(),
             starts.tolist(),
             ends.tolist(),
             strict=True,

@@ -6,40 +6,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.frame_stacks import Observations
+from soulsgui.experience.segments import Ints, Segments
 from soulsgui.rl.buffers.episode_links import EpisodeLinks
 from soulsgui.rl.buffers.prioritised import PrioritisedReplay
-from soulsgui.rl.buffers.replay import Bools, Ints, UniformReplay
-
-
-class StepSegments(NamedTuple):
-    """`S` segments with `N` steps in all, laid end to end: contiguous steps within one episode each.
-
-    | field | shape, dtype | meaning |
-    |---|---|---|
-    | obs | `[N + S, *shape]` | raw; the last one of a segment follows its last step |
-    | length | `[S]` int | steps of each |
-    | action, reward, log_prob | `[N, ...]` | as given to the environment; of the policy that chose |
-    | terminated, truncated | `[S]` bool | how the last step ended its episode |
-    | source | `[S]` int64 | a number for each environment of each client's session |
-    | episode | `[S]` int64 | number of the episode within its source |
-    | first_step | `[S]` int64 | number of the first step within its episode |
-    | action_mask | `[N + S, A]` bool, or None | which actions are valid; None: all are |
-    | state | name → `[S, *shape]` | what a recurrent policy remembered before each first step |
-    """
-
-    obs: Observations
-    length: NDArray[np.integer[Any]]
-    action: NDArray[Any]
-    reward: NDArray[np.float32]
-    log_prob: NDArray[np.float32]
-    terminated: Bools
-    truncated: Bools
-    source: Ints
-    episode: Ints
-    first_step: Ints
-    action_mask: Bools | None = None
-    state: Mapping[str, NDArray[np.float32]] = {}
+from soulsgui.rl.buffers.replay import UniformReplay
 
 
 class Drawn(NamedTuple):
@@ -71,7 +41,7 @@ class ReplayMemory(Protocol):
     def drawn_with(self, count: int) -> int:
         """Return how many transitions a draw of `count` really gives."""
 
-    def add(self, segments: StepSegments) -> int:
+    def add(self, segments: Segments) -> int:
         """Take segments in; return the steps added."""
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
@@ -145,7 +115,7 @@ class WindowReplay:
         """Return `count`: each window teaches one transition."""
         return count
 
-    def add(self, segments: StepSegments) -> int:
+    def add(self, segments: Segments) -> int:
         """Take segments in; return the steps added.
 
         Raises:
@@ -161,7 +131,7 @@ class WindowReplay:
             segments.action_mask,
         )
         if self._links is not None:
-            self._links.added(segments.length, segments.source, segments.episode, segments.first_step, before)
+            self._links.added(segments, before)
         return added
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:

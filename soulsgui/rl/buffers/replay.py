@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.spaces import ObservationSpec
+from soulsgui.environments.observations import ObservationSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.frame_stacks import Observations
 from soulsgui.rl.buffers.array_storage import IN_FILE, ArrayStorage

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
+from soulsgui.experience.segments import Segments
 from soulsgui.rl.buffers.episode_links import EpisodeLinks
-from soulsgui.rl.buffers.memory import Drawn, StepSegments
+from soulsgui.rl.buffers.memory import Drawn
 from soulsgui.rl.buffers.prioritised import SumTree
 from soulsgui.rl.buffers.replay import OR_WITHOUT, Bools, Ints, UniformReplay
 
@@ -158,7 +159,7 @@ class SequenceReplay:
         """Return how many transitions a draw of about `count` learns from: whole sequences."""
         return max(1, round(count / self._length)) * self._length
 
-    def add(self, segments: StepSegments) -> int:
+    def add(self, segments: Segments) -> int:
         """Take segments in; return the steps added.
 
         Raises:
@@ -173,12 +174,14 @@ class SequenceReplay:
             segments.terminated,
             segments.action_mask,
         )
-        joined = self._links.added(lengths, segments.source, segments.episode, first_step, before)
+        source = segments.source
+        assert source is not None
+        joined = self._links.added(segments, before)
         first = self.ring.stored - added + np.cumsum(lengths) - lengths
         kept = first >= before  # of the others, the first steps gave way at once
         states = segments.state[self._field]
         for index in range(len(lengths)):
-            whose, start = int(segments.source[index]), int(first_step[index])
+            whose, start = int(source[index]), int(first_step[index])
             waiting = self._waiting.pop(whose, []) if joined[index] else []
             self._waiting.pop(whose, None)
             if kept[index]:

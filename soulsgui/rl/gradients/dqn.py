@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulsgui.config.sections.dqn import DQNSettings
+from soulsgui.config.sections.algorithms import DQNSettings
 from soulsgui.rl.compiled_loss import CompiledLoss, forward, to_device
 from soulsgui.rl.gradients.base import Gradient, Step
 from soulsgui.rl.losses.q_learning import (

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from soulsgui.config.sections.dqn import DQNSettings
+from soulsgui.config.sections.algorithms import DQNSettings
 from soulsgui.rl.gradients.base import Gradient, Step
 from soulsgui.rl.gradients.dqn import DQNParts, DQNRows, Rule, to_tensors, told
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP

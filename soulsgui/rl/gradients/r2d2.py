@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulsgui.config.sections.dqn import DQNSettings
+from soulsgui.config.sections.algorithms import DQNSettings
 from soulsgui.rl.compiled_loss import to_device
 from soulsgui.rl.gradients.base import BatchPart, Gradient, Step
 from soulsgui.rl.losses import q_learning as losses

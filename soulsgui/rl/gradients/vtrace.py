@@ -27,7 +27,7 @@ class VTraceRows(NamedTuple):
     | field | shape, dtype | meaning |
     |---|---|---|
     | action | `[N]` int64, or `[N, D]` | the action taken, as the distribution scores it |
-    | log_prob, reward | `[N]` float32 | as in `RolloutBatch` |
+    | log_prob, reward | `[N]` float32 | as in `Segments` |
     | terminated, ends | `[N]` bool | `terminated_steps` and `ends` there |
     | mask | `[N, A]` bool, or `[N, 0]` | valid actions; without columns: all |
     | at | `[N]` int64 | rows of `inputs` that were acted on; what came next stands one row further |

@@ -10,11 +10,9 @@ from torch import Tensor, nn
 
 from soulsgui.config.schema import Settings
 from soulsgui.environments.images import LEAST_SIDES, layout_of
-from soulsgui.environments.observations import channels_of, largest_of
-from soulsgui.environments.spaces import ObservationSpec, PartsSpec
-from soulsgui.errors import UsageError
-from soulsgui.policies.recurrent_spec import TorsoSpec
-from soulsgui.printable import error_words
+from soulsgui.environments.observations import ObservationSpec, PartsSpec, channels_of, largest_of
+from soulsgui.errors import UsageError, error_words
+from soulsgui.policies.specs import TorsoSpec
 from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.networks.mlp import fan_in_, linear, named_layers, orthogonal_hidden_
 from soulsgui.rl.networks.torsos import (

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from soulsgui.config.sections.network import NetworkSettings
-from soulsgui.environments.spaces import ObservationSpec
+from soulsgui.environments.observations import ObservationSpec
 from soulsgui.rl.networks.mlp import fan_in_, named_layers, orthogonal_hidden_
 from soulsgui.rl.networks.named import MLP, named_torso
 from soulsgui.rl.networks.torsos import Torso, perceptron

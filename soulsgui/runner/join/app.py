@@ -6,24 +6,20 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import ServiceError, SoulsGuiError
-from soulsgui.runner.base import BaseRunner, Handler
-from soulsgui.runner.join.commands import HANDLERS, LONG
-from soulsgui.runner.join.finder import Finder
-from soulsgui.runner.join.lasting import Lasting
-from soulsgui.runner.join.neighbour import Neighbour
+from soulsgui.process import own_terminal, setup_logging
+from soulsgui.runner.base import BaseRunner
+from soulsgui.runner.join.commands import CHECKS, HANDLERS
+from soulsgui.runner.join.finder import Finder, OwnServer, ServerWatch
 from soulsgui.runner.join.player import Player
-from soulsgui.runner.join.reports import Reports
-from soulsgui.runner.join.returns import OwnReturns
-from soulsgui.runner.join.saved import SavedInvitations
-from soulsgui.runner.join.server_watch import OwnServer, ServerWatch
-from soulsgui.runner.join.trial import lacks_of
+from soulsgui.runner.join.reports import OwnReturns, Reports
+from soulsgui.runner.join.rules import OwnerRules
+from soulsgui.runner.join.servers import SavedInvitations, lacks_of
 from soulsgui.system import Presence, descends_from, process_identity, write_private
+from soulsgui.wire.beats import ClientState
 from soulsgui.wire.control import ClientStatus, Status
-from soulsgui.wire.fleet import ClientState
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.owner import ClientFolder
@@ -39,24 +35,43 @@ _RULES_EVERY_S = 2.0
 _IDLE_PATIENCE_S = 5.0
 
 
+_LASTS_S = 5.0
+
+
+class StateChanges:
+    """Filters the states worth logging: short waits are left out, because with PPO each round ends in one."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+        self._waits_since: float | None = None
+
+    def is_new(self, state: str, now: float) -> bool:
+        """Whether a state differs from the one logged last and is no short wait; it then counts as logged."""
+        if not state.startswith("waiting"):
+            self._waits_since = None
+        elif self._waits_since is None:
+            self._waits_since = now
+        if state == self._shown or (self._waits_since is not None and now - self._waits_since < _LASTS_S):
+            return False
+        self._shown = state
+        return True
+
+
 class ClientRunner(BaseRunner):
     """The runner of client mode in one data folder.
-
-    Args:
-        folders: The user's folders.
-        name: What this machine's client is called.
-        unwatched_limit_s: After so long without a window that follows it, it lets the client end its episode
-            and ends; None goes on without.
-        invitation: Of the server to play for; None plays for the one that runs on this machine.
-        idle: Whether it waits to be told to play; a client that plays already is taken over all the same.
-        presence: Tells whether somebody is at this computer; None asks the system.
 
     Attributes:
         name: What this machine's client is called by the server it plays for.
         saved: The invitations that were taken up here.
+
+    Without a window that follows it for `unwatched_limit_s`, it lets the client end its episode and ends
+    (None: never). `invitation` names the server to play for; None is the one on this machine. An `idle`
+    runner waits to be told to play; a client that plays already is taken over all the same.
     """
 
     role = "client"
+    handlers = HANDLERS
+    checks = CHECKS
 
     def __init__(
         self,
@@ -81,20 +96,14 @@ class ClientRunner(BaseRunner):
         self._ending = threading.Event()
         self._server = self._watch_of(invitation)
 
-    # --- opening and closing -----------------------------------------------------------------------
-
     async def open(self) -> None:
-        """Open the control API, and take over or start the client.
-
-        Raises:
-            SoulsGuiError: Another runner of client mode uses the data folder.
-        """
+        """Open the control API, and take over or start the client."""
         try:
             self._take_folder("A runner of client mode", "End it, or use another --data-dir.")
             self._tell_who_we_are()
             self._reports = Reports(self.folder, self._pid)
             self.player = Player(self.folder, self.name, self.supervisor, self._reports)
-            self.neighbour = Neighbour(self.folder.rules, self._presence, self._is_of_client)
+            self.owner_rules = OwnerRules(self.folder.rules, self._presence, self._is_of_client)
             await self._listen(0)
             self._cleanup.push_async_callback(self.supervisor.close)
             adopted = await self._take_over()
@@ -125,11 +134,7 @@ class ClientRunner(BaseRunner):
             await self._clean_up()
 
     def _tell_who_we_are(self) -> None:
-        """Let the client see whether its runner lives: without one it ends after its episode.
-
-        Raises:
-            SoulsGuiError: The system does not tell a process about itself.
-        """
+        """Let the client see whether its runner lives: without one it ends after its episode."""
         identity = process_identity(os.getpid())
         if identity is None:
             raise SoulsGuiError("This system hides processes from themselves: no client can be watched here.")
@@ -160,16 +165,7 @@ class ClientRunner(BaseRunner):
         return ServerWatch(Finder(invitation, self._ending), invitation.server_name)
 
     async def play_for(self, invitation: Invitation | None, begin: bool) -> None:
-        """Play for another server from now on; the client ends first, as when it is switched off.
-
-        Args:
-            invitation: A kept one; None plays for the server that runs on this machine.
-            begin: Whether to play at once; else it goes on as it was: on or off.
-
-        Raises:
-            ServiceError: The client can't be started.
-            OSError: The folder can't be written.
-        """
+        """Play for another server from now on; the client ends first, as when it is switched off."""
         async with self._choosing:
             name = invitation.client if invitation is not None else self._own_name or name_of_machine()
             begin = begin or self.player.wanted
@@ -188,10 +184,8 @@ class ClientRunner(BaseRunner):
     def _pid(self) -> int | None:
         return self.supervisor.pid_of("client")
 
-    # --- while it runs -----------------------------------------------------------------------------
-
     async def _read(self) -> None:
-        told = Lasting(ClientState.LEFT.value)
+        told = StateChanges(ClientState.LEFT.value)
         while True:
             try:
                 self._take_report()
@@ -209,10 +203,10 @@ class ClientRunner(BaseRunner):
             self.publisher.rows([rows])
         self.publisher.clients([self._client()])
 
-    def _log_state(self, told: Lasting) -> None:
+    def _log_state(self, told: StateChanges) -> None:
         client = self._client()
         state = f"{client.state} {client.env_id}".strip()
-        if told.is_news(state, time.monotonic()):
+        if told.is_new(state, time.monotonic()):
             logger.info("%s: %s", self.name, state)
             self._changed.set()
 
@@ -254,12 +248,12 @@ class ClientRunner(BaseRunner):
 
     async def follow_rules(self) -> None:
         """Look once what the owner's rules say."""
-        held = await asyncio.to_thread(self.neighbour.held)
+        held = await asyncio.to_thread(self.owner_rules.held)
         if held != self.player.held:
             logger.info("holding back: %s", held or "no longer")
             self.player.held = held
         if (pid := self._pid()) is not None:
-            await asyncio.to_thread(self.neighbour.hold_back, pid)
+            await asyncio.to_thread(self.owner_rules.hold_back, pid)
 
     def _is_of_client(self, pid: int) -> bool:
         own = self._pid()
@@ -300,18 +294,6 @@ class ClientRunner(BaseRunner):
     def _run_of(self, service: str) -> str:
         return self.returns.run_id
 
-    # --- what the control API needs ----------------------------------------------------------------
-
-    @property
-    def handlers(self) -> Mapping[str, Handler]:
-        """Every command, by name."""
-        return HANDLERS
-
-    @property
-    def long_commands(self) -> Mapping[str, str]:
-        """Commands that are shown as jobs, and what they do meanwhile."""
-        return LONG
-
     def _client(self) -> ClientStatus:
         returns = self.returns
         client = self._reports.client(self.name, self.player.wish, returns.env_steps, returns.episodes)
@@ -319,7 +301,8 @@ class ClientRunner(BaseRunner):
         owner = {
             "paused_until": self.player.paused_until,
             "held": held,
-            "held_until": self.neighbour.hours_begin() if held == "hours" else None,
+            "held_until": self.owner_rules.hours_begin() if held == "hours" else None,
+            "allowed": self.permissions.of_client(self, self.name),
         }
         client = client.model_copy(update=owner)
         if self._server.search.revoked:
@@ -329,9 +312,39 @@ class ClientRunner(BaseRunner):
 
     def status(self, with_clients: bool = True) -> Status:
         """Return everything at this moment, or all but the client."""
+        service = self.player.status()
+        allowed = self.permissions.of_service(self, service.name)
         return Status(
             run=self._reports.run(self.returns.env_steps, self.returns.episodes),
-            services=[self.player.status()],
+            services=[service.model_copy(update={"allowed": allowed})],
             clients=[self._client()] if with_clients else [],
             server=self._server.status,
         )
+
+
+UNWATCHED_LIMIT_S = 15.0
+"""A runner that is there for a window ends so long after the last one is gone."""
+
+
+def join(
+    folders: Folders, name: str, watched: bool, invitation: Invitation | None = None, idle: bool = False
+) -> int:
+    """Play for a server until told to end; return the exit code."""
+    setup_logging()
+    with own_terminal():
+        return asyncio.run(_run(folders, name, watched, invitation, idle))
+
+
+async def _run(folders: Folders, name: str, watched: bool, invitation: Invitation | None, idle: bool) -> int:
+    runner = ClientRunner(folders, name, UNWATCHED_LIMIT_S if watched else None, invitation, idle)
+    runner.obey_signals()
+    await runner.open()
+    try:
+        where = f"{invitation.server_name} ({invitation.places})" if invitation else "this computer's server"
+        logger.info("%s helps %s; control API at %s", name, where, runner.control.url)
+        if not watched:
+            logger.info("from a second terminal: soulsgui join pause, continue, status, stop")
+        await runner.closing.wait()
+    finally:
+        await runner.close()
+    return 0

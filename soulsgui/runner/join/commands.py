@@ -1,15 +1,20 @@
 """What each command of the control API does in client mode."""
 
 import asyncio
+import os
+import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from soulsgui.runner.base import RUNNER, Handler
-from soulsgui.runner.commands import history, server
-from soulsgui.runner.history import log_lines
-from soulsgui.runner.join import servers
+from soulsgui.runner.api.run_commands import events, hello, shutdown
+from soulsgui.runner.api.server import Check, Handler
+from soulsgui.runner.base import RUNNER
+from soulsgui.runner.join.finder import OwnServer
+from soulsgui.runner.join.servers import examined, examined_place, tested, tested_here
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.library import log_lines
 from soulsgui.wire.control import (
+    AddressChange,
     ClientParams,
     ClientPauseParams,
     Empty,
@@ -17,68 +22,68 @@ from soulsgui.wire.control import (
     History,
     HistoryLogsParams,
     HistoryQueryParams,
+    InvitationParams,
+    JoinedServer,
+    LogLines,
+    OfferedServer,
     RulesParams,
     RulesState,
+    SavedServer,
+    SavedServerParams,
+    SavedServers,
+    ServerPlaceParams,
+    ServerTest,
     ServiceParams,
 )
-from soulsgui.wire.situation import CLIENT
+from soulsgui.wire.control.states import CLIENT
+from soulsgui.wire.invitation import MOST_PLACES, Invitation, read_place
 
 if TYPE_CHECKING:
     from soulsgui.runner.join.app import ClientRunner
 
 
-async def start(runner: "ClientRunner", params: ServiceParams) -> dict[str, Any]:
+async def start(runner: "ClientRunner", params: ServiceParams) -> None:
     """Let this machine help; answered once the client runs, at once where there is no server yet."""
-    _check_service(params)
     await runner.player.switch_on()
     await runner.player.until_ready()
-    return {}
 
 
-async def stop(runner: "ClientRunner", params: ServiceParams) -> dict[str, Any]:
+async def stop(runner: "ClientRunner", params: ServiceParams) -> None:
     """Let this machine help no longer."""
-    _check_service(params)
     await runner.player.switch_off()
     runner.player.forget_pause()
-    return {}
 
 
-async def restart(runner: "ClientRunner", params: ServiceParams) -> dict[str, Any]:
+async def restart(runner: "ClientRunner", params: ServiceParams) -> None:
     """Stop the client and start it again."""
-    _check_service(params)
     await runner.player.restart()
     await runner.player.until_ready()
-    return {}
 
 
-async def pause(runner: "ClientRunner", params: ClientPauseParams) -> dict[str, Any]:
+async def pause(runner: "ClientRunner", params: ClientPauseParams) -> None:
     """Let the client wait, at once or after its episode, for a time or until it is resumed."""
-    _check_client(runner, params)
     runner.player.pause(params.after_episode, params.for_s)
-    return {}
 
 
-async def resume(runner: "ClientRunner", params: ClientParams) -> dict[str, Any]:
+async def resume(runner: "ClientRunner", params: ClientParams) -> None:
     """Let the client go on."""
-    _check_client(runner, params)
     runner.player.resume()
-    return {}
 
 
 async def get_rules(runner: "ClientRunner", _params: Empty) -> RulesState:
     """Tell when the client may play, and which rules can't be followed on this system."""
-    return await asyncio.to_thread(runner.neighbour.state)
+    return await asyncio.to_thread(runner.owner_rules.state)
 
 
 async def set_rules(runner: "ClientRunner", params: RulesParams) -> RulesState:
     """Let the client play by other rules from now on."""
-    before = runner.neighbour.rules.share
-    await asyncio.to_thread(runner.neighbour.keep, params.rules)
+    before = runner.owner_rules.rules.share
+    await asyncio.to_thread(runner.owner_rules.keep, params.rules)
     if before != params.rules.share and before != "full" and runner.player.wanted:
         # A process that went behind the others can't come back.
         await runner.player.restart()
     await runner.follow_rules()
-    return await asyncio.to_thread(runner.neighbour.state)
+    return await asyncio.to_thread(runner.owner_rules.state)
 
 
 async def query(runner: "ClientRunner", params: HistoryQueryParams) -> History:
@@ -86,14 +91,14 @@ async def query(runner: "ClientRunner", params: HistoryQueryParams) -> History:
     return runner.returns.history(params)
 
 
-async def logs(runner: "ClientRunner", params: HistoryLogsParams) -> dict[str, Any]:
+async def logs(runner: "ClientRunner", params: HistoryLogsParams) -> LogLines:
     """Return lines of the logs of client and runner."""
     paths = {name: runner.folder.logs / f"{name}.log" for name in (CLIENT, RUNNER)}
     lines, first = await asyncio.to_thread(log_lines, paths, params)
-    return {"lines": [line.model_dump(mode="json") for line in lines], "first": first}
+    return LogLines(lines=lines, first=first)
 
 
-def _check_service(params: ServiceParams) -> None:
+def _check_service(_runner: "ClientRunner", params: ServiceParams) -> None:
     if params.name != CLIENT:
         message = f"There is no service {params.name!r} in client mode."
         raise Refused(ErrorCode.NOT_FOUND, message, f"There is: {CLIENT}")
@@ -103,11 +108,105 @@ def _check_client(runner: "ClientRunner", params: ClientParams) -> None:
     if params.client != runner.name:
         message = f"There is no client {params.client!r} on this computer."
         raise Refused(ErrorCode.NOT_FOUND, message, f"There is: {runner.name}")
+    runner.player.check_wanted()
+
+
+async def list_servers(runner: "ClientRunner", _params: Empty) -> SavedServers:
+    """List everyone who invited this computer."""
+    chosen, found = await asyncio.to_thread(lambda: (runner.saved.chosen(), runner.saved.all()))
+    return SavedServers(
+        chosen=chosen.server_id if chosen is not None else "", servers=[_told(one) for one in found]
+    )
+
+
+async def look(runner: "ClientRunner", params: InvitationParams) -> OfferedServer:
+    """Say what accepting an invitation would mean; its server is asked, nothing is changed."""
+    invitation = Invitation.parse(params.invitation)
+    known = await asyncio.to_thread(runner.saved.find, invitation.server_id)
+    offered = OfferedServer(server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1)
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(examined, offered, invitation, stop)
+    finally:
+        stop.set()
+
+
+async def join(runner: "ClientRunner", params: InvitationParams) -> JoinedServer:
+    """Keep an invitation and play for its server from now on."""
+    invitation = Invitation.parse(params.invitation)
+    await asyncio.to_thread(runner.saved.keep, invitation)
+    runner.player.forget_pause()
+    await runner.play_for(invitation, begin=True)
+    return JoinedServer(server_id=invitation.server_id)
+
+
+async def choose(runner: "ClientRunner", params: SavedServerParams) -> None:
+    """Play for another of the saved servers from now on, or, not playing, at the next switching on."""
+    invitation = await _saved(runner, params.server_id) if params.server_id else None
+    await runner.play_for(invitation, begin=False)
+
+
+async def forget(runner: "ClientRunner", params: SavedServerParams) -> None:
+    """Forget an invitation; a client that plays for its server ends."""
+    invitation = await _saved(runner, params.server_id)
+    chosen = await asyncio.to_thread(runner.saved.chosen)
+    if chosen is not None and chosen.server_id == invitation.server_id:
+        await runner.player.switch_off()
+        await runner.play_for(None, begin=False)
+    await asyncio.to_thread(runner.saved.forget, invitation)
+
+
+async def test(runner: "ClientRunner", _params: Empty) -> ServerTest:
+    """Try out the server this computer plays for; nothing is changed."""
+    chosen = await asyncio.to_thread(runner.saved.chosen)
+    if chosen is None:
+        own = OwnServer(runner.folders.server_address)
+        await asyncio.to_thread(own.look)
+        return await asyncio.to_thread(tested_here, own.address)
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(tested, chosen, stop)
+    finally:
+        stop.set()
+
+
+async def change_address(runner: "ClientRunner", params: ServerPlaceParams) -> AddressChange:
+    """Look for the server of a kept invitation at another address from now on, once it is found there."""
+    invitation = await _saved(runner, params.server_id)
+    host, port = read_place(params.place, invitation.addresses[0][1])
+    change = await asyncio.to_thread(examined_place, invitation, host, port)
+    if not change.taken and (change.final or not params.confirmed):
+        return change
+    others = [place for place in invitation.addresses if place != (host, port)]
+    moved = invitation.model_copy(update={"addresses": ((host, port), *others)[:MOST_PLACES]})
+    await asyncio.to_thread(runner.saved.keep, moved)
+    chosen = await asyncio.to_thread(runner.saved.chosen)
+    if chosen is not None and chosen.server_id == moved.server_id:
+        await runner.play_for(moved, begin=False)
+    return AddressChange(taken=True)
+
+
+async def _saved(runner: "ClientRunner", server_id: str) -> Invitation:
+    found = await asyncio.to_thread(runner.saved.find, server_id)
+    if found is None:
+        message = f"This computer has no invitation of a server {server_id!r}."
+        raise Refused(ErrorCode.NOT_FOUND, message, "Ask its owner for one.")
+    return found
+
+
+def _told(invitation: Invitation) -> SavedServer:
+    return SavedServer(
+        server_id=invitation.server_id,
+        server_name=invitation.server_name,
+        client=invitation.client,
+        addresses=list(invitation.addresses),
+        created=invitation.created,
+    )
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "server.hello": server.hello,
-    "server.shutdown": server.shutdown,
+    "server.hello": hello,
+    "server.shutdown": shutdown,
     "service.start": start,
     "service.stop": stop,
     "service.restart": restart,
@@ -115,23 +214,21 @@ HANDLERS: Mapping[str, Handler] = {
     "clients.resume": resume,
     "rules.get": get_rules,
     "rules.set": set_rules,
-    "servers.list": servers.list_servers,
-    "servers.look": servers.look,
-    "servers.join": servers.join,
-    "servers.choose": servers.choose,
-    "servers.forget": servers.forget,
-    "servers.test": servers.test,
-    "servers.change_address": servers.change_address,
+    "servers.list": list_servers,
+    "servers.look": look,
+    "servers.join": join,
+    "servers.choose": choose,
+    "servers.forget": forget,
+    "servers.test": test,
+    "servers.change_address": change_address,
     "history.query": query,
     "history.logs": logs,
-    "history.events": history.events,
+    "history.events": events,
 }
-
-LONG: Mapping[str, str] = {
-    "service.start": "starting the client",
-    "service.stop": "stopping the client",
-    "service.restart": "restarting the client",
-    "servers.join": "going over to that server",
-    "servers.choose": "going over to that server",
-    "servers.change_address": "looking for that server",
+CHECKS: Mapping[str, Check] = {
+    "service.start": _check_service,
+    "service.stop": _check_service,
+    "service.restart": _check_service,
+    "clients.pause": _check_client,
+    "clients.resume": _check_client,
 }

@@ -1,5 +1,6 @@
 """Finding the server of an invitation: its addresses in turn, until one lets us in."""
 
+import contextlib
 import logging
 import ssl
 import threading
@@ -7,16 +8,28 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
+from typing import Protocol
 
 import redis
 
-from soulsgui.wire.connection import AWAY, NOT_LET_IN, REVOKED, Address, ShutOut, connect, disk_full
+from soulsgui.errors import UsageError
+from soulsgui.wire.connection import (
+    AWAY,
+    NOT_LET_IN,
+    REVOKED,
+    Address,
+    ShutOut,
+    WrongServer,
+    connect,
+    disk_full,
+)
+from soulsgui.wire.control import ServerStatus
 from soulsgui.wire.invitation import Invitation, place_words
-from soulsgui.wire.tls import WrongServer
 
 logger = logging.getLogger(__name__)
 
-_KNOCK_LIMIT_S = 1.0
+_TRY_LIMIT_S = 1.0
 _LET_IN_EVERY_S = 2.0
 _SILENT_EVERY_S = 1.0
 # A server that is busy for a moment is not looked for elsewhere.
@@ -27,7 +40,7 @@ _HUNG_UP_IN_PLAIN = "it hung up; if it encrypts by now, ask for a new invitation
 
 
 class Reply(Enum):
-    """What came of a knock."""
+    """What came of trying an address."""
 
     LET_IN = "let in"
     SHUT_OUT = "not let in"
@@ -36,7 +49,7 @@ class Reply(Enum):
 
 
 @dataclass(frozen=True)
-class Knock:
+class TryResult:
     """One try at one address.
 
     Attributes:
@@ -50,32 +63,34 @@ class Knock:
     round_trip_s: float | None = field(default=None, compare=False)
 
 
-def knock(address: Address) -> Knock:
+def try_address(address: Address) -> TryResult:
     """Ask a server whether it is there and lets us in; takes at most a second, and what its name takes."""
-    connection = connect(address, timeout_s=_KNOCK_LIMIT_S)
+    connection = connect(address, timeout_s=_TRY_LIMIT_S)
     try:
         connection.ping()
         began = time.perf_counter()
         connection.ping()
         round_trip_s = time.perf_counter() - began
     except redis.AuthenticationError:
-        return Knock(Reply.SHUT_OUT)
+        return TryResult(Reply.SHUT_OUT)
     except WrongServer:
-        return Knock(Reply.ANOTHER, "another server answers: its certificate is not that of the invitation")
+        return TryResult(
+            Reply.ANOTHER, "another server answers: its certificate is not that of the invitation"
+        )
     except redis.BusyLoadingError:
-        return Knock(Reply.SILENT, "it is loading its data")
+        return TryResult(Reply.SILENT, "it is loading its data")
     except AWAY as error:
-        return Knock(Reply.SILENT, _why(error, encrypted=bool(address.pin)))
+        return TryResult(Reply.SILENT, _why(error, encrypted=bool(address.pin)))
     except UnicodeError:
-        return Knock(Reply.SILENT, "no name of a computer")
+        return TryResult(Reply.SILENT, "no name of a computer")
     except redis.ResponseError as error:
         # A full disk keeps nobody out.
-        return Knock(Reply.LET_IN) if disk_full(error) else Knock(Reply.SHUT_OUT)
+        return TryResult(Reply.LET_IN) if disk_full(error) else TryResult(Reply.SHUT_OUT)
     except redis.RedisError:
-        return Knock(Reply.SILENT, "another program answers")
+        return TryResult(Reply.SILENT, "another program answers")
     finally:
         connection.close()
-    return Knock(Reply.LET_IN, round_trip_s=round_trip_s)
+    return TryResult(Reply.LET_IN, round_trip_s=round_trip_s)
 
 
 def _why(error: BaseException, encrypted: bool) -> str:
@@ -97,12 +112,6 @@ def _why(error: BaseException, encrypted: bool) -> str:
 class Finder:
     """Follows one server over its addresses. Used by one thread.
 
-    Args:
-        invitation: What it was invited with.
-        stop: Set when nobody waits for an answer any more.
-        knocking: Tries one address.
-        clock: Monotonic time, seconds.
-
     Attributes:
         address: Where it let us in last; None before it did.
         reachable: Whether it let us in at the last look.
@@ -116,7 +125,7 @@ class Finder:
         self,
         invitation: Invitation,
         stop: threading.Event | None = None,
-        knocking: Callable[[Address], Knock] = knock,
+        trying: Callable[[Address], TryResult] = try_address,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.address: Address | None = None
@@ -127,7 +136,7 @@ class Finder:
         self.round_trip_s: float | None = None
         self._all = tuple(invitation.address(host, port) for host, port in invitation.addresses)
         self._stop = stop or threading.Event()
-        self._knock = knocking
+        self._try = trying
         self._clock = clock
         self._shut_out = ShutOut()
         self._away_since: float | None = None
@@ -142,11 +151,11 @@ class Finder:
         now = self._clock()
         if now < self._next:
             return self.reachable
-        tried: dict[Address, Knock] = {}
+        tried: dict[Address, TryResult] = {}
         for address in self._in_turn(now):
             if self._stop.is_set():
                 return self.reachable
-            tried[address] = self._knock(address)
+            tried[address] = self._try(address)
             if tried[address].reply is Reply.LET_IN:
                 self._found(address, tried[address].round_trip_s)
                 return True
@@ -168,11 +177,11 @@ class Finder:
         self._away_since = None
         self._next = self._clock() + _LET_IN_EVERY_S
 
-    def _not_found(self, tried: dict[Address, Knock], now: float) -> None:
+    def _not_found(self, tried: dict[Address, TryResult], now: float) -> None:
         self.reachable, self.round_trip_s = False, None
         if self._away_since is None:
             self._away_since = now
-        closed = [address for address, knock in tried.items() if knock.reply is Reply.SHUT_OUT]
+        closed = [address for address, result in tried.items() if result.reply is Reply.SHUT_OUT]
         self.shut_out = bool(closed)
         if closed:
             self._next = self._clock() + self._shut_out.again(now)
@@ -183,19 +192,14 @@ class Finder:
             self._shut_out.over()
             self._next = self._clock() + _SILENT_EVERY_S
             self.revoked = False
-            said = ", ".join(f"{_words(address)} ({knock.why})" for address, knock in tried.items())
+            said = ", ".join(f"{_words(address)} ({result.why})" for address, result in tried.items())
             self.error = f"No answer from {said}."
 
 
 def find_server(invitation: Invitation, stop: threading.Event) -> Address | None:
     """Look for the server of an invitation until it lets us in; say which addresses were tried in vain.
 
-    Args:
-        invitation: What it was invited with.
-        stop: Set when the process should stop.
-
-    Returns:
-        Where it let us in; None when `stop` was set before.
+    Returns where it let us in; None when `stop` was set before.
     """
     finder = Finder(invitation, stop)
     said = ""
@@ -211,3 +215,89 @@ def find_server(invitation: Invitation, stop: threading.Event) -> Address | None
 
 def _words(address: Address) -> str:
     return place_words(address.host, address.port)
+
+
+_SAME_WITHIN_S = 0.002
+
+
+class Search(Protocol):
+    """Something that knows where a server is.
+
+    Attributes:
+        address: The newest address; None while there has been none.
+        error: Why it is not reached, in words, where there is more to say than that.
+        revoked: Whether it answers, and has not let us in for a minute.
+        round_trip_s: How long its answers take; None while there is none.
+    """
+
+    address: Address | None
+    error: str
+    revoked: bool
+    round_trip_s: float | None
+
+    def look(self) -> bool:
+        """Look for the server; return whether it lets us in."""
+
+    def is_of(self, address: Address) -> bool:
+        """Whether an address from earlier may be used until there is a better one."""
+
+
+class OwnServer:
+    """The server that runs on this machine: its address file is read again and again."""
+
+    def __init__(self, path: Path) -> None:
+        self.address: Address | None = None
+        self.error = ""
+        self.revoked = False
+        self.round_trip_s: float | None = None
+        self._path = path
+
+    def look(self) -> bool:
+        """Read the address and ask the server whether it is there; takes at most a second."""
+        if self._path.exists():
+            # Damaged, or just taken away: what is known stays good until there is something better.
+            with contextlib.suppress(UsageError):
+                self.address = Address.read(self._path)
+        if self.address is None:
+            return False
+        answer = try_address(self.address)
+        self.round_trip_s = answer.round_trip_s
+        return answer.reply is Reply.LET_IN
+
+    def is_of(self, address: Address) -> bool:
+        """Whether an address from earlier may be used: not one of an invitation."""
+        return not address.user
+
+
+class ServerWatch:
+    """The server of this machine's client, as windows see it.
+
+    Attributes:
+        status: The server as windows see it.
+    """
+
+    def __init__(self, search: Search, name: str = "", wall_clock: Callable[[], float] = time.time) -> None:
+        self.status = ServerStatus(changed_at=wall_clock(), name=name)
+        self.search = search
+        self._wall_clock = wall_clock
+
+    def look(self) -> None:
+        """Look for the server once; of an invitation with many addresses that takes a second for each."""
+        reachable, address = self.search.look(), self.search.address
+        url = address.url if address is not None else ""
+        changed_at = self.status.changed_at if reachable == self.status.reachable else self._wall_clock()
+        change = {
+            "url": url,
+            "reachable": reachable,
+            "changed_at": changed_at,
+            "error": self.search.error,
+            "round_trip_s": _steady(self.status.round_trip_s, self.search.round_trip_s),
+        }
+        self.status = self.status.model_copy(update=change)
+
+
+def _steady(before_s: float | None, now_s: float | None) -> float | None:
+    """Return the round-trip time, unchanged while it differs little: small jitter is not shown."""
+    if before_s is None or now_s is None:
+        return now_s
+    return before_s if abs(now_s - before_s) <= max(_SAME_WITHIN_S, before_s / 2) else now_s

@@ -3,20 +3,21 @@
 import asyncio
 import contextlib
 import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 from soulsgui.errors import UsageError
 from soulsgui.process import SUPERVISED_ENV, child_env, own_command
-from soulsgui.runner.join.pausing import KeptPause
 from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.service import ServiceSpec
-from soulsgui.runner.supervisor import Supervisor
+from soulsgui.runner.services.service import ServiceSpec
+from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.system import write_private
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ErrorCode, ServiceStatus
-from soulsgui.wire.messages.neighbour import Held
-from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
-from soulsgui.wire.situation import CLIENT
+from soulsgui.wire.control.states import CLIENT
+from soulsgui.wire.messages.owner import ClientFolder, Held, OwnerPause, OwnerState, OwnerWish
 
 logger = logging.getLogger(__name__)
 
@@ -26,12 +27,6 @@ _NOT_ENDING = ("run", "pause", "pause_after_episode")
 
 class Player:
     """Starts, stops and pauses the client.
-
-    Args:
-        folder: The folder of client mode.
-        name: The client's id.
-        supervisor: Runs it.
-        reports: What it says of itself.
 
     Attributes:
         wanted: Whether this machine is to help: the client is started as soon as there is a server.
@@ -70,11 +65,7 @@ class Player:
         return self._address
 
     def leave_server(self) -> None:
-        """Forget the server it played for last: it is to play for another one.
-
-        Raises:
-            OSError: Its folder can't be written.
-        """
+        """Forget the server it played for last: it is to play for another one."""
         self._folder.server_address.unlink(missing_ok=True)
         self._address = None
 
@@ -82,14 +73,8 @@ class Player:
         """Call the client something else from its next start on: another server knows it by another id."""
         self._spec = _spec(self._folder, name, self._reports)
 
-    # --- on and off --------------------------------------------------------------------------------
-
     async def adopt(self) -> bool:
-        """Take over a client that an earlier runner started, with what its owner wanted.
-
-        Returns:
-            Whether there is one.
-        """
+        """Take over a client that an earlier runner started, as its owner left it; return whether one is."""
         if not await self._supervisor.adopt(self._spec):
             return False
         self.wanted = True
@@ -97,12 +82,7 @@ class Player:
         return True
 
     async def switch_on(self) -> None:
-        """Let the client play; without a server that happens once there is one. A pause stays.
-
-        Raises:
-            ServiceError: It can't be started.
-            OSError: Its folder can't be written.
-        """
+        """Let the client play; without a server that happens once there is one. A pause stays."""
         async with self._lock:
             self.wanted = True
             if self.wish != "run":
@@ -110,12 +90,7 @@ class Player:
             await self._start()
 
     async def until_ready(self) -> None:
-        """Return once the client says something of itself, or is not to be started now.
-
-        Raises:
-            ServiceError: It failed for good.
-            Refused: It says nothing for too long.
-        """
+        """Return once the client says something of itself, or is not to be started now."""
         if self._address is None or not self.wanted:
             return
         if not await self._supervisor.wait_ready(CLIENT, _READY_LIMIT_S) and self.wanted:
@@ -142,23 +117,14 @@ class Player:
         self.wanted = False
 
     async def restart(self) -> None:
-        """Stop the client and start it again, with what its owner wanted.
-
-        Raises:
-            ServiceError: It can't be started.
-        """
+        """Stop the client and start it again, with what its owner wanted."""
         async with self._lock:
             self.wanted = True
             await self._stop()
             await self._start()
 
     async def use_server(self, address: Address | None) -> None:
-        """Play for the server at this address from now on; None while there is none.
-
-        Raises:
-            ServiceError: The client can't be started.
-            OSError: Its folder can't be written.
-        """
+        """Play for the server at this address from now on; None while there is none."""
         if address is None or address == self._address:
             return
         async with self._lock:
@@ -180,47 +146,28 @@ class Player:
             self._write("stop")
         await self._supervisor.stop(CLIENT)
 
-    # --- pausing -----------------------------------------------------------------------------------
-
     def pause(self, after_episode: bool, for_s: float | None = None) -> None:
-        """Let the client wait, at once or after the episodes it is in.
-
-        Args:
-            after_episode: Whether it may end them first.
-            for_s: After so many seconds it goes on by itself; None for not at all.
-
-        Raises:
-            Refused: It is not to play at all.
-            OSError: Its folder can't be written.
-        """
-        self._check_wanted()
+        """Let the client wait, at once or after the episodes it is in."""
+        self.check_wanted()
         self._kept.begin(after_episode, for_s)
         self._write(self._strictest)
 
     def resume(self) -> None:
-        """Let the client go on.
-
-        Raises:
-            Refused: It is not to play at all.
-            OSError: Its folder can't be written.
-        """
-        self._check_wanted()
+        """Let the client go on."""
+        self.check_wanted()
         self.forget_pause()
         self._write(self._strictest)
 
     def forget_pause(self) -> None:
-        """Pause no longer, from the next start of the client on.
-
-        Raises:
-            OSError: Its folder can't be written.
-        """
+        """Pause no longer, from the next start of the client on."""
         self._kept.end()
 
     def keep_wish(self) -> None:
-        """Want again what was wanted before `finish`."""
+        """Restore the wish that held before `finish`."""
         self._write(self._strictest)
 
-    def _check_wanted(self) -> None:
+    def check_wanted(self) -> None:
+        """Raise that there is nobody to pause, while this computer is not to play at all."""
         if not self.wanted:
             raise Refused(ErrorCode.NOT_NOW, "This computer does not help at present.", "Switch it on first.")
 
@@ -233,8 +180,6 @@ class Player:
         self._kept.forget_if_over()
         if self._written in _NOT_ENDING and self._strictest != self._written:
             self._write(self._strictest)
-
-    # --- how it is ---------------------------------------------------------------------------------
 
     def look(self) -> None:
         """Notice that a pause is over or a rule holds, and that the client has ended by itself."""
@@ -273,3 +218,48 @@ def _read_address(folder: ClientFolder) -> Address | None:
     with contextlib.suppress(UsageError):
         return Address.read(folder.server_address)
     return None
+
+
+class KeptPause:
+    """The pause that the owner of this machine wants, until it is ended or has run out."""
+
+    def __init__(self, path: Path, wall_clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._wall_clock = wall_clock
+        self._pause: OwnerPause | None = None
+        with contextlib.suppress(OSError):
+            self._pause = OwnerPause.read(path.read_bytes())
+
+    @property
+    def wish(self) -> OwnerState:
+        """What is wanted of the client now."""
+        if self._pause is None or self._has_run_out(self._pause):
+            return "run"
+        return "pause_after_episode" if self._pause.after_episode else "pause"
+
+    @property
+    def until(self) -> float | None:
+        """When it ends by itself, seconds since the epoch; None when it does not, or there is none."""
+        return self._pause.until if self._pause is not None and self.wish != "run" else None
+
+    def begin(self, after_episode: bool, for_s: float | None) -> None:
+        """Pause from now on."""
+        until = self._wall_clock() + for_s if for_s is not None else None
+        pause = OwnerPause(after_episode=after_episode, until=until)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_private(self._path, pause.to_json().encode())
+        self._pause = pause
+
+    def end(self) -> None:
+        """Pause no longer."""
+        self._path.unlink(missing_ok=True)
+        self._pause = None
+
+    def forget_if_over(self) -> None:
+        """Forget a pause that has run out."""
+        if self._pause is not None and self._has_run_out(self._pause):
+            logger.info("the pause is over")
+            self.end()
+
+    def _has_run_out(self, pause: OwnerPause) -> bool:
+        return pause.until is not None and self._wall_clock() >= pause.until

@@ -1,25 +1,34 @@
-"""What the client says of itself, read from its file; and how it is, as every window sees it."""
+"""The report file of the client, and its status for the control API."""
 
 import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from soulsgui.runner.family import Family
-from soulsgui.runner.service import Health
-from soulsgui.wire.control import ClientStatus, RunState, RunStatus
-from soulsgui.wire.fleet import BeatClock, ClientState, client_state
-from soulsgui.wire.messages.owner import ClientFolder, ClientReport
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.services.processes import Family
+from soulsgui.runner.services.service import Health
+from soulsgui.telemetry.store import as_history, bucket_width, into_buckets
+from soulsgui.wire.beats import BeatClock, ClientState, client_state
+from soulsgui.wire.control import (
+    AttemptStart,
+    ClientStatus,
+    ErrorCode,
+    History,
+    HistoryQueryParams,
+    RunState,
+    RunStatus,
+    told_by_beat,
+)
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.metrics import EpisodeRows
+from soulsgui.wire.messages.owner import ClientFolder, ClientReport, OwnEpisode
 
 _RUN_STATES: dict[str, RunState] = {"sampling": "running", "finishing": "running", "paused": "paused"}
 
 
 class Reports:
-    """The newest report of the client.
-
-    Args:
-        folder: The folder of client mode.
-        pid: Tells the process of the service; None while there is none.
-        clock: Monotonic time, seconds.
-    """
+    """The newest report of the client."""
 
     def __init__(
         self,
@@ -52,7 +61,7 @@ class Reports:
         return report
 
     def forget(self) -> None:
-        """Know nothing any more of what was reported so far: the client is another one."""
+        """Drop all reports so far: the client is another one."""
         self.newest = None
 
     @property
@@ -74,14 +83,7 @@ class Reports:
         )
 
     def client(self, name: str, wish: str, env_steps: int, episodes: int) -> ClientStatus:
-        """Return how the client is.
-
-        Args:
-            name: The client's id.
-            wish: What its owner wants.
-            env_steps: Environment steps made here for the run.
-            episodes: Episodes finished here for it.
-        """
+        """Return how the client is."""
         report = self.newest
         common = ClientStatus(id=name, name=name, local=True, state=ClientState.LEFT, wish=wish)
         if report is None:
@@ -91,46 +93,26 @@ class Reports:
         state = client_state(beat, age_s or 0.0, report.grant, report.wish) if lives else ClientState.LEFT
         sampling = state == ClientState.ONLINE
         refusal = report.grant.reason if report.grant is not None else ""
-        return common.model_copy(
-            update={
-                "host": beat.instance.host,
-                "state": state,
-                "age_s": age_s if lives else None,
-                "stalled": sampling and self._beats.stalled(beat.client, self._clock()),
-                "env_id": beat.env_id,
-                "num_envs": beat.num_envs,
-                "env_steps": env_steps,
-                "episodes": episodes,
-                "env_steps_per_s": beat.env_steps_per_s if sampling else 0.0,
-                "last_return": beat.last_return,
-                "mean_return": beat.mean_return,
-                "model_id": beat.model_id,
-                "buffered": beat.buffered_bytes,
-                "dropped": beat.dropped,
-                "waiting": beat.waiting if lives else 0.0,
-                "waits": beat.waits,
-                "waited_s": beat.waited_s,
-                "rejected": dict(report.grant.rejected) if report.grant is not None else {},
-                "version": beat.versions.get("soulsgui", ""),
-                "error": beat.error or refusal,
-                "error_details": beat.error_details,
-                "step_ms": beat.step_ms,
-                "late_steps": beat.late_steps,
-                "human_steps": beat.human_steps,
-                "env_restarts": beat.env_restarts,
-                "checks": report.checks,
-                "lacks": report.lacks,
-                "share": report.grant.share if report.grant is not None and sampling else None,
-            }
-        )
+        told = told_by_beat(beat) | {
+            "state": state,
+            "age_s": age_s if lives else None,
+            "stalled": sampling and self._beats.stalled(beat.client, self._clock()),
+            "env_steps": env_steps,
+            "episodes": episodes,
+            "rejected": dict(report.grant.rejected) if report.grant is not None else {},
+            "error": beat.error or refusal,
+            "checks": report.checks,
+            "lacks": report.lacks,
+            "share": report.grant.share if report.grant is not None and sampling else None,
+        }
+        if not sampling:
+            told["env_steps_per_s"] = 0.0
+        if not lives:
+            told["waiting"] = 0.0
+        return common.model_copy(update=told)
 
     def run(self, env_steps: int, episodes: int) -> RunStatus:
-        """Return what the client plays for; the state is `none` while it plays for nothing.
-
-        Args:
-            env_steps: Environment steps made here for the run.
-            episodes: Episodes finished here for it.
-        """
+        """Return what the client plays for; the state is `none` while it plays for nothing."""
         report = self.present
         if report is None or not report.beat.run_id:
             return RunStatus()
@@ -146,4 +128,146 @@ class Reports:
             env_steps_per_s=beat.env_steps_per_s,
             rejected=dict(report.grant.rejected) if report.grant is not None else {},
             error=beat.error,
+        )
+
+
+KEPT = 20_000
+"""Episodes that are remembered."""
+
+_WINDOW = 20
+_ATTEMPT = 1
+_LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class _Own:
+    """One episode on the curve: its row is the number of the episode here, from 1, over all processes."""
+
+    row: int
+    time: float
+    env_steps: int
+    total_return: float
+    length: int
+    model_id: int
+    mean_return: float
+
+
+_METRICS: dict[str, Callable[[_Own], float]] = {
+    "return": lambda own: own.total_return,
+    "length": lambda own: float(own.length),
+    "mean_return": lambda own: own.mean_return,
+}
+_AXES: dict[str, Callable[[_Own], float]] = {
+    "episode": lambda own: float(own.row),
+    "env_step": lambda own: float(own.env_steps),
+    "time": lambda own: own.time,
+}
+
+
+class OwnReturns:
+    """The curve of this machine. Another run begins another curve; another process goes on with it."""
+
+    def __init__(self, client: str, kept: int = KEPT) -> None:
+        self._client = client
+        self._episodes: deque[_Own] = deque(maxlen=kept)
+        self._recent: deque[float] = deque(maxlen=_WINDOW)
+        self._instance: Instance | None = None
+        self._next_number = 0
+        self._begin("")
+
+    def _begin(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._episodes.clear()
+        self._recent.clear()
+        self._rows = self._untold = 0
+        self._steps_before = self._steps_now = 0
+
+    @property
+    def episodes(self) -> int:
+        """Episodes finished here for the run, also those that no report tells of any more."""
+        return self._rows + self._untold
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps made here for the run."""
+        return self._steps_before + self._steps_now
+
+    def take(self, report: ClientReport) -> EpisodeRows | None:
+        """Take note of a report; return the episodes that are new, None when none is."""
+        beat = report.beat
+        if beat.run_id and beat.run_id != self.run_id:
+            self._begin(beat.run_id)
+        if beat.instance != self._instance:
+            self._instance = beat.instance
+            self._next_number = 0
+            self._steps_before, self._steps_now = self.env_steps, 0
+        if beat.run_id == self.run_id:
+            self._steps_now = report.env_steps
+        new = [one for one in report.episodes if one.number >= self._next_number]
+        if new:
+            if beat.env_steps == report.env_steps:  # this process has played for this run alone
+                self._untold += new[0].number - self._next_number
+            self._next_number = new[-1].number + 1
+        added = [self._add(one) for one in new if one.run_id == self.run_id]
+        return self._as_rows(added) if added else None
+
+    def _add(self, episode: OwnEpisode) -> _Own:
+        self._rows += 1
+        self._recent.append(episode.total_return)
+        own = _Own(
+            row=self._rows,
+            time=episode.time,
+            env_steps=self._steps_before + episode.env_steps,
+            total_return=episode.total_return,
+            length=episode.length,
+            model_id=episode.model_id,
+            mean_return=sum(self._recent) / len(self._recent),
+        )
+        self._episodes.append(own)
+        return own
+
+    def _as_rows(self, episodes: list[_Own]) -> EpisodeRows:
+        count = len(episodes)
+        rows = [own.row for own in episodes]
+        return EpisodeRows(
+            run_id=self.run_id,
+            row=rows,
+            attempt=[_ATTEMPT] * count,
+            client=[self._client] * count,
+            episode=rows,
+            env_steps=[own.env_steps for own in episodes],
+            time=[own.time for own in episodes],
+            total_return=[own.total_return for own in episodes],
+            length=[own.length for own in episodes],
+            model_id=[own.model_id for own in episodes],
+            mean_return=[own.mean_return for own in episodes],
+        )
+
+    def history(self, params: HistoryQueryParams) -> History:
+        """Return a curve."""
+        if params.run not in (_LATEST, self.run_id):
+            raise Refused(ErrorCode.NOT_FOUND, f"This machine does not play for {params.run!r}.")
+        value, x = _METRICS.get(params.metric), _AXES[params.x]
+        if value is None:
+            known = ", ".join(_METRICS)
+            raise Refused(ErrorCode.NOT_FOUND, f"There is no {params.metric!r} here.", f"There are: {known}")
+        start = float("-inf") if params.start is None else params.start
+        end = float("inf") if params.end is None else params.end
+        others = bool(params.client) and params.client != self._client
+        found = [] if others else [own for own in self._episodes if start <= x(own) <= end]
+        length = x(found[-1]) - x(found[0]) if found else 0.0
+        width = bucket_width(params.points, len(found), length, attempts=1)
+        parts = [
+            (own.row, own.row, _ATTEMPT, own.row, own.env_steps, own.time, x(own), *3 * (value(own),), 1)
+            for own in found
+        ]
+        buckets = list(into_buckets(parts, width))
+        return as_history(
+            buckets,
+            run_id=self.run_id,
+            metric=params.metric,
+            last_row=self._rows,
+            overwritten=[False] * len(buckets),
+            attempts=[AttemptStart(attempt=_ATTEMPT, update=0, env_steps=0, episodes=0, time=0.0)],
+            metrics=list(_METRICS),
         )

@@ -1,121 +1,190 @@
-"""`servers.*`: the servers this computer was invited to, and which of them it plays for."""
+"""The invitations that were taken up on this computer, and which of them it plays for."""
 
-import asyncio
-import os
+import contextlib
+import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from soulsgui.runner.join.server_watch import OwnServer
-from soulsgui.runner.join.trial import examined, examined_place, tested, tested_here
-from soulsgui.runner.refusal import Refused
-from soulsgui.wire.control import (
-    AddressChange,
-    Empty,
-    ErrorCode,
-    InvitationParams,
-    OfferedServer,
-    SavedServer,
-    SavedServerParams,
-    SavedServers,
-    ServerPlaceParams,
-    ServerTest,
-)
-from soulsgui.wire.invitation import MOST_PLACES, Invitation, read_place
+import redis
 
-if TYPE_CHECKING:
-    from soulsgui.runner.join.app import ClientRunner
+from soulsgui.config.paths import Folders
+from soulsgui.config.schema import received_settings
+from soulsgui.errors import ClientRegistrationError, UsageError, printable
+from soulsgui.runner.join.finder import Finder, Reply, try_address
+from soulsgui.system import make_private, write_private
+from soulsgui.wire.connection import AWAY, Address, connect
+from soulsgui.wire.control import AddressChange, OfferedServer, ServerTest
+from soulsgui.wire.invitation import SUFFIX, Invitation, place_words
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.versions import Lack, lacks_here, least_versions
 
+logger = logging.getLogger(__name__)
 
-async def list_servers(runner: "ClientRunner", _params: Empty) -> SavedServers:
-    """List everyone who invited this computer."""
-    chosen, found = await asyncio.to_thread(lambda: (runner.saved.chosen(), runner.saved.all()))
-    return SavedServers(
-        chosen=chosen.server_id if chosen is not None else "", servers=[_told(one) for one in found]
-    )
+_CHOICE_FILE = "joined.json"
 
 
-async def look(runner: "ClientRunner", params: InvitationParams) -> OfferedServer:
-    """Say what accepting an invitation would mean; its server is asked, nothing is changed."""
-    invitation = Invitation.parse(params.invitation)
-    known = await asyncio.to_thread(runner.saved.find, invitation.server_id)
-    offered = OfferedServer(server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1)
-    stop = threading.Event()
+class _Choice(Message):
+    """Whom this computer plays for: the server's id; empty for the one that runs on it."""
+
+    server_id: str = ""
+
+
+class SavedInvitations:
+    """One private file per server, and the choice of one of them."""
+
+    def __init__(self, folders: Folders) -> None:
+        self._folder = folders.servers
+        self._choice = folders.client / _CHOICE_FILE
+
+    def path_of(self, server_id: str) -> Path:
+        """Return where the invitation of a server is kept."""
+        return self._folder / f"{server_id}{SUFFIX}"
+
+    def keep(self, invitation: Invitation) -> Path:
+        """Keep an invitation, in the place of an older one of this server; return where."""
+        path = self.path_of(invitation.server_id)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private(self._folder)
+        invitation.save(path)
+        return path
+
+    def all(self) -> list[Invitation]:
+        """Return every kept invitation, by the server's name; damaged ones are left out."""
+        found = []
+        for path in sorted(self._folder.glob(f"*{SUFFIX}")):
+            with contextlib.suppress(UsageError):
+                found.append(Invitation.load(path))
+        return sorted(found, key=lambda one: (one.server_name.lower(), one.server_id))
+
+    def find(self, server_id: str) -> Invitation | None:
+        """Return the kept invitation of a server; None when there is none."""
+        return next((one for one in self.all() if one.server_id == server_id), None)
+
+    def forget(self, invitation: Invitation) -> None:
+        """Keep an invitation no longer."""
+        self.path_of(invitation.server_id).unlink(missing_ok=True)
+
+    def choose(self, invitation: Invitation | None) -> None:
+        """Remember whom this computer plays for."""
+        self._choice.parent.mkdir(parents=True, exist_ok=True)
+        choice = _Choice(server_id=invitation.server_id if invitation is not None else "")
+        write_private(self._choice, choice.to_json().encode())
+
+    def chosen(self) -> Invitation | None:
+        """Return the invitation this computer played for last; None for the server that runs on it.
+
+        One that is gone or damaged is said, and the server of this computer takes its place.
+        """
+        choice = None
+        with contextlib.suppress(OSError):
+            choice = _Choice.read(self._choice.read_bytes())
+        if choice is None or not choice.server_id:
+            return None
+        try:
+            return Invitation.load(self.path_of(choice.server_id))
+        except UsageError as error:
+            logger.warning("%s This computer's own server takes its place.", error.message)
+            return None
+
+
+def examined(offered: OfferedServer, invitation: Invitation, stop: threading.Event) -> OfferedServer:
+    """Ask the server of an invitation what it trains; takes up to a second for each address."""
+    finder = Finder(invitation, stop)
+    if not finder.look() or finder.address is None:
+        return offered.model_copy(update={"error": finder.error})
+    address = finder.address
+    found: dict[str, Any] = {
+        "address": place_words(address.host, address.port),
+        "round_trip_s": finder.round_trip_s,
+    }
+    if (config := _config(address)) is not None:
+        try:
+            settings = received_settings(config.settings)
+        except ClientRegistrationError as error:
+            return offered.model_copy(update={"error": error.message})
+        found |= {
+            "env_id": printable(settings["env.id"]),
+            "restart_hook": printable(settings["client.restart_hook"]),
+            "num_envs": settings["env.num_envs"],
+            "workers": settings["client.workers"],
+        }
+    return offered.model_copy(update=found)
+
+
+def tested(invitation: Invitation, stop: threading.Event) -> ServerTest:
+    """Try the server of an invitation out; takes up to a second for each address."""
+    finder = Finder(invitation, stop)
+    if finder.look() and finder.address is not None:
+        return _well(finder.address, finder.round_trip_s)
+    return ServerTest(shut_out=finder.shut_out, error=finder.error)
+
+
+def tested_here(address: Address | None) -> ServerTest:
+    """Try out the server that runs on this computer; takes at most two seconds."""
+    if address is None:
+        return ServerTest(error="No server runs on this computer.")
+    answer = try_address(address)
+    if answer.reply is Reply.LET_IN:
+        return _well(address, answer.round_trip_s)
+    where = place_words(address.host, address.port)
+    if answer.reply is Reply.SHUT_OUT:
+        return ServerTest(shut_out=True, error=f"The server at {where} does not let this computer in.")
+    return ServerTest(error=f"No answer from {where} ({answer.why}).")
+
+
+def examined_place(invitation: Invitation, host: str, port: int) -> AddressChange:
+    """Ask whether the server of an invitation is at an address; takes about a second.
+
+    Who lets us in there is the server that invited: nobody else knows the secret.
+    """
+    answer = try_address(invitation.address(host, port))
+    where, name = place_words(host, port), invitation.server_name
+    if answer.reply is Reply.LET_IN:
+        return AddressChange(taken=True)
+    if answer.reply is Reply.ANOTHER:
+        return AddressChange(taken=False, final=True, why=f"At {where} {answer.why}.")
+    if answer.reply is Reply.SHUT_OUT:
+        why = (
+            f"A server answers at {where}, but does not know this computer: it is another one than {name}, "
+            "or the invitation was taken back."
+        )
+        return AddressChange(taken=False, why=why)
+    return AddressChange(taken=False, why=f"No answer from {where} ({answer.why}).")
+
+
+def _well(address: Address, round_trip_s: float | None) -> ServerTest:
+    found = ServerTest(address=place_words(address.host, address.port), round_trip_s=round_trip_s)
+    config = _config(address)
+    if config is None:
+        return found
+    environment = config.settings.get("env.id")
+    change = {
+        "lacks": _lacks(config),
+        "env_id": printable(environment) if isinstance(environment, str) else "",
+    }
+    return found.model_copy(update=change)
+
+
+def lacks_of(address: Address) -> list[Lack] | None:
+    """Ask a server what it needs and this computer lacks, about a second; None while it does not say."""
+    config = _config(address)
+    return None if config is None else _lacks(config)
+
+
+def _lacks(config: ServerConfig) -> list[Lack]:
+    return lacks_here(config.protocol_min, config.protocol_max, least_versions(config.settings))
+
+
+def _config(address: Address) -> ServerConfig | None:
+    """Return what a server tells its clients of its run; None while it has none."""
+    connection = connect(address)
     try:
-        return await asyncio.to_thread(examined, offered, invitation, stop)
+        text: Any = connection.get(Keys(address.prefix).config)
+    except (*AWAY, redis.RedisError):
+        text = None
     finally:
-        stop.set()
-
-
-async def join(runner: "ClientRunner", params: InvitationParams) -> dict[str, Any]:
-    """Keep an invitation and play for its server from now on."""
-    invitation = Invitation.parse(params.invitation)
-    await asyncio.to_thread(runner.saved.keep, invitation)
-    runner.player.forget_pause()
-    await runner.play_for(invitation, begin=True)
-    return {"server_id": invitation.server_id}
-
-
-async def choose(runner: "ClientRunner", params: SavedServerParams) -> dict[str, Any]:
-    """Play for another of the saved servers from now on, or, not playing, at the next switching on."""
-    invitation = await _saved(runner, params.server_id) if params.server_id else None
-    await runner.play_for(invitation, begin=False)
-    return {}
-
-
-async def forget(runner: "ClientRunner", params: SavedServerParams) -> dict[str, Any]:
-    """Forget an invitation; a client that plays for its server ends."""
-    invitation = await _saved(runner, params.server_id)
-    chosen = await asyncio.to_thread(runner.saved.chosen)
-    if chosen is not None and chosen.server_id == invitation.server_id:
-        await runner.player.switch_off()
-        await runner.play_for(None, begin=False)
-    await asyncio.to_thread(runner.saved.forget, invitation)
-    return {}
-
-
-async def test(runner: "ClientRunner", _params: Empty) -> ServerTest:
-    """Try out the server this computer plays for; nothing is changed."""
-    chosen = await asyncio.to_thread(runner.saved.chosen)
-    if chosen is None:
-        own = OwnServer(runner.folders.server_address)
-        await asyncio.to_thread(own.look)
-        return await asyncio.to_thread(tested_here, own.address)
-    stop = threading.Event()
-    try:
-        return await asyncio.to_thread(tested, chosen, stop)
-    finally:
-        stop.set()
-
-
-async def change_address(runner: "ClientRunner", params: ServerPlaceParams) -> AddressChange:
-    """Look for the server of a kept invitation at another address from now on, once it is found there."""
-    invitation = await _saved(runner, params.server_id)
-    host, port = read_place(params.place, invitation.addresses[0][1])
-    change = await asyncio.to_thread(examined_place, invitation, host, port)
-    if not change.taken and (change.final or not params.confirmed):
-        return change
-    others = [place for place in invitation.addresses if place != (host, port)]
-    moved = invitation.model_copy(update={"addresses": ((host, port), *others)[:MOST_PLACES]})
-    await asyncio.to_thread(runner.saved.keep, moved)
-    chosen = await asyncio.to_thread(runner.saved.chosen)
-    if chosen is not None and chosen.server_id == moved.server_id:
-        await runner.play_for(moved, begin=False)
-    return AddressChange(taken=True)
-
-
-async def _saved(runner: "ClientRunner", server_id: str) -> Invitation:
-    found = await asyncio.to_thread(runner.saved.find, server_id)
-    if found is None:
-        message = f"This computer has no invitation of a server {server_id!r}."
-        raise Refused(ErrorCode.NOT_FOUND, message, "Ask its owner for one.")
-    return found
-
-
-def _told(invitation: Invitation) -> SavedServer:
-    return SavedServer(
-        server_id=invitation.server_id,
-        server_name=invitation.server_name,
-        client=invitation.client,
-        addresses=list(invitation.addresses),
-        created=invitation.created,
-    )
+        connection.close()
+    return ServerConfig.read(text)

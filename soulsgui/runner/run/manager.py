@@ -7,17 +7,23 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from soulsgui.config.errors import ConfigError
-from soulsgui.config.layers import Layer
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError
-from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused, no_run
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import ActiveRun, Reached, RunRecord, interrupted
-from soulsgui.runner.run.resume import Resumption, resumption
 from soulsgui.runner.run.services import READY_LIMIT_S, RunContext
 from soulsgui.runner.run.session import RunSession
-from soulsgui.runner.run.start import effective_settings, goals, new_run, refuse_without_torch
+from soulsgui.runner.run.start import (
+    Resumption,
+    effective_settings,
+    goals,
+    new_run,
+    refuse_without_torch,
+    resumption,
+)
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.messages.metrics import Row
@@ -58,10 +64,6 @@ def left_run(folders: Folders, library: Library) -> tuple[ActiveRun, RunFolder, 
 
 class RunManager:
     """The run of a server: the one that goes on, or the last one.
-
-    Args:
-        context: What a run needs of the runner.
-        base: Settings the runner was started with.
 
     Attributes:
         session: The run that goes on, None when there is none.
@@ -106,16 +108,14 @@ class RunManager:
         return self.ending or (self.session is not None and self.record.state == "starting")
 
     def node(self, name: str) -> NodeState | None:
-        """Return what a node of the run that goes on, or of the last one, has said last."""
-        return self._context.knowledge.node_of(name, self.record.id)
-
-    # --- which run goes on -------------------------------------------------------------------------
+        """Return the newest state of a node of the active run, or of the last one."""
+        return self._context.server_state.node_of(name, self.record.id)
 
     def _begin(
         self, run: RunFolder, settings: Settings, record: RunRecord, left: ActiveRun | None = None
     ) -> RunSession:
         """Make a run the one that goes on; none of its services is started yet."""
-        self._context.knowledge.forget_nodes()
+        self._context.server_state.forget_nodes()
         session = RunSession(self._context, run, settings, record, left)
         self.begun.add(run.run_id)
         self.session, self._owed = session, None
@@ -141,8 +141,6 @@ class RunManager:
         except Exception:
             # Only that runner would read it.
             logger.exception("which run goes on can't be written down")
-
-    # --- beginning ---------------------------------------------------------------------------------
 
     async def start(self, params: RunStartParams) -> RunFolder:
         """Begin a new run and return it once it is ready to train."""
@@ -171,15 +169,19 @@ class RunManager:
         await self._open(session, self._resume(session, resumed, before))
         return run
 
-    async def _make_room(self, if_active: str) -> None:
-        if self.session is None:
-            return
-        if if_active == "refuse":
+    def check_room(self, if_active: str) -> None:
+        """Raise why no run can be begun beside the one that goes on, unless that is to be stopped first."""
+        if self.session is not None and if_active == "refuse":
             raise Refused(
                 ErrorCode.NOT_NOW,
                 f"The run {self.session.run.run_id} goes on.",
                 "Stop it first: soulsgui run stop",
             )
+
+    async def _make_room(self, if_active: str) -> None:
+        self.check_room(if_active)
+        if self.session is None:
+            return
         await self.stop()
         if self.session is not None:
             raise Refused(ErrorCode.NOT_NOW, "Another run was begun at the same moment.", "Try again later.")
@@ -239,8 +241,6 @@ class RunManager:
             raise
         session.tell("info", f"Run {session.record.title} was resumed{resumed.words}")
 
-    # --- after a crash of the runner ---------------------------------------------------------------
-
     async def adopt(self) -> bool:
         """Go on with the run that an earlier runner left; return whether anything of one lives."""
         found = left_run(self._context.folders, self._context.library)
@@ -274,8 +274,6 @@ class RunManager:
                 f"Go on with it: soulsgui run resume {run.run_id}",
             )
         return bool(adopted)
-
-    # --- while it goes on --------------------------------------------------------------------------
 
     def turn(self, now: float, wall_time: float) -> None:
         """Look at what the nodes say, and do what follows from it."""
@@ -319,26 +317,24 @@ class RunManager:
 
     async def pause(self) -> bool:
         """Let the run rest until `go_on`; return whether it rests already."""
-        return await self._not_ending().pause()
+        return await self.not_ending().pause()
 
     async def go_on(self) -> bool:
         """Let the run go on; return whether it goes on already."""
-        return await self._not_ending().go_on()
+        return await self.not_ending().go_on()
 
-    def _not_ending(self) -> RunSession:
+    def not_ending(self) -> RunSession:
+        """Return the run that goes on, or raise that there is none, or that it is being ended."""
         if self.session is None:
             raise no_run()
         if self.session.ending:
             raise Refused(ErrorCode.NOT_NOW, "The run is being ended.", "Wait for that: soulsgui status")
         return self.session
 
-    # --- ending ------------------------------------------------------------------------------------
-
     async def stop(self, save: bool = True, evaluate: bool = True) -> RunFolder:
         """End the run and return it; its last weights are evaluated as far as there is time.
 
-        Raises:
-            Refused: No run goes on, or it was not saved though it should be.
+        One that was not saved though it should be is `Refused`.
         """
         session = self.session
         if session is None:
@@ -384,7 +380,7 @@ class RunManager:
         self._remember()
 
     async def _end(self, session: RunSession) -> None:
-        """End the services of a run of which it was noted that it is to be ended, and what became of it."""
+        """End the services of a run whose end and result were recorded."""
         async with self._changing:
             try:
                 await session.end()

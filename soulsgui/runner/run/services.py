@@ -12,21 +12,22 @@ import redis
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import ServiceError, UsageError
 from soulsgui.process import SUPERVISED_ENV, child_env, own_command
-from soulsgui.runner.bus import ANSWER_LIMIT_S, Bus
+from soulsgui.runner.access.access_control import local_address_file
+from soulsgui.runner.access.roster import ClientRoster
 from soulsgui.runner.events import EventLog
-from soulsgui.runner.family import Family
-from soulsgui.runner.knowledge import Knowledge
-from soulsgui.runner.library import Library
-from soulsgui.runner.local_clients import local_address_file
-from soulsgui.runner.probe import Probe
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.service import Health, ServiceSpec
-from soulsgui.runner.supervisor import Supervisor
-from soulsgui.runner.words import waits_words
-from soulsgui.wire.commands import NodeCommand
+from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.start import Probe
+from soulsgui.runner.server.bus import ANSWER_LIMIT_S, Bus
+from soulsgui.runner.server.reader import ServerState
+from soulsgui.runner.services.processes import Family
+from soulsgui.runner.services.service import Health, ServiceSpec
+from soulsgui.runner.services.supervisor import Supervisor
+from soulsgui.runner.status_text import waits_words
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ServiceStatus
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER
+from soulsgui.wire.node_commands import NodeCommand
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,8 @@ class RunContext:
         library: The runs.
         supervisor: Runs the services.
         bus: Writes to the server.
-        knowledge: What is read from it.
+        roster: The clients.
+        server_state: What is read from the server.
         events: Where to note what happened.
         probe: Tells the spaces of an environment.
         let_in: Makes the server know its own clients, before they are started.
@@ -74,7 +76,8 @@ class RunContext:
     library: Library
     supervisor: Supervisor
     bus: Bus
-    knowledge: Knowledge
+    roster: ClientRoster
+    server_state: ServerState
     events: EventLog
     probe: Probe
     let_in: LetIn
@@ -90,11 +93,11 @@ def _binding(address_file: Path) -> str:
     return hashlib.sha256(address_file.read_bytes()).hexdigest() if address_file.exists() else ""
 
 
-def node_health(name: str, knowledge: Knowledge) -> Callable[[], Health]:
+def node_health(name: str, server_state: ServerState) -> Callable[[], Health]:
     """Return the check of a node: its key, written by the very process that is supervised."""
 
     def check() -> Health:
-        state = knowledge.node(name)
+        state = server_state.node(name)
         if state is None:
             return Health(ready=False)
         return Health(
@@ -109,13 +112,13 @@ def node_health(name: str, knowledge: Knowledge) -> Callable[[], Health]:
     return check
 
 
-def client_health(name: str, knowledge: Knowledge) -> Callable[[], Health]:
+def client_health(name: str, roster: ClientRoster, supervisor: Supervisor) -> Callable[[], Health]:
     """Return the check of a client: its heartbeat, from the very process that is supervised."""
     family = Family()
 
     def check() -> Health:
-        beat = knowledge.beat(name)
-        if beat is None or not family.includes(knowledge.pid(name), beat.instance.pid):
+        beat = roster.beat(name)
+        if beat is None or not family.includes(supervisor.pid_of(name), beat.instance.pid):
             return Health(ready=False)
         return Health(
             ready=True,
@@ -142,7 +145,8 @@ class RunServices:
         self._folders = context.folders
         self._supervisor = context.supervisor
         self._bus = context.bus
-        self._knowledge = context.knowledge
+        self._roster = context.roster
+        self._server_state = context.server_state
         self._let_in = context.let_in
         self._server = _binding(self._folders.server_address)
 
@@ -174,7 +178,7 @@ class RunServices:
             argv=(*own_command("client"), "--name", name, "--server-file", str(address_file)),
             tier=2,
             log_path=self._run.logs / f"{name}.log",
-            health=client_health(name, self._knowledge),
+            health=client_health(name, self._roster, self._supervisor),
             binding=_binding(address_file),
             env=child_env() | SUPERVISED_ENV,
         )
@@ -187,7 +191,7 @@ class RunServices:
             argv=(*own_command(name), "--run", str(self._run.root), "--server-file", server_file),
             tier=1,
             log_path=self._run.logs / f"{name}.log",
-            health=node_health(name, self._knowledge),
+            health=node_health(name, self._server_state),
             # Nodes read the settings of their run, which no other try would change. Clients are tried again:
             # what they refuse may be put right meanwhile, by another run or by their owner.
             refusal_code=UsageError.exit_code,
@@ -206,7 +210,7 @@ class RunServices:
 
     async def _enlist(self) -> None:
         """Put our own clients on the roster before they beat, so that the trainer need not wait for that."""
-        roster = self._knowledge.roster
+        roster = self._roster
         roster.set_local(self.clients)
         await self._let_in(self.clients)
         await self._bus.call(roster.forgetting_former())
@@ -219,7 +223,7 @@ class RunServices:
         Those that can't be taken over, because they work for a server at another address, are ended and
         started anew; with `start_others`, and if any lives, so are those that don't live.
         """
-        self._knowledge.roster.set_local(self.clients)
+        self._roster.set_local(self.clients)
         await self._let_in(self.clients)
         specs = [self.spec(name) for name in self.names]
         adopted = [spec.name for spec in specs if await self._supervisor.adopt(spec)]
@@ -251,35 +255,29 @@ class RunServices:
         The evaluator, which plays with the last weights, is given that time; None gives it its own.
         """
         if self._supervisor.running(TRAINER):
-            await self._ask_to_rest()
+            # What comes after the end is no fault of the clients.
+            try:
+                await self._bus.ask(TRAINER, NodeCommand(command="rest"), _REST_LIMIT_S)
+            except (Refused, redis.RedisError, *AWAY) as error:
+                logger.info("the trainer does not rest before the end: %s", error)
         await asyncio.gather(
             self._supervisor.stop(*self.clients),
             self._supervisor.stop(*self._evaluator, grace_s=evaluator_grace_s),
         )
 
-    async def _ask_to_rest(self) -> None:
-        """Let the trainer take nothing in any more: what comes after the end is no fault of the clients."""
-        try:
-            await self._bus.ask(TRAINER, NodeCommand(command="rest"), _REST_LIMIT_S)
-        except (Refused, redis.RedisError, *AWAY) as error:
-            logger.info("the trainer does not rest before the end: %s", error)
-
     async def end(self, save: bool) -> None:
-        """End all of them: telemetry after what the trainer said last."""
+        """End all of them, telemetry last, so that it stores the trainer's last rows."""
         others = self._supervisor.stop(*self.clients, *self._evaluator)
         await asyncio.gather(self._end_trainer(save), others)
         await self._supervisor.stop(TELEMETRY)
 
     async def _end_trainer(self, save: bool) -> None:
-        if not save:
-            await self._supervisor.stop(TRAINER, grace_s=0.0)
-            return
-        if self._supervisor.running(TRAINER):
+        """Let the trainer save and end by itself; whatever comes in between, it is stopped afterwards."""
+        if save and self._supervisor.running(TRAINER):
             await self._ask_to_stop()
-        await self._supervisor.stop(TRAINER)
+        await self._supervisor.stop(TRAINER, grace_s=None if save else 0.0)
 
     async def _ask_to_stop(self) -> None:
-        """Let the trainer save and end by itself; whatever comes in between, it is stopped afterwards."""
         asking = asyncio.create_task(self._bus.ask(TRAINER, NodeCommand(command="stop"), ANSWER_LIMIT_S))
         while not asking.done() and self._supervisor.running(TRAINER):
             await asyncio.wait({asking}, timeout=_LOOK_EVERY_S)
@@ -295,7 +293,7 @@ class RunServices:
         """Kill and forget all of them."""
         await self._supervisor.stop(*self.names, grace_s=0.0)
         await self._supervisor.remove(*self.names)
-        self._knowledge.roster.set_local([])
+        self._roster.set_local([])
 
     async def set_clients(self, count: int) -> None:
         """Start or stop clients until there are so many."""

@@ -12,15 +12,14 @@ import redis
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import EnvironmentMissingError
-from soulsgui.runner.bus import clear_run_keys
 from soulsgui.runner.events import Level
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run.best_model import BestModel
-from soulsgui.runner.run.news import RunNews
+from soulsgui.runner.run.checkpoints import BestModel
 from soulsgui.runner.run.record import (
     END_WORDS,
     ActiveRun,
     Reached,
+    RunNews,
     RunRecord,
     RunView,
     ended,
@@ -32,13 +31,14 @@ from soulsgui.runner.run.record import (
 )
 from soulsgui.runner.run.services import EVALUATOR_HURRIED_GRACE_S, RunContext, RunServices, client_name
 from soulsgui.runner.run.start import choose_checkpoint, spaces_are_known, write_spaces
+from soulsgui.runner.server.bus import clear_run_keys
 from soulsgui.system import atomic_write
-from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER
 from soulsgui.wire.messages.metrics import AttemptRow, Row, UpdateRow
 from soulsgui.wire.messages.node import NodeState, Verdict
+from soulsgui.wire.node_commands import NodeCommand
 
 logger = logging.getLogger(__name__)
 
@@ -59,15 +59,7 @@ class RunSession:
     It is begun by `start`, `resume` or `adopt`, and `look` tells when it is to be ended. Then follow, in this
     order, `end_because`, `end` (unless none of its services lives), `find_loss`, `finish` and `tell_the_end`.
 
-    Args:
-        context: What it needs of the runner.
-        run: Its folder.
-        settings: Its configuration.
-        record: What is known of it.
-        left: What an earlier runner wrote down of it, None when it is begun here.
-
     Attributes:
-        services: Its services.
         ending: Why it is being ended; empty while it is not.
         evaluates: Whether its last weights are evaluated at its end, as far as there is time.
         loss: What of it no checkpoint holds, in words, once it has ended; empty when everything is saved.
@@ -127,9 +119,7 @@ class RunSession:
         self._context.events.add(level, words, cause, remedy, run_id=self.run.run_id)
 
     def _node(self, name: str) -> NodeState | None:
-        return self._context.knowledge.node_of(name, self.run.run_id)
-
-    # --- beginning ---------------------------------------------------------------------------------
+        return self._context.server_state.node_of(name, self.run.run_id)
 
     async def start(self) -> None:
         """Start the services of a new run; if that fails, nothing of it is left."""
@@ -197,8 +187,6 @@ class RunSession:
             self._started = True
         return adopted
 
-    # --- while it goes on --------------------------------------------------------------------------
-
     def look(self, now: float, wall_time: float) -> tuple[Reached, str] | None:
         """Take what the nodes say into the record, and do what follows from it.
 
@@ -233,8 +221,8 @@ class RunSession:
                 status,
                 trainer if status is not None and status.state == "running" else None,
                 bool(self.ending),
-                self._context.knowledge.reachable,
-                self._context.knowledge.disk_full,
+                self._context.server_state.reachable,
+                self._context.server_state.disk_full,
                 self._check,
                 evaluating=evaluator is not None and evaluator.phase == "evaluating",
                 confirming=verdict is not None and verdict.to_confirm is not None,
@@ -290,8 +278,6 @@ class RunSession:
             logger.error("the record of run %s can't be written: %s", self.run.run_id, error)
         self.owes_record = error is not None and bool(self.record.reached)
 
-    # --- pause -------------------------------------------------------------------------------------
-
     async def pause(self) -> bool:
         """Let the run rest until `go_on`: its clients are granted nothing, and everything is kept.
 
@@ -304,6 +290,13 @@ class RunSession:
 
     async def go_on(self) -> bool:
         """Let the run go on; return whether it does already, as by `pause`."""
+        self.check_paused()
+        self._rest(False)
+        self.tell("info", f"Run {self.record.title} goes on after a pause")
+        return await self._tell_trainer("continue")
+
+    def check_paused(self) -> None:
+        """Raise that the run was not paused, where it was not."""
         if not self._paused:
             waits = f" ({self.record.detail})" if self.record.detail else ""
             raise Refused(
@@ -311,9 +304,6 @@ class RunSession:
                 f"Run {self.record.id} was not paused: it is {self.record.state}{waits}.",
                 "See how it is: soulsgui status",
             )
-        self._rest(False)
-        self.tell("info", f"Run {self.record.title} goes on after a pause")
-        return await self._tell_trainer("continue")
 
     def _rest(self, paused: bool) -> None:
         """Note, also for a trainer that begins later, whether the run is to rest."""
@@ -337,8 +327,6 @@ class RunSession:
             return False
         return True
 
-    # --- ending ------------------------------------------------------------------------------------
-
     def end_because(self, reached: Reached, error: str = "", saves: bool = True) -> None:
         """Note why it is to be ended, what is wrong with it when that is why, and whether it is saved."""
         self.ending, self._error, self._saves = reached, error, saves
@@ -348,7 +336,7 @@ class RunSession:
         self._saves = self.evaluates = False
 
     async def end(self) -> None:
-        """End the services, saved or not as was wished, and read what they said last."""
+        """End the services, with or without a last checkpoint, and read their last states."""
         await self._best.settle()
         # What the clients played last may make another model the best: they end first.
         reached = self.ending in ("mean_return", "env_steps")
@@ -366,7 +354,7 @@ class RunSession:
         await self._context.bus.let_clients_rest()
         # What was being read when the last service ended may be older than its last words.
         for _ in range(2):
-            await self._context.knowledge.next_turn(_LAST_TURN_S)
+            await self._context.server_state.next_turn(_LAST_TURN_S)
 
     async def _last_verdict(self) -> Verdict | None:
         """Return what telemetry says once it has read everything that is on the server now."""
@@ -377,11 +365,11 @@ class RunSession:
             ticks.add(state.tick)
             if len(ticks) > _STATES_TO_COUNT:
                 break
-            await self._context.knowledge.next_turn(_LAST_TURN_S)
+            await self._context.server_state.next_turn(_LAST_TURN_S)
         return state.verdict if state is not None else None
 
     async def find_loss(self) -> None:
-        """Find what was not saved of a run whose services have ended."""
+        """Find the updates that an ended run has not saved."""
         if not self._saves:
             return
         try:
@@ -405,7 +393,7 @@ class RunSession:
             over = ended(self.record, self.ending, self._error or unsaved)
             self.record = over.model_copy(update={"restarts": restarts})
             self.note_record()
-            self._context.knowledge.roster.set_local([])
+            self._context.roster.set_local([])
             self._rest(False)
         except Exception:
             # Whatever went wrong with what is told of it: the run is over, and others wait for that.

@@ -1,28 +1,37 @@
-"""What must be there before the services of a run are started: its configuration, folder, record, spaces."""
+"""Preparing a run, new or resumed: its settings, its folder, and the check of its environment."""
 
+import asyncio
 import json
 import logging
+import os
 import shutil
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from soulsgui.config.layers import Layer, combine, unknown_key
-from soulsgui.config.load import layers_of
+from soulsgui.config.declaring import Effect, needs_goal
+from soulsgui.config.layers import combine, layers_of, run_layer
+from soulsgui.config.parsing import Layer, unknown_key
 from soulsgui.config.paths import Folders, RunFolder
-from soulsgui.config.schema import Settings
-from soulsgui.config.settings_info import all_settings
+from soulsgui.config.rules import broken_rules
+from soulsgui.config.schema import Settings, all_settings
+from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError, UsageError, printable
 from soulsgui.installing import NO_TORCH, can_train, how_to_train
-from soulsgui.runner.library import Library
+from soulsgui.process import child_env, own_command
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run.record import CHECKING, RunRecord
-from soulsgui.system import atomic_write
-from soulsgui.wire.control import ErrorCode, RunStartParams
+from soulsgui.runner.run.library import Library, public_values
+from soulsgui.runner.run.record import CHECKING, END_WORDS, RunRecord
+from soulsgui.system import atomic_write, kill_group, new_session_kwargs
+from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 
 logger = logging.getLogger(__name__)
 
 _RESUME_FROM = "resume_from"
 """File in a run's folder: the checkpoint (its path below that folder) the trainer is to begin from."""
+
+_GOALS = ("stop.mean_return", "stop.env_steps")
 
 
 def override_layer(values: Mapping[str, Any], source: str = "overrides") -> Layer:
@@ -115,3 +124,279 @@ def chosen_checkpoint(run: RunFolder) -> Path | None:
         return run.root / (run.root / _RESUME_FROM).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting that a run goes on with another value of; in words `stop.window = 50 (was 20)`."""
+
+    key: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.key} = {json.dumps(self.after)} (was {json.dumps(self.before)})"
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """How a run is to go on.
+
+    Attributes:
+        run: Its folder.
+        settings: Its configuration from now on.
+        changes: What of that differs from the one before.
+        checkpoint: What it goes on from, by its path below the run's folder; empty for the newest.
+    """
+
+    run: RunFolder
+    settings: Settings
+    changes: tuple[Change, ...]
+    checkpoint: str
+
+    @property
+    def words(self) -> str:
+        """How it goes on, as it follows `was resumed`: from what, with which changes."""
+        begins = f" from {self.checkpoint}" if self.checkpoint else ""
+        return begins + (f" with {', '.join(map(str, self.changes))}" if self.changes else "")
+
+
+def resumption(library: Library, params: RunResumeParams) -> Resumption:
+    """Return how a run is to go on; nothing is changed by that."""
+    run = library.find(params.run)
+    record, checkpoint, steps = library.record(run), params.checkpoint, None
+    if checkpoint:
+        info = library.checkpoints.get_resumable(run, checkpoint)
+        checkpoint, steps = info.id, info.env_steps
+    before = library.settings(run)
+    settings = _with_values(run, before, params)
+    if params.without_goal:
+        settings = _without_goal(settings)
+    elif checkpoint in ("", run.checkpoint.name):
+        _refuse_reached(record, before, settings)
+    changes = changed(before, settings)
+    _refuse_steps_made(changes, record.env_steps if steps is None else steps)
+    return Resumption(run, settings, changes, checkpoint)
+
+
+def changed(before: Settings, after: Settings) -> tuple[Change, ...]:
+    """Return what differs between the settings of a run and those that it goes on with."""
+    old, new = public_values(before), public_values(after)
+    return tuple(Change(key, old[key], new[key]) for key in new if new[key] != old[key])
+
+
+def of_the_runner(overrides: Layer) -> tuple[Layer, dict[str, Any]]:
+    """Split the settings of `serve --resume --set` into those of the runner and those of the run.
+
+    Both use `logging.level`. Mistakes stay with the runner's.
+    """
+    known = all_settings()
+    own = {key for key in overrides.values if known[key].effect is Effect.RESTART_RUNNER}
+    runners = {key: value for key, value in overrides.values.items() if key in own | {"logging.level"}}
+    runs = {key: value for key, value in overrides.values.items() if key not in own}
+    return Layer(overrides.source, runners, problems=overrides.problems), runs
+
+
+def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> Settings:
+    """Return the settings of a run with the values that were asked for."""
+    if not params.overrides:
+        return before
+    settings = combine([run_layer(run.config), override_layer(params.overrides)])
+    known = all_settings()
+    servers = [key for key in params.overrides if known[key].effect is Effect.RESTART_RUNNER]
+    if servers:
+        raise UsageError(
+            f"{', '.join(servers)}: set for the server, not for a run.",
+            "Set it when the server starts: soulsgui serve --set KEY=VALUE",
+        )
+    changes = changed(before, settings)
+    fixed = [change.key for change in changes if known[change.key].effect is not Effect.RESUME]
+    if fixed:
+        raise UsageError(
+            f"{', '.join(fixed)}: can't change in a run that goes on, or it would be another experiment.",
+            "Leave it out, or begin a new run with it: soulsgui run start --set KEY=VALUE",
+        )
+    _refuse_other_goal(before, params, {change.key for change in changes})
+    return settings
+
+
+def _refuse_other_goal(before: Settings, params: RunResumeParams, changing: set[str]) -> None:
+    """Refuse goals that contradict `without_goal`, or that a schedule of the run is spread over."""
+    wished = [key for key in _GOALS if params.overrides.get(key) is not None]
+    if params.without_goal and wished:
+        raise UsageError(
+            f"{', '.join(wished)}: a goal, while the run is to go on without its goals.",
+            "Leave one of them out.",
+        )
+    name = before.algorithm
+    spread = [f"{name}.{key}" for key, value in getattr(before, name) if needs_goal(value)]
+    if spread and "stop.env_steps" in changing:
+        raise UsageError(
+            f"stop.env_steps: can't change in a run with schedules over all its steps: {', '.join(spread)}.",
+            "Leave it out, or begin a new run with it: soulsgui run start --set KEY=VALUE",
+        )
+
+
+def _without_goal(settings: Settings) -> Settings:
+    """Return the settings of a run without its goals."""
+    without = settings.model_copy(
+        update={"stop": settings.stop.model_copy(update={"mean_return": None, "env_steps": None})}
+    )
+    for broken in broken_rules(without):
+        raise Refused(
+            ErrorCode.BAD_REQUEST,
+            f"The run can't go on without its goal: {broken.key}: {broken.reason}",
+            "Begin a new run with another goal.",
+        )
+    return without
+
+
+def _refuse_reached(record: RunRecord, before: Settings, after: Settings) -> None:
+    """Refuse to go on with a run that would end at once, unless its goal is another one now."""
+    old, new = before.stop, after.stop
+    if record.reached == "mean_return":
+        judged = (new.judged_by, new.window) == (old.judged_by, old.window)
+        old_goal, goal = old.mean_return, new.mean_return
+        raised = goal is None or (old_goal is not None and goal > old_goal)
+        reached = judged and not raised
+    else:
+        # Fewer steps than were made are refused in any case.
+        reached = record.reached == "env_steps" and new.env_steps == old.env_steps
+    if reached:
+        raise Refused(
+            ErrorCode.NOT_NOW,
+            f"Run {record.id} {END_WORDS[record.reached]}: it would end again at once.",
+            f"To go on without a goal: soulsgui run resume {record.id} --without-goal; with another one: "
+            f"--set stop.{record.reached}=VALUE. Or go on from an older checkpoint.",
+        )
+
+
+def _refuse_steps_made(changes: Sequence[Change], steps: int) -> None:
+    """Refuse a new goal of fewer steps than the run goes on from."""
+    for change in changes:
+        if change.key == "stop.env_steps" and change.after is not None and change.after <= steps:
+            raise UsageError(
+                f"stop.env_steps = {change.after:,}: the run has made {steps:,} steps already, and would end "
+                "at once.",
+                "Set it higher, or go on from an older checkpoint.",
+            )
+
+
+Told = Callable[[str], object]
+"""Takes what the check does at the moment, such as "step 3"."""
+
+Probe = Callable[[Settings, Told], Awaitable[dict[str, Any]]]
+"""Returns what a check of the environment of a configuration finds."""
+
+_PLAYED_S = 10.0
+_LOAD_LIMIT_S = 60.0
+_EXIT_LIMIT_S = 5.0
+_LINES_SHOWN = 5
+_LONGEST_MESSAGE_BYTES = 2**26
+
+
+async def probe_environment(settings: Settings, told: Told) -> dict[str, Any]:
+    """Return what `environments.check.check` reports of the environment of a configuration.
+
+    One that is not installed, does not work, or is none for the algorithm or the network is an error.
+    """
+    report = await examine(settings, told)
+    problems = [str(problem) for problem in report.get("problems", [])]
+    if problems or not report["spaces"]:
+        found = "\n".join(problems) or "It has no spaces."
+        kind = EnvironmentMissingError if report.get("missing") is True else EnvironmentCheckError
+        raise kind(f"{settings.env.id} can't be trained on. {found}")
+    if misfit := report.get("misfit"):
+        raise EnvironmentCheckError(str(misfit["message"]), str(misfit["remedy"]))
+    return report
+
+
+async def examine(settings: Settings, told: Told) -> dict[str, Any]:
+    """Return what `environments.check.check` and `images.fit_report` there report, good or bad.
+
+    `told` is told what the check does; one that can't be done to its end is an `EnvironmentCheckError`.
+    """
+    env, client, network = settings.env, settings.client, settings.network
+    request = env.model_dump(mode="json", include={"id", "kwargs", "wrappers"}) | {
+        "learner": {"algorithm": settings.algorithm, "network": network.name, "channels": network.channels},
+        "seconds": min(_PLAYED_S, client.hang_seconds),
+        "step_s": client.step_seconds,
+        "delay_s": client.step_delay,
+    }
+    with tempfile.TemporaryFile() as errors:
+        process = await asyncio.create_subprocess_exec(
+            *own_command("probe"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            limit=_LONGEST_MESSAGE_BYTES,
+            env=os.environ | child_env(),
+            **new_session_kwargs(),
+        )
+        try:
+            report = await _report(process, request, settings, told)
+        finally:
+            if process.returncode is None:
+                kill_group(process.pid)
+                await process.wait()
+        if report is None:
+            errors.seek(0)
+            raise _unchecked(settings, _last_words(errors.read(), process.returncode))
+    if not all(isinstance(report.get(name), dict | None) for name in ("spaces", "misfit")):
+        raise _unchecked(settings, repr(report))
+    return report
+
+
+async def _report(
+    process: asyncio.subprocess.Process, request: dict[str, Any], settings: Settings, told: Told
+) -> dict[str, Any] | None:
+    """Return the report; None when the process ends before, or says what it should not."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(request).encode())
+    process.stdin.close()
+    client = settings.client
+    doing, limit_s = "", _LOAD_LIMIT_S
+    while True:
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), limit_s)
+        except TimeoutError as error:
+            if not doing:
+                raise EnvironmentCheckError(
+                    f"{settings.env.id} was not checked: its check had not begun after {limit_s:g} s.",
+                    "Try again when this computer is less busy.",
+                ) from error
+            raise EnvironmentCheckError(
+                f"{settings.env.id} hangs: {doing} takes longer than {limit_s:g} s.",
+                "Mend it, or give it more time: client.hang_seconds.",
+            ) from error
+        message = _read(line)
+        if "doing" not in message:
+            break
+        told(str(message["doing"]))
+        doing = f"{message['doing']}{message.get('place', '')}"
+        limit_s = client.hang_seconds + client.step_seconds + client.step_delay
+    if not line:
+        await asyncio.wait({asyncio.ensure_future(process.wait())}, timeout=_EXIT_LIMIT_S)
+    report = message.get("report")
+    return report if isinstance(report, dict) else None
+
+
+def _read(line: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _last_words(errors: bytes, code: int | None) -> str:
+    lines = printable(errors.decode(errors="replace"), None, lines=True).strip().splitlines()
+    said = "\n".join(lines[-_LINES_SHOWN:])
+    return said or f"It ended the process it was tried in with exit code {code}, and said nothing."
+
+
+def _unchecked(settings: Settings, why: str) -> EnvironmentCheckError:
+    return EnvironmentCheckError(
+        f"{settings.env.id} could not be checked:\n{why}", "Mend the environment, or choose another: env.id."
+    )

@@ -8,35 +8,123 @@ import logging
 import os
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from soulsgui.config.like import ConfigLike, as_settings
+from soulsgui.config.layers import ConfigLike, as_settings
 from soulsgui.config.paths import default_folders
-from soulsgui.config.settings_info import client_settings
-from soulsgui.environments.masks import action_left, read_mask
+from soulsgui.config.schema import client_settings
+from soulsgui.environments.actions import ActionSpec, BoxActionSpec
+from soulsgui.environments.choices import action_left, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
+from soulsgui.policies.numpy_recurrent import Floats, Remembered, remembered_by
 from soulsgui.policies.policy import Mask, Policy, make_policy
-from soulsgui.policies.remembered import Remembered, remembered_by
-from soulsgui.sampling.connectors.caches import ActionCache, HiddenStateCache
 from soulsgui.sampling.connectors.samples import Assembler, LogProb, Sample, read_episode_info, read_sample
 from soulsgui.sampling.downloader import ServerView
-from soulsgui.sampling.identity import derived_seed
+from soulsgui.sampling.heartbeat import derived_seed
 from soulsgui.sampling.link import ClientLink, check_network, checked_config
 from soulsgui.sampling.rollout import Bounds
+from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.chunk import pack_chunk
-from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of, state_of
-from soulsgui.wire.weights import WeightsHeader
+from soulsgui.wire.messages.session import Episode
 
 logger = logging.getLogger(__name__)
+
+MOST_KEPT = 4096
+"""So many questions to the agent may come between one and the push of its step."""
+
+
+_MOST = 65_536
+
+
+class HiddenStateCache:
+    """Finds for each pushed step, by its observation, the hidden state before it."""
+
+    def __init__(self, within: Bounds, dtype: str) -> None:
+        self._within, self._dtype = within, np.dtype(dtype)
+        self._acted: deque[tuple[bytes, dict[str, Floats]]] = deque(maxlen=MOST_KEPT)
+
+    def before(self, obs: NDArray[Any], remembered: Remembered) -> None:
+        """Note what is remembered before an observation `[1, *shape]` is acted on."""
+        self._acted.append((obs.tobytes(), {name: rows[0] for name, rows in remembered.fields.items()}))
+
+    def of(self, sample: Sample) -> Sample:
+        """Return a step with the hidden state before it; older entries are dropped."""
+        wanted = self._observation(sample).tobytes()
+        places = [place for place, (seen, _) in enumerate(self._acted) if seen == wanted]
+        if not places:
+            raise UsageError(
+                f"The agent was not asked about the observation of step {sample.step_id}: what its policy "
+                "remembered then is not known.",
+                "Policies of this run have a memory: call agent(obs) once for each step of an episode, and "
+                "push the same observation.",
+            )
+        for _ in range(places[0]):
+            self._acted.popleft()
+        return replace(sample, state=self._acted.popleft()[1])
+
+    def said(self, sample: Sample, policy: Policy) -> Sample:
+        """Return a step with its log-probability under the cached hidden state, without caching anything."""
+        if sample.log_prob is not None:
+            return sample
+        remembered = remembered_by(policy)
+        now, remembered.fields = remembered.fields, {name: row[None] for name, row in sample.state.items()}
+        mask = None if sample.mask is None else sample.mask[None]
+        try:
+            logs = policy.log_prob(self._observation(sample), np.array([sample.action]), mask)
+        finally:
+            remembered.fields = now
+        return replace(sample, log_prob=float(logs[0]))
+
+    def _observation(self, sample: Sample) -> NDArray[Any]:
+        return self._within(np.asarray(sample.obs, self._dtype)[None])
+
+
+class ActionCache:
+    """Remembers the stored form of actions within bounds, by what the environment takes for them.
+
+    Such an action was squashed, and near its bounds many draws become the same number. Of equal actions the
+    newest draw counts; of those that nobody remembers the policy says what might have been drawn.
+    """
+
+    def __init__(self, space: ActionSpec) -> None:
+        self._space = space
+        self._squashed = isinstance(space, BoxActionSpec)
+        self._drawn: dict[bytes, NDArray[Any]] = {}
+
+    def given_out(self, action: NDArray[Any], policy: Policy) -> Any:
+        """Return what the environment takes for one stored action; it is remembered."""
+        taken = policy.to_environment(action[None])[0]
+        if not self._squashed:
+            return taken.item() if taken.ndim == 0 else taken
+        row = self._space.read(taken)
+        if len(self._drawn) >= _MOST:
+            del self._drawn[next(iter(self._drawn))]
+        # At the end, also when it was there.
+        self._drawn.pop(row.tobytes(), None)
+        self._drawn[row.tobytes()] = action
+        return taken
+
+    def stored(self, row: NDArray[Any], policy: Policy) -> NDArray[Any]:
+        """Return how an action is stored."""
+        if not self._squashed:
+            return row
+        drawn = self._drawn.get(row.tobytes())
+        if drawn is not None:
+            return drawn
+        stored: NDArray[np.float32] = policy.from_environment(row[None])[0]
+        return stored
+
 
 MOST_HELD = 65_536
 """Most samples that wait to be recorded; further ones are dropped and counted."""
@@ -169,7 +257,7 @@ class BaseConnector(ABC):
 
         Args:
             data: JSON with `total_return` and `length`; `terminated` (true), `seconds` (0) and `env_index`
-                (0) may be left out, everything else is known here. A `wire.messages.episode.Episode` as JSON
+                (0) may be left out, everything else is known here. A `wire.messages.session.Episode` as JSON
                 is understood too.
 
         Raises:
@@ -300,7 +388,7 @@ class BaseConnector(ABC):
             return self._given_out.given_out(self._choose(policy, seen, mask)[0], policy)
 
     def _recalled(self, sample: Sample) -> Sample:
-        """Return a step that is pushed with what was remembered before it; forget where its episode ends."""
+        """Return a pushed step with the hidden state before it; drop the state where its episode ends."""
         if self._hidden_states is None:
             return sample
         with self._lock:

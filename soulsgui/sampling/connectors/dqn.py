@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.config.like import ConfigLike
+from soulsgui.config.layers import ConfigLike
 from soulsgui.errors import ClientRegistrationError, ServiceError, SoulsGuiError, UsageError
 from soulsgui.policies.policy import Mask, Policy
 from soulsgui.sampling.connectors.base import MOST_HELD, BaseConnector, Weights
 from soulsgui.sampling.connectors.samples import LogProb, Sample
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.sampling_modes import explore
+from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, learns_from_log_probs
 from soulsgui.wire.messages.session import Grant
-from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class DQNConnector(BaseConnector):
         return view is not self._heard or self._enough()
 
     def _hear(self, view: ServerView) -> None:
-        """Take over what a view says; while the server is silent, what it said last stays."""
+        """Take over a view of the server; while it is silent, the last one stays."""
         self._heard = view
         self._check_run(view)
         grant = self._link.answer_of_trainer(view)

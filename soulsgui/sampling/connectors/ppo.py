@@ -18,7 +18,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from soulsgui.config.like import ConfigLike
+from soulsgui.config.layers import ConfigLike
 from soulsgui.policies.policy import Mask, Policy
 from soulsgui.sampling.connectors.base import MOST_HELD, BaseConnector, Weights
 from soulsgui.sampling.connectors.samples import Sample

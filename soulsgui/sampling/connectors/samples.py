@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec
-from soulsgui.environments.finite import LARGEST
-from soulsgui.environments.masks import action_left, read_mask
+from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec, action_left, read_mask
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.step import LARGEST
 from soulsgui.errors import EnvironmentCheckError, UsageError
+from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
 from soulsgui.sampling.rollout import Bounds
 from soulsgui.sampling.segments import steps_that_fit
-from soulsgui.wire.codec import CodecError, unpack_sample
-from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments, digest_number
-from soulsgui.wire.weights import WeightsHeader
+from soulsgui.wire.codec import CodecError, WeightsHeader, unpack_sample
+from soulsgui.wire.messages.chunk import digest_number
 
 Stored = Callable[[NDArray[Any]], NDArray[Any]]
 

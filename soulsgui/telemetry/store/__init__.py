@@ -11,13 +11,12 @@ from soulsgui.telemetry.store.history import (
     into_buckets,
     query_history,
 )
-from soulsgui.telemetry.store.schema import StoreError
-from soulsgui.telemetry.store.standing import Standing
+from soulsgui.telemetry.store.schema import ScoreSummary, StoreError
 from soulsgui.telemetry.store.writer import EpisodeRecord, StoreWriter
 
 __all__ = [
     "EpisodeRecord",
-    "Standing",
+    "ScoreSummary",
     "StoreError",
     "StoreWriter",
     "as_history",

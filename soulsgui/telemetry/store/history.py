@@ -7,18 +7,18 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from soulsgui.telemetry.curve import Limits
-from soulsgui.telemetry.store.attempts import attempt_starts
-from soulsgui.telemetry.store.blocks import (
+from soulsgui.telemetry.aggregate import Limits
+from soulsgui.telemetry.store.evaluations import evaluation_metrics, has_evaluations, last_evaluation
+from soulsgui.telemetry.store.schema import (
+    BLOCK_SIZES,
     EPISODE_METRICS,
     EVALUATION_ROWS,
-    SIZES,
     UPDATE_ROWS,
+    attempt_starts,
     episode_rows,
+    open_for_reading,
     rolled_up_to,
 )
-from soulsgui.telemetry.store.evaluations import evaluation_metrics, has_evaluations, last_evaluation
-from soulsgui.telemetry.store.schema import open_for_reading
 from soulsgui.wire.control import History, HistoryQueryParams
 from soulsgui.wire.messages.metrics import EVALUATION_PREFIX
 
@@ -46,16 +46,7 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
     the filters or not; for a metric of evaluations `last_update` names the last evaluation. Updates whose
     value is not a number are left out. A client filter leaves no updates.
 
-    Args:
-        path: The store (`telemetry.sqlite` in the run's folder).
-        params: Metric, filters and number of points; `params.run` is not looked at. Metrics of episodes:
-            `return`, `length`, `mean_return` (over `stop.window` episodes, as it was shown live).
-
-    Returns:
-        An empty history when there is no store, or no such metric.
-
-    Raises:
-        StoreError: The store is damaged, or of a newer version.
+    Returns an empty history when there is no store, or no such metric.
     """
     about: dict[str, Any] = {"run_id": path.absolute().parent.name, "metric": params.metric}
     with open_for_reading(path) as db:
@@ -95,11 +86,7 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
 
 
 def client_names(path: Path) -> list[str]:
-    """Return the clients whose episodes a store holds.
-
-    Raises:
-        StoreError: The store is damaged, or of a newer version.
-    """
+    """Return the clients whose episodes a store holds."""
     with open_for_reading(path) as db:
         return [] if db is None else [name for (name,) in db.execute("SELECT name FROM clients")]
 
@@ -115,21 +102,14 @@ def _number(db: sqlite3.Connection, query: str) -> int:
 
 
 def _buckets(db: sqlite3.Connection, rows: str, params: HistoryQueryParams, rolled_up: bool) -> list[Bucket]:
-    """Return the buckets of a curve, in the order of storing.
-
-    Args:
-        db: The store.
-        rows: The query for the rows of all metrics of this kind.
-        params: What is wanted.
-        rolled_up: Whether all of them are in blocks.
-    """
+    """Return the buckets of a curve, in the order of storing."""
     x = _AXES[params.x]
     asked: dict[str, Any] = {
         "metric": params.metric,
         "client": params.client,
         "start": -math.inf if params.start is None else params.start,
         "end": math.inf if params.end is None else params.end,
-        "size": SIZES[1],
+        "size": BLOCK_SIZES[1],
     }
     of_client = " AND client = (SELECT id FROM clients WHERE name = :client)" if params.client else ""
     each = f"FROM ({rows}) WHERE metric = :metric AND {x} BETWEEN :start AND :end{of_client}"
@@ -138,7 +118,7 @@ def _buckets(db: sqlite3.Connection, rows: str, params: HistoryQueryParams, roll
     by_block = f"SELECT attempt, min(first), max(last), min(first_{x}), max({x}), sum(count) {blocks}"
     spans = db.execute(f"{by_block if rolled_up else by_row} GROUP BY attempt", asked).fetchall()
     of_span = " AND attempt = :attempt AND row BETWEEN :first AND :last"
-    if rolled_up and sum(span[-1] for span in spans) <= params.points + 2 * SIZES[1] * len(spans):
+    if rolled_up and sum(span[-1] for span in spans) <= params.points + 2 * BLOCK_SIZES[1] * len(spans):
         # Without what the blocks at the ends hold beyond them, it may be few enough to keep rows apart.
         spans = [
             exact
@@ -150,7 +130,8 @@ def _buckets(db: sqlite3.Connection, rows: str, params: HistoryQueryParams, roll
         ]
     count = sum(span[-1] for span in spans)
     asked["size"] = next(
-        (size for size in (1, *SIZES) if count <= max(_MOST_READ, params.points) * size), SIZES[-1]
+        (size for size in (1, *BLOCK_SIZES) if count <= max(_MOST_READ, params.points) * size),
+        BLOCK_SIZES[-1],
     )
     length = sum(min(last, asked["end"]) - max(first, asked["start"]) for *_, first, last, _ in spans)
     width = bucket_width(params.points, count, length, len(spans))
@@ -182,24 +163,12 @@ def _buckets(db: sqlite3.Connection, rows: str, params: HistoryQueryParams, roll
 
 
 def bucket_width(points: int, count: int, length: float, attempts: int) -> float:
-    """Return how wide buckets are along x, so that there are no more than wanted; 0 keeps rows apart.
-
-    Args:
-        points: Most buckets that are wanted.
-        count: Rows there are.
-        length: How far the attempts go along x, summed up.
-        attempts: How many there are: each touches up to two buckets more than it is long.
-    """
+    """Return how wide buckets are along x, so that there are no more than wanted; 0 keeps rows apart."""
     return 0.0 if count <= points else length / max(points - 2 * attempts, 1) or math.inf
 
 
 def into_buckets(parts: Iterable[Part], width: float) -> Iterator[Bucket]:
-    """Iterate over the buckets of one attempt.
-
-    Args:
-        parts: What is in them, in the order of storing.
-        width: `bucket_width`.
-    """
+    """Iterate over the buckets of one attempt."""
     for _, group in groupby(parts, lambda part: part[6] // width if width else part[0]):
         bucket = list(group)
         *_, low, high, total, count = zip(*bucket, strict=True)

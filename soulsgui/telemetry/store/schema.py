@@ -1,13 +1,16 @@
-"""Tables of the store, and the two ways to open it: to write and to read only."""
+"""Tables of the store, its rows summed up in blocks, and opening it to write or to read only."""
 
 import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from soulsgui.errors import SoulsGuiError
-from soulsgui.telemetry.store import blocks, evaluations, greedy
+from soulsgui.telemetry.store import evaluations
+from soulsgui.wire.control import AttemptStart
+from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
 
@@ -98,11 +101,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def set_aside(path: Path) -> Path:
-    """Move a damaged store, which nobody has open, out of the way with its log; return its new place.
-
-    Raises:
-        OSError: It can't be moved.
-    """
+    """Move a damaged store, which nobody has open, out of the way with its log; return its new place."""
     aside, number = path.with_name(f"{path.name}.damaged"), 1
     while aside.exists():
         number += 1
@@ -115,7 +114,7 @@ def set_aside(path: Path) -> Path:
 
 
 def damaged(path: Path, error: Exception) -> DamagedStoreError:
-    """Return what is said of a store that is damaged."""
+    """Return the error for a damaged store."""
     return DamagedStoreError(
         f"{path} is damaged: {error}.",
         "Telemetry sets it aside and begins a new one when the run is resumed; training is not affected.",
@@ -123,12 +122,7 @@ def damaged(path: Path, error: Exception) -> DamagedStoreError:
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open the store, making it when there is none.
-
-    Raises:
-        DamagedStoreError: It is damaged, or no store at all.
-        StoreError: It can't be used, or is one of a newer version.
-    """
+    """Open the store, making it when there is none."""
     connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -138,7 +132,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             raise _newer(path, version)
         # Whole or not at all: somebody may read between two statements.
         tables = f"{_TABLES} PRAGMA user_version = {FORMAT};" if version == 0 else ""
-        later = blocks.TABLES + evaluations.TABLES + greedy.TABLES
+        later = _BLOCK_TABLES + evaluations.TABLES
         connection.executescript(f"BEGIN IMMEDIATE; {tables} {later} COMMIT;")
     except sqlite3.DatabaseError as error:
         connection.close()
@@ -156,14 +150,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def open_for_reading(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """Open the store read-only, as of this moment: later writes are not seen, and are not held up.
-
-    Yields:
-        The connection inside one read transaction; None when there is no store yet or it has no tables yet.
-
-    Raises:
-        StoreError: It is damaged, or of a newer version.
-    """
+    """Open the store read-only, as of this moment: later writes are not seen, and are not held up."""
     if not path.exists():
         yield None
         return
@@ -209,3 +196,167 @@ def _newer(path: Path, version: int) -> StoreError:
         f"{path} has format {version}; this version of SoulsGUI knows format {FORMAT}.",
         "Use the version that wrote it, or a newer one.",
     )
+
+
+def attempt_starts(db: sqlite3.Connection) -> list[AttemptStart]:
+    """Return where each attempt begins, in order."""
+    found = db.execute(
+        "SELECT attempt, update_count, env_steps, episodes, time FROM attempts ORDER BY attempt"
+    )
+    return [
+        AttemptStart(attempt=attempt, update=update, env_steps=env_steps, episodes=episodes, time=time)
+        for attempt, update, env_steps, episodes, time in found
+    ]
+
+
+SUMMARY = "standing"
+"""Key of the newest `ScoreSummary` in the table `state`."""
+
+
+class ScoreSummary(Message):
+    """What the episodes amounted to after the last stored one.
+
+    Attributes:
+        window: Episodes over which means were taken.
+        goal: The goal that `reached` is about.
+        attempt: The attempt that `reached` is about.
+        mean_return: Mean of the last `window` episodes.
+        best_score: Best mean of a full window.
+        best_model_id: The model that earned it.
+        reached: Whether the goal was reached.
+        reached_with: The mean that reached it.
+        refuted: Weights that did not confirm the last claim of the goal, -1 before.
+        claims_in: Episodes that are yet to come before a window claims it again.
+    """
+
+    window: int
+    goal: float | None = None
+    attempt: int = 0
+    mean_return: float | None = None
+    best_score: float | None = None
+    best_model_id: int | None = None
+    reached: bool = False
+    reached_with: float | None = None
+    refuted: int = -1
+    claims_in: int = 0
+
+
+def read_state(db: sqlite3.Connection, key: str) -> str | None:
+    """Return what the table `state` holds under a key."""
+    found = db.execute("SELECT value FROM state WHERE key = ?", (key,)).fetchone()
+    return found[0] if found else None
+
+
+def read_summary(db: sqlite3.Connection) -> ScoreSummary | None:
+    """Return where the run stands, None before the first row."""
+    return ScoreSummary.read(read_state(db, SUMMARY))
+
+
+# Every 16, 256 and 4096 rows of each metric and attempt are summed up in one row of `blocks`, in the
+# transaction that stores them, so that a curve of a million rows is read quickly. Stores of earlier versions
+# have no blocks until they are written again; they are read row by row.
+BLOCK_SIZES = (16, 256, 4096)
+"""Rows in a block."""
+
+_MOST_AT_ONCE = 200_000
+
+EPISODE_METRICS = {"return": "total_return", "length": "length", "mean_return": "mean_return"}
+"""Metrics of episodes, by the column that holds them; every other metric is one of updates or evaluations."""
+
+# `first` and `last` are rows, `number` is what names the last one on the curve. Each axis has its first and
+# its last place.
+_BLOCK_TABLES = """
+CREATE TABLE IF NOT EXISTS blocks (
+    metric TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    block INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    first_episode INTEGER NOT NULL,
+    episode INTEGER NOT NULL,
+    first_env_steps INTEGER NOT NULL,
+    env_steps INTEGER NOT NULL,
+    first_time REAL NOT NULL,
+    time REAL NOT NULL,
+    count INTEGER NOT NULL,
+    low REAL NOT NULL,
+    high REAL NOT NULL,
+    total REAL NOT NULL,
+    PRIMARY KEY (metric, size, attempt, block)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rolled_up (source TEXT PRIMARY KEY, row INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+def episode_rows(metric: str) -> str:
+    """Return the query for the rows of one metric of episodes."""
+    return (
+        f"SELECT '{metric}' AS metric, row, attempt, row AS number, episode, env_steps, time, client,"
+        f" CAST({EPISODE_METRICS[metric]} AS REAL) AS value FROM episodes"
+    )
+
+
+UPDATE_ROWS = (
+    "SELECT name AS metric, row, attempt, update_count AS number, episodes AS episode, env_steps, time, value"
+    " FROM metrics CROSS JOIN update_values ON metric = metrics.id CROSS JOIN updates ON row = update_row"
+    " WHERE value IS NOT NULL"
+)
+EVALUATION_ROWS = (
+    "SELECT metric, row, attempt, update_count AS number, episodes AS episode, env_steps, time, value"
+    " FROM evaluation_values CROSS JOIN evaluations ON row = evaluation_row WHERE value IS NOT NULL"
+)
+
+_SOURCES = {
+    "episodes": ("row", [episode_rows(metric) + " WHERE" for metric in EPISODE_METRICS]),
+    "updates": ("update_row", [UPDATE_ROWS + " AND"]),
+}
+_METRICS = {
+    "episodes": ", ".join(f"'{metric}'" for metric in EPISODE_METRICS),
+    "updates": "SELECT name FROM metrics",
+}
+
+
+def rolled_up_to(db: sqlite3.Connection, source: str) -> int:
+    """Return the last row of `episodes` or `updates` that is in a block; -1 for a store without blocks."""
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'rolled_up'").fetchone():
+        return -1
+    found = db.execute("SELECT row FROM rolled_up WHERE source = ?", (source,)).fetchone()
+    return found[0] if found else 0
+
+
+def roll_up(db: sqlite3.Connection) -> bool:
+    """Bring the blocks up to the last stored row, within the transaction that is open.
+
+    Returns whether they are; of a long store without blocks only so much is done at once.
+    """
+    whole, smallest = True, BLOCK_SIZES[0]
+    for source, (row, queries) in _SOURCES.items():
+        done = rolled_up_to(db, source)
+        last = db.execute(f"SELECT coalesce(max(row), 0) FROM {source}").fetchone()[0]
+        if last == done:
+            continue
+        whole &= last <= done + _MOST_AT_ONCE
+        last = min(last, done + _MOST_AT_ONCE)
+        for query in queries:
+            db.execute(
+                f"INSERT OR REPLACE INTO blocks SELECT metric, {smallest}, attempt, (row - 1) / {smallest},"
+                " min(row), max(row), max(number), min(episode), max(episode), min(env_steps),"
+                " max(env_steps), min(time), max(time), count(*), min(value), max(value), sum(value)"
+                f" FROM ({query} {row} > ? AND {row} <= ?) GROUP BY 1, 3, 4",
+                # The block that is not full yet is summed up anew.
+                (done // smallest * smallest, last),
+            )
+        for below, size in pairwise(BLOCK_SIZES):
+            db.execute(
+                f"INSERT OR REPLACE INTO blocks SELECT metric, {size}, attempt, (first - 1) / {size},"
+                " min(first), max(last), max(number), min(first_episode), max(episode),"
+                " min(first_env_steps), max(env_steps), min(first_time), max(time), sum(count), min(low),"
+                f" max(high), sum(total) FROM blocks WHERE metric IN ({_METRICS[source]})"
+                f" AND size = {below} AND block >= ?1 / {below}"
+                f" AND attempt IN (SELECT attempt FROM {source} WHERE row > ?1) GROUP BY 1, 3, 4",
+                (done // size * size,),
+            )
+        db.execute("INSERT OR REPLACE INTO rolled_up VALUES (?, ?)", (source, last))
+    return whole

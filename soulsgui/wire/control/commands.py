@@ -1,10 +1,42 @@
-"""The control API's commands and their parameters."""
+"""The control API's commands, each declared once.
 
-from typing import Any, Literal
+What a command is called, takes, answers and does, whether it takes long, and how it is typed stand here
+alone: the runner's API, its reference page (`docs/api.md`) and the command line are made from it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from soulsgui.wire.messages.neighbour import Rules
+from soulsgui.wire.control import results
+from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.owner import Rules
+
+Role = Literal["server", "client"]
+"""Which runner carries a command out: that of a server, or that of client mode."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """How a parameter is typed at the command line.
+
+    Attributes:
+        word: What stands for it in the help; empty for a flag.
+        option: Its option; empty for one that is told by its place.
+        default: What is done without it, in words; empty where it must be there.
+        implied: What it is when it is not typed; None takes the default of the parameter.
+        given: What a flag means; None means True.
+        help: What it is, where that is more than its description says.
+    """
+
+    word: str = ""
+    option: str = ""
+    default: str = ""
+    implied: Any = None
+    given: Any = None
+    help: str = ""
 
 
 class Params(BaseModel):
@@ -37,332 +69,541 @@ def _is_unicode(text: str) -> bool:
 
 
 class Empty(Params):
-    """No parameters.
-
-    `run.pause`: clients are granted nothing, nothing is learned, and everything is kept; `run.continue`: it
-    goes on. Result of both: {"done": False where that is done as soon as the trainer can}.
-    """
+    """No parameters."""
 
 
 class ServiceParams(Params):
-    """`service.start`, `service.stop`, `service.restart`. Result: {}."""
+    """Which service."""
 
-    name: str
+    name: str = Field(description="its name, such as `trainer` or `client-1`")
 
 
 class LocalClientsParams(Params):
-    """`service.local_clients`: how many clients run on the server. Result: {"count"}."""
+    """How many clients run on the server."""
 
-    count: int = Field(ge=0, le=1024)
+    count: int = Field(ge=0, le=1024, description="how many there are to be")
 
 
 class RunStartParams(Params):
-    """`run.start`: begin a new run. Result: {"run_id", "run_dir"}.
+    """What a new run begins with."""
 
-    Attributes:
-        preset: A preset's name; empty uses the saved configuration.
-        overrides: Settings by dotted key, above everything else.
-        if_active: What to do when a run is active: refuse (`not_now`) or stop that one first.
-    """
-
-    preset: str = ""
-    overrides: dict[str, Any] = Field(default_factory=dict)
-    name: str = ""
-    note: str = ""
-    if_active: Literal["refuse", "stop"] = "refuse"
+    preset: Annotated[str, Typed("NAME", "--preset", "none")] = Field(
+        default="", description="a preset below your own settings"
+    )
+    overrides: dict[str, Any] = Field(
+        default_factory=dict, description="settings by dotted key, above everything else"
+    )
+    name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = Field(
+        default="", description="name of the new run"
+    )
+    note: Annotated[str, Typed("TEXT", "--note", "none")] = Field(
+        default="", description="your own words about it"
+    )
+    if_active: Annotated[
+        Literal["refuse", "stop"], Typed("", "--stop-active", "refuse while one goes on", given="stop")
+    ] = Field(default="refuse", description="stop the run that goes on first")
 
 
 class RunResumeParams(Params):
-    """`run.resume`: go on with a run as a new attempt. Result: {"run_id", "run_dir"}.
+    """How a run goes on."""
 
-    Attributes:
-        run: Its id, or `latest`.
-        checkpoint: Path of one of its checkpoints below the run's folder, such as
-            `manual_save/2026-11-20_10-00-00`; empty takes the newest valid one.
-        without_goal: Whether to leave the run's goals out from now on; a run that has reached one goes on
-            from its newest checkpoint only so, or with another goal.
-        overrides: Settings by dotted key that it goes on with from now on: those whose effect is
-            `new run or resume`. Others are refused, unless they are what the run has.
-    """
-
-    run: str = "latest"
-    checkpoint: str = ""
-    without_goal: bool = False
-    overrides: dict[str, Any] = Field(default_factory=dict)
-    if_active: Literal["refuse", "stop"] = "refuse"
+    run: Annotated[str, Typed("RUN", default="latest")] = Field(
+        default="latest", description="id of the run, or how it begins"
+    )
+    checkpoint: Annotated[str, Typed("ID", "--checkpoint", "the newest")] = Field(
+        default="", description="a checkpoint of it"
+    )
+    without_goal: Annotated[bool, Typed("", "--without-goal", "keep them")] = Field(
+        default=False, description="leave its goals out"
+    )
+    overrides: dict[str, Any] = Field(
+        default_factory=dict,
+        description="settings by dotted key that it goes on with: those whose effect is `new run or resume`",
+    )
+    if_active: Annotated[
+        Literal["refuse", "stop"], Typed("", "--stop-active", "refuse while one goes on", given="stop")
+    ] = Field(default="refuse", description="stop the run that goes on first")
 
 
 class RunsEditParams(Params):
-    """`runs.edit`: change name or note of a run. Result: the run's `RunSummary`."""
+    """Which run is called or noted otherwise."""
 
-    run: str
-    name: str | None = None
-    note: str | None = None
+    run: str = Field(description="id of the run")
+    name: str | None = Field(default=None, description="its name; null leaves it")
+    note: str | None = Field(default=None, description="the words about it; null leaves them")
 
 
 class CheckpointListParams(Params):
-    """`checkpoint.list`. Result: {"checkpoints": [`CheckpointInfo`]}."""
+    """Whose checkpoints."""
 
-    run: str = "latest"
+    run: str = Field(default="latest", description="id of the run, or how it begins")
 
 
 class CheckpointSaveParams(Params):
-    """`checkpoint.save`: quicksave. Result: {"checkpoint": `CheckpointInfo`}, after it is on disk.
+    """What is saved, and what is said of it."""
 
-    Attributes:
-        note: What the user says about it.
-        buffer: Save the replay memory as well, where there is one.
-    """
-
-    note: str = ""
-    buffer: bool = False
+    note: Annotated[str, Typed("TEXT", "--note", "none")] = Field(
+        default="", description="your own words about it"
+    )
+    buffer: Annotated[bool, Typed("", "--buffer", "without")] = Field(
+        default=False, description="with the replay memory, where there is one; it may be large"
+    )
 
 
 class CheckpointEditParams(Params):
-    """`checkpoint.edit`: change the note. Result: {"checkpoint": `CheckpointInfo`}."""
+    """Which checkpoint is noted otherwise."""
 
-    run: str
-    path: str
-    note: str
+    run: str = Field(description="id of its run")
+    path: str = Field(description="its path below the run's folder")
+    note: str = Field(description="the words about it")
 
 
 class ConfigGetParams(Params):
-    """`config.get`. Result: `ConfigValues`; with `run`, also that run's values."""
+    """Whose values are asked for, too."""
 
-    run: str = ""
+    run: str = Field(default="", description="id of a run, to have its values as well")
 
 
 class ConfigCheckParams(Params):
-    """`config.check`. Result: {"problems": [{source, line, key, value, reason, nearest}]}.
+    """What is looked at."""
 
-    Attributes:
-        text: Text of a config.yaml; None checks the saved one.
-        overrides: Settings above it, by dotted key.
-        preset: A preset below it.
-    """
-
-    text: str | None = None
-    overrides: dict[str, Any] = Field(default_factory=dict)
-    preset: str = ""
+    text: str | None = Field(default=None, description="text of a config.yaml; null checks the saved one")
+    overrides: dict[str, Any] = Field(default_factory=dict, description="settings above it, by dotted key")
+    preset: str = Field(default="", description="a preset below it")
 
 
 class ConfigSaveParams(Params):
-    """`config.save`. Either `text` whole, or `changes` and `reset` by key. Result: {"hash", "text"}.
+    """Either the text whole, or changes by key."""
 
-    Attributes:
-        base_hash: Hash the change was made from; None overwrites. A differing file is `not_now`.
-    """
-
-    text: str | None = None
-    changes: dict[str, Any] = Field(default_factory=dict)
-    reset: list[str] = Field(default_factory=list)
-    base_hash: str | None = None
+    text: str | None = Field(default=None, description="the whole text")
+    changes: dict[str, Any] = Field(default_factory=dict, description="settings by dotted key")
+    reset: list[str] = Field(default_factory=list, description="keys that take the shipped value again")
+    base_hash: str | None = Field(
+        default=None, description="hash the change was made from, else `not_now`; null overwrites"
+    )
 
 
 class HistoryQueryParams(Params):
-    """`history.query`: a curve, in buckets. Result: `History`.
+    """Which curve."""
 
-    Attributes:
-        metric: `return`, `length`, or a name from an update row's values.
-        client: Only this client's episodes; empty for all.
-        x: The axis that `start` and `end` are in, and along which buckets are of equal width.
-        points: Most buckets to answer with (at least one for each attempt): so many rows come one by one.
-        missing_ok: Whether what the run does not know has an empty curve, and is not refused.
-    """
-
-    run: str = "latest"
-    metric: str = "return"
-    client: str = ""
-    x: Literal["episode", "env_step", "time"] = "episode"
-    start: float | None = None
-    end: float | None = None
-    points: int = Field(default=2000, ge=1, le=200_000)
-    missing_ok: bool = False
+    run: str = Field(default="latest", description="id of the run, or how it begins")
+    metric: str = Field(
+        default="return", description="`return`, `length`, or a name from an update row's values"
+    )
+    client: str = Field(default="", description="only this client's episodes; empty for all")
+    x: Literal["episode", "env_step", "time"] = Field(
+        default="episode", description="the axis of `start` and `end`, along which buckets are of equal width"
+    )
+    start: float | None = Field(default=None, description="where it begins on that axis")
+    end: float | None = Field(default=None, description="where it ends on that axis")
+    points: int = Field(
+        default=2000,
+        ge=1,
+        le=200_000,
+        description="most buckets to answer with (at least one for each attempt): so many rows come singly",
+    )
+    missing_ok: bool = Field(
+        default=False, description="what the run does not know has an empty curve, and is not refused"
+    )
 
 
 class HistoryLogsParams(Params):
-    """`history.logs`. Result: {"lines": [`LogLine`], "first": number of the first line there is}.
+    """Which lines."""
 
-    Attributes:
-        service: Name of the service; empty for all of the run, by time.
-        before: Only lines with smaller numbers (paging back); None for the newest.
-        n: How many lines.
-        level: Least level: debug, info, warning, error.
-        filter: Only lines that contain this text, whatever its case.
-    """
-
-    service: str = ""
-    run: str = "latest"
-    before: int | None = None
-    n: int = Field(default=200, ge=1, le=5000)
-    level: Literal["debug", "info", "warning", "error"] = "debug"
-    filter: str = ""
+    service: str = Field(default="", description="name of the service; empty for all of the run, by time")
+    run: str = Field(default="latest", description="id of the run, or how it begins")
+    before: int | None = Field(
+        default=None, description="only lines with smaller numbers; null for the newest"
+    )
+    n: int = Field(default=200, ge=1, le=5000, description="how many lines")
+    level: Literal["debug", "info", "warning", "error"] = Field(default="debug", description="least level")
+    filter: str = Field(default="", description="only lines that contain this text, whatever its case")
 
 
 class HistoryEventsParams(Params):
-    """`history.events`. Result: {"events": [`Event`]}."""
+    """Which events."""
 
-    since: int = 0
+    since: int = Field(default=0, description="those after this number")
 
 
 class ClientParams(Params):
-    """`clients.resume`, `clients.drain`, `clients.stop`, `clients.forget`. Result: {}.
+    """Which client."""
 
-    `clients.release`: let one that was cut off (quarantined) send again. Result: {}.
-
-    `clients.revoke`: take its invitation back. Result: {"cut_off": whether its connections are closed; if
-    not, they are as soon as Redis answers}.
-    """
-
-    client: str
+    client: Annotated[
+        str, Typed("NAME", help="its id or its name, as `soulsgui clients list` shows them")
+    ] = Field(description="its id")
 
 
 class ClientPauseParams(ClientParams):
-    """`clients.pause`. Result: {}.
+    """Which client waits, and for how long."""
 
-    Attributes:
-        after_episode: Whether it may finish the episodes it is in; in client mode only.
-        for_s: After so many seconds from now it goes on by itself, None for not at all; in client mode only.
-    """
-
-    after_episode: bool = False
-    for_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
+    after_episode: bool = Field(
+        default=False, description="it may finish the episodes it is in; in client mode only"
+    )
+    for_s: float | None = Field(
+        default=None,
+        gt=0,
+        le=7 * 86_400,
+        description="seconds after which it goes on by itself, null for not at all; in client mode only",
+    )
 
 
 class RejectsParams(Params):
-    """`clients.rejects`: the last chunks that were refused. Result: `RejectList`.
+    """Whose chunks."""
 
-    Attributes:
-        client: Only those of this client; empty for all.
-    """
-
-    client: str = ""
+    client: Annotated[str, Typed("NAME", default="of all")] = Field(
+        default="", description="only those of this client"
+    )
 
 
 class ClientLogParams(ClientParams):
-    """`clients.log`: what a client wrote last. Result: `ClientLog`.
+    """Which client, and how much of it."""
 
-    Attributes:
-        n: How many lines.
-    """
-
-    n: int = Field(default=100, ge=1, le=1000)
+    n: Annotated[int, Typed("LINES", "-n", "50", implied=50)] = Field(
+        default=100, ge=1, le=1000, description="how many lines"
+    )
 
 
 class InviteParams(Params):
-    """`clients.invite.create`: let another computer in. Result: `NewInvitation`, told this once.
+    """Who is invited."""
 
-    Attributes:
-        client: Its id.
-        reissue: Whether it was invited before and gets another secret; the older one ends at once.
-    """
-
-    client: str
-    reissue: bool = False
+    client: str = Field(description="its id, such as gamer-01")
+    reissue: bool = Field(
+        default=False, description="it was invited before and gets another secret; the older one ends at once"
+    )
 
 
 class ClientRenameParams(ClientParams):
-    """`clients.rename`: what a client is called on screen; its id stays. Result: {}.
+    """Which client is called something else."""
 
-    Attributes:
-        name: The name; empty takes the id again.
-    """
-
-    name: str = Field(max_length=64)
+    name: Annotated[str, Typed("TEXT", default="its id again", implied="")] = Field(
+        max_length=64, description="the name"
+    )
 
 
 class InvitationParams(Params):
-    """An invitation, in client mode.
+    """An invitation."""
 
-    `servers.look`: what joining would mean; changes nothing. Result: `OfferedServer`.
-    `servers.join`: keep it and play for its server from now on. Result: {"server_id"}.
-
-    Attributes:
-        invitation: A link, or the text of a `.soulsgui` file.
-    """
-
-    invitation: str = Field(repr=False)
+    invitation: str = Field(repr=False, description="a link, or the text of a `.soulsgui` file")
 
 
 class SavedServerParams(Params):
-    """`servers.choose`: play for a saved server from now on, or, not playing, at the next switching on.
-    `servers.forget`: forget its invitation. Result of both: {}.
+    """Which saved server."""
 
-    Attributes:
-        server_id: Its id; empty for the server that runs on this computer, which can't be forgotten.
-    """
-
-    server_id: str
+    server_id: str = Field(
+        description="its id; empty for the server that runs on this computer, which can't be forgotten"
+    )
 
 
 class ServerPlaceParams(SavedServerParams):
-    """`servers.change_address`: where a saved server is to be looked for first. Result: `AddressChange`.
+    """Where a saved server is."""
 
-    Attributes:
-        place: Host and port, such as `192.168.1.7:6379`; without a port the known one.
-        confirmed: Whether to take it although nobody, or somebody else, answers there now.
-    """
-
-    place: str = Field(max_length=300)
-    confirmed: bool = False
+    place: str = Field(
+        max_length=300,
+        description="host and port, such as `192.168.1.7:6379`; without a port the known one",
+    )
+    confirmed: bool = Field(
+        default=False, description="take it although nobody, or somebody else, answers there now"
+    )
 
 
 class RulesParams(Params):
-    """`rules.set`: when the client of this computer may play; in client mode. Result: `RulesState`."""
+    """When the client of this computer may play."""
 
-    rules: Rules
+    rules: Rules = Field(description="the rules")
 
 
 class ShutdownParams(Params):
-    """`server.shutdown`: end everything. Result: {}; the runner ends after it."""
+    """How everything ends."""
 
-    save: bool = True
+    save: bool = Field(default=True, description="save the run first")
 
 
-COMMANDS: dict[str, type[Params]] = {
-    "server.hello": Empty,
-    "server.shutdown": ShutdownParams,
-    "service.start": ServiceParams,
-    "service.stop": ServiceParams,
-    "service.restart": ServiceParams,
-    "service.local_clients": LocalClientsParams,
-    "run.start": RunStartParams,
-    "run.resume": RunResumeParams,
-    "run.stop": Empty,
-    "run.pause": Empty,
-    "run.continue": Empty,
-    "runs.list": Empty,
-    "runs.edit": RunsEditParams,
-    "history.query": HistoryQueryParams,
-    "history.logs": HistoryLogsParams,
-    "history.events": HistoryEventsParams,
-    "checkpoint.list": CheckpointListParams,
-    "checkpoint.save": CheckpointSaveParams,
-    "checkpoint.edit": CheckpointEditParams,
-    "config.get": ConfigGetParams,
-    "config.check": ConfigCheckParams,
-    "config.save": ConfigSaveParams,
-    "config.presets": Empty,
-    "clients.pause": ClientPauseParams,
-    "clients.resume": ClientParams,
-    "clients.drain": ClientParams,
-    "clients.stop": ClientParams,
-    "clients.forget": ClientParams,
-    "clients.release": ClientParams,
-    "clients.rejects": RejectsParams,
-    "clients.log": ClientLogParams,
-    "clients.invite.create": InviteParams,
-    "clients.invite.list": Empty,
-    "clients.revoke": ClientParams,
-    "clients.rename": ClientRenameParams,
-    "servers.list": Empty,
-    "servers.look": InvitationParams,
-    "servers.join": InvitationParams,
-    "servers.choose": SavedServerParams,
-    "servers.forget": SavedServerParams,
-    "servers.test": Empty,
-    "servers.change_address": ServerPlaceParams,
-    "rules.get": Empty,
-    "rules.set": RulesParams,
+@dataclass(frozen=True)
+class Command:
+    """One command.
+
+    Attributes:
+        name: What it is called, GROUP.COMMAND.
+        params: Its parameters.
+        help: What it does, as the reference and the command line say it.
+        result: What it answers; None for nothing but that it is done.
+        more: What else there is to know of it.
+        roles: Who carries it out.
+        long: What it does meanwhile, by role, where every window is shown that it goes on: as a job.
+        typed: The words of the command line that are this very command; empty where it has none of its own.
+        as_json: Whether its result can be asked for in JSON there.
+        examples: Command lines for its help, without the program's name.
+    """
+
+    name: str
+    params: type[Params]
+    help: str
+    result: type[Message] | None = None
+    more: str = ""
+    roles: tuple[Role, ...] = ("server",)
+    long: Mapping[Role, str] = field(default_factory=dict)
+    typed: str = ""
+    as_json: bool = False
+    examples: tuple[str, ...] = ()
+
+
+_BOTH: tuple[Role, ...] = ("server", "client")
+_CLIENT: tuple[Role, ...] = ("client",)
+_STARTING: Mapping[Role, str] = {"server": "starting the services"}
+_GOING_OVER: Mapping[Role, str] = {"client": "going over to that server"}
+
+COMMANDS: dict[str, Command] = {
+    command.name: command
+    for command in (
+        Command("server.hello", Empty, "say who answers and what it can do", results.Hello, roles=_BOTH),
+        Command("server.shutdown", ShutdownParams, "end everything, after this answer", roles=_BOTH),
+        Command(
+            "service.start",
+            ServiceParams,
+            "start a service that was stopped or has failed, and wait until it is ready",
+            more="In client mode: let this machine help; answered at once where there is no server yet.",
+            roles=_BOTH,
+            long={"client": "starting the client"},
+        ),
+        Command(
+            "service.stop",
+            ServiceParams,
+            "stop a service; it is not started again by itself",
+            roles=_BOTH,
+            long={"server": "stopping", "client": "stopping the client"},
+        ),
+        Command(
+            "service.restart",
+            ServiceParams,
+            "stop a service and start it again, and wait until it is ready",
+            roles=_BOTH,
+            long={"server": "restarting", "client": "restarting the client"},
+        ),
+        Command(
+            "service.local_clients",
+            LocalClientsParams,
+            "start or stop clients of the server's own until there are so many",
+            results.ClientCount,
+        ),
+        Command(
+            "run.start",
+            RunStartParams,
+            "begin a new run",
+            results.RunPlace,
+            "Answered when trainer and telemetry are ready.",
+            long=_STARTING,
+            typed="run start",
+            examples=("run start --name first", "run start --preset pendulum_sac --local-clients 1"),
+        ),
+        Command(
+            "run.resume",
+            RunResumeParams,
+            "go on with a run as a new attempt",
+            results.RunPlace,
+            "Answered when trainer and telemetry are ready. A run that has reached a goal goes on from its "
+            "newest checkpoint only with another goal, or without one.",
+            long=_STARTING,
+            typed="run resume",
+            examples=("run resume", "run resume 2026-11-20_10-00-00_first --set stop.env_steps=2000000"),
+        ),
+        Command(
+            "run.stop",
+            Empty,
+            "save and end the run",
+            results.RunPlace,
+            "Answered when its services have ended.",
+            long={"server": "saving and ending the services"},
+            typed="run stop",
+        ),
+        Command(
+            "run.pause",
+            Empty,
+            "let the run rest, with everything kept",
+            results.Done,
+            "Clients are granted nothing and nothing is learned.",
+            typed="run pause",
+        ),
+        Command("run.continue", Empty, "let a paused run go on", results.Done, typed="run continue"),
+        Command("runs.list", Empty, "list every run, the newest first", results.RunList),
+        Command("runs.edit", RunsEditParams, "change name or note of a run", results.RunSummary),
+        Command(
+            "history.query", HistoryQueryParams, "return a curve, in buckets", results.History, roles=_BOTH
+        ),
+        Command("history.logs", HistoryLogsParams, "return lines of logs", results.LogLines, roles=_BOTH),
+        Command(
+            "history.events", HistoryEventsParams, "return what has happened", results.EventList, roles=_BOTH
+        ),
+        Command(
+            "checkpoint.list",
+            CheckpointListParams,
+            "list the checkpoints of a run, verified, the newest first",
+            results.CheckpointList,
+        ),
+        Command(
+            "checkpoint.save",
+            CheckpointSaveParams,
+            "save a checkpoint now",
+            results.CheckpointTold,
+            "Answered when it is on the disk.",
+            long={"server": "saving"},
+            typed="quicksave",
+            as_json=True,
+        ),
+        Command(
+            "checkpoint.edit", CheckpointEditParams, "change the note of a checkpoint", results.CheckpointTold
+        ),
+        Command(
+            "config.get",
+            ConfigGetParams,
+            "return defaults, what the user changed, what the active run uses, and what another one used",
+            results.ConfigValues,
+        ),
+        Command(
+            "config.check",
+            ConfigCheckParams,
+            "return every mistake, without changing anything",
+            results.ConfigProblems,
+        ),
+        Command("config.save", ConfigSaveParams, "write the user's config.yaml", results.SavedConfig),
+        Command("config.presets", Empty, "list the shipped presets", results.PresetList),
+        Command(
+            "clients.pause",
+            ClientPauseParams,
+            "let a client wait",
+            roles=_BOTH,
+            typed="clients pause",
+        ),
+        Command(
+            "clients.resume",
+            ClientParams,
+            "let a client go on",
+            more="One of the server's own that was stopped is started again.",
+            roles=_BOTH,
+            typed="clients resume",
+        ),
+        Command(
+            "clients.drain",
+            ClientParams,
+            "let a client finish its episodes and stop",
+            typed="clients drain",
+        ),
+        Command("clients.stop", ClientParams, "let a client stop at once", typed="clients stop"),
+        Command(
+            "clients.rename",
+            ClientRenameParams,
+            "call a client something else on screen",
+            more="Its id stays.",
+            typed="clients rename",
+        ),
+        Command(
+            "clients.forget", ClientParams, "take a client that is gone off the list", typed="clients forget"
+        ),
+        Command(
+            "clients.log",
+            ClientLogParams,
+            "what a client wrote last",
+            results.ClientLog,
+            typed="clients log",
+            as_json=True,
+        ),
+        Command(
+            "clients.release",
+            ClientParams,
+            "let a client that was cut off send again",
+            typed="clients release",
+        ),
+        Command(
+            "clients.rejects",
+            RejectsParams,
+            "the last samples that were refused, and why",
+            results.RejectList,
+            typed="clients rejects",
+            as_json=True,
+        ),
+        Command(
+            "clients.invite.create",
+            InviteParams,
+            "let another computer play for this server",
+            results.NewInvitation,
+        ),
+        Command(
+            "clients.invite.list",
+            Empty,
+            "say who was invited, and what a new invitation would tell",
+            results.InvitationList,
+        ),
+        Command(
+            "clients.revoke",
+            ClientParams,
+            "take an invitation back and cut its computer off",
+            results.CutOff,
+            typed="revoke",
+        ),
+        Command(
+            "servers.list",
+            Empty,
+            "list everyone who invited this computer",
+            results.SavedServers,
+            roles=_CLIENT,
+        ),
+        Command(
+            "servers.look",
+            InvitationParams,
+            "say what accepting an invitation would mean; changes nothing",
+            results.OfferedServer,
+            roles=_CLIENT,
+        ),
+        Command(
+            "servers.join",
+            InvitationParams,
+            "keep an invitation and play for its server from now on",
+            results.JoinedServer,
+            roles=_CLIENT,
+            long=_GOING_OVER,
+        ),
+        Command(
+            "servers.choose",
+            SavedServerParams,
+            "play for a saved server from now on, or, not playing, at the next switching on",
+            roles=_CLIENT,
+            long=_GOING_OVER,
+        ),
+        Command(
+            "servers.forget",
+            SavedServerParams,
+            "forget an invitation; a client that plays for its server ends",
+            roles=_CLIENT,
+        ),
+        Command(
+            "servers.test",
+            Empty,
+            "try out the server this computer plays for; changes nothing",
+            results.ServerTest,
+            roles=_CLIENT,
+        ),
+        Command(
+            "servers.change_address",
+            ServerPlaceParams,
+            "look for a saved server at another address first, once it is found there",
+            results.AddressChange,
+            roles=_CLIENT,
+            long={"client": "looking for that server"},
+        ),
+        Command(
+            "rules.get",
+            Empty,
+            "tell when the client may play, and which rules can't be followed on this system",
+            results.RulesState,
+            roles=_CLIENT,
+        ),
+        Command(
+            "rules.set",
+            RulesParams,
+            "let the client play by other rules from now on",
+            results.RulesState,
+            roles=_CLIENT,
+        ),
+    )
 }
-"""Every command and its parameters; the groups `servers` and `rules` belong to the runner of client mode."""
+"""Every command, by name."""

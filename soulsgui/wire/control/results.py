@@ -4,11 +4,18 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from soulsgui.wire.control.control_file import API_OLDEST, API_VERSION
-from soulsgui.wire.control.states import CheckpointKind, LogLine, RunState, ScoredBy
+from soulsgui.wire.control.states import (
+    API_OLDEST,
+    API_VERSION,
+    CheckpointKind,
+    Event,
+    LogLine,
+    RunState,
+    ScoredBy,
+)
 from soulsgui.wire.messages.base import Message
-from soulsgui.wire.messages.neighbour import Rules
-from soulsgui.wire.messages.rejects import Reject
+from soulsgui.wire.messages.node import Reject
+from soulsgui.wire.messages.owner import Rules
 from soulsgui.wire.versions import Lack
 
 
@@ -30,6 +37,25 @@ class Hello(Message):
     config_dir: str
     capabilities: list[str]
     ends_with_window: bool = False
+
+
+class RunPlace(Message):
+    """Which run was begun, resumed or ended, and its folder."""
+
+    run_id: str
+    run_dir: str
+
+
+class Done(Message):
+    """Whether it is done already; if not, it is as soon as the trainer can."""
+
+    done: bool
+
+
+class ClientCount(Message):
+    """How many clients the server runs from now on."""
+
+    count: int
 
 
 class CheckpointInfo(Message):
@@ -68,7 +94,7 @@ class CheckpointInfo(Message):
 
 
 class RunSummary(Message):
-    """One run of the library, in `runs.list` ({"runs": [...]}, newest first).
+    """One run of the library.
 
     Attributes:
         agent: As in `RunStatus`.
@@ -91,6 +117,41 @@ class RunSummary(Message):
     size_bytes: int = 0
     resumable: bool = False
     error: str = ""
+
+
+class RunList(Message):
+    """The runs of the library, the newest first."""
+
+    runs: list[RunSummary]
+
+
+class CheckpointList(Message):
+    """The checkpoints of a run, the newest first."""
+
+    checkpoints: list[CheckpointInfo]
+
+
+class CheckpointTold(Message):
+    """The checkpoint that was saved or changed."""
+
+    checkpoint: CheckpointInfo
+
+
+class LogLines(Message):
+    """Lines of logs, oldest first.
+
+    Attributes:
+        first: Number of the first line there is.
+    """
+
+    lines: list[LogLine]
+    first: int
+
+
+class EventList(Message):
+    """Events, oldest first."""
+
+    events: list[Event]
 
 
 class AttemptStart(Message):
@@ -163,6 +224,19 @@ class ConfigValues(Message):
     problems: list[dict[str, Any]] = Field(default_factory=list)
 
 
+class ConfigProblems(Message):
+    """What is wrong with a configuration: each mistake with source, line, key, value, reason, nearest."""
+
+    problems: list[dict[str, Any]]
+
+
+class SavedConfig(Message):
+    """The user's config.yaml as it was written, and its hash."""
+
+    hash: str
+    text: str
+
+
 class NewInvitation(Message):
     """Result of `clients.invite.create`. The secret is kept nowhere: this is the one time it is told.
 
@@ -211,6 +285,18 @@ class InvitationList(Message):
     lan: bool
     addresses: list[tuple[str, int]]
     invitations: list[InvitationInfo]
+
+
+class CutOff(Message):
+    """Whether the connections of the client are closed; if not, they are as soon as Redis answers."""
+
+    cut_off: bool
+
+
+class JoinedServer(Message):
+    """The server this computer plays for from now on."""
+
+    server_id: str
 
 
 class SavedServer(Message):
@@ -340,7 +426,7 @@ class ClientLog(Message):
 
 
 class Preset(Message):
-    """One of `config.presets` ({"presets": [...]}).
+    """One shipped preset.
 
     Attributes:
         name: What `--preset` takes.
@@ -353,3 +439,9 @@ class Preset(Message):
     title: str
     about: str = ""
     values: dict[str, Any]
+
+
+class PresetList(Message):
+    """The shipped presets."""
+
+    presets: list[Preset]

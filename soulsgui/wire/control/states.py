@@ -1,13 +1,17 @@
-"""Run, services, clients, server, and what happens to them, as the control API tells it."""
+"""Run, services, clients and server as the control API reports them, and the situation of a client."""
 
 from enum import StrEnum
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
+from soulsgui.errors import ServerUnreachableError
 from soulsgui.wire.messages.base import Message
-from soulsgui.wire.messages.neighbour import Held
-from soulsgui.wire.messages.node import NodePhase, Staleness
+from soulsgui.wire.messages.heartbeat import ClientProgress, Heartbeat
+from soulsgui.wire.messages.metrics import Row
+from soulsgui.wire.messages.node import NodePhase, TrainingProgress
+from soulsgui.wire.messages.owner import Held
 from soulsgui.wire.versions import Lack
 
 RunState = Literal[
@@ -39,18 +43,13 @@ class ApiError(Message):
     remedy: str = ""
 
 
-class RunStatus(Message):
+class RunStatus(TrainingProgress):
     """The active run, or the last one.
 
     Attributes:
         agent: The agent of the DQN family (`dqn.agent`); empty for other algorithms.
-        learns_on: What the trainer computes on, in words, such as "4 GPUs"; empty while that is not known.
-        learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None while
-            that is not known.
-        clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
         best_mean_return: That of the best model: over `goal_window` training episodes, or of its evaluation
             where evaluations rank the models.
-        evaluation_return: Mean return of the newest evaluation; None before the first.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
         goal_judged_by: Whose mean return has to reach `goal_return` (`stop.judged_by`): that of an
             evaluation (when a run has ended because one did, `mean_return` is its), that of training alone,
@@ -62,37 +61,17 @@ class RunStatus(Message):
     name: str = ""
     dir: str = ""
     state: RunState = "none"
-    detail: str = ""
     env_id: str = ""
     algorithm: str = ""
     agent: str = ""
     seed: int = 0
-    attempt: int = 0
-    model_id: int = -1
-    env_steps: int = 0
-    updates: int = 0
-    episodes: int = 0
-    mean_return: float | None = None
-    best_mean_return: float | None = None
-    evaluation_return: float | None = None
     goal_return: float | None = None
     goal_env_steps: int | None = None
     goal_window: int = 0
     goal_judged_by: Literal["training", "evaluation", "both"] = "training"
-    env_steps_per_s: float = 0.0
-    updates_per_s: float = 0.0
-    policy_lag: float = 0.0
-    learns_on: str = ""
-    learner_waits: float | None = None
-    clients_wait: float | None = None
     seconds: float = 0.0
     reached: Literal["", "mean_return", "env_steps", "stopped", "failed"] = ""
-    checkpoint_env_steps: int | None = None
     checkpoint_age_s: float | None = None
-    rejected: dict[str, int] = Field(default_factory=dict)
-    lost_chunks: int = 0
-    staleness: Staleness | None = None
-    error: str = ""
     wished_pause: bool = False
 
 
@@ -107,6 +86,7 @@ class ServiceStatus(Message):
         failures: Failures counted towards giving up.
         max_failures: Failures after which it is given up.
         last_lines: End of its log when it failed.
+        allowed: As in `Status`, for the commands about this service.
     """
 
     name: str
@@ -125,17 +105,15 @@ class ServiceStatus(Message):
     last_lines: list[str] = Field(default_factory=list)
     cpu_percent: float | None = None
     memory_bytes: int | None = None
+    allowed: dict[str, str] = Field(default_factory=dict)
 
 
-class ClientStatus(Message):
+class ClientStatus(ClientProgress):
     """One client of the roster, by the server's clock; in client mode the one of this machine.
 
     Attributes:
         env_steps: Environment steps since its process started; in client mode those for the present run,
             also those of earlier processes. The same holds for `episodes`.
-        waiting: Part of the last seconds in which it waited for the trainer (for credits, for the next
-            round), 0 to 1.
-        waits: How often it has done so since its process started, `waited_s` seconds in all.
         wish: What the runner that tells this wants of it: `run`, `pause`, `finish` or `stop`; in client mode
             what its owner wants (`wire.messages.owner.OwnerState`).
         paused_until: In client mode: when the owner's pause ends by itself, seconds since the epoch; None
@@ -147,13 +125,9 @@ class ClientStatus(Message):
         lacks: In client mode: what the server needs and this computer has not.
         share: In client mode: which part of all that the trainer receives is of this computer, 0 to 1; None
             while it plays nothing or nobody has told.
-        error_details: Where the last error happened: the end of a traceback.
-        step_ms: Recent mean time its environments take for a step of all of them, milliseconds.
-        late_steps: Steps that began after their time on a fixed clock.
-        human_steps: Steps that a person played; they are not sent.
-        env_restarts: How often its environment was made anew because it had failed.
         invited: When it was invited, seconds since the epoch; None for one that was not.
         invited_again: Whether it had been invited before, too.
+        allowed: As in `Status`, for the commands about this client.
     """
 
     id: str
@@ -163,20 +137,8 @@ class ClientStatus(Message):
     state: str = "joining"
     stalled: bool = False
     age_s: float | None = None
-    env_id: str = ""
-    num_envs: int = 0
-    env_steps: int = 0
-    episodes: int = 0
-    env_steps_per_s: float = 0.0
-    last_return: float | None = None
-    mean_return: float | None = None
-    model_id: int = -1
     lag: int | None = None
     buffered: int = 0
-    dropped: int = 0
-    waiting: float = 0.0
-    waits: int = 0
-    waited_s: float = 0.0
     rejected: dict[str, int] = Field(default_factory=dict)
     wish: str = "run"
     paused_until: float | None = None
@@ -184,16 +146,21 @@ class ClientStatus(Message):
     held_until: float | None = None
     version: str = ""
     error: str = ""
-    error_details: str = ""
-    step_ms: float | None = None
-    late_steps: int = 0
-    human_steps: int = 0
-    env_restarts: int = 0
     checks: dict[str, bool] = Field(default_factory=dict)
     lacks: list[Lack] = Field(default_factory=list)
     share: float | None = None
     invited: float | None = None
     invited_again: bool = False
+    allowed: dict[str, str] = Field(default_factory=dict)
+
+
+def told_by_beat(beat: Heartbeat) -> dict[str, Any]:
+    """Return those fields of a client's status that its beat tells."""
+    return {name: getattr(beat, name) for name in ClientProgress.model_fields} | {
+        "host": beat.instance.host,
+        "buffered": beat.buffered_bytes,
+        "version": beat.versions.get("soulsgui", ""),
+    }
 
 
 class ServerStatus(Message):
@@ -223,12 +190,19 @@ class ServerStatus(Message):
 
 
 class Status(Message):
-    """Everything at one moment: `GET /v1/status` and `soulsgui status --json`."""
+    """Everything at one moment: `GET /v1/status` and `soulsgui status --json`.
+
+    Attributes:
+        allowed: Why each command would be refused now, in words; empty where it would not. Parameters are as
+            by default; `run.start` is one that stops the run that goes on first. Commands about one service
+            or client are told there.
+    """
 
     run: RunStatus = Field(default_factory=RunStatus)
     services: list[ServiceStatus] = Field(default_factory=list)
     clients: list[ClientStatus] = Field(default_factory=list)
     server: ServerStatus = Field(default_factory=ServerStatus)
+    allowed: dict[str, str] = Field(default_factory=dict)
 
 
 class Event(Message):
@@ -268,3 +242,213 @@ class Job(Message):
     progress: str = ""
     result: dict[str, Any] = Field(default_factory=dict)
     error: ApiError | None = None
+
+
+API_VERSION = 1
+API_OLDEST = 1
+PREFIX = "/v1"
+
+
+class ControlFile(Message):
+    """`control.json`: how to reach the runner of this data folder. Its file is private.
+
+    Attributes:
+        process: Identity of the runner's process, which tells it from whoever is given its pid later; empty
+            where it is not known.
+    """
+
+    host: str = "127.0.0.1"
+    port: int
+    token: str
+    server_id: str
+    pid: int
+    process: dict[str, Any] = Field(default_factory=dict)
+    api: int = API_VERSION
+
+    @property
+    def url(self) -> str:
+        """Base address."""
+        return f"http://{self.host}:{self.port}"
+
+    @classmethod
+    def load(cls, path: Path) -> "ControlFile":
+        """Read the file of a runner.
+
+        Raises:
+            ServerUnreachableError: There is none, or it is damaged.
+        """
+        try:
+            found = cls.read(path.read_bytes())
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            why = "is missing" if missing else f"can't be read: {error.strerror or error}"
+            raise ServerUnreachableError(
+                f"No runner runs for this data folder ({path} {why}).", "Start one: soulsgui serve"
+            ) from error
+        if found is None:
+            raise ServerUnreachableError(
+                f"{path} is damaged.", "Stop the runner and start it again: soulsgui serve"
+            )
+        return found
+
+
+class Snapshot(Message):
+    """Everything, at the beginning of a feed or after a gap."""
+
+    type: Literal["snapshot"] = "snapshot"
+    cursor: int
+    status: Status
+    events: list[Event] = Field(default_factory=list)
+
+
+class StatusChange(Message):
+    """Run, services and server, whenever one changed (at most a few times a second)."""
+
+    type: Literal["status"] = "status"
+    cursor: int
+    run: RunStatus
+    services: list[ServiceStatus]
+    server: ServerStatus
+    allowed: dict[str, str] = Field(default_factory=dict)
+
+
+class ClientsChange(Message):
+    """Clients whose status changed, and those that were forgotten."""
+
+    type: Literal["clients"] = "clients"
+    cursor: int
+    changed: list[ClientStatus]
+    removed: list[str] = Field(default_factory=list)
+
+
+class RowsChange(Message):
+    """New rows of the curves of a run."""
+
+    type: Literal["rows"] = "rows"
+    cursor: int
+    rows: list[Row]
+
+
+class EventChange(Message):
+    """A new event."""
+
+    type: Literal["event"] = "event"
+    cursor: int
+    event: Event
+
+
+class LogChange(Message):
+    """New log lines."""
+
+    type: Literal["log"] = "log"
+    cursor: int
+    lines: list[LogLine]
+
+
+class JobChange(Message):
+    """A job moved on."""
+
+    type: Literal["job"] = "job"
+    cursor: int
+    job: Job
+
+
+FeedMessage = Annotated[
+    Snapshot | StatusChange | ClientsChange | RowsChange | EventChange | LogChange | JobChange,
+    Field(discriminator="type"),
+]
+FEED_MESSAGE: TypeAdapter[FeedMessage] = TypeAdapter(FeedMessage)
+
+
+CLIENT = "client"
+"""The service of client mode."""
+
+_CUT_OFF = ("quarantined", "refused")
+
+
+class Situation(StrEnum):
+    """The situation of client mode; the first that applies, the most important to its owner first."""
+
+    OFF = "off"
+    MISFIT = "misfit"
+    REVOKED = "revoked"
+    FAILED = "failed"
+    STOPPING = "stopping"
+    PAUSED_BY_OWNER = "paused by its owner"
+    HELD = "held"
+    RETRYING = "retrying"
+    CUT_OFF = "cut off"
+    SILENT = "silent"
+    FINISHING = "finishing"
+    AWAY = "server away"
+    PAUSED_BY_SERVER = "paused by the server"
+    PLAYING = "playing"
+    BETWEEN_ROUNDS = "between rounds"
+    WITHOUT_RUN = "without a run"
+    CONNECTING = "connecting"
+
+
+def situation(status: Status) -> Situation:
+    """Return the situation in the status of a runner of client mode.
+
+    Args:
+        status: What it told last.
+    """
+    service = status.services[0] if status.services else None
+    client = status.clients[0] if status.clients else None
+    if service is None or service.state == "stopped":
+        return Situation.OFF
+    if client is not None and (found := _before_playing(service, client)) is not None:
+        return found
+    if service.state in ("failed", "stopping", "backoff"):
+        return _SERVICE[service.state]
+    if service.state == "running" and client is not None:
+        return _playing(client, status)
+    return Situation.CONNECTING if status.server.reachable else Situation.AWAY
+
+
+_SERVICE = {
+    "failed": Situation.FAILED,
+    "stopping": Situation.STOPPING,
+    "backoff": Situation.RETRYING,
+}
+
+
+def _before_playing(service: ServiceStatus, client: ClientStatus) -> Situation | None:
+    """Return the situation that takes precedence over the client's own state; None when none does."""
+    if client.checks.get("version") is False:
+        return Situation.MISFIT
+    if client.state == "revoked":
+        return Situation.REVOKED
+    if service.state in ("failed", "stopping"):
+        return None
+    # What the owner wants holds at once, whether the client is there to say so or not.
+    if client.wish == "pause" or (client.wish == "pause_after_episode" and client.state == "paused"):
+        return Situation.PAUSED_BY_OWNER
+    return Situation.HELD if client.held and client.state not in _CUT_OFF else None
+
+
+def is_paused_there(state: str, wish: str) -> bool:
+    """Whether a client was paused by its own computer, seen from its server."""
+    return state == "paused" and wish == "run"
+
+
+_STATES = {
+    "paused": Situation.PAUSED_BY_SERVER,
+    "online": Situation.PLAYING,
+}
+
+
+def _playing(client: ClientStatus, status: Status) -> Situation:
+    """Return the situation of a running client, from the state it reports."""
+    if client.state in _CUT_OFF:
+        return Situation.CUT_OFF
+    if client.state in ("late", "lost"):
+        return Situation.SILENT
+    if client.state == "draining":
+        return Situation.FINISHING
+    if not status.server.reachable:
+        return Situation.AWAY
+    if client.state == "waiting":
+        return Situation.BETWEEN_ROUNDS if status.run.id else Situation.WITHOUT_RUN
+    return _STATES.get(client.state, Situation.CONNECTING)

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from soulsgui.printable import printable
+from soulsgui.errors import printable
 
 Words = Annotated[str, AfterValidator(printable)]
 """Text of others that is shown: cut, and without control characters and line breaks."""

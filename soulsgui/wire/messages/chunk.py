@@ -1,7 +1,4 @@
-"""Samples on their way to the trainer: several segments in columns, one array per field.
-
-A segment is a run of contiguous steps of one environment within one episode. Its observations are sent
-once: a segment of T steps has T + 1 of them, the last one being what followed its last step.
+"""Samples on their way to the trainer: several segments (`experience.segments`) as bytes.
 
 A chunk is a head, then its columns, little-endian, each whole:
 
@@ -15,21 +12,53 @@ know from the contract; the bytes must be exactly as many as it says. Images are
 (`messages.frames`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.experience.segments import Segments
 from soulsgui.frame_stacks import IMAGE, NUMBERS, Observations, field_of
 from soulsgui.wire.keys import PROTOCOL
-from soulsgui.wire.messages.chunk_layout import FLOAT, HEAD, MAGIC, RECORD, mark
 from soulsgui.wire.messages.frames import is_image, pack_frames
 
-TERMINATED = 1
-TRUNCATED = 2
+MAGIC = b"SGC1"
+HEAD = np.dtype(
+    [
+        ("magic", "|S4"),
+        ("protocol", "<u2"),
+        ("stacking", "|u1"),
+        ("padding", "|V1"),
+        ("run", "|S8"),
+        ("contract", "|S8"),
+        ("count", "<u4"),
+        ("steps", "<u4"),
+    ]
+)
+RECORD = np.dtype(
+    [
+        ("episode", "<i8"),
+        ("first_step", "<i8"),
+        ("model_id_first", "<i8"),
+        ("model_id_last", "<i8"),
+        ("digest", "<u8"),
+        ("env_index", "<i4"),
+        ("length", "<i4"),
+        ("flags", "|u1"),
+        ("padding", "|V7"),
+    ]
+)
+FLOAT = np.dtype("<f4")
+
+
+@lru_cache(maxsize=16)
+def mark(text: str) -> bytes:
+    """Return what stands for a run or a contract in a head."""
+    return hashlib.sha256(text.encode()).digest()[:8]
+
 
 MAX_CHUNK_BYTES = 16 * 2**20
 NUMBER_FIELD = b"n"
@@ -71,53 +100,6 @@ class ChunkError(ValueError):
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class Segments:
-    """`S` segments with `N` steps in all.
-
-    | field | shape, dtype | meaning |
-    |---|---|---|
-    | env_index | `[S]` int32 | environment of the client |
-    | episode | `[S]` int64 | number of the episode in that environment |
-    | first_step | `[S]` int64 | number of the first step within its episode |
-    | length | `[S]` int32 | steps |
-    | model_id_first, model_id_last | `[S]` int64 | weights that chose the first and the last action |
-    | digest | `[S]` uint64 | first 8 bytes of the hash of those weights, big-endian |
-    | flags | `[S]` uint8 | `TERMINATED`, `TRUNCATED`, of the last step |
-    | obs | `[N + S, *obs_shape]` | observations, segment after segment (`frame_stacks.Observations`) |
-    | action | `[N, *action_shape]` | as they are stored (`environments.actions`): `[N]` int64 for Discrete |
-    | reward | `[N]` float32 | |
-    | log_prob | `[N]` float32 | log-probability of the action when it was chosen |
-    | action_mask | `[N + S, A]` bool, or None | which actions are valid at each observation; None: all are |
-    | state | name → `[S, *shape]` float32 | what a recurrent policy remembered before each first step |
-    """
-
-    env_index: NDArray[np.int32]
-    episode: NDArray[np.int64]
-    first_step: NDArray[np.int64]
-    length: NDArray[np.int32]
-    model_id_first: NDArray[np.int64]
-    model_id_last: NDArray[np.int64]
-    digest: NDArray[np.uint64]
-    flags: NDArray[np.uint8]
-    obs: Observations
-    action: NDArray[Any]
-    reward: NDArray[np.float32]
-    log_prob: NDArray[np.float32]
-    action_mask: NDArray[np.bool_] | None = None
-    state: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-
-    @property
-    def steps(self) -> int:
-        """Number of steps, `N`."""
-        return len(self.action)
-
-    @property
-    def count(self) -> int:
-        """Number of segments, `S`."""
-        return len(self.length)
-
-
 def digest_number(digest: str) -> int:
     """Return the hexadecimal digest of a weights header as the number segments carry."""
     return int(digest, 16)
@@ -146,7 +128,7 @@ def pack_chunk(run_id: str, contract: str, segments: Segments) -> bytes:
     )
 
 
-def _obs_columns(obs: Observations, lengths: NDArray[np.int32]) -> tuple[Any, ...]:
+def _obs_columns(obs: Observations, lengths: NDArray[np.integer[Any]]) -> tuple[Any, ...]:
     """Return how the observations are stacked, and their bytes, numbers beside images apart."""
     if obs.dtype.names:
         stacking, images = _obs_columns(field_of(obs, IMAGE), lengths)

@@ -42,7 +42,45 @@ class GreedyPlay(Message):
     steps: Count = 0
 
 
-class Heartbeat(Message):
+class ClientProgress(Message):
+    """How a client gets on: what its beat and its status share.
+
+    Attributes:
+        env_steps: Environment steps since the process started.
+        env_steps_per_s: Recent rate.
+        mean_return: Mean over its last 20 finished episodes.
+        model_id: Weights in use, -1 before the first.
+        dropped: Environment steps given up because the buffer was full.
+        waits: How often it had to wait for the server: for credits, or for the next round.
+        waited_s: Seconds it has waited so since the process started.
+        waiting: Part of the last seconds in which it waited so, 0 to 1.
+        error_details: Where the last error happened: the end of a traceback; stays when the error is over.
+        step_ms: Recent mean time the environments take for a step of all of them, milliseconds.
+        late_steps: Steps that began after their time on a fixed clock (`client.step_seconds`).
+        human_steps: Steps that a person played; they are not sent.
+        env_restarts: How often the environment was made anew because it had failed.
+    """
+
+    env_id: Words = ""
+    num_envs: int = Field(default=0, ge=0, le=MAX_ENVS)
+    env_steps: Count = 0
+    episodes: Count = 0
+    env_steps_per_s: float = 0.0
+    last_return: float | None = None
+    mean_return: float | None = None
+    model_id: int = Field(default=-1, ge=-1, le=_LARGEST)
+    dropped: Count = 0
+    waits: Count = 0
+    waited_s: float = Field(default=0.0, ge=0)
+    waiting: float = Field(default=0.0, ge=0, le=1)
+    error_details: Details = ""
+    step_ms: float | None = None
+    late_steps: Count = 0
+    human_steps: Count = 0
+    env_restarts: Count = 0
+
+
+class Heartbeat(ClientProgress):
     """One beat. Numbers are finite and within bounds: others than their sender count on them.
 
     Attributes:
@@ -51,26 +89,13 @@ class Heartbeat(Message):
         counter: Grows by one with each beat; a reader tells life by its change, not by clocks.
         session: Entry id of the hello of the present session, empty before it.
         run_id: The run it plays for, empty before the first configuration.
-        env_steps: Environment steps since the process started.
-        env_steps_per_s: Recent rate.
-        mean_return: Mean over its last 20 finished episodes.
-        model_id: Weights in use, -1 before the first.
         buffered_bytes: Samples not yet stored on the server.
-        dropped: Environment steps given up because the buffer was full.
         sent_chunks: Chunks stored since the hello.
         sent_bytes: Their bytes.
         sent_steps: Their transitions.
-        waits: How often it had to wait for the server: for credits, or for the next round.
-        waited_s: Seconds it has waited so since the process started.
-        waiting: Part of the last seconds in which it waited so, 0 to 1.
         update: Updates of the agent up to the weights in use; with the trainer's count it tells the lag.
         versions: Version of each package that matters.
         error: Last error in words, empty when there was none or it is over.
-        error_details: Where it happened: the end of a traceback; stays when the error is over.
-        step_ms: Recent mean time the environments take for a step of all of them, milliseconds.
-        late_steps: Steps that began after their time on a fixed clock (`client.step_seconds`).
-        human_steps: Steps that a person played; they are not sent.
-        env_restarts: How often the environment was made anew because it had failed.
         greedy: How far it is with evaluations; None: it knows of none, and is not to be asked for any.
         simulated: Whether it steps no environment (`client --simulate`).
         leaving: Set in the last beat of a clean stop.
@@ -84,30 +109,13 @@ class Heartbeat(Message):
     phase: Phase = "joining"
     session: str = ""
     run_id: str = ""
-    env_id: Words = ""
-    num_envs: int = Field(0, ge=0, le=MAX_ENVS)
-    env_steps: Count = 0
-    episodes: Count = 0
-    env_steps_per_s: float = 0.0
-    last_return: float | None = None
-    mean_return: float | None = None
-    model_id: int = Field(-1, ge=-1, le=_LARGEST)
     buffered_bytes: Count = 0
-    dropped: Count = 0
     sent_chunks: Count = 0
     sent_bytes: Count = 0
     sent_steps: Count = 0
-    waits: Count = 0
-    waited_s: float = Field(0.0, ge=0)
-    waiting: float = Field(0.0, ge=0, le=1)
     update: Count = 0
     versions: dict[str, Words] = Field(default_factory=dict)
     error: Words = ""
-    error_details: Details = ""
-    step_ms: float | None = None
-    late_steps: Count = 0
-    human_steps: Count = 0
-    env_restarts: Count = 0
     answered: Answer | None = None
     greedy: GreedyPlay | None = None
     simulated: bool = False

@@ -1,4 +1,4 @@
-"""State of a node of the server: the `node:<name>` key."""
+"""What nodes of the server say: their state (`node:<name>`), and the chunks that were refused (`rejects`)."""
 
 from typing import Literal, Self
 
@@ -76,46 +76,21 @@ class Staleness(Message):
         return f"more than {self.bounds[-1]}"
 
 
-class NodeState(Message):
-    """One node's state, written at least every second.
+class TrainingProgress(Message):
+    """How a run gets on: what the state of a node and the status of the run share.
 
     Attributes:
-        tick: Moves whenever the main loop turns, also while it waits: the sign of life.
-        phase: What it is doing.
-        detail: What it waits for, in words, such as "1 of 2 clients".
-        stop_reached: Set by the trainer when `stop.env_steps` is reached.
-        verdict: Set by telemetry.
-        asks_clients: Set by the trainer: whether there is a client that can play the evaluations where the
-            evaluator can't; None while that is not known.
-        evaluation_return: Set by telemetry: mean return of the newest evaluation, whoever played it; None
-            before the first.
-        judged_by: Set by telemetry: whose mean return has to reach `stop.mean_return` now: that of an
-            evaluation, that of training alone (where nobody can evaluate), or both: greedy episodes confirm
-            what training reached.
-        evaluated: Set by telemetry: weights of the newest evaluation by a client all of whose episodes came,
-            -1 before the first.
+        detail: What it waits for or does, in words, such as "1 of 2 clients".
+        evaluation_return: Mean return of the newest evaluation, whoever played it; None before the first.
         lost_chunks: Chunks missing by their numbers in this attempt.
         rejected: Segments refused in this attempt, by reason.
-        rejected_by_client: The same for each client, this attempt.
-        staleness: Set by the trainer.
         learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None where
-            nobody waits for anybody.
+            nobody waits for anybody, or that is not known.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
-        learns_on: Set by the trainer: what it computes on, in words, such as "4 GPUs".
-        trouble: What holds the run up until somebody does something, in words; empty while nothing does.
-        diverged: That the training has diverged, and from where it goes on, in words; empty again when a
-            checkpoint was saved behind that place.
-        stop_reason: Why the trainer wants the run to be ended, in words; empty while it does not.
-        unsaved: Since when and why the trainer can't save its regular checkpoint; empty while it can.
-        farewell: Set in the last state before a clean end, in words.
+        learns_on: What the trainer computes on, in words, such as "4 GPUs"; empty while that is not known.
     """
 
-    name: str
-    instance: Instance
-    tick: int
-    phase: NodePhase = "loading"
     detail: str = ""
-    run_id: str = ""
     attempt: int = 0
     model_id: int = -1
     env_steps: int = 0
@@ -128,15 +103,47 @@ class NodeState(Message):
     evaluation_return: float | None = None
     policy_lag: float = 0.0
     checkpoint_env_steps: int | None = None
-    checkpoint_time: float | None = None
     lost_chunks: int = 0
     rejected: dict[str, int] = Field(default_factory=dict)
-    rejected_by_client: dict[str, dict[str, int]] = Field(default_factory=dict)
     staleness: Staleness | None = None
-    timings_s: dict[str, float] = Field(default_factory=dict)
     learner_waits: float | None = Field(default=None, ge=0, le=1)
     clients_wait: float | None = Field(default=None, ge=0, le=1)
     learns_on: Words = ""
+    error: str = ""
+
+
+class NodeState(TrainingProgress):
+    """One node's state, written at least every second.
+
+    Attributes:
+        tick: Moves whenever the main loop turns, also while it waits: the sign of life.
+        phase: What it is doing.
+        stop_reached: Set by the trainer when `stop.env_steps` is reached.
+        verdict: Set by telemetry.
+        asks_clients: Set by the trainer: whether there is a client that can play the evaluations where the
+            evaluator can't; None while that is not known.
+        judged_by: Set by telemetry: whose mean return has to reach `stop.mean_return` now: that of an
+            evaluation, that of training alone (where nobody can evaluate), or both: greedy episodes confirm
+            what training reached.
+        evaluated: Set by telemetry: weights of the newest evaluation by a client all of whose episodes came,
+            -1 before the first.
+        rejected_by_client: The same for each client, this attempt.
+        trouble: What holds the run up until somebody does something, in words; empty while nothing does.
+        diverged: That the training has diverged, and from where it goes on, in words; empty again when a
+            checkpoint was saved behind that place.
+        stop_reason: Why the trainer wants the run to be ended, in words; empty while it does not.
+        unsaved: Since when and why the trainer can't save its regular checkpoint; empty while it can.
+        farewell: Set in the last state before a clean end, in words.
+    """
+
+    name: str
+    instance: Instance
+    tick: int
+    phase: NodePhase = "loading"
+    run_id: str = ""
+    checkpoint_time: float | None = None
+    rejected_by_client: dict[str, dict[str, int]] = Field(default_factory=dict)
+    timings_s: dict[str, float] = Field(default_factory=dict)
     trouble: Words = ""
     diverged: Words = ""
     stop_reason: Words = ""
@@ -145,7 +152,6 @@ class NodeState(Message):
     asks_clients: bool | None = False
     judged_by: Literal["", "training", "evaluation", "both"] = ""
     evaluated: int = -1
-    error: str = ""
     unsaved: str = ""
     farewell: str = ""
 
@@ -159,3 +165,38 @@ class NodeState(Message):
         """
         state = cls.read(data)
         return state if state is not None and state.run_id == run_id else None
+
+
+HEAD_BYTES = 64
+"""So much of the beginning of a refused chunk is kept."""
+
+
+class Reject(Message):
+    """A chunk that was refused, whole or in part. Nothing in it is ever executed or unpacked.
+
+    Attributes:
+        client: Who sent it.
+        entry: Id of its entry in the client's stream.
+        reason: Why (`messages.chunk.Reason`); where its segments were refused for several, the most frequent.
+        segments: How many of its segments were refused; 1 for a chunk that was refused whole.
+        time: When, seconds since the epoch.
+        size: Its bytes.
+        head: Its first bytes, hexadecimal.
+        detail: More about it in words, where there is more.
+    """
+
+    client: str
+    entry: str
+    reason: str
+    segments: int = 1
+    time: float
+    size: int
+    head: str = ""
+    detail: str = ""
+
+
+class Rejects(Message):
+    """The last of them, oldest first."""
+
+    run_id: str
+    rejects: list[Reject] = Field(default_factory=list)

@@ -7,7 +7,7 @@ own: the owner's pause outlives it there.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,51 @@ from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.session import Grant, Wish
 from soulsgui.wire.versions import Lack
+
+Minute = Annotated[int, Field(ge=0, lt=24 * 60)]
+"""A time of day: minutes since midnight."""
+
+Held = Literal["", "full_screen", "busy", "hours"]
+"""Why the client holds back by itself; empty while it does not."""
+
+Share = Literal["full", "gentle", "one_core"]
+"""How much of the processor: like any program; behind all others; and then no more than one core."""
+
+IDLE_AFTER_S = 300.0
+"""Nobody is at a computer that has not been used for so long."""
+
+
+class Rules(Message):
+    """When the client of this computer may play.
+
+    Attributes:
+        only_idle: Only while nobody is at the computer.
+        not_full_screen: Not while a full-screen program runs, other than the client's own game.
+        only_hours: Only between two times of the day.
+        begin: The first of them, local time.
+        share: How much of the processor it may take.
+        end: The second; before the first it is one of the next day, and equal to it the whole day is meant.
+    """
+
+    only_idle: bool = False
+    not_full_screen: bool = False
+    only_hours: bool = False
+    begin: Minute = 22 * 60
+    end: Minute = 8 * 60
+    share: Share = "full"
+
+    def in_hours(self, minute: int) -> bool:
+        """Whether a time of day is one at which it may play.
+
+        Args:
+            minute: Minutes since midnight.
+        """
+        if not self.only_hours or self.begin == self.end:
+            return True
+        if self.begin < self.end:
+            return self.begin <= minute < self.end
+        return minute >= self.begin or minute < self.end
+
 
 LOOK_EVERY_S = 0.2
 """How often the client looks for a wish."""
@@ -45,7 +90,7 @@ class ClientFolder:
 
     @property
     def rules(self) -> Path:
-        """When the client holds back by itself: `neighbour.Rules`."""
+        """When the client holds back by itself: `Rules`."""
         return self.root / "rules.json"
 
     @property
@@ -110,7 +155,7 @@ class OwnEpisode(Message):
 
 
 class ClientReport(Message):
-    """What a client says of itself, each second.
+    """The report of a client, written each second.
 
     Attributes:
         beat: As it is said to the server; its counter moves with every report.

@@ -1,11 +1,11 @@
-"""How a client begins to speak: the hello, and the grant that answers it."""
+"""How a client speaks: the hello, the grant and the wish that answer it, its episodes and its log lines."""
 
 from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
 from soulsgui.wire.keys import PROTOCOL
-from soulsgui.wire.messages.base import Instance, Message, Words
+from soulsgui.wire.messages.base import Details, Instance, Message, Words
 from soulsgui.wire.messages.heartbeat import MAX_ENVS
 
 MAX_HELLO_BYTES = 2**18
@@ -19,7 +19,7 @@ EPISODE_FIELD = b"e"
 GrantStatus = Literal["accepted", "refused", "quarantined"]
 
 
-class Hello(Message):
+class SessionHello(Message):
     """First entry of a session.
 
     Attributes:
@@ -150,3 +150,51 @@ class Wish(Message):
 
     command_id: str
     state: WishState = "run"
+
+
+class Episode(Message):
+    """One finished episode.
+
+    Attributes:
+        run_id: The run it was played for.
+        attempt: The attempt of the run it was played in.
+        number: Number of the episode in its client's session, from 0; of a greedy one, in its evaluation.
+        env_index: Environment of the client it was played in.
+        total_return: Undiscounted sum of rewards.
+        length: Steps.
+        terminated: Whether it ended by itself, rather than being cut off.
+        model_id: Weights in use at its end; a greedy one is played with the same weights throughout.
+        seconds: Wall time it took.
+        greedy: Whether it is part of an evaluation that the client was asked for (`session.GreedyOrder`): it
+            counts as that, and is no episode of the training.
+        cut: Whether a greedy one did not end and was cut after `evaluation.max_steps`.
+    """
+
+    run_id: str
+    attempt: int
+    number: int
+    env_index: int
+    total_return: float
+    length: int
+    terminated: bool
+    model_id: int
+    seconds: float
+    greedy: bool = False
+    cut: bool = False
+
+
+LINE_FIELD = b"line"
+KEPT_LINES = 200
+"""Entries of the stream that are kept; the time of a line is that of its entry, by the server's clock."""
+
+
+class SentLine(Message):
+    """One log line; a traceback follows on lines of its own.
+
+    Attributes:
+        level: How bad it is.
+        text: What was logged, without time and level.
+    """
+
+    level: Literal["warning", "error"]
+    text: Details

@@ -2,7 +2,7 @@ import pyqtgraph as pg
 import pytest
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.plotting.goal import with_goal
+from soulsgui.gui.plotting.drawing import with_goal
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.series import Series

@@ -8,12 +8,10 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import DARK, LIGHT
-from soulsgui.gui.plotting.axes import short_number
-from soulsgui.gui.plotting.drawing import DrawnCurve
+from soulsgui.gui.plotting.drawing import DrawnCurve, short_number
 from soulsgui.gui.plotting.host import PlotHost
-from soulsgui.gui.plotting.marks import Mark
 from soulsgui.gui.plotting.plot import Plot
-from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.plotting.rows import Axis, Mark
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.theme import Theme, ThemeChoice
 from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, history, update

@@ -8,9 +8,9 @@ from typing import Any
 from PySide6.QtWidgets import QApplication
 
 from soulsgui.config.paths import Folders
-from soulsgui.gui.connecting import Connector
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks, close_loop, new_loop
+from soulsgui.gui.shell.connection import Connector
 from tests.faults.waiting import LIMIT_S
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from soulsgui.gui.pages.table import PageEntry, pages
 from soulsgui.gui.shell import Shell
-from soulsgui.gui.widgets.filter_edit import FilterEdit
+from soulsgui.gui.shell.pages import PageEntry, page_entries
+from soulsgui.gui.widgets.inputs import FilterEdit
 
 
 class StubPage(QWidget):
@@ -47,5 +47,6 @@ def stub_pages() -> dict[str, PageEntry]:
     """Return the window's pages, all but the first replaced by stubs."""
     code = f"{__name__}:StubPage"
     return {
-        name: entry if name == "welcome" else replace(entry, code=code) for name, entry in pages().items()
+        name: entry if name == "welcome" else replace(entry, code=code)
+        for name, entry in page_entries().items()
     }

@@ -1,4 +1,4 @@
-"""The window as a process, off screen."""
+"""The window as a process: what starts it, what ends it, and what becomes of its runner."""
 
 import logging
 import os
@@ -14,8 +14,11 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from soulsgui.cli.main import run
+from soulsgui.cli.parser import parse
+from soulsgui.cli.roles import without_screen
 from soulsgui.gui.app import Mishaps, WindowLog, status_command
-from soulsgui.gui.runner_process import control_path
+from soulsgui.gui.shell.runner_link import control_path
 from tests.end_to_end.server import RunningServer, command_line, processes_below, soulsgui, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
@@ -106,10 +109,10 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication
 from soulsgui.config.paths import Folders
 from soulsgui.gui.app import _recorded
-from soulsgui.gui.instance import Instance
+from soulsgui.gui.shell.instance import SingleInstance
 
 app = QApplication([])
-with suppress(RuntimeError), _recorded(Instance(Folders(Path("c"), Path(sys.argv[1])))):
+with suppress(RuntimeError), _recorded(SingleInstance(Folders(Path("c"), Path(sys.argv[1])))):
     assert faulthandler.is_enabled()
     raise RuntimeError
 assert not faulthandler.is_enabled()
@@ -120,12 +123,12 @@ from pathlib import Path
 from PySide6.QtWidgets import QApplication
 from soulsgui.config.paths import Folders
 from soulsgui.gui import app
-from soulsgui.gui.instance import Instance
+from soulsgui.gui.shell.instance import SingleInstance
 
 qapp = QApplication([])
 folders = Folders(Path(sys.argv[1]) / "c", Path(sys.argv[1]) / "d")
 app.loop.run = lambda *_: 7
-assert app._live(qapp, folders, Instance(folders), None) == 7
+assert app._live(qapp, folders, SingleInstance(folders), None) == 7
 assert not [one for one in qapp.topLevelWidgets() if one.objectName() == "mainWindow"]
 """
 
@@ -183,3 +186,43 @@ def test_a_full_disk_does_not_fill_the_terminal_with_the_windows_log(
     assert capsys.readouterr().err == ""
     monkeypatch.undo()
     handler.close()
+
+
+LINUX_ONLY = pytest.mark.skipif(not Path("/proc").exists(), reason="X11 is looked for on Linux only")
+
+
+@pytest.mark.parametrize("words", [[], ["gui"], ["--data-dir", "d"], ["gui", "--mode", "server"]])
+def test_the_window_is_what_starts_when_no_command_is_named(words: list[str]) -> None:
+    assert parse(words).handler == "soulsgui.cli.roles:gui"
+
+
+def test_the_side_to_show_can_be_named_without_the_command() -> None:
+    arguments = parse(["--config-dir", "c", "--mode", "client"])
+    assert arguments.handler == "soulsgui.cli.roles:gui"
+    assert (arguments.mode, arguments.config_dir) == ("client", Path("c"))
+
+
+def test_wrong_use_is_still_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--mode", "boss"], ["gui", "--idle"], ["nonsense"]):
+        with pytest.raises(SystemExit) as ended:
+            parse(words)
+        assert ended.value.code == 2
+    assert "invalid choice" in capsys.readouterr().err
+
+
+def test_settings_do_not_go_with_the_window(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["gui", "--set", "seed=1"]) == 2
+    assert "soulsgui config set" in capsys.readouterr().err
+
+
+def test_without_a_screen_the_reason_is_named() -> None:
+    assert "DISPLAY" in without_screen({}, "linux")
+    assert not without_screen({}, "win32")
+    assert not without_screen({"QT_QPA_PLATFORM": "offscreen"}, "linux")
+    assert not without_screen({"WAYLAND_DISPLAY": "wayland-0"}, "linux")
+
+
+@LINUX_ONLY
+@pytest.mark.parametrize("display", [":987", "localhost:987.0", "nonsense"])
+def test_a_screen_that_is_gone_is_noticed_before_qt_crashes(display: str) -> None:
+    assert display in without_screen({"DISPLAY": display}, "linux")

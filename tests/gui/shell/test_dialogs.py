@@ -1,23 +1,17 @@
 import re
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from soulsgui.config.paths import Folders
-from soulsgui.gui.closing import Closer
-from soulsgui.gui.connection_state import Connection, ConnectionState
-from soulsgui.gui.dialogs.ask import ask
-from soulsgui.gui.dialogs.closing import ClosingDialog
-from soulsgui.gui.dialogs.fitting import FittingDialog
-from soulsgui.gui.dialogs.new_run import NewRunDialog
-from soulsgui.gui.dialogs.note import Noted, NoteDialog
-from soulsgui.gui.preferences import AtClosing, Preferences
-from soulsgui.gui.question import Question
+from soulsgui.gui.config.new_run import NewRunDialog
+from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.models.rules import Question
+from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.theme import Theme
-from soulsgui.gui.widgets.command_button import Stage
+from soulsgui.gui.widgets.ask import ask
+from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.wire.control import ConfigValues, Hello, Preset, RunStatus, ServerStatus, Status
 from tests.gui.fake_feed import LOST, FakeFeed, refusal
 
@@ -215,160 +209,6 @@ def test_no_run_is_begun_while_the_connection_is_cut(qtbot: QtBot, theme: Theme)
     assert dialog.start.toolTip()
 
 
-# --- closing ---
-
-
-class Leaving:
-    """A window that is being closed."""
-
-    def __init__(self, qtbot: QtBot, feed: FakeFeed, folder: Path) -> None:
-        self.window = QWidget()
-        qtbot.addWidget(self.window)
-        self.window.show()
-        self.preferences = Preferences(Folders(folder / "c", folder / "d"))
-        self.closer = Closer(feed, self.preferences, self.window)  # type: ignore[arg-type]
-        self.closed: list[bool] = []
-        self.closer.closed.connect(self.closed.append)
-
-    @property
-    def dialog(self) -> ClosingDialog:
-        assert self.closer.dialog is not None
-        return self.closer.dialog
-
-
-def test_keep_training_closes_the_window_and_sends_nothing(
-    qtbot: QtBot, theme: Theme, tmp_path: Path
-) -> None:
-    feed = running_feed()
-    leaving = Leaving(qtbot, feed, tmp_path)
-    leaving.preferences.remember_runner(HELLO)
-    leaving.closer.begin()
-    assert leaving.closed == []
-    qtbot.mouseClick(leaving.dialog.keep, Qt.MouseButton.LeftButton)
-    assert leaving.closed == [True]
-    assert not leaving.window.isVisible()
-    assert feed.sent == []
-
-
-@pytest.mark.parametrize("ours", [True, False])
-def test_stop_and_quit_waits_for_the_save_and_ends_only_a_runner_of_its_own(
-    qtbot: QtBot, theme: Theme, tmp_path: Path, ours: bool
-) -> None:
-    feed = running_feed()
-    leaving = Leaving(qtbot, feed, tmp_path)
-    if ours:
-        leaving.preferences.remember_runner(HELLO)
-    leaving.closer.begin()
-    dialog = leaving.dialog
-    qtbot.mouseClick(dialog.stop, Qt.MouseButton.LeftButton)
-    assert dialog.stop.stage is Stage.RUNNING
-    assert not dialog.keep.isEnabled()
-    assert leaving.closed == []
-    feed.answers["server.shutdown"] = {}
-    with qtbot.waitSignal(leaving.closer.closed):
-        feed.sent_of("run.stop")[0].call.answer({})
-    assert leaving.closed == [False]
-    assert bool(feed.sent_of("server.shutdown")) is ours
-
-
-def test_a_run_that_can_not_be_stopped_keeps_the_window(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:
-    feed = running_feed()
-    feed.answers["run.stop"] = refusal(
-        "The disk is full.",
-        "Free some.",
-    )
-    leaving = Leaving(qtbot, feed, tmp_path)
-    leaving.closer.begin()
-    dialog = leaving.dialog
-    with qtbot.waitSignal(dialog.stop.problem):
-        qtbot.mouseClick(dialog.stop, Qt.MouseButton.LeftButton)
-    assert "The disk is full." in dialog.wrong.text()
-    assert dialog.keep.isEnabled()
-    qtbot.mouseClick(dialog.cancel, Qt.MouseButton.LeftButton)
-    assert leaving.closed == []
-    assert leaving.window.isVisible()
-    qtbot.waitUntil(lambda: leaving.closer.dialog is None)
-    leaving.closer.begin()
-    assert leaving.dialog.isVisible(), "it can be asked again"
-    leaving.dialog.reject()
-
-
-def test_what_is_remembered_is_not_asked_again(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:
-    feed = running_feed()
-    leaving = Leaving(qtbot, feed, tmp_path)
-    leaving.closer.begin()
-    leaving.dialog.remember.setChecked(True)
-    qtbot.mouseClick(leaving.dialog.keep, Qt.MouseButton.LeftButton)
-    assert leaving.preferences.at_closing is AtClosing.KEEP
-    again = Leaving(qtbot, feed, tmp_path)
-    again.closer.begin()
-    assert again.closed == [True]
-
-
-def test_a_remembered_stop_shows_its_progress(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:
-    feed = running_feed()
-    leaving = Leaving(qtbot, feed, tmp_path)
-    leaving.preferences.at_closing = AtClosing.STOP
-    leaving.closer.begin()
-    assert leaving.dialog.stop.stage is Stage.RUNNING
-    feed.sent_of("run.stop")[0].call.answer({})
-    assert leaving.closed == [False]
-
-
-def test_the_end_does_not_wait_for_a_runner_that_is_silent(
-    qtbot: QtBot, theme: Theme, tmp_path: Path
-) -> None:
-    feed = idle_feed()
-    leaving = Leaving(qtbot, feed, tmp_path)
-    leaving.preferences.remember_runner(HELLO)
-    leaving.closer.begin()
-    assert leaving.closed == []
-    feed.sent_of("server.shutdown")[0].call.refuse(refusal("gone"))
-    assert leaving.closed == [False]
-
-
-def test_a_runner_that_is_just_being_started_is_not_left_behind(
-    qtbot: QtBot, theme: Theme, tmp_path: Path
-) -> None:
-    feed = idle_feed()
-    feed.answers["server.shutdown"] = {}
-    feed.connect_as(Connection(ConnectionState.STARTING, "my-server"))
-    leaving = Leaving(qtbot, feed, tmp_path)
-    leaving.closer.begin()
-    assert not leaving.window.isVisible()
-    feed.connect_as(Connection(ConnectionState.CONNECTING, "my-server"))
-    assert leaving.closed == []
-    leaving.preferences.remember_runner(HELLO)
-    with qtbot.waitSignal(leaving.closer.closed):
-        feed.connect_as(Connection(ConnectionState.NO_RUN, "my-server"))
-    assert leaving.closed == [False]
-    assert len(feed.sent_of("server.shutdown")) == 1
-
-
-def test_a_runner_that_can_not_be_started_does_not_hold_the_window(
-    qtbot: QtBot, theme: Theme, tmp_path: Path
-) -> None:
-    feed = idle_feed()
-    feed.connect_as(Connection(ConnectionState.STARTING, "my-server"))
-    leaving = Leaving(qtbot, feed, tmp_path)
-    leaving.closer.begin_quietly()
-    with qtbot.waitSignal(leaving.closer.closed):
-        feed.connect_as(Connection(ConnectionState.START_FAILED, "my-server"))
-    assert leaving.closed == [False]
-
-
-def test_asked_twice_by_the_system_it_ends_once(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:
-    feed = idle_feed()
-    leaving = Leaving(qtbot, feed, tmp_path)
-    leaving.preferences.remember_runner(HELLO)
-    leaving.closer.begin_quietly()
-    leaving.closer.begin_quietly()
-    leaving.closer.begin()
-    (shutdown,) = feed.sent_of("server.shutdown")
-    shutdown.call.answer({})
-    assert leaving.closed == [False]
-
-
 def test_the_dialog_of_a_new_run_grows_with_what_it_says(qtbot: QtBot, theme: Theme) -> None:
     feed = running_feed()
     dialog = new_run(qtbot, feed)
@@ -398,14 +238,6 @@ def test_a_dialog_that_grows_stays_on_the_screen(qtbot: QtBot, theme: Theme) -> 
     assert room.contains(dialog.frameGeometry())
 
 
-def test_closing_names_no_command_that_may_not_be_there(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:
-    leaving = Leaving(qtbot, running_feed(), tmp_path)
-    leaving.closer.begin()
-    words = [label.text() for label in leaving.dialog.findChildren(QLabel)]
-    assert "To come back, open SoulsGUI again." in words
-    leaving.dialog.reject()
-
-
 # --- mnemonics ---
 
 
@@ -428,7 +260,7 @@ def test_each_button_of_a_question_has_a_mnemonic_of_its_own(qtbot: QtBot, theme
 
 
 def test_the_dialog_of_a_note_has_mnemonics(qtbot: QtBot, theme: Theme) -> None:
-    dialog = NoteDialog("Note", Noted("run", ""), lambda _: idle_feed().call("runs.list"))
+    dialog = NoteDialog("Note", "run", "", lambda *_: idle_feed().call("runs.list"))
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(dialog)
     assert sorted(mnemonics(dialog)) == ["c", "s"]

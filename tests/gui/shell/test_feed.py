@@ -7,9 +7,8 @@ from PySide6.QtCore import QEvent, SignalInstance
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.calls import Call
-from soulsgui.gui.connection_state import Connection, ConnectionState
-from soulsgui.gui.feed import Feed, standing, usual_patience_s
+from soulsgui.gui.feed import Call, Feed, connection_over, usual_patience_s
+from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import (
     ApiError,
@@ -112,8 +111,14 @@ def test_the_same_runner_goes_on_where_it_was_and_another_one_begins_anew(feed: 
 
 def test_of_a_status_only_what_changed_is_told(feed: Feed) -> None:
     run, services, server = Heard(feed.run_changed), Heard(feed.services_changed), Heard(feed.server_changed)
+    refused = Heard(feed.allowed_changed)
     running = RunStatus(id="run-1", state="running")
     feed.take(StatusChange(cursor=11, run=running, services=[REDIS], server=UP), "my-server")
+    assert refused.told == []
+    allowed = {"run.stop": "No run goes on."}
+    feed.take(StatusChange(cursor=12, run=running, services=[REDIS], server=UP, allowed=allowed), "my-server")
+    assert len(refused.told) == 1
+    assert feed.status.allowed == allowed
     assert run.told == [running]
     assert services.told == []
     assert server.told == []
@@ -153,17 +158,17 @@ def test_events_are_kept_but_not_for_ever(feed: Feed) -> None:
     ],
 )
 def test_a_connection_is_with_or_without_a_run(run_state: str, expected: ConnectionState) -> None:
-    assert standing(status_of(run_state), "x").state is expected
+    assert connection_over(status_of(run_state), "x").state is expected
     assert run_is_active(run_state) is (expected is ConnectionState.CONNECTED)
 
 
 def test_redis_down_says_how_it_ended() -> None:
     redis = ServiceStatus(name="redis", kind="redis", state="backoff", outcome="killed by SIGKILL")
-    found = standing(Status(services=[redis]), "my-server")
+    found = connection_over(Status(services=[redis]), "my-server")
     assert found.state is ConnectionState.REDIS_DOWN
     assert "killed by SIGKILL" in found.detail
     given_up = redis.model_copy(update={"state": "failed", "failures": 5})
-    assert "5 failures" in standing(Status(services=[given_up]), "my-server").detail
+    assert "5 failures" in connection_over(Status(services=[given_up]), "my-server").detail
 
 
 def test_the_same_connection_is_told_once(feed: Feed) -> None:

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
-from soulsgui.gui.instance import Instance, socket_name
+from soulsgui.gui.shell.instance import SingleInstance, socket_name
 from tests.faults.waiting import LIMIT_S
 
 SECOND = """
@@ -20,10 +21,10 @@ import sys
 from pathlib import Path
 from PySide6.QtCore import QCoreApplication
 from soulsgui.config.paths import Folders
-from soulsgui.gui.instance import Instance
+from soulsgui.gui.shell.instance import SingleInstance
 
 app = QCoreApplication([])
-second = Instance(Folders(Path("c"), Path(sys.argv[1])))
+second = SingleInstance(Folders(Path("c"), Path(sys.argv[1])))
 assert not second.claim()
 second.first_raised.connect(lambda: app.exit(0))
 second.claimed.connect(lambda: app.exit(2))
@@ -37,25 +38,33 @@ def folders(tmp_path: Path) -> Folders:
     return Folders(tmp_path / "c", tmp_path / "d")
 
 
+@pytest.fixture
+def first(qapp: QApplication, folders: Folders) -> Iterator[SingleInstance]:
+    """The window there is."""
+    made = SingleInstance(folders)
+    assert made.claim()
+    yield made
+    made.release()
+
+
 def start_second(folders: Folders) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-c", SECOND, str(folders.data)])
 
 
-def test_a_second_start_raises_the_first_window_and_ends(qtbot: QtBot, folders: Folders) -> None:
-    first = Instance(folders)
-    assert first.claim()
+def test_a_second_start_raises_the_first_window_and_ends(
+    qtbot: QtBot, first: SingleInstance, folders: Folders
+) -> None:
     with qtbot.waitSignal(first.raise_wanted):
         second = start_second(folders)
     assert second.wait(LIMIT_S) == 0
-    first.release()
 
 
 OPENING = SECOND.replace("raise_first()", "raise_first(sys.argv[2])")
 
 
-def test_a_second_start_hands_its_invitation_over(qtbot: QtBot, folders: Folders) -> None:
-    first = Instance(folders)
-    assert first.claim()
+def test_a_second_start_hands_its_invitation_over(
+    qtbot: QtBot, first: SingleInstance, folders: Folders
+) -> None:
     path = str(folders.data / "grüße mine.soulsgui")
     with qtbot.waitSignals([first.raise_wanted, first.open_wanted]):
         handed: list[str] = []
@@ -63,12 +72,11 @@ def test_a_second_start_hands_its_invitation_over(qtbot: QtBot, folders: Folders
         second = subprocess.Popen([sys.executable, "-c", OPENING, str(folders.data), path])
     assert second.wait(LIMIT_S) == 0
     assert handed == [path]
-    first.release()
 
 
-def raised_once(qtbot: QtBot, folders: Folders) -> "weakref.ref[Instance]":
+def raised_once(qtbot: QtBot, folders: Folders) -> "weakref.ref[SingleInstance]":
     """The right to a folder, held through a second start and then given up."""
-    first = Instance(folders)
+    first = SingleInstance(folders)
     assert first.claim()
     with qtbot.waitSignal(first.raise_wanted):
         second = start_second(folders)
@@ -93,9 +101,9 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 from soulsgui.config.paths import Folders
 from soulsgui.errors import SoulsGuiError
 from soulsgui.gui import app
-from soulsgui.gui.instance import Instance
+from soulsgui.gui.shell.instance import SingleInstance
 
-class Watched(Instance):
+class Watched(SingleInstance):
     def raise_first(self, opened=""):
         self.timer = QTimer(self, interval=50)
         self.timer.timeout.connect(self.look)
@@ -110,7 +118,7 @@ class Watched(Instance):
                 if sys.argv[2] == "stop":
                     box.buttons()[0].click()
 
-app.Instance = Watched
+app.SingleInstance = Watched
 app._live = lambda *_: 7
 try:
     code = app.run_window(Folders(Path("c"), Path(sys.argv[1])))
@@ -133,38 +141,33 @@ def start_while_busy(folders: Folders, then: str) -> "subprocess.Popen[str]":
 
 
 def test_a_second_start_says_on_the_screen_that_the_window_is_busy_and_can_be_given_up(
-    qapp: QApplication, folders: Folders
+    first: SingleInstance, folders: Folders
 ) -> None:
-    first = Instance(folders)
-    assert first.claim()
     second = start_while_busy(folders, "stop")
     assert "does not answer" in second.communicate()[0]
     assert second.returncode == 1
-    first.release()
 
 
-def test_a_window_that_was_busy_is_raised_as_soon_as_it_answers(qtbot: QtBot, folders: Folders) -> None:
-    first = Instance(folders)
-    assert first.claim()
+def test_a_window_that_was_busy_is_raised_as_soon_as_it_answers(
+    qtbot: QtBot, first: SingleInstance, folders: Folders
+) -> None:
     second = start_while_busy(folders, "wait")
     qtbot.waitUntil(lambda: second.poll() is not None)
     assert second.communicate() == ("", None)
     assert second.returncode == 0
-    first.release()
 
 
-def test_who_waits_for_a_window_that_ends_becomes_the_window(qtbot: QtBot, folders: Folders) -> None:
-    first = Instance(folders)
-    assert first.claim()
+def test_who_waits_for_a_window_that_ends_becomes_the_window(
+    qtbot: QtBot, first: SingleInstance, folders: Folders
+) -> None:
     second = start_while_busy(folders, "wait")
-    first._server.close()
-    first._lock.release()
+    first.release()
     assert second.wait(LIMIT_S) == 7
     second.communicate()
 
 
 def test_every_data_folder_has_a_window_of_its_own(qapp: QApplication, tmp_path: Path) -> None:
-    first, second = (Instance(Folders(tmp_path / "c", tmp_path / name)) for name in ("a", "b"))
+    first, second = (SingleInstance(Folders(tmp_path / "c", tmp_path / name)) for name in ("a", "b"))
     assert first.claim()
     assert second.claim()
     assert socket_name(first.folder) != socket_name(second.folder)
@@ -173,21 +176,21 @@ def test_every_data_folder_has_a_window_of_its_own(qapp: QApplication, tmp_path:
 
 
 def test_a_crash_is_told_once_with_what_was_written_last(qapp: QApplication, folders: Folders) -> None:
-    first = Instance(folders)
+    first = SingleInstance(folders)
     assert first.claim()
     assert not first.crashed
     (first.folder / "window.log").write_text("one\nthe last line\n")
+    first.release()
     # A crash: the lock and the socket go with the process, the mark stays.
-    first._lock.release()
-    first._server.close()
+    (first.folder / "open").touch()
 
-    second = Instance(folders)
+    second = SingleInstance(folders)
     assert second.claim()
     assert second.crashed
     assert "the last line" in second.crash_report
     second.release()
 
-    third = Instance(folders)
+    third = SingleInstance(folders)
     assert third.claim()
     assert not third.crashed
     third.release()
@@ -196,6 +199,6 @@ def test_a_crash_is_told_once_with_what_was_written_last(qapp: QApplication, fol
 def test_a_folder_that_can_not_be_written_is_named_with_the_remedy(qtbot: QtBot, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError) as told:
-        Instance(Folders(tmp_path / "c", tmp_path / "file" / "d"))
+        SingleInstance(Folders(tmp_path / "c", tmp_path / "file" / "d"))
     assert str(tmp_path / "file" / "d" / "window") in told.value.message
     assert "--data-dir DIR" in told.value.remedy

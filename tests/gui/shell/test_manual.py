@@ -10,8 +10,8 @@ from PySide6.QtGui import QDesktopServices, QTextDocument
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import shipped
-from soulsgui.gui.dialogs.manual import START, ManualDialog
-from soulsgui.gui.pages.table import pages
+from soulsgui.gui.shell.menu import START, ManualDialog
+from soulsgui.gui.shell.pages import page_entries
 from soulsgui.gui.theme import Theme
 
 ROOT = Path(__file__).parents[3]
@@ -47,7 +47,7 @@ def test_every_link_between_pages_leads_somewhere() -> None:
             assert (page.parent / link).is_file(), f"{page.name}: {link}"
 
 
-@pytest.mark.parametrize("title", [entry.title for entry in pages().values()])
+@pytest.mark.parametrize("title", [entry.title for entry in page_entries().values()])
 def test_it_opens_at_the_page_that_is_shown(qtbot: QtBot, manual: ManualDialog, title: str) -> None:
     manual.resize(700, 300)
     manual.open_at(title)

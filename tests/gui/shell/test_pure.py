@@ -1,17 +1,16 @@
 """The decisions of the shell, without a window."""
 
-import pytest
+from pathlib import Path
 
-from soulsgui.gui.bell import event_text, unseen
-from soulsgui.gui.closing import Ending, ending
-from soulsgui.gui.connecting import SleepWatch, too_old_or_new
-from soulsgui.gui.connection_state import Connection, ConnectionState
-from soulsgui.gui.offer import offer_for
-from soulsgui.gui.preferences import AtClosing, Mode
-from soulsgui.gui.run_actions import may_resume, may_save, may_start, may_stop
-from soulsgui.gui.run_choice import CLIENTS, GOAL, Choice
-from soulsgui.gui.toolbar import other_side
-from soulsgui.gui.window_menu import shutdown_question
+from soulsgui.gui.config.new_run import CLIENTS, GOAL, Choice
+from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.preferences import Mode
+from soulsgui.gui.shell.bell import event_text, unseen
+from soulsgui.gui.shell.connection import SleepWatch, too_old_or_new
+from soulsgui.gui.shell.menu import shutdown_question
+from soulsgui.gui.shell.next_step import offer_for
+from soulsgui.gui.shell.toolbar import other_side
+from soulsgui.gui.shell.update import Installation, update_steps
 from soulsgui.wire.control import (
     API_VERSION,
     ClientStatus,
@@ -23,6 +22,7 @@ from soulsgui.wire.control import (
     RunSummary,
     Status,
 )
+from soulsgui.wire.versions import PROTOCOL_NAME, Lack
 
 NOW = 1_790_000_000.0
 CONNECTED = Connection(ConnectionState.CONNECTED, "my-server")
@@ -34,58 +34,7 @@ NONE = RunStatus()
 OLD = RunSummary(id="r0", name="lunar-1", resumable=True)
 
 
-# --- what the toolbar allows ---
-
-
-def test_every_refusal_has_a_reason() -> None:
-    for permission in (
-        may_start(CUT),
-        may_resume(CUT, NONE, OLD),
-        may_resume(NO_RUN, NONE, None),
-        may_resume(CONNECTED, RUNNING, OLD),
-        may_resume(NO_RUN, NONE, OLD.model_copy(update={"resumable": False})),
-        may_stop(NO_RUN, NONE),
-        may_save(NO_RUN, NONE),
-        may_save(CONNECTED, RUNNING.model_copy(update={"state": "starting"})),
-        may_save(NO_REDIS, RUNNING),
-    ):
-        assert not permission.allowed
-        assert permission.why
-
-
-def test_a_run_is_resumed_by_name_and_a_running_one_stopped_and_saved() -> None:
-    resume = may_resume(NO_RUN, NONE, OLD)
-    assert resume.allowed
-    assert "lunar-1" in resume.why
-    assert may_stop(CONNECTED, RUNNING).allowed
-    assert may_save(CONNECTED, RUNNING).allowed
-    assert may_start(CONNECTED).allowed, "the dialog asks what becomes of the active run"
-
-
-def test_a_run_can_be_stopped_while_redis_is_down() -> None:
-    assert may_stop(NO_REDIS, RUNNING).allowed
-
-
-# --- closing ---
-
-
-@pytest.mark.parametrize(
-    ("connection", "run", "ours", "remembered", "expected"),
-    [
-        (CONNECTED, RUNNING, True, AtClosing.ASK, Ending(ask=True, shut_down=True)),
-        (CONNECTED, RUNNING, False, AtClosing.ASK, Ending(ask=True)),
-        (CONNECTED, RUNNING, True, AtClosing.STOP, Ending(stop_run=True, shut_down=True)),
-        (CONNECTED, RUNNING, True, AtClosing.KEEP, Ending()),
-        (NO_RUN, NONE, True, AtClosing.ASK, Ending(shut_down=True)),
-        (NO_RUN, NONE, True, AtClosing.KEEP, Ending(shut_down=True)),
-        (NO_RUN, NONE, False, AtClosing.STOP, Ending()),
-        (CUT, RUNNING, True, AtClosing.ASK, Ending()),
-    ],
-)
-def test_closing_asks_about_a_run_and_leaves_no_runner_of_its_own_behind(
-    connection: Connection, run: RunStatus, ours: bool, remembered: AtClosing, expected: Ending
-) -> None:
-    assert ending(connection, run, ours, remembered) == expected
+# --- shutting down ---
 
 
 def test_shutting_down_names_who_will_wait() -> None:
@@ -234,7 +183,41 @@ def test_only_what_the_user_changed_is_sent() -> None:
     assert Choice(CONFIG, PRESET, {"seed": 7}).changes(2, 200.0) == {"seed": 7}
 
 
-def test_a_run_that_reached_its_goal_is_not_resumed_into_its_end() -> None:
-    resume = may_resume(NO_RUN, NONE, OLD.model_copy(update={"state": "finished", "reached": "env_steps"}))
-    assert not resume.allowed
-    assert "goal" in resume.why
+# --- updating ---
+
+PYGAME = Lack(what="pygame", has="2.1", needs="2.5")
+NUMPY = Lack(what="numpy", has="", needs="2.0")
+OWN = Lack(what="soulsgui", has="0.1", needs="0.3")
+OLD_HERE = Lack(what=PROTOCOL_NAME, has="1", needs="2")
+OLD_THERE = Lack(what=PROTOCOL_NAME, has="2", needs="1")
+CHECKOUT = Installation("/v/bin/python", Path("/home/me/My SoulsGUI"))
+WINDOWS = Installation("C:\\v\\python.exe", Path("x"), windows=True)
+
+
+def commands(lacks: list[Lack], place: Installation) -> tuple[str, ...]:
+    steps = update_steps(lacks, place)
+    assert steps is not None
+    return steps.commands
+
+
+def test_missing_packages_are_installed_into_the_python_that_runs() -> None:
+    words = '"/v/bin/python" -m pip install --upgrade "pygame>=2.5" "numpy>=2.0"'
+    assert commands([PYGAME, NUMPY], CHECKOUT) == (words,)
+    assert commands([PYGAME], WINDOWS)[0].startswith('& "C:\\v\\python.exe" -m pip')
+
+
+def test_the_program_itself_is_pulled_and_set_up_where_it_lies() -> None:
+    wanted = ('cd "/home/me/My SoulsGUI"', "git pull", "python3 packaging/bootstrap.py")
+    assert commands([OWN, PYGAME], CHECKOUT) == wanted
+    assert commands([OLD_HERE], CHECKOUT) == wanted
+    assert commands([], WINDOWS)[2] == "py packaging\\bootstrap.py"
+
+
+def test_what_was_installed_whole_is_replaced_and_has_nothing_to_type() -> None:
+    for place in (Installation("/usr/bin/python3"), Installation("app.exe", frozen=True)):
+        assert commands([OWN], place) == ()
+    assert commands([PYGAME], Installation("app.exe", frozen=True)) == ()
+
+
+def test_an_older_server_is_nothing_to_update_here() -> None:
+    assert update_steps([OLD_THERE], CHECKOUT) is None

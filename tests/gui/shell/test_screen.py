@@ -18,26 +18,22 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
-from soulsgui.gui.dialogs.change_address import ChangeAddressDialog
-from soulsgui.gui.dialogs.client_log import ClientLogDialog
-from soulsgui.gui.dialogs.closing import ClosingDialog
-from soulsgui.gui.dialogs.config import ConfigDialog
-from soulsgui.gui.dialogs.invite import InviteDialog
-from soulsgui.gui.dialogs.leaving import LeavingDialog
-from soulsgui.gui.dialogs.mend_config import MendConfigDialog
-from soulsgui.gui.dialogs.new_run import NewRunDialog
-from soulsgui.gui.dialogs.note import Noted, NoteDialog
-from soulsgui.gui.dialogs.rename import RenameDialog
-from soulsgui.gui.dialogs.settings import SettingsDialog
-from soulsgui.gui.dialogs.update import UpdateDialog
-from soulsgui.gui.main_window import MainWindow
-from soulsgui.gui.models.updating import UpdateSteps
-from soulsgui.gui.offer import Offer, OfferBar
-from soulsgui.gui.pages import table
+from soulsgui.gui.client_mode.servers import ChangeAddressDialog
+from soulsgui.gui.clients.invite import InviteDialog
+from soulsgui.gui.clients.page import ClientLogDialog, RenameDialog
+from soulsgui.gui.config.mending import MendConfigDialog
+from soulsgui.gui.config.new_run import NewRunDialog
+from soulsgui.gui.config.page import ConfigDialog
 from soulsgui.gui.preferences import Preferences
-from soulsgui.gui.settings_form.form import SettingsForm
+from soulsgui.gui.runs.checkpoints import NoteDialog
+from soulsgui.gui.settings.form import SettingsForm
+from soulsgui.gui.shell.menu import SettingsDialog
+from soulsgui.gui.shell.next_step import Offer, OfferBar
+from soulsgui.gui.shell.pages import PageArea, page_entries
+from soulsgui.gui.shell.shutdown import ClosingDialog, LeavingDialog
+from soulsgui.gui.shell.update import UpdateDialog, UpdateSteps
+from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
-from soulsgui.gui.widgets.page_area import PageArea
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import (
     ClientStatus,
@@ -88,7 +84,7 @@ def dialogs(theme: Theme, tmp_path: Path) -> dict[str, Made]:
         "leaving": LeavingDialog,
         "mend": lambda: MendConfigDialog(broken),
         "rename": lambda: RenameDialog(feed, CLIENT),  # type: ignore[arg-type]
-        "note": lambda: NoteDialog("Note", Noted("a", "b"), lambda _: feed.call("runs.edit", {"run": "r"})),
+        "note": lambda: NoteDialog("Note", "a", "b", lambda *_: feed.call("runs.edit", {"run": "r"})),
         "address": lambda: ChangeAddressDialog(feed, SERVER),  # type: ignore[arg-type]
     }
 
@@ -161,7 +157,7 @@ STATUS = Status(
 )
 
 
-@pytest.mark.parametrize("name", table.pages())
+@pytest.mark.parametrize("name", page_entries())
 def test_nothing_of_a_page_is_out_of_reach_at_any_scale(
     qtbot: QtBot, theme: Theme, tmp_path: Path, room: QRect, name: str
 ) -> None:
@@ -220,7 +216,7 @@ def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme
 
 @pytest.mark.parametrize("width", [480, 1280])
 def test_the_words_of_what_is_offered_next_are_never_cut(qtbot: QtBot, theme: Theme, width: int) -> None:
-    bar = OfferBar()
+    bar = OfferBar(FakeFeed())  # type: ignore[arg-type]
     qtbot.addWidget(bar)
     bar.resize(width, 40)
     bar.make(Offer("run", "401,408 environment steps are done after 47 s.", "lunarlander_ppo"))

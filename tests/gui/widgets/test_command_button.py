@@ -1,7 +1,7 @@
 import pytest
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.calls import Call
+from soulsgui.gui.feed import Call
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.wire.control import ApiError, ErrorCode

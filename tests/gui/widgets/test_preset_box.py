@@ -2,7 +2,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.theme import Theme
-from soulsgui.gui.widgets.preset_box import PresetBox
+from soulsgui.gui.widgets.inputs import PresetBox
 from soulsgui.wire.control import Preset
 
 PRESETS = [

@@ -4,20 +4,19 @@ from PySide6.QtGui import QCursor, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton, QTimeEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
+from soulsgui.gui.client_mode.parts import ToggleSwitch
 from soulsgui.gui.colours import LIGHT, Tone
-from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words, why_not
-from soulsgui.gui.models.runs import RunsModel
+from soulsgui.gui.models.connection import Connection, ConnectionState, banner_words, why_not
+from soulsgui.gui.runs.models import RunsModel
 from soulsgui.gui.states import client_look
 from soulsgui.gui.theme import Theme
-from soulsgui.gui.widgets.banner import Banner
-from soulsgui.gui.widgets.button_menu import give_menu
+from soulsgui.gui.widgets.command_button import give_menu
 from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.inputs import give_room
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, StateLabel
-from soulsgui.gui.widgets.message_bar import MessageBar, Notice
-from soulsgui.gui.widgets.number_edit import give_room
+from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
 from soulsgui.gui.widgets.status_line import StatusLine, status_words
 from soulsgui.gui.widgets.table import Table
-from soulsgui.gui.widgets.toggle import ToggleSwitch
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, Status
 
 NOW = 1_790_000_000.0

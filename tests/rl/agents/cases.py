@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from soulsgui.environments.actions import BoxActionSpec, action_from_space
-from soulsgui.environments.spaces import BoxSpec, SpacesSpec
-from soulsgui.policies.schedules import Moment
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import Segments, flags_of
+from soulsgui.policies.exploration import Moment
 from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.agents.vtrace import VTraceAgent
 from soulsgui.rl.buffers.replay import NStepBatch
-from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.buffers.sequences import SequenceBatch
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient
 from soulsgui.rl.gradients.sac import AutogradSACGradient
-from soulsgui.rl.normalisation import Origin
 from tests.environments.toys import SPACES_TAKEN
 from tests.rl.recurrent import played, recurrent_agent
 from tests.rl.support import (
@@ -126,19 +126,18 @@ def sequences(agent: R2D2Agent, seed: int = 0, count: int = 6) -> SequenceBatch:
     )
 
 
-def round_of(agent: PPOAgent, number: int) -> RolloutBatch:
+def round_of(agent: PPOAgent, number: int) -> Segments:
     """Return a round whose last segment goes on in the next one, with returns far from 0."""
     batch = random_batch(agent, seed=number)
-    segments = len(batch.lengths)
+    segments = batch.count
     ended = np.arange(segments) < segments - 1
-    first = np.where(ended, 0, number * batch.lengths)
+    first = np.where(ended, 0, number * batch.length)
     episode = np.where(ended, number, 0)
-    origin = Origin(np.arange(segments), episode, first)
-    nothing = np.zeros(segments, np.bool_)
-    return replace(batch, terminated=ended, truncated=nothing, origin=origin, reward=batch.reward + 5)
+    where = {"source": np.arange(segments), "episode": episode, "first_step": first}
+    return replace(batch, flags=flags_of(ended, np.zeros(segments)), reward=batch.reward + 5, **where)
 
 
-def aged_batch(agent: VTraceAgent, older: float = 0.7) -> RolloutBatch:
+def aged_batch(agent: VTraceAgent, older: float = 0.7) -> Segments:
     """A batch of a policy that differs: its log-probabilities are of other sizes."""
     batch = random_batch(agent, seed=4)
     shift = np.random.default_rng(7).normal(0, older, batch.steps).astype(np.float32)
@@ -166,6 +165,26 @@ def by_autograd(agent: Any) -> Any:
     else:
         agent._gradient = AutogradSACGradient(agent.networks, agent._flat)
     return agent
+
+
+class Recorder:
+    """Stands before an agent's gradient; keeps what it was given, with which settings, and what it told."""
+
+    def __init__(self, agent: Any) -> None:
+        self.rows: list[Any] = []
+        self.settings: list[Any] = []
+        self.told: list[Any] = []
+        self.gradient, agent._gradient = agent._gradient, self
+
+    def __call__(self, rows: Any, settings: Any) -> Any:
+        told = self.gradient(rows, settings)
+        self.rows.append(rows)
+        self.settings.append(settings)
+        self.told.append(told)
+        return told
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.gradient, name)
 
 
 @dataclass(frozen=True)
@@ -217,7 +236,7 @@ def _recurrent(cell: str) -> Case:
 def _vtrace(**own: Any) -> Case:
     spaces = own.pop("spaces", SPACES)
 
-    def cut_in_two(agent: VTraceAgent, seed: int) -> RolloutBatch:
+    def cut_in_two(agent: VTraceAgent, seed: int) -> Segments:
         batch = aged_batch(agent)
         return replace(batch, joined=np.array([False, True, False, False]), reward=batch.reward + seed)
 

@@ -9,13 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.policies.normalise import normalise
 from soulsgui.rl.agents.base import Agent, OffPolicyAgent
-from tests.rl.agents.cases import BY_HAND, CASES, Case, by_autograd
-from tests.rl.support import changed
+from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.rl.agents.ppo import PPOAgent
+from tests.environments.toys import SPACES_TAKEN
+from tests.rl.agents.cases import BY_HAND, CASES, KINDS, Case, Recorder, by_autograd
+from tests.rl.support import changed, client_of, settings_of
 
 FIGURES = {
     "ppo": {
@@ -51,6 +56,12 @@ def same_state(first: Agent, second: Agent) -> bool:
     return meta == other_meta and all(
         np.array_equal(tensors[name], others[name]) for name in tensors | others
     )
+
+
+def weights(agent: Any, network: str) -> NDArray[np.float32]:
+    """Return all parameters of the networks whose names begin so, end to end."""
+    tensors, _ = agent.state()
+    return np.concatenate([tensors[name].ravel() for name in sorted(tensors) if name.startswith(network)])
 
 
 def with_reward(batch: Any, reward: Any) -> Any:
@@ -221,6 +232,7 @@ def test_settings_may_be_replaced_between_updates(name: str) -> None:
         agent.figures()
     told = case.learn(agent, 1)
     figures = told if case.algorithm == "ppo" else agent.figures()
+    assert set(figures) >= FIGURES[case.algorithm]
     assert figures["learning_rate"] == 1e-30
     torch.testing.assert_close(agent._flat.parameter.detach(), before, atol=1e-20, rtol=0)
 
@@ -241,16 +253,73 @@ def _shared(agent: Any) -> int:
     return sum(one.numel() for one in agent.policy.parameters() if id(one) in both)
 
 
-class Recorder:
-    """Stands before an agent's gradient and keeps what it was given."""
+@cases()
+@pytest.mark.parametrize("network", [{}, {"activation": "relu", "observations": False}], ids=["", "relu"])
+def test_clients_say_and_do_what_the_agent_does(name: str, network: dict[str, Any]) -> None:
+    case = CASES[name]
+    agent = trained(case, **network, **({} if case.algorithm == "dqn" else {"policy_init_scale": 1.0}))
+    seen, rng = agent.spaces.observation, np.random.default_rng(1)
+    obs = rng.normal(3, 2, (10_000, *seen.shape)).astype(seen.dtype)
+    if name == "dqn of images":
+        obs = rng.integers(0, 256, (200, *seen.shape), seen.dtype)
+    expected, policy = agent.outputs(obs), client_of(agent)
+    assert expected.std(axis=0).min() > 1e-3, "it depends on the observation"
+    np.testing.assert_allclose(policy.outputs(obs), expected, rtol=1e-5, atol=1e-5)
+    if case.algorithm == "dqn" and "r2d2" not in name:
+        best_two = np.sort(expected, axis=1)[:, -2:]
+        decided = best_two[:, 1] - best_two[:, 0] > 1e-4
+        assert decided.mean() > 0.9
+        np.testing.assert_array_equal(policy.greedy(obs)[decided], expected.argmax(1)[decided] + 1)
+    elif case.algorithm in ("ppo", "vtrace") and "with a" not in name:
+        distribution = agent.head.distribution(torch.from_numpy(expected))
+        action, log_prob = policy.act(obs, rng)
+        assert agent.spaces.action.contains(action).all()
+        assert action.dtype == agent.spaces.action.dtype
+        told = distribution.log_prob(torch.from_numpy(agent.head.drawn(action))).detach().numpy()
+        np.testing.assert_allclose(log_prob, told, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(policy.log_prob(obs, action), log_prob, rtol=1e-5, atol=1e-5)
+        greedy = agent.head.stored(distribution.mode().detach().numpy())
+        assert np.isclose(greedy, policy.greedy(obs), rtol=1e-5, atol=1e-5).mean() > 0.99
+        assert np.isfinite(policy.log_prob(obs, greedy)).all()
+        if (kind := name.removeprefix("ppo of ")) in KINDS:
+            taken = policy.to_environment(action)
+            assert all(SPACES_TAKEN[KINDS[kind][0]].contains(row) for row in taken[:500])
 
-    def __init__(self, agent: Any) -> None:
-        self.rows: list[Any] = []
-        self._gradient, agent._gradient = agent._gradient, self
 
-    def __call__(self, rows: Any, settings: Any) -> Any:
-        self.rows.append(rows)
-        return self._gradient(rows, settings)
+@cases("ppo", "dqn")
+def test_observations_of_several_dimensions_are_flattened(name: str) -> None:
+    spaces = SpacesSpec(BoxSpec((3, 2), "uint8", (0,), (255,)), DiscreteSpec(2))
+    agent = {"ppo": PPOAgent, "dqn": DQNAgent}[name](spaces, settings_of(name), 0)
+    obs = np.random.default_rng(0).integers(0, 255, (200, 3, 2)).astype(np.uint8)
+    np.testing.assert_allclose(client_of(agent).outputs(obs), agent.outputs(obs), atol=1e-5)
+    assert agent.outputs(obs).std() > 0
+
+
+@cases(*(name for name, case in CASES.items() if case.algorithm == "ppo"))
+def test_the_ratio_is_1_on_the_first_minibatch_of_every_round(name: str) -> None:
+    case = CASES[name]
+    agent = case.make(0)
+    for number in range(3):
+        recorder = Recorder(agent)
+        case.learn(agent, number)
+        agent._gradient = recorder.gradient
+        first, last = recorder.told[0].samples, recorder.told[-1].samples
+        torch.testing.assert_close(first, torch.zeros_like(first), atol=1e-4, rtol=0)
+        assert last.abs().max() > 1e-4, "later ones have moved"
+
+
+@cases("dqn", "sac")
+@pytest.mark.parametrize("tau", [0.25, 1.0])
+def test_a_soft_target_goes_its_part_of_the_way(name: str, tau: float) -> None:
+    case, followed = CASES[name], {"dqn": "online", "sac": "critic"}[name]
+    agent = case.make(0, target_tau=tau, **({"target_interval": 1} if name == "dqn" else {}))
+    assert np.array_equal(weights(agent, "target"), weights(agent, followed)), "equal at the beginning"
+    for number in range(3):
+        before = weights(agent, "target")
+        case.learn(agent, number)
+        expected = before + tau * (weights(agent, followed) - before)
+        np.testing.assert_allclose(weights(agent, "target"), expected, rtol=1e-6, atol=1e-7)
+        assert not np.array_equal(weights(agent, "target"), before)
 
 
 @cases("dqn", "sac")

@@ -1,6 +1,6 @@
-"""The DQN agent: one gradient step, the target network, and the same curve after a resume."""
+"""DQN and its family: targets, noise, what each setting does, and what is learned."""
 
-import json
+import copy
 from typing import Any
 
 import numpy as np
@@ -8,72 +8,82 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.policies.normalise import normalise
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.policy import make_policy
 from soulsgui.rl.agents.dqn import DQNAgent
-from tests.rl.support import SPACES, dqn_settings, transitions
+from soulsgui.rl.buffers.replay import NStepBatch
+from soulsgui.rl.gradients.dqn import AutogradDQNGradient
+from soulsgui.rl.optimiser import FlatParameters
+from tests.rl.agents.cases import MEMBERS, windows
+from tests.rl.support import SPACES, changed, client_of, dqn_settings, transitions
+
+every_member = pytest.mark.parametrize("changes", MEMBERS.values(), ids=list(MEMBERS))
 
 
-def trained_agent(seed: int = 0, updates: int = 3, spaces: SpacesSpec = SPACES, **changes: Any) -> DQNAgent:
-    agent = DQNAgent(spaces, dqn_settings(**changes), seed)
+def trained(updates: int = 3, seed: int = 0, **changes: Any) -> DQNAgent:
+    agent = DQNAgent(SPACES, dqn_settings(**changes), seed)
     for index in range(updates):
-        batch = transitions(16, index, spaces)
+        batch = windows(16, index)
         agent.observe(batch.obs)
         agent.update(batch)
     return agent
 
 
-def numpy_policy(agent: DQNAgent) -> NumpyMLPPolicy:
-    policy = NumpyMLPPolicy(json.loads(json.dumps(agent.policy_spec())))
-    policy.load(agent.export_weights())
-    return policy
+@every_member
+def test_an_error_for_each_sample_is_its_priority(changes: dict[str, Any]) -> None:
+    error = trained(**changes).update(windows(16, 9))
+    assert error.shape == (16,)
+    assert error.dtype == np.float32
+    assert (error >= 0).all()
+    assert error.std() > 0
 
 
-def weights(agent: DQNAgent, network: str) -> NDArray[np.float32]:
-    """Return all parameters of `online` or `target`, end to end."""
-    tensors, _ = agent.state()
-    return np.concatenate([tensors[name].ravel() for name in sorted(tensors) if name.startswith(network)])
-
-
-@pytest.mark.parametrize("observations", [True, False])
+@pytest.mark.parametrize("agent", ["qr_dqn", "c51", "dqn"])
+@pytest.mark.parametrize("sizes", [(), (16,), (32, 16), (8, 8, 8)])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
-def test_numpy_and_torch_take_the_same_greedy_action_on_10000_inputs(
-    activation: str, observations: bool
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("exploration", ["epsilon", "noisy"])
+def test_the_gradient_by_hand_is_that_of_autograd(
+    agent: str, sizes: tuple[int, ...], activation: str, double: bool, exploration: str
 ) -> None:
-    agent = trained_agent(activation=activation, observations=observations)
-    policy = numpy_policy(agent)
-    obs = np.random.default_rng(1).normal(3, 2, (10_000, 4)).astype(np.float32)
-    inputs = normalise(obs, agent.normaliser.frozen()) if observations else obs
-    with torch.no_grad():
-        best_two = agent.online(torch.from_numpy(inputs)).topk(2, dim=1)
-    expected = best_two.indices[:, 0].numpy() + 1
-    assert len(set(expected.tolist())) > 1, "the values depend on the observation"
-    decided = (best_two.values[:, 0] - best_two.values[:, 1] > 1e-5).numpy()
-    assert decided.mean() > 0.99
-    np.testing.assert_array_equal(policy.greedy(obs)[decided], expected[decided])
+    by_hand = trained(
+        updates=1, agent=agent, dueling=True, hidden_sizes=sizes, activation=activation, double=double,
+        q_clip=0.3, observations=False, exploration=exploration,
+    )  # fmt: skip
+    assert not isinstance(by_hand._gradient, AutogradDQNGradient)
+    online, target = copy.deepcopy(by_hand.online), copy.deepcopy(by_hand.target)
+    flat = FlatParameters([online])
+    rule = getattr(by_hand._gradient, "_rule", None)
+    batch, dqn = windows(20, 4), by_hand.settings.dqn
+    rows = by_hand._rows(batch)._replace(next_mask=np.random.default_rng(0).random((20, 3)) < 0.9)
+    rows.next_mask[:, 0] = True  # type: ignore[index]
+    expected = AutogradDQNGradient(online, target, flat, rule)(rows, dqn)
+    step = by_hand._gradient(rows, dqn)
+    torch.testing.assert_close(by_hand._flat.gradient, flat.gradient, atol=2e-5, rtol=1e-4)
+    for found, wanted in zip(step, expected, strict=True):
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
+
+
+# --- targets -------------------------------------------------------------------------------------------
 
 
 def test_a_hard_target_is_a_copy_at_each_interval_and_stands_still_between() -> None:
-    agent = trained_agent(updates=0, target_interval=3, target_tau=1.0)
-    first = weights(agent, "online")
-    assert np.array_equal(weights(agent, "target"), first), "equal at the beginning"
+    agent = trained(updates=0, target_interval=3, target_tau=1.0)
+
+    def weights(network: str) -> NDArray[np.float32]:
+        tensors, _ = agent.state()
+        return np.concatenate([tensors[name].ravel() for name in tensors if name.startswith(network)])
+
+    first = weights("online")
+    assert np.array_equal(weights("target"), first), "equal at the beginning"
     for update in range(1, 7):
         agent.update(transitions(16, update))
         if update % 3 == 0:
-            first = weights(agent, "online")
-        assert np.array_equal(weights(agent, "target"), first)
-        assert np.array_equal(weights(agent, "online"), first) == (update % 3 == 0)
-
-
-def test_a_soft_target_goes_its_part_of_the_way() -> None:
-    agent = trained_agent(updates=0, target_interval=1, target_tau=0.25)
-    for update in range(3):
-        before = weights(agent, "target")
-        agent.update(transitions(16, update))
-        expected = before + 0.25 * (weights(agent, "online") - before)
-        np.testing.assert_allclose(weights(agent, "target"), expected, rtol=1e-6, atol=1e-7)
-        assert not np.array_equal(weights(agent, "target"), before)
+            first = weights("online")
+        assert np.array_equal(weights("target"), first)
+        assert np.array_equal(weights("online"), first) == (update % 3 == 0)
 
 
 def test_a_final_state_is_not_looked_beyond_and_a_cut_off_one_is() -> None:
@@ -97,25 +107,17 @@ def test_a_final_state_is_not_looked_beyond_and_a_cut_off_one_is() -> None:
 
 
 def test_the_gradient_norm_is_told_as_it_was_before_clipping() -> None:
-    free, clipped = (trained_agent(updates=1, max_grad_norm=limit) for limit in (1e9, 1e-3))
+    free, clipped = (trained(updates=1, max_grad_norm=limit) for limit in (1e9, 1e-3))
     assert free.figures()["grad_norm"] == clipped.figures()["grad_norm"] > 0.01
     assert torch.linalg.vector_norm(clipped._flat.gradient).item() == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_image_like_and_integer_observations_are_flattened() -> None:
-    spaces = SpacesSpec(BoxSpec((3, 2), "uint8", (0,), (255,)), DiscreteSpec(2))
-    agent = trained_agent(spaces=spaces)
-    obs = np.random.default_rng(0).integers(0, 7, (200, 3, 2)).astype(np.uint8)
-    np.testing.assert_array_equal(numpy_policy(agent).greedy(obs), agent.outputs(obs).argmax(1))
-    assert np.isfinite(list(agent.figures().values())).all()
-
-
 def test_the_greedy_action_is_a_valid_one() -> None:
-    agent, rng = trained_agent(updates=5), np.random.default_rng(0)
+    agent, rng = trained(updates=5), np.random.default_rng(0)
     obs = rng.normal(3, 2, (200, 4)).astype(np.float32)
     mask = rng.random((200, 3)) < 0.5
     mask[:, 1] |= ~mask.any(axis=1)
-    policy = numpy_policy(agent)
+    policy = client_of(agent)
     greedy = policy.greedy(obs, mask)
     assert mask[np.arange(200), greedy - 1].all()
     everything = np.ones((200, 3), np.bool_)
@@ -126,13 +128,201 @@ def test_only_valid_next_actions_enter_the_target() -> None:
     batch = transitions(16)
     targets = []
     for valid in ([0, 1, 2], [0], [1], [2]):
-        agent = trained_agent(updates=3)
+        agent = trained(updates=3)
         agent.figures()
         mask = np.isin(np.arange(3), valid)
         agent.update(batch._replace(next_mask=np.tile(mask, (16, 1))))
         targets.append(agent.figures()["target_mean"])
-    agent = trained_agent(updates=3)
+    agent = trained(updates=3)
     agent.figures()
     agent.update(batch)
     assert agent.figures()["target_mean"] == targets[0]
     assert len(set(targets[1:])) == 3
+
+
+# --- noise -------------------------------------------------------------------------------------------
+
+
+def test_published_noise_stands_still_until_the_next_update_and_is_another_after_it() -> None:
+    agent = trained(exploration="noisy", learning_rate=1e-30)
+    obs = transitions(50).obs
+    first = agent.outputs(obs)
+    np.testing.assert_array_equal(agent.outputs(obs), first)
+    np.testing.assert_allclose(client_of(agent).outputs(obs), first, atol=1e-5)
+    agent.update(windows(16))
+    assert np.abs(agent.outputs(obs) - first).max() > 0.05, "the weights are the same, the noise is not"
+
+
+def test_weights_without_noise_are_those_of_the_means() -> None:
+    agent = trained(exploration="noisy", dueling=True)
+    obs = transitions(50).obs
+    noisy = agent.outputs(obs)
+    policy = make_policy(agent.policy_spec())
+    policy.load(agent.export_weights(noise=False))
+    agent.online.eval()
+    with torch.no_grad():
+        means = agent.online(torch.from_numpy(agent._inputs(obs))).numpy()
+    agent.online.train()
+    np.testing.assert_allclose(policy.outputs(obs), means, atol=1e-5)
+    assert np.abs(means - noisy).max() > 0.05
+    np.testing.assert_array_equal(agent.outputs(obs), noisy)
+
+
+def test_each_update_has_noise_of_its_own_in_both_networks() -> None:
+    agent = trained(updates=0, exploration="noisy", learning_rate=1e-30, target_interval=1000)
+    batch = windows(16)
+    losses, targets = [], []
+    for _ in range(2):
+        agent.update(batch)
+        figures = agent.figures()
+        losses.append(figures["q_mean"])
+        targets.append(figures["target_mean"])
+    assert losses[0] != losses[1]
+    assert targets[0] != targets[1]
+
+
+# --- settings -----------------------------------------------------------------------------------------
+
+
+def saying(number: float, **changes: Any) -> DQNAgent:
+    """Return an agent whose networks say the same number of everything."""
+    agent = DQNAgent(SPACES, dqn_settings(observations=False, **changes), 0)
+    for network in (agent.online, agent.target):
+        parameters = dict(network.named_parameters())
+        last = [name for name in parameters if name.endswith("bias") and "embedding" not in name][-1]
+        for name, parameter in parameters.items():
+            parameter.data.fill_(number if name == last else 0.0)
+    return agent
+
+
+@pytest.mark.parametrize("agent", ["dqn", "qr_dqn", "iqn"])
+@pytest.mark.parametrize("dueling", [False, True])
+def test_what_follows_is_limited_by_q_clip(agent: str, dueling: bool) -> None:
+    for q_clip, expected in ((None, 8.0), (3.0, 3.0)):
+        learner = saying(8.0, agent=agent, dueling=dueling, q_clip=q_clip)
+        ones = np.ones(16, np.float32)
+        learner.update(windows(16)._replace(reward=0 * ones, discount=ones))
+        figures = learner.figures()
+        assert figures["target_mean"] == pytest.approx(expected)
+        assert figures["q_mean"] == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize("agent", ["c51", "rainbow"])
+def test_returns_that_leave_the_support_are_told(agent: str) -> None:
+    learner = trained(updates=0, agent=agent, value_min=-1.0, value_max=1.0)
+    ends = windows(16)._replace(discount=np.zeros(16, np.float32))
+    for beyond in (0, 4, 16):
+        reward = np.where(np.arange(16) < beyond, 1.5, 1.0).astype(np.float32)
+        learner.update(ends._replace(reward=reward))
+        assert learner.figures()["beyond_support"] == beyond / 16
+    assert "beyond_support" not in trained(agent="qr_dqn").figures()
+
+
+def test_a_state_of_before_there_were_as_many_figures_is_gone_on_with() -> None:
+    tensors, meta = trained(agent="c51").state()
+    older = trained(agent="c51", seed=1)
+    older.load_state({**tensors, "figures.sums": tensors["figures.sums"][:-1]}, meta)
+    assert older.updates == 3
+    assert older.figures() == {}
+
+
+def test_without_double_the_target_network_chooses() -> None:
+    for agent in ("dqn", "qr_dqn", "c51", "iqn"):
+        targets = []
+        for double in (True, False):
+            learner = trained(updates=0, agent=agent, double=double)
+            learner.target.load_state_dict(trained(updates=0, seed=5, agent=agent).target.state_dict())
+            if agent == "iqn":
+                learner.sample_rng.bit_generator.state = np.random.default_rng(1).bit_generator.state
+            learner.update(windows(64))
+            targets.append(learner.figures()["target_mean"])
+        assert targets[0] < targets[1], "the target network's own choice is its highest"
+
+
+def test_quantiles_atoms_and_their_range_shape_what_is_said() -> None:
+    obs = torch.zeros(2, 4)
+    assert trained(0, agent="qr_dqn", quantiles=7).online(obs).shape == (2, 3, 7)
+    assert trained(0, agent="c51", atoms=9).online(obs).shape == (2, 3, 9)
+    even = saying(0.0, agent="c51", value_min=2.0, value_max=6.0)
+    np.testing.assert_allclose(even.outputs(np.zeros((2, 4), np.float32)), 4.0, rtol=1e-5)
+    assert trained(0, agent="iqn", quantiles=5).policy_spec()["levels"] == 5
+
+
+@pytest.mark.parametrize("agent", ["qr_dqn", "iqn"])
+def test_kappa_says_where_the_loss_turns_linear(agent: str) -> None:
+    """All differences are 2: linear costs `level * 2`, square up to 4 `level * 2^2 / 2 / 4`."""
+    losses = []
+    for kappa in (0.0, 4.0):
+        learner = saying(0.0, agent=agent, kappa=kappa, quantiles=16)
+        ones = np.ones(16, np.float32)
+        learner.update(windows(16)._replace(reward=2 * ones, discount=0 * ones, weight=None))
+        losses.append(learner.figures()["loss"])
+    assert losses[0] / losses[1] == pytest.approx(4.0, rel=1e-4 if agent == "qr_dqn" else 0.3)
+
+
+def test_importance_weights_scale_the_loss_of_each_sample() -> None:
+    for changes in MEMBERS.values():
+        losses = []
+        for weight in (1.0, 0.25):
+            learner = trained(updates=0, **changes)
+            learner.update(windows(16)._replace(weight=np.full(16, weight, np.float32)))
+            losses.append(learner.figures()["loss"])
+        assert losses[1] == pytest.approx(losses[0] / 4, rel=1e-4), changes
+
+
+def test_the_noise_begins_as_large_as_is_set() -> None:
+    for sigma in (0.5, 0.1):
+        parameters = dict(trained(0, exploration="noisy", noisy_sigma=sigma).online.named_parameters())
+        first = parameters["head.advantage.0.weight_sigma"]
+        torch.testing.assert_close(first, torch.full_like(first, sigma / first.shape[1] ** 0.5))
+
+
+# --- what is learned -----------------------------------------------------------------------------------
+
+ONE_STATE = SpacesSpec(BoxSpec((1,), "float32"), DiscreteSpec(1))
+
+
+def one_state(agent: str, rewards: np.ndarray[Any, Any], **changes: Any) -> DQNAgent:
+    """Learn the return of a task that is over after one step, from rewards drawn once for all."""
+    settings = dqn_settings(
+        agent=agent, hidden_sizes=(32,), observations=False, learning_rate=5e-3, activation="relu",
+        target_interval=1000, quantiles=16, **changes,
+    )  # fmt: skip
+    learner = DQNAgent(ONE_STATE, settings, seed=0)
+    rng = np.random.default_rng(2)
+    obs, zeros = np.ones((64, 1), np.float32), np.zeros(64, np.int64)
+    for step in range(800):
+        learner.settings = changed(settings, "dqn", learning_rate=5e-3 * max(1 - step / 800, 0.02))
+        drawn = rng.choice(rewards, 64).astype(np.float32)
+        learner.update(NStepBatch(obs, zeros, drawn, obs, np.zeros(64, np.float32)))
+    return learner
+
+
+@pytest.mark.parametrize("agent", ["qr_dqn", "iqn"])
+def test_learned_quantiles_are_as_wide_as_the_rewards(agent: str) -> None:
+    """SoulsAI's quantiles all fell onto the mean: their spread was 0."""
+    rewards = np.random.default_rng(1).normal(0, 10, 20_000)
+    learner = one_state(agent, rewards)
+    obs = torch.ones(1, 1)
+    with torch.no_grad():
+        if agent == "iqn":
+            level = (torch.arange(200)[None] + 0.5) / 200
+            quantiles = learner.online(obs, level).flatten().sort().values.numpy()
+        else:
+            quantiles = learner.online(obs).flatten().numpy()
+    assert quantiles.std() == pytest.approx(10, rel=0.1)
+    assert quantiles.mean() == pytest.approx(0, abs=1)
+    levels = (np.arange(len(quantiles)) + 0.5) / len(quantiles)
+    inner = (levels > 0.05) & (levels < 0.95)
+    np.testing.assert_allclose(quantiles[inner], np.quantile(rewards, levels)[inner], atol=1.5)
+
+
+def test_learned_atoms_have_the_probabilities_of_the_rewards() -> None:
+    rewards = np.array([-4.0, 0.0, 0.0, 10.0])
+    learner = one_state("c51", rewards)
+    with torch.no_grad():
+        probs = learner.online(torch.ones(1, 1)).exp()[0, 0].numpy()
+    atoms = np.linspace(-10, 10, 21)
+    for value, chance in ((-4.0, 0.25), (0.0, 0.5), (10.0, 0.25)):
+        assert probs[np.argmin(np.abs(atoms - value))] == pytest.approx(chance, abs=0.05)
+    assert learner.outputs(np.ones((1, 1), np.float32)) == pytest.approx(1.5, abs=0.3)

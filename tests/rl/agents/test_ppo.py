@@ -1,7 +1,9 @@
-"""The PPO agent: the same numbers as the numpy policy, the same curve after a resume."""
+"""The PPO agent: what an update does, and that each choice of its settings has its effect."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,78 +11,38 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
-from soulsgui.policies.schedules import START, Moment
+from soulsgui.errors import CheckpointError
+from soulsgui.experience.segments import TERMINATED
+from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.ppo import PPOAgent
-from tests.rl.support import SPACES, ppo_settings, random_batch
+from soulsgui.rl.gradients.ppo import PPORows, PPOWeights
+from soulsgui.rl.returns import gae
+from tests.rl.agents.cases import CHOICES, round_of
+from tests.rl.support import SPACES, changed, client_of, ppo_settings, random_batch
+
+each_choice = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 
 
-def trained_agent(seed: int = 0, updates: int = 2, spaces: SpacesSpec = SPACES, **changes: Any) -> PPOAgent:
-    agent = PPOAgent(spaces, ppo_settings(minibatch_size=32, **changes), seed)
-    for index in range(updates):
-        agent.update(random_batch(agent, seed=index), START)
-    return agent
+def make_agent(seed: int = 0, **changes: Any) -> PPOAgent:
+    return PPOAgent(SPACES, ppo_settings(**{"minibatch_size": 32, "epochs": 3} | changes), seed)
 
 
-def numpy_policy(agent: PPOAgent) -> NumpyMLPPolicy:
-    policy = NumpyMLPPolicy(json.loads(json.dumps(agent.policy_spec())))
-    policy.load(agent.export_weights())
-    return policy
-
-
-def torch_log_probs(agent: PPOAgent, obs: NDArray[Any]) -> torch.Tensor:
-    inputs = obs.reshape(len(obs), -1).astype(np.float32)
-    if agent.settings.normalize.observations:
-        inputs = agent.normaliser.normalise(obs)
-    with torch.no_grad():
-        return agent.policy(torch.from_numpy(inputs)).log_softmax(1)
-
-
-@pytest.mark.parametrize("observations", [True, False])
-@pytest.mark.parametrize("activation", ["tanh", "relu"])
-def test_numpy_and_torch_policies_agree_on_10000_inputs(activation: str, observations: bool) -> None:
-    agent = trained_agent(activation=activation, observations=observations, policy_init_scale=1.0)
-    policy = numpy_policy(agent)
-    obs = np.random.default_rng(1).normal(3, 2, (10_000, 4)).astype(np.float32)
-    expected = torch_log_probs(agent, obs)
-    assert expected.exp().std(0).min() > 0.01, "the policy depends on the observation"
-    rng = np.random.default_rng(2)
-    for batch in (1, 3, 8, 2_000):
-        for start in range(0, min(len(obs), 200 * batch), batch):
-            part = obs[start : start + batch]
-            action, log_prob = policy.act(part, rng)
-            chosen = expected[start : start + batch].gather(1, torch.from_numpy(action - 1)[:, None])
-            np.testing.assert_allclose(log_prob, chosen.squeeze(1).numpy(), atol=1e-5, rtol=1e-5)
-            np.testing.assert_array_equal(policy.log_prob(part, action), log_prob)
-    best_two = expected.topk(2, dim=1).values
-    decided = (best_two[:, 0] - best_two[:, 1] > 1e-5).numpy()
-    assert decided.mean() > 0.99
-    np.testing.assert_array_equal(policy.greedy(obs)[decided], expected.argmax(1).numpy()[decided] + 1)
-
-
-def test_the_ratio_is_1_on_the_first_minibatch_of_the_first_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = trained_agent(updates=2, learning_rate=0.01)
-    assert agent.normaliser.count, "statistics have moved away from their start"
-    ratios: list[torch.Tensor] = []
+def watched(agent: PPOAgent, see: Callable[[PPORows, PPOWeights], None]) -> None:
+    """Let `see` look at each minibatch."""
     gradient = agent._gradient
 
-    class Recorder:
+    class Watch:
         values = staticmethod(gradient.values)
 
-        def __call__(self, rows: Any, ppo: Any) -> Any:
-            figures = gradient(rows, ppo)
-            ratios.append(figures.samples.exp())
-            return figures
+        def __call__(self, rows: PPORows, weights: PPOWeights) -> Any:
+            see(rows, weights)
+            return gradient(rows, weights)
 
-    monkeypatch.setattr(agent, "_gradient", Recorder())
-    agent.update(random_batch(agent, seed=5), START)
-    torch.testing.assert_close(ratios[0], torch.ones_like(ratios[0]), atol=1e-5, rtol=0)
-    assert (ratios[-1] - 1).abs().max() > 1e-3, "later ones have moved"
+    agent._gradient = Watch()
 
 
 def test_statistics_change_only_with_the_update_that_used_the_old_ones() -> None:
-    agent = trained_agent(updates=0)
+    agent = make_agent()
     before = agent.export_weights()
     batch = random_batch(agent)
     agent.update(batch, START)
@@ -91,8 +53,7 @@ def test_statistics_change_only_with_the_update_that_used_the_old_ones() -> None
 
 
 def test_schedules_follow_the_run_and_are_told() -> None:
-    agent = trained_agent(
-        updates=0,
+    agent = make_agent(
         learning_rate={"schedule": "linear", "from": 1e-3, "to": 0.0},
         clip={"schedule": "exponential", "from": 0.4, "to": 0.1, "over": 2000},
         entropy_coef={"schedule": "piecewise", "points": [[0, 0.02], [500, 0.01], [1000, 0.0]]},
@@ -104,58 +65,31 @@ def test_schedules_follow_the_run_and_are_told() -> None:
 
 
 def test_a_target_kl_ends_the_update_early() -> None:
-    agent = trained_agent(updates=0, learning_rate=0.05, target_kl=1e-4)
+    agent = make_agent(learning_rate=0.05, target_kl=1e-4, epochs=10)
     metrics = agent.update(random_batch(agent), START)
     assert metrics["epochs_done"] < 10
     assert metrics["approx_kl"] > 1e-4
 
 
-def test_metrics_say_what_happened() -> None:
-    agent = trained_agent(updates=0)
-    metrics = agent.update(random_batch(agent), START)
-    assert set(metrics) == {
-        "policy_loss",
-        "value_loss",
-        "entropy",
-        "grad_norm",
-        "approx_kl",
-        "clip_fraction",
-        "explained_variance",
-        "learning_rate",
-        "epochs_done",
-    }
-    assert metrics["entropy"] == pytest.approx(np.log(3), abs=0.05)
-    assert metrics["epochs_done"] == 10
-    assert 0 <= metrics["clip_fraction"] <= 1
-    assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
-
-
-def test_every_transition_is_used_once_a_pass_in_minibatches_of_nearly_equal_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    agent = trained_agent(updates=0, epochs=1)
+def test_every_transition_is_used_once_a_pass_in_minibatches_of_nearly_equal_size() -> None:
+    agent = make_agent(epochs=1)
     batch = random_batch(agent)
     seen: list[NDArray[np.float32]] = []
-    gradient = agent._gradient
-
-    class Recorder:
-        values = staticmethod(gradient.values)
-
-        def __call__(self, rows: Any, ppo: Any) -> Any:
-            seen.append(rows.obs.numpy().copy())
-            return gradient(rows, ppo)
-
-    monkeypatch.setattr(agent, "_gradient", Recorder())
-    agent.update(batch, START)
+    watched(agent, lambda rows, _: seen.append(rows.obs.numpy().copy()))
+    metrics = agent.update(batch, START)
     assert [len(rows) for rows in seen] == [32, 32, 32, 32]
     used = np.concatenate(seen)
     acted = batch.obs[batch.step_rows]
     assert not np.array_equal(used, acted), "shuffled"
     np.testing.assert_array_equal(used[np.lexsort(used.T)], acted[np.lexsort(acted.T)])
+    assert metrics["entropy"] == pytest.approx(np.log(3), abs=0.05)
+    assert metrics["epochs_done"] == 1
+    assert 0 <= metrics["clip_fraction"] <= 1
+    assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
 
 
 def test_every_gradient_step_of_a_long_update_is_a_sign_of_life() -> None:
-    agent = trained_agent(updates=0, epochs=3)
+    agent = make_agent(epochs=3)
     batch = random_batch(agent, seed=0)
     seen: list[int] = []
     agent.after_step = lambda: seen.append(agent.updates)
@@ -163,18 +97,10 @@ def test_every_gradient_step_of_a_long_update_is_a_sign_of_life() -> None:
     assert seen == [0] * 3 * round(batch.steps / 32)
 
 
-def test_image_like_and_integer_observations_are_flattened() -> None:
-    spaces = SpacesSpec(BoxSpec((3, 2), "uint8", (0,), (255,)), DiscreteSpec(2))
-    agent = PPOAgent(spaces, ppo_settings(), seed=0)
-    obs = np.random.default_rng(0).integers(0, 255, (9, 3, 2)).astype(np.uint8)
-    expected = torch_log_probs(agent, obs).numpy()
-    action = np.zeros(9, np.int64)
-    np.testing.assert_allclose(numpy_policy(agent).log_prob(obs, action), expected[:, 0], atol=1e-5)
-
-
 def test_masked_actions_change_neither_ratio_nor_choice() -> None:
-    agent = trained_agent(policy_init_scale=1.0, learning_rate=0.0, epochs=1)
-    rng, policy = np.random.default_rng(3), numpy_policy(agent)
+    agent = make_agent(policy_init_scale=1.0, learning_rate=0.0, epochs=1)
+    agent.update(random_batch(agent), START)
+    rng, policy = np.random.default_rng(3), client_of(agent)
     batch = random_batch(agent)
     mask = rng.random((len(batch.obs), 3)) < 0.5
     mask[:, 1] |= ~mask.any(axis=1)
@@ -186,7 +112,167 @@ def test_masked_actions_change_neither_ratio_nor_choice() -> None:
     assert figures["clip_fraction"] == 0
     assert 0 < figures["entropy"] < np.log(3)
     assert agent.update(replace(masked, action_mask=None), START)["approx_kl"] > 0.01
-    greedy = numpy_policy(agent).greedy(batch.obs, mask)
+    greedy = client_of(agent).greedy(batch.obs, mask)
     assert mask[np.arange(len(mask)), greedy - 1].all()
     expected = np.where(mask, agent.outputs(batch.obs), -np.inf).argmax(1) + 1
     assert (greedy == expected).mean() > 0.99
+
+
+# --- choices ------------------------------------------------------------------------------------------
+
+
+@each_choice
+def test_every_choice_changes_what_is_learned(choice: dict[str, Any]) -> None:
+    agent, plain = make_agent(**choice), make_agent()
+    batch = round_of(plain, 0)
+    for one in (agent, plain):
+        one.update(batch, START)
+    tensors, others = agent.state()[0], plain.state()[0]
+    assert any(not np.array_equal(tensors[name], others[name]) for name in others if name.startswith("value"))
+
+
+def test_normalised_targets_are_those_of_gae_after_the_way_back() -> None:
+    agent = make_agent(normalize_value=True, recompute_advantages=False, normalize_advantage="none", epochs=1)
+    agent.update(round_of(agent, 0), START)
+    batch = round_of(agent, 1)
+    seen: list[PPORows] = []
+    watched(agent, lambda rows, _: seen.append(rows))
+    said = agent._gradient.values(agent._inputs(batch.obs))
+    agent.update(batch, START)
+    scale = agent.values_seen
+    assert scale is not None
+    values = scale.values(said)
+    now, following = values[batch.step_rows], values[batch.step_rows + 1]
+    advantage = gae(batch.reward, now, following, batch.terminated_steps, batch.ends, 0.99, 0.9)
+    targets = scale.values(torch.cat([rows.target for rows in seen]).numpy())
+    np.testing.assert_allclose(np.sort(targets), np.sort(advantage + now), rtol=1e-4)
+    olds = scale.values(torch.cat([rows.old_value for rows in seen]).numpy())
+    np.testing.assert_allclose(np.sort(olds), np.sort(now), rtol=1e-4)
+    used = torch.cat([rows.advantage for rows in seen]).numpy()
+    np.testing.assert_allclose(np.sort(used), np.sort(advantage), rtol=1e-4, atol=1e-4)
+
+
+def test_normalised_values_reach_far_returns_with_steps_that_plain_ones_do_not() -> None:
+    errors = {}
+    for name, choice in {"plain": {}, "normalised": {"normalize_value": True}}.items():
+        agent = make_agent(**choice)
+        batch = replace(round_of(agent, 0), reward=np.full(128, 100, np.float32))
+        batch.flags[:] |= TERMINATED
+        for _ in range(8):
+            agent.update(batch, START)
+        said = agent._gradient.values(agent._inputs(batch.obs[batch.step_rows]))
+        values = said if agent.values_seen is None else agent.values_seen.values(said)
+        zeros = np.zeros(128)
+        returns = gae(batch.reward, zeros, zeros, batch.terminated_steps, batch.ends, 0.99, 1.0)
+        errors[name] = abs(float(values.mean() - returns.mean()))
+    assert errors["normalised"] < 0.5 * errors["plain"]
+
+
+@pytest.mark.parametrize("recompute", [True, False])
+def test_each_pass_learns_from_advantages_of_the_values_before_it_if_wanted(recompute: bool) -> None:
+    agent = make_agent(recompute_advantages=recompute, normalize_advantage="none", learning_rate=0.01)
+    batch = round_of(agent, 0)
+    said: list[NDArray[np.float32]] = []
+    seen: list[PPORows] = []
+    values = agent._gradient.values
+    watched(agent, lambda rows, _: seen.append(rows))
+
+    def valued(inputs: torch.Tensor) -> NDArray[np.float32]:
+        said.append(values(inputs).copy())
+        return said[-1]
+
+    agent._gradient.values = valued  # type: ignore[method-assign]
+    agent.update(batch, START)
+    assert len(said) == (3 if recompute else 1)
+    minibatches = len(seen) // 3
+    for number in range(3):
+        now = said[number if recompute else 0]
+        current, following = now[batch.step_rows], now[batch.step_rows + 1]
+        expected = gae(batch.reward, current, following, batch.terminated_steps, batch.ends, 0.99, 0.9)
+        rows = seen[number * minibatches : (number + 1) * minibatches]
+        used = torch.cat([one.advantage for one in rows]).numpy()
+        np.testing.assert_allclose(np.sort(used), np.sort(expected), rtol=1e-4, atol=1e-5)
+        targets = torch.cat([one.target for one in rows]).numpy()
+        np.testing.assert_allclose(np.sort(targets), np.sort(expected + current), rtol=1e-4, atol=1e-5)
+    if recompute:
+        assert np.abs(said[-1] - said[0]).max() > 0.01, "the values have moved"
+
+
+@pytest.mark.parametrize("over", ["none", "minibatch", "round"])
+def test_advantages_are_scaled_over_what_is_set(over: str) -> None:
+    agent = make_agent(normalize_advantage=over, epochs=1)
+    seen: list[NDArray[np.float32]] = []
+    watched(agent, lambda rows, _: seen.append(rows.advantage.numpy().copy()))
+    agent.update(round_of(agent, 0), START)
+    whole = np.concatenate(seen)
+    scaled = {
+        "minibatch": all(np.allclose((one.mean(), one.std()), (0, 1), atol=1e-4) for one in seen),
+        "round": bool(np.allclose((whole.mean(), whole.std()), (0, 1), atol=1e-4)),
+    }
+    # What is scaled in each of equal parts is scaled over the whole, not the other way round.
+    assert scaled == {"minibatch": over == "minibatch", "round": over != "none"}
+
+
+@pytest.mark.parametrize("shuffle", ["trajectories", "none"])
+def test_pieces_of_episodes_stay_whole(shuffle: str) -> None:
+    agent = make_agent(shuffle=shuffle, sequence_length=8, epochs=1, observations=False)
+    batch = round_of(agent, 0)
+    number = {row.tobytes(): at for at, row in enumerate(batch.obs[batch.step_rows])}
+    seen: list[list[int]] = []
+    watched(agent, lambda rows, _: seen.append([number[row.tobytes()] for row in rows.obs.numpy()]))
+    agent.update(batch, START)
+    drawn = [at for part in seen for at in part]
+    assert sorted(drawn) == list(range(batch.steps))
+    assert (drawn == sorted(drawn)) is (shuffle == "none")
+    assert max(map(len, seen)) <= 32 + 8
+    jumps = sum(after != at + 1 for at, after in pairwise(drawn))
+    assert jumps <= sum(-(-length // 8) for length in batch.length), "pieces, not single steps"
+
+
+def test_adam_takes_what_is_set_at_each_update() -> None:
+    agent = make_agent()
+    agent.update(round_of(agent, 0), START)
+    assert agent._optimiser.eps == 1e-5
+    agent.settings = changed(agent.settings, "ppo", adam_epsilon=1e-8, adam_beta1=0.7)
+    agent.update(round_of(agent, 1), START)
+    assert (agent._optimiser.eps, agent._optimiser.betas) == (1e-8, (0.7, 0.999))
+
+
+def test_shared_layers_are_the_same_and_moved_by_both_losses() -> None:
+    agent = make_agent(shared=True, value_init_scale=2.0)
+    assert agent.policy[0] is agent.value[0]
+    assert np.linalg.norm(agent.value[-1].weight.detach().numpy()) == pytest.approx(2.0, rel=1e-5)
+    parameters = sum(parameter.numel() for parameter in agent.policy.parameters())
+    assert agent._flat.parameter.numel() == parameters + 65
+    before = agent.export_weights()["policy.0.weight"]
+    # Without advantages only the value network has something to learn.
+    agent.settings = changed(agent.settings, "ppo", normalize_advantage="none", gae_lambda=0.0)
+    agent.update(round_of(agent, 0), START)
+    assert not np.array_equal(agent.export_weights()["policy.0.weight"], before)
+    restored = make_agent(seed=5, shared=True)
+    restored.load_state(*agent.state())
+    assert restored.policy[0] is restored.value[0]
+
+
+def test_rewards_are_scaled_by_the_return_and_what_is_told_of_the_batch_stays() -> None:
+    agent = make_agent(rewards=True, gae_lambda=1.0)
+    batch = round_of(agent, 0)
+    raw = batch.reward.copy()
+    told = agent.update(batch, START)
+    np.testing.assert_array_equal(batch.reward, raw)
+    totals, place = [], 0
+    for length in batch.length:
+        total = 0.0
+        for reward in raw[place : place + length]:
+            total = 0.99 * total + reward
+            totals.append(total)
+        place += length
+    assert told["reward_std"] == pytest.approx(np.std(totals), rel=1e-4)
+
+
+def test_a_state_without_the_statistics_that_are_needed_is_refused() -> None:
+    plain = make_agent()
+    plain.update(round_of(plain, 0), START)
+    for choice, name in (({"normalize_value": True}, "value_normaliser"), ({"rewards": True}, "rewards")):
+        with pytest.raises(CheckpointError, match=name):
+            make_agent(**choice).load_state(*plain.state())

@@ -1,4 +1,3 @@
-import json
 from typing import Any
 
 import numpy as np
@@ -6,15 +5,15 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from soulsgui.policies.policy import make_policy
-from soulsgui.policies.recurrent_spec import FIELD
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.dqn import R2D2Agent
-from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.sequences import SequenceBatch, SequenceReplay
 from soulsgui.rl.losses.q_learning import rescaled, unscaled
+from tests.experience.segments import segments_of
 from tests.rl.agents.cases import BURN_IN, LENGTH, r2d2_agent, sequences
-from tests.rl.support import SPACES
+from tests.rl.support import SPACES, client_of
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
 GAMMA = 0.9
@@ -90,8 +89,7 @@ def test_what_comes_before_the_burn_in_is_over_moves_nothing_but_the_state() -> 
 @CELLS
 def test_numpy_and_torch_agree_over_a_long_unroll(cell: str) -> None:
     agent = r2d2_agent(updates=3, cell=cell, learning_rate=0.05)
-    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
-    policy.load(agent.export_weights())
+    policy = client_of(agent)
     obs = np.random.default_rng(1).normal(3, 2, (201, 1, 4)).astype(np.float32)
     np.testing.assert_allclose(policy.outputs(obs[:, 0]), agent.outputs(obs[:, 0]), atol=1e-5)
     batch = sequences(agent)._replace(obs=obs, state=np.zeros((1, agent.online.torso.state_size), np.float32))
@@ -99,7 +97,7 @@ def test_numpy_and_torch_agree_over_a_long_unroll(cell: str) -> None:
     expected = rescaled(plain)
     decided = expected.topk(2, dim=1).values
     for step in range(len(obs)):
-        found = policy._through(obs[step], policy.remembered.fields[FIELD])[0][0]
+        found = policy._through(obs[step], policy.remembered.fields[MEMORY])[0][0]
         np.testing.assert_allclose(found, expected[step], atol=1e-5)
         action = policy.greedy(obs[step])[0]
         if decided[step, 0] - decided[step, 1] > 1e-4:
@@ -109,12 +107,12 @@ def test_numpy_and_torch_agree_over_a_long_unroll(cell: str) -> None:
 def memory(agent: R2D2Agent, capacity: int = 1000) -> SequenceReplay:
     ring = UniformReplay(capacity, SPACES.observation)
     size = agent.online.torso.state_size
-    return SequenceReplay(ring, FIELD, size, BURN_IN, LENGTH, capacity, 0.9)
+    return SequenceReplay(ring, MEMORY, size, BURN_IN, LENGTH, capacity, 0.9)
 
 
-def segments(agent: R2D2Agent, first_step: int = 0, length: int = 4) -> StepSegments:
+def segments(agent: R2D2Agent, first_step: int = 0, length: int = 4) -> Segments:
     """Return one segment of an episode."""
-    return StepSegments(
+    return segments_of(
         obs=np.ones((length + 1, 4), np.float32),
         length=np.array([length]),
         action=np.ones(length, np.int64),
@@ -125,7 +123,7 @@ def segments(agent: R2D2Agent, first_step: int = 0, length: int = 4) -> StepSegm
         source=np.zeros(1, np.int64),
         episode=np.zeros(1, np.int64),
         first_step=np.array([first_step]),
-        state={FIELD: np.full((1, agent.online.torso.state_size), first_step, np.float32)},
+        state={MEMORY: np.full((1, agent.online.torso.state_size), first_step, np.float32)},
     )
 
 
@@ -183,8 +181,7 @@ def test_it_learns_to_repeat_what_it_saw_first() -> None:
                 exact=np.ones(episodes, np.bool_),
             )
         )
-    policy = make_policy(agent.policy_spec())
-    policy.load(agent.export_weights())
+    policy = client_of(agent)
     policy.remembered.begin(episodes)
     taken = np.array([policy.greedy(one) for one in obs[:-1]])
     assert (taken - 1 == right).mean() > 0.95

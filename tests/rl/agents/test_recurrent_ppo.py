@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -8,17 +7,20 @@ import torch
 from numpy.typing import NDArray
 
 from soulsgui.environments.actions import BoxActionSpec
+from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import MultiDiscreteSpec
-from soulsgui.environments.spaces import BoxSpec, SpacesSpec
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.exploration import START
 from soulsgui.policies.policy import make_policy
-from soulsgui.policies.recurrent_spec import FIELD
-from soulsgui.policies.schedules import START
+from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
-from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.returns import gae
-from tests.rl.recurrent import numpy_policy, played, recurrent_agent
-from tests.rl.support import SPACES
+from tests.experience.segments import segments_of
+from tests.rl.agents.cases import Recorder
+from tests.rl.recurrent import played, recurrent_agent
+from tests.rl.support import SPACES, client_of
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
 
@@ -47,8 +49,7 @@ def test_numpy_and_torch_agree_over_a_long_unroll(cell: str, observations: bool)
     agent = recurrent_agent(updates=1, recurrent=cell, observations=observations, activation="relu")
     rng = np.random.default_rng(1)
     obs = rng.normal(1, 2, (300, 3, 4)).astype(np.float32)
-    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
-    policy.load(agent.export_weights())
+    policy = client_of(agent)
     policy.remembered.begin(3)
     if not observations:
         agent.normaliser.normalise = lambda rows: rows
@@ -67,9 +68,9 @@ def test_what_it_says_of_a_reference_depends_on_every_weight(cell: str) -> None:
     agent = recurrent_agent(recurrent=cell)
     obs = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
     told = agent.outputs(obs)
-    policy = numpy_policy(agent)
+    policy = client_of(agent)
     np.testing.assert_allclose(policy.outputs(obs), told, atol=1e-5)
-    assert not policy.remembered.fields[FIELD].any()
+    assert not policy.remembered.fields[MEMORY].any()
     for name, tensor in agent.memory.named_tensors():
         with torch.no_grad():
             tensor += 0.1
@@ -80,7 +81,7 @@ def test_what_it_says_of_a_reference_depends_on_every_weight(cell: str) -> None:
 
 def test_a_masked_action_is_never_taken_and_the_rest_add_up_to_1() -> None:
     agent = recurrent_agent()
-    policy, rng = numpy_policy(agent), np.random.default_rng(0)
+    policy, rng = client_of(agent), np.random.default_rng(0)
     policy.remembered.begin(50)
     obs = rng.normal(size=(50, 4)).astype(np.float32)
     mask = np.tile([True, False, True], (50, 1))
@@ -91,7 +92,7 @@ def test_a_masked_action_is_never_taken_and_the_rest_add_up_to_1() -> None:
 
 
 def test_acting_for_other_environments_than_remembered_is_an_error() -> None:
-    policy = numpy_policy(recurrent_agent())
+    policy = client_of(recurrent_agent())
     with pytest.raises(ValueError, match="2 observations, and 1 environments"):
         policy.greedy(np.zeros((2, 4), np.float32))
 
@@ -104,26 +105,22 @@ def test_a_description_that_can_not_be_read_is_refused(broken: dict[str, Any]) -
         make_policy(recurrent_agent().policy_spec() | broken)
 
 
-class Recorder:
-    """Stands for the gradient and notes what each minibatch had."""
+class Unrolled(Recorder):
+    """Keeps the rows of each minibatch as the memory has unrolled them."""
 
-    def __init__(self, agent: RecurrentPPOAgent) -> None:
-        self.gradient = agent._gradient
-        self.values = self.gradient.values
-        self.rows: list[Any] = []
-        self.log_ratios: list[torch.Tensor] = []
-
-    def __call__(self, rows: Any, ppo: Any) -> Any:
-        figures = self.gradient(rows, ppo)
+    def __call__(self, rows: Any, settings: Any) -> Any:
+        told = super().__call__(rows, settings)
         with torch.no_grad():
-            self.rows.append(self.gradient.unrolled(rows))
-        self.log_ratios.append(figures.samples)
-        return figures
+            self.rows[-1] = self.gradient.unrolled(rows)
+        return told
+
+    @property
+    def log_ratios(self) -> list[torch.Tensor]:
+        return [told.samples for told in self.told]
 
 
-def recorded(agent: RecurrentPPOAgent, batch: RolloutBatch) -> Recorder:
-    recorder = Recorder(agent)
-    agent._gradient = recorder
+def recorded(agent: RecurrentPPOAgent, batch: Segments) -> Unrolled:
+    recorder = Unrolled(agent)
     agent.update(batch, START)
     return recorder
 
@@ -167,9 +164,9 @@ def test_however_a_chain_is_cut_it_is_one_long_unroll(cell: str, most: int) -> N
     cuts = ((2, False), (7, False), (5, False), (9, True), (4, False))
     batch = played(agent, seed=3, cuts=cuts)
     # The client began with older weights: what it stored later is not what these would remember.
-    state = np.random.default_rng(1).normal(size=batch.state[FIELD].shape).astype(np.float32)
+    state = np.random.default_rng(1).normal(size=batch.state[MEMORY].shape).astype(np.float32)
     state[4] = 0
-    batch = replace(batch, state={FIELD: state})
+    batch = replace(batch, state={MEMORY: state})
     seen = batch.obs[batch.step_rows]
     expected = torch.cat(
         [
@@ -241,22 +238,22 @@ def test_it_learns_to_repeat_what_it_saw_first() -> None:
     assert paid > 0.95
 
 
-def _told_once(agent: RecurrentPPOAgent, rng: np.random.Generator, envs: int = 64) -> RolloutBatch:
+def _told_once(agent: RecurrentPPOAgent, rng: np.random.Generator, envs: int = 64) -> Segments:
     """Play episodes of 4 steps: the first observation names the action that pays, the others are 0."""
-    policy, steps = numpy_policy(agent), 4
+    policy, steps = client_of(agent), 4
     policy.remembered.begin(envs)
     right = rng.integers(3, size=envs)
     obs = np.zeros((envs, steps + 1, 4), np.float32)
     obs[np.arange(envs), 0, right] = 1.0
     acted = [policy.act(obs[:, step], rng) for step in range(steps)]
     action = np.stack([one for one, _ in acted], axis=1)
-    return RolloutBatch(
+    return segments_of(
         obs=obs.reshape(-1, 4),
-        lengths=np.full(envs, steps),
+        length=np.full(envs, steps),
         action=action.reshape(-1),
         log_prob=np.stack([one for _, one in acted], axis=1).reshape(-1),
         reward=(action - 1 == right[:, None]).astype(np.float32).reshape(-1),
         terminated=np.ones(envs, np.bool_),
         truncated=np.zeros(envs, np.bool_),
-        state={FIELD: np.zeros((envs, agent.memory.state_size), np.float32)},
+        state={MEMORY: np.zeros((envs, agent.memory.state_size), np.float32)},
     )

@@ -27,7 +27,7 @@ class Meeting:
         self.tensors: list[Tensor] = [torch.zeros(())] * size
 
 
-class Member:
+class GradientMember:
     """A `Group` whose processes are threads."""
 
     def __init__(self, rank: int, meeting: Meeting) -> None:
@@ -85,7 +85,7 @@ def test_together_agents_learn_what_one_learns_alone(case: Case) -> None:
     # The others begin elsewhere: all that they know, they are told.
     helpers = [case.make(1 + rank) for rank in range(1, size)]
     meeting = Meeting(size)
-    members = [Member(rank, meeting) for rank in range(size)]
+    members = [GradientMember(rank, meeting) for rank in range(size)]
     torch.set_num_threads(1)
     with ThreadPoolExecutor(size) as pool:
         serving = [
@@ -118,7 +118,7 @@ def test_together_agents_learn_what_one_learns_alone(case: Case) -> None:
 def test_what_is_followed_is_sent_only_when_it_has_changed() -> None:
     case = CASES["sac"]
     agent, meeting = case.make(0), Meeting(1)
-    member = Member(0, meeting)
+    member = GradientMember(0, meeting)
     agent.share(member)
     agent.settings = changed(agent.settings, "sac", target_tau=0.0)
     rows = agent._rows(case.batch(agent, 0))

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from soulsgui.environments.actions import action_from_space
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.policies.schedules import START, Moment
+from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
+from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.vtrace import VTraceAgent
-from soulsgui.rl.buffers.collecting import Arrived, CollectedSegments, SegmentQueue
-from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.buffers.collecting import SegmentQueue
 from soulsgui.rl.losses.policy import vtrace
 from tests.environments.toys import SPACES_TAKEN
-from tests.rl.agents.cases import aged_batch
+from tests.experience.segments import segments_of
+from tests.rl.agents.cases import aged_batch, taking
 from tests.rl.support import SPACES, changed, random_batch, vtrace_settings
 
 
@@ -23,30 +23,17 @@ def make_agent(seed: int = 0, spaces: SpacesSpec = SPACES, **changes: Any) -> VT
     return VTraceAgent(spaces, vtrace_settings(**changes), seed)
 
 
-TAKING = [replace(SPACES, action=action_from_space(SPACES_TAKEN[takes])) for takes in ("choices", "box")]
-
-
-@pytest.mark.parametrize("spaces", [SPACES, *TAKING], ids=["one choice", "choices", "box"])
-def test_samples_of_the_present_weights_have_ratio_1(spaces: SpacesSpec) -> None:
-    agent = make_agent(spaces=spaces, epochs=2)
-    agent.update(random_batch(agent, seed=1), START)
-    assert agent.normaliser.count, "statistics have moved away from their start"
-    agent.figures()
-    agent.settings = changed(agent.settings, "vtrace", epochs=1)
-    agent.update(random_batch(agent, seed=2), START)
-    figures = agent.figures()
-    assert figures["rho_mean"] == pytest.approx(1, abs=1e-4)
-    assert figures["behaviour_kl"] == pytest.approx(0, abs=1e-5)
-
-
-@pytest.mark.parametrize("takes", [kind for kind in SPACES_TAKEN if kind != "words"])
-def test_actions_of_every_kind_have_ratio_1_at_first_and_are_learned_from(takes: str) -> None:
-    agent = make_agent(spaces=SpacesSpec(SPACES.observation, action_from_space(SPACES_TAKEN[takes])))
-    for index in range(2):
+@pytest.mark.parametrize("takes", ["one choice", *(kind for kind in SPACES_TAKEN if kind != "words")])
+def test_samples_of_the_present_weights_have_ratio_1(takes: str) -> None:
+    agent = make_agent(spaces=SPACES if takes == "one choice" else taking(takes))
+    for index in range(3):
+        agent.settings = changed(agent.settings, "vtrace", epochs=1 + index % 2)
         agent.update(random_batch(agent, seed=index), START)
         figures = agent.figures()
-        assert figures["rho_mean"] == pytest.approx(1, abs=1e-4)
-        assert figures["behaviour_kl"] == pytest.approx(0, abs=1e-4)
+        if index != 1:
+            assert figures["rho_mean"] == pytest.approx(1, abs=1e-4)
+            assert figures["behaviour_kl"] == pytest.approx(0, abs=1e-4)
+    assert agent.normaliser.count, "statistics have moved away from their start"
 
 
 @pytest.mark.parametrize("clip", [None, 0.3])
@@ -92,7 +79,7 @@ def test_an_episode_teaches_the_same_however_it_was_cut_on_its_way(clip: float |
     settings: dict[str, Any] = {"clip": clip, "learning_rate": 1e-30, "normalize_advantage": True}
     agent, other, apart = (make_agent(**settings) for _ in range(3))
     whole = aged_batch(agent)
-    whole.terminated[:], whole.truncated[:] = [False, True, False, False], [False, False, True, False]
+    whole.flags[:] = [0, TERMINATED, TRUNCATED, 0]
     agent.update(whole, START)
     other.update(_cut(whole, most=3, sources=True), START)
     torch.testing.assert_close(other._flat.gradient, agent._flat.gradient, atol=1e-6, rtol=1e-4)
@@ -102,26 +89,26 @@ def test_an_episode_teaches_the_same_however_it_was_cut_on_its_way(clip: float |
     assert (apart._flat.gradient - agent._flat.gradient).norm() > 0.1 * agent._flat.gradient.norm()
 
 
-def _cut(whole: RolloutBatch, most: int, sources: bool) -> RolloutBatch:
+def _cut(whole: Segments, most: int, sources: bool) -> Segments:
     """Return the same steps as they come in pieces: the first of each segment, then the second of each ..."""
     waiting = SegmentQueue()
-    starts = np.cumsum(whole.lengths) - whole.lengths
-    for begin in range(0, int(whole.lengths.max()), most):
-        for index in np.flatnonzero(whole.lengths > begin):
-            upto = min(begin + most, int(whole.lengths[index]))
+    starts = np.cumsum(whole.length) - whole.length
+    for begin in range(0, int(whole.length.max()), most):
+        for index in np.flatnonzero(whole.length > begin):
+            upto = min(begin + most, int(whole.length[index]))
             steps, row = slice(starts[index] + begin, starts[index] + upto), starts[index] + index
-            last = upto == whole.lengths[index]
-            found = CollectedSegments(
-                client=np.zeros(1, int), env_index=np.array([index]), episode=np.zeros(1, int),
-                first_step=np.array([begin]), lengths=np.array([upto - begin]),
+            last = upto == whole.length[index]
+            found = segments_of(
+                env_index=np.array([index]), episode=np.zeros(1, int),
+                first_step=np.array([begin]), length=np.array([upto - begin]),
                 terminated=whole.terminated[index : index + 1] & last,
                 truncated=whole.truncated[index : index + 1] & last,
                 obs=whole.obs[row + begin : row + upto + 1], action=whole.action[steps],
                 log_prob=whole.log_prob[steps], reward=whole.reward[steps],
                 source=np.array([index]) if sources else None,
             )  # fmt: skip
-            waiting.add(Arrived(found, np.array([begin]), np.array([begin])))
-    return waiting.take(whole.steps).batch
+            waiting.add(found)
+    return waiting.take(whole.steps)
 
 
 def test_with_a_clip_what_has_moved_far_enough_moves_no_further() -> None:
@@ -131,8 +118,7 @@ def test_with_a_clip_what_has_moved_far_enough_moves_no_further() -> None:
     done = replace(
         batch,
         reward=np.full(60, 50.0, np.float32),
-        terminated=np.ones(60, np.bool_),
-        truncated=np.zeros(60, np.bool_),
+        flags=np.full(60, TERMINATED, np.uint8),
         log_prob=batch.log_prob - 1,
     )
     before = agent.state()[0]
@@ -154,9 +140,9 @@ def test_values_of_the_policy_of_now_are_learned_from_what_another_one_played() 
         agent.policy[-1].bias.copy_(torch.tensor([0.05, 0.05, 0.9]).log())
     count = 300
     action = np.tile([1, 2, 3], count // 3)
-    batch = RolloutBatch(
+    batch = segments_of(
         obs=np.ones((2 * count, 4), np.float32),
-        lengths=np.ones(count, np.int64),
+        length=np.ones(count, np.int64),
         action=action,
         log_prob=np.full(count, -np.log(3), np.float32),
         reward=(action == 3).astype(np.float32),
@@ -187,11 +173,9 @@ def test_a_probability_that_nobody_can_mean_spoils_nothing(said: float, clip: fl
     assert abs(figures["behaviour_kl"]) < 1, "the guard against divergence is not moved by it"
 
 
-def test_figures_are_means_since_they_were_asked_for_last() -> None:
+def test_the_learning_rate_follows_its_schedule_and_is_told() -> None:
     agent = make_agent(learning_rate={"schedule": "linear", "from": 1e-2, "to": 0.0})
-    assert agent.figures() == {}
     agent.update(random_batch(agent, seed=1), Moment(250, 1000))
-    first = agent.figures()
-    assert first["learning_rate"] == pytest.approx(0.75e-2)
-    assert 0 < first["entropy"] <= np.log(3)
-    assert agent.figures() == {}
+    figures = agent.figures()
+    assert figures["learning_rate"] == pytest.approx(0.75e-2)
+    assert 0 < figures["entropy"] <= np.log(3)

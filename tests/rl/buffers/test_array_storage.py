@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.observations import ObservationSpec, PartsSpec
 from soulsgui.environments.parts import Part
-from soulsgui.environments.spaces import BoxSpec, ObservationSpec, PartsSpec
 from soulsgui.errors import MemoryGoneError, StorageError
 from soulsgui.frame_stacks import FrameStacks, Pictures
 from soulsgui.rl.buffers import array_storage

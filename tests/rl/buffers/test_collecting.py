@@ -1,27 +1,26 @@
 """A round in the order of its segments, whatever came first."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from soulsgui.environments.spaces import BoxSpec
-from soulsgui.rl.buffers.collecting import Arrived, CollectedSegments, RolloutStore, SegmentQueue
-from soulsgui.rl.buffers.rollout import RolloutBatch
-
-OBSERVATION = BoxSpec((2,), "float32")
+from soulsgui.experience.segments import TERMINATED, Segments, flags_of
+from soulsgui.rl.buffers.collecting import RolloutStore, SegmentQueue
+from tests.experience.segments import segments_of
 
 
-def _segment(client: int, env: int, episode: int, first: int, length: int) -> CollectedSegments:
+def _segment(client: int, env: int, episode: int, first: int, length: int) -> Segments:
     """Return one segment whose numbers tell where it belongs."""
     mark = 10_000 * client + 1000 * env + 100 * episode + first
-    return CollectedSegments(
-        client=np.array([client]),
+    return segments_of(
+        model_id_first=np.array([client]),
         env_index=np.array([env]),
         episode=np.array([episode]),
         first_step=np.array([first]),
-        lengths=np.array([length]),
+        length=np.array([length]),
         terminated=np.array([mark % 2 == 0]),
         truncated=np.array([mark % 3 == 0]),
         obs=np.full((length + 1, 2), mark, np.float32) + np.arange(length + 1, dtype=np.float32)[:, None],
@@ -31,11 +30,9 @@ def _segment(client: int, env: int, episode: int, first: int, length: int) -> Co
     )
 
 
-def _joined(parts: list[CollectedSegments]) -> CollectedSegments:
-    columns = CollectedSegments._fields[: -len(CollectedSegments._field_defaults)]
-    return CollectedSegments(
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
-    )
+def _add(store: RolloutStore, *parts: Segments) -> None:
+    whole = Segments.concat(parts)
+    store.add(whole, whole.model_id_first)
 
 
 PARTS = [
@@ -46,18 +43,18 @@ PARTS = [
 STEPS = 20
 
 
-def _equal(first: RolloutBatch, second: RolloutBatch) -> None:
-    for name in RolloutBatch.__dataclass_fields__:
+def _equal(first: Segments, second: Segments) -> None:
+    for name in Segments.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
 
 
 def test_segments_come_in_the_order_of_client_environment_episode_and_step() -> None:
-    store = RolloutStore(OBSERVATION)
+    store = RolloutStore()
     store.begin(STEPS)
     for part in reversed(PARTS[:4]):
-        store.add(part)
+        _add(store, part)
     batch = store.batch(["a"])
-    assert batch.lengths.tolist() == [3, 1, 2, 4]
+    assert batch.length.tolist() == [3, 1, 2, 4]
     assert batch.action.tolist() == [0, 1, 2, 3, 100, 101, 1007, 1008, 1009, 1010]
     assert batch.obs[:, 0].tolist() == [0, 1, 2, 3, 3, 4, 100, 101, 102, 1007, 1008, 1009, 1010, 1011]
     assert batch.terminated.tolist() == [True, False, True, False]
@@ -67,46 +64,46 @@ def test_segments_come_in_the_order_of_client_environment_episode_and_step() -> 
 @pytest.mark.parametrize("names", [["a", "b"], ["b", "a"]])
 def test_the_batch_does_not_depend_on_what_came_first_or_together(names: list[str]) -> None:
     rng = np.random.default_rng(3)
-    store = RolloutStore(OBSERVATION)
+    store = RolloutStore()
     store.begin(STEPS)
     by_name = [PARTS[4 * names.index(name) + n] for name in ("a", "b") for n in range(4)]
     expected = [int(part.action[0]) for part in by_name]
-    store.add(_joined(PARTS))
+    _add(store, *PARTS)
     whole = store.batch(names)
-    starts = np.cumsum(whole.lengths) - whole.lengths
+    starts = np.cumsum(whole.length) - whole.length
     assert whole.action[starts].tolist() == expected
     for _ in range(5):
         store.begin(STEPS)
         order = rng.permutation(len(PARTS))
         cut = int(rng.integers(1, len(PARTS)))
         for some in (order[:cut], order[cut:]):
-            store.add(_joined([PARTS[n] for n in some]))
+            _add(store, *[PARTS[n] for n in some])
         _equal(store.batch(names), whole)
 
 
 def test_another_round_begins_empty_and_may_be_larger() -> None:
-    store = RolloutStore(OBSERVATION)
+    store = RolloutStore()
     store.begin(4)
-    store.add(PARTS[0])
+    _add(store, PARTS[0])
     assert (store.steps, store.clients) == (3, [0])
     with pytest.raises(ValueError, match="more than 4"):
-        store.add(PARTS[3])
+        _add(store, PARTS[3])
     store.begin(STEPS)
     assert (store.steps, store.clients) == (0, [])
     with pytest.raises(ValueError, match="segments"):
         store.batch([])
-    store.add(_joined(PARTS[2:6]))
+    _add(store, *PARTS[2:6])
     assert (store.steps, store.clients) == (2 + 4 + 3 + 1, [0, 1])
 
 
 def test_masks_and_states_come_in_the_order_of_their_segments() -> None:
-    store = RolloutStore(OBSERVATION, masked_actions=3, state={"hidden": (2,)})
+    store = RolloutStore()
     store.begin(STEPS)
     for part in reversed(PARTS[:4]):
         numbers = part.obs[:, 0].astype(np.int64)
         mask = (numbers[:, None] >> np.arange(3)) % 2 == 1
         hidden = np.full((1, 2), part.obs[0, 0], np.float32)
-        store.add(part._replace(action_mask=mask, state={"hidden": hidden}))
+        _add(store, replace(part, action_mask=mask, state={"hidden": hidden}))
     batch = store.batch(["a"])
     assert batch.action_mask is not None
     np.testing.assert_array_equal(batch.action_mask @ (1 << np.arange(3)), batch.obs[:, 0].astype(int) % 8)
@@ -114,10 +111,10 @@ def test_masks_and_states_come_in_the_order_of_their_segments() -> None:
 
 
 def test_actions_of_several_numbers_come_in_the_order_of_their_segments() -> None:
-    store = RolloutStore(OBSERVATION, action_shape=(2,), action_dtype="float32")
+    store = RolloutStore()
     store.begin(STEPS)
     for part in reversed(PARTS[:4]):
-        store.add(part._replace(action=np.stack([part.action + 0.25, -part.action], 1)))
+        _add(store, replace(part, action=np.stack([part.action + 0.25, -part.action], 1).astype(np.float32)))
     batch = store.batch(["a"])
     assert batch.action.dtype == np.float32
     numbers = np.concatenate([part.action for part in PARTS[:4]])
@@ -128,18 +125,17 @@ def test_actions_of_several_numbers_come_in_the_order_of_their_segments() -> Non
 def test_segments_of_an_episode_are_joined_where_one_goes_on_from_the_other(
     state: dict[str, tuple[int, ...]],
 ) -> None:
-    def part(env: int, episode: int, first: int, length: int, obs: float = 0.0) -> CollectedSegments:
+    def part(env: int, episode: int, first: int, length: int, obs: float = 0.0) -> Segments:
         whole = _segment(0, env, episode, first, length)
         steps = np.arange(first, first + length + 1, dtype=np.float32)[:, None]
-        going_on = np.zeros(1, np.bool_)
-        return whole._replace(
+        return replace(
+            whole,
             obs=np.tile(steps + obs, (1, 2)),
-            terminated=going_on,
-            truncated=going_on,
+            flags=np.zeros(1, np.uint8),
             state={name: np.zeros((1, *shape), np.float32) for name, shape in state.items()},
         )
 
-    store = RolloutStore(OBSERVATION, state=state)
+    store = RolloutStore()
     store.begin(30)
     parts = [
         part(0, 0, 0, 3),
@@ -149,33 +145,37 @@ def test_segments_of_an_episode_are_joined_where_one_goes_on_from_the_other(
         part(0, 1, 8, 2),  # of another episode
         part(1, 1, 10, 2),  # of another environment
         part(1, 1, 12, 1, obs=0.5),  # of another session, the numbers by chance
-        part(1, 1, 13, 1, obs=0.5)._replace(terminated=np.ones(1, np.bool_)),
+        replace(part(1, 1, 13, 1, obs=0.5), flags=np.array([TERMINATED], np.uint8)),
         part(1, 1, 14, 1, obs=0.5),  # behind an end
     ]
     for index in (4, 2, 0, 7, 5, 1, 3, 8, 6):
-        store.add(parts[index])
+        _add(store, parts[index])
     joined = store.batch(["a"]).joined
     assert joined is not None
     assert joined.tolist() == [False, True, True, False, False, False, False, True, False]
 
 
 def test_where_segments_come_from_is_told_in_their_order_or_not_at_all() -> None:
-    store = RolloutStore(OBSERVATION)
+    store = RolloutStore()
     store.begin(100)
     parts = [_segment(1, 0, 2, 0, 3), _segment(0, 1, 5, 4, 2)]
     for part, source in zip(parts, (70, 80), strict=True):
-        store.add(part._replace(source=np.array([source])))
-    origin = store.batch(["a", "b"]).origin
-    assert origin is not None
-    assert [column.tolist() for column in origin] == [[80, 70], [5, 2], [4, 0]]
+        _add(store, replace(part, source=np.array([source])))
+    batch = store.batch(["a", "b"])
+    assert batch.source is not None
+    assert [column.tolist() for column in (batch.source, batch.episode, batch.first_step)] == [
+        [80, 70],
+        [5, 2],
+        [4, 0],
+    ]
     store.begin(100)
-    store.add(parts[0])
-    assert store.batch(["a", "b"]).origin is None
+    _add(store, parts[0])
+    assert store.batch(["a", "b"]).source is None
 
 
 def arrived(
     lengths: list[int], model_ids: list[int], first: int = 0, masked: bool = False, **columns: Any
-) -> Arrived:
+) -> Segments:
     """Segments whose steps are numbered from `first` on; observation `n` precedes step `n`, or is -1."""
     count, steps = len(lengths), sum(lengths)
     numbers = np.arange(first, first + steps)
@@ -183,12 +183,11 @@ def arrived(
     rows = np.concatenate([[*numbers[low:high], -1] for low, high in pairwise(bounds)]).astype(np.float32)[
         :, None
     ]
-    found = CollectedSegments(
-        client=np.zeros(count, int),
-        env_index=np.zeros(count, int),
+    found = segments_of(
         episode=np.arange(count),
-        first_step=np.zeros(count, int),
-        lengths=np.array(lengths, np.int32),
+        model_id_first=np.array(model_ids),
+        update=np.array(model_ids) * 10,
+        length=np.array(lengths, np.int32),
         terminated=np.arange(count) % 2 == 0,
         truncated=np.zeros(count, bool),
         obs=rows,
@@ -197,8 +196,13 @@ def arrived(
         reward=numbers.astype(np.float32),
         action_mask=(rows == [[0, -1]]) if masked else None,
         state={"hidden": np.array(lengths, np.float32)[:, None]},
-    )._replace(**{name: np.array(values) for name, values in columns.items()})
-    return Arrived(found, np.array(model_ids), np.array(model_ids) * 10)
+    )
+    ended = [columns.pop(name, getattr(found, name)) for name in ("terminated", "truncated")]
+    return replace(
+        found,
+        flags=flags_of(*map(np.asarray, ended)),
+        **{name: np.array(values) for name, values in columns.items()},
+    )
 
 
 def test_as_few_whole_segments_as_hold_the_steps_are_taken_oldest_first() -> None:
@@ -206,19 +210,19 @@ def test_as_few_whole_segments_as_hold_the_steps_are_taken_oldest_first() -> Non
     waiting.add(arrived([2, 3], [1, 2]))
     waiting.add(arrived([4, 1, 2], [3, 4, 5], first=5))
     assert waiting.steps == 12
-    batch, update = waiting.take(6)
+    batch = waiting.take(6)
     assert batch.action.tolist() == list(range(9))
-    assert batch.lengths.tolist() == [2, 3, 4]
+    assert batch.length.tolist() == [2, 3, 4]
     assert batch.obs[:, 0].tolist() == [0, 1, -1, 2, 3, 4, -1, 5, 6, 7, 8, -1]
-    assert (batch.terminated.tolist(), update.tolist()) == ([True, False, True], [10, 20, 30])
+    assert (batch.terminated.tolist(), batch.update.tolist()) == ([True, False, True], [10, 20, 30])
     assert (batch.log_prob[3], batch.reward[3]) == (-3, 3)
     assert batch.state["hidden"][:, 0].tolist() == [2, 3, 4]
     assert batch.action_mask is None
     assert waiting.steps == 3
-    batch, update = waiting.take(100)
-    assert (batch.action.tolist(), update.tolist()) == ([9, 10, 11], [40, 50])
+    batch = waiting.take(100)
+    assert (batch.action.tolist(), batch.update.tolist()) == ([9, 10, 11], [40, 50])
     assert waiting.steps == 0
-    with pytest.raises(ValueError, match="no segment"):
+    with pytest.raises(ValueError, match="no segments"):
         waiting.take(1)
 
 
@@ -226,7 +230,7 @@ def test_as_few_whole_segments_as_hold_the_steps_are_taken_oldest_first() -> Non
 def test_a_batch_ends_with_the_segment_that_fills_it(wanted: int, got: int) -> None:
     waiting = SegmentQueue()
     waiting.add(arrived([2, 3, 4], [1, 1, 1]))
-    assert (waiting.take(wanted).batch.steps, waiting.steps) == (got, 9 - got)
+    assert (waiting.take(wanted).steps, waiting.steps) == (got, 9 - got)
 
 
 def test_what_older_weights_made_is_dropped_and_counted() -> None:
@@ -237,7 +241,7 @@ def test_what_older_weights_made_is_dropped_and_counted() -> None:
     assert waiting.drop_older(1) == 0
     assert waiting.drop_older(3) == 6
     assert waiting.steps == 4
-    batch, _ = waiting.take(10)
+    batch = waiting.take(10)
     assert batch.action.tolist() == [2, 3, 4, 9]
     assert batch.action_mask is not None
     assert batch.action_mask[:, 1].tolist() == [False, False, False, True, False, True]
@@ -259,13 +263,13 @@ def test_segments_of_an_episode_stand_behind_each_other_and_are_joined_where_not
         columns = piece | {"obs": obs, "terminated": none, "truncated": over}
         waiting.add(arrived(size, [3 * number, 3 * number + 1, 3 * number + 2], first, **columns))
         first += sum(size)
-    batch, update = waiting.take(20)
+    batch = waiting.take(20)
     assert batch.joined is not None
-    assert batch.origin is not None
-    assert batch.origin.source.tolist() == [7] * 6 + [9] * 3
-    assert (update // 10).tolist() == [0, 2, 5, 6, 4, 8, 1, 3, 7]
+    assert batch.source is not None
+    assert batch.source.tolist() == [7] * 6 + [9] * 3
+    assert (batch.update // 10).tolist() == [0, 2, 5, 6, 4, 8, 1, 3, 7]
     assert batch.joined.tolist() == [False, True, True, False, False, False, False, True, False]
-    assert batch.lengths.tolist() == [2, 1, 2, 1, 1, 1, 1, 1, 1]
+    assert batch.length.tolist() == [2, 1, 2, 1, 1, 1, 1, 1, 1]
     assert batch.action.tolist() == [0, 1, 3, 6, 7, 8, 5, 10, 2, 4, 9]
     assert batch.obs[:8, 0].tolist() == [1, 2, 3, 3, 4, 4, 5, 6]
     assert batch.ends.tolist() == [False] * 4 + [True] * 4 + [False] + [True] * 2

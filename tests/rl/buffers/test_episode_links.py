@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.box import BoxSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.episode_links import EpisodeLinks
 from soulsgui.rl.buffers.replay import UniformReplay
+from tests.experience.segments import segments_of
 
 Segment = tuple[int, int, int, int]  # source, episode, first step, length
 
@@ -30,7 +31,9 @@ class Memory:
             np.array([step for _, step in steps], np.float32),
             np.full(len(segments), terminated),
         )
-        self.chains.added(columns[3], columns[0], columns[1], columns[2], before)
+        source, episode, first_step, length = columns
+        ids = {"source": source, "episode": episode, "first_step": first_step}
+        self.chains.added(segments_of(length, np.array(rows), **ids), before)
 
     def windows(self, n: int, gamma: float = 1.0) -> dict[int, tuple[list[float], float, float]]:
         """Return next observation, discount and reward by action of the first step."""

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.box import BoxSpec
 from soulsgui.errors import CheckpointError
-from soulsgui.rl.buffers.memory import ReplayMemory, StepSegments, WindowReplay
+from soulsgui.experience.segments import Segments
+from soulsgui.rl.buffers.memory import ReplayMemory, WindowReplay
 from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
+from tests.experience.segments import segments_of
 
 BOX = BoxSpec((1,), "float32")
 GAMMA = 0.5
@@ -26,10 +28,10 @@ def segment(
     episode: int = 0,
     terminated: bool = False,
     truncated: bool = False,
-) -> StepSegments:
+) -> Segments:
     """Return steps `first` to `first + count` of an episode; step t is seen as t and rewarded by t + 1."""
     steps = np.arange(first, first + count)
-    return StepSegments(
+    return segments_of(
         obs=np.arange(first, first + count + 1, dtype=np.float32)[:, None],
         length=np.array([count]),
         action=np.zeros(count, np.int64),
@@ -77,7 +79,7 @@ def test_a_cut_off_tail_is_as_short_as_what_there_is_and_values_what_followed() 
     [segment(3, 1), segment(2, 1, source=1), segment(2, 1, episode=1)],
     ids=["a gap", "another environment", "another episode"],
 )
-def test_no_window_reaches_into_steps_that_do_not_follow(following: StepSegments) -> None:
+def test_no_window_reaches_into_steps_that_do_not_follow(following: Segments) -> None:
     replay = memory(n=5)
     replay.add(segment(0, 2))
     replay.add(following)

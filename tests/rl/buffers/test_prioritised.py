@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.box import BoxSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.prioritised import PrioritisedReplay, SumTree
 from soulsgui.rl.buffers.replay import UniformReplay

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.box import BoxSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.replay import UniformReplay
 from tests.rl.drawing import drawn, in_slots

@@ -1,78 +1,18 @@
 """The layout of an on-policy round."""
 
 import numpy as np
-import pytest
 
-from soulsgui.rl.buffers.rollout import BPTTChunks, RolloutBatch
-from soulsgui.rl.returns import gae
-
-
-def batch(lengths: tuple[int, ...] = (2, 1, 3), **changes: object) -> RolloutBatch:
-    steps = sum(lengths)
-    fields: dict[str, object] = {
-        "obs": np.arange(steps + len(lengths), dtype=np.float32)[:, None],
-        "lengths": np.array(lengths),
-        "action": np.zeros(steps, np.int64),
-        "log_prob": np.zeros(steps, np.float32),
-        "reward": np.zeros(steps, np.float32),
-        "terminated": np.array([True, False, True]),
-        "truncated": np.array([False, True, False]),
-    }
-    return RolloutBatch(**(fields | changes))  # type: ignore[arg-type]
+from soulsgui.experience.segments import Segments
+from soulsgui.rl.buffers.rollout import BPTTChunks
+from tests.experience.segments import segments_of
 
 
-def test_rows_skip_the_last_observation_of_each_segment() -> None:
-    rollout = batch()
-    assert rollout.steps == 6
-    assert rollout.step_rows.tolist() == [0, 1, 3, 5, 6, 7]
-
-
-def test_ends_and_terminations_stand_at_the_last_steps() -> None:
-    rollout = batch()
-    assert rollout.ends.tolist() == [False, True, True, False, False, True]
-    assert rollout.terminated_steps.tolist() == [False, True, False, False, False, True]
-
-
-def test_no_estimate_ends_where_another_segment_goes_on() -> None:
-    rollout = batch((2, 1, 3), joined=np.array([False, True, False]))
-    assert rollout.ends.tolist() == [False, False, True, False, False, True]
-
-
-def test_an_episode_in_pieces_has_the_advantages_of_the_whole() -> None:
-    rng, steps = np.random.default_rng(1), 12
-    reward, value = rng.normal(size=steps).astype(np.float32), rng.normal(size=steps + 1).astype(np.float32)
-    found = []
-    for lengths in ((12,), (5, 4, 3)):
-        pieces = np.ones(len(lengths), np.bool_)
-        pieces[0] = False
-        never = np.zeros(len(lengths), np.bool_)
-        rollout = batch(lengths, reward=reward, joined=pieces, terminated=never, truncated=never)
-        ended = rollout.terminated_steps
-        found.append(gae(reward, value[:-1], value[1:], ended, rollout.ends, 0.9, 0.8))
-    np.testing.assert_array_equal(found[0], found[1])
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"obs": np.zeros((8, 1), np.float32)},
-        {"action": np.zeros(5, np.int64)},
-        {"lengths": np.array([2, 0, 4])},
-        {"lengths": np.array([], np.int64)},
-        {"terminated": np.array([True])},
-    ],
-)
-def test_arrays_that_do_not_fit_together_are_refused(changes: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="segments"):
-        batch(**changes)
-
-
-def round_of(lengths: list[int], joined: list[bool] | None) -> RolloutBatch:
+def round_of(lengths: list[int], joined: list[bool] | None) -> Segments:
     """Return a round whose observation rows are numbered."""
     steps, segments = sum(lengths), len(lengths)
-    return RolloutBatch(
+    return segments_of(
         obs=np.arange(steps + segments, dtype=np.float32)[:, None],
-        lengths=np.array(lengths),
+        length=np.array(lengths),
         action=np.zeros(steps, np.int64),
         log_prob=np.zeros(steps, np.float32),
         reward=np.zeros(steps, np.float32),

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.box import BoxSpec
 from soulsgui.errors import CheckpointError
-from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.sequences import HiddenStates, SequenceBatch, SequenceReplay
+from tests.experience.segments import segments_of
 
 Segment = tuple[int, int, int, int]  # source, episode, first step, length
 
@@ -26,7 +26,7 @@ def add(replay: SequenceReplay, *segments: Segment, terminated: bool = False) ->
     source, episode, first, lengths = np.array(segments).T
     action = np.array([step + 1 for _, step in steps])
     replay.add(
-        StepSegments(
+        segments_of(
             obs=np.array(rows, np.float32),
             length=lengths,
             action=action,
@@ -227,7 +227,7 @@ def test_each_step_comes_with_the_mask_behind_it_and_the_last_one_stays() -> Non
     masks = np.eye(4, dtype=np.bool_)[[0, 1, 2, 3, 3, 2]]
     zeros, two = np.zeros(4, np.float32), np.zeros(2, np.int64)
     replay.add(
-        StepSegments(
+        segments_of(
             obs=np.arange(6, dtype=np.float32)[:, None],
             length=np.array([3, 1]),
             action=np.arange(4),

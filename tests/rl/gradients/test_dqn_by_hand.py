@@ -9,7 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNRows
 from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.box import BoxSpec
 from soulsgui.errors import UsageError
 from soulsgui.rl.networks.named import (
     IMAGE_NETWORKS,

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from soulsgui.config.layers import Layer
+from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
+from soulsgui.runner.access.roster import ClientRoster
 from soulsgui.runner.events import EventLog
-from soulsgui.runner.knowledge import Knowledge
-from soulsgui.runner.library import Library
-from soulsgui.runner.roster import Roster
+from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.manager import RunManager, remember_active
 from soulsgui.runner.run.record import ActiveRun, RunRecord
 from soulsgui.runner.run.services import RunContext
 from soulsgui.runner.run.session import RunSession
 from soulsgui.runner.run.start import choose_checkpoint, chosen_checkpoint
+from soulsgui.runner.server.reader import ServerState
 from soulsgui.wire.keys import Keys
 
 
@@ -36,10 +36,10 @@ def context(folders: Folders) -> RunContext:
     )
     bus: Any = SimpleNamespace(let_clients_rest=nobody)
     probe: Any = nobody
-    knowledge = Knowledge(Roster(Keys("test:")), lambda _: None)
+    roster, server_state = ClientRoster(Keys("test:")), ServerState(lambda _: None)
     events = EventLog(folders.server / "events.jsonl", lambda _: None)
     library = Library(folders.runs)
-    return RunContext(folders, library, supervisor, bus, knowledge, events, probe, nobody)
+    return RunContext(folders, library, supervisor, bus, roster, server_state, events, probe, nobody)
 
 
 @pytest.fixture

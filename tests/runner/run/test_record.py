@@ -1,9 +1,14 @@
-"""States of a run, told from its services and nodes."""
+"""States and news of a run, told from its services and nodes."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from soulsgui.runner.events import EventLog
 from soulsgui.runner.run.record import (
     Reached,
+    RunNews,
     RunRecord,
     RunView,
     ended,
@@ -14,9 +19,9 @@ from soulsgui.runner.run.record import (
     run_state,
     with_progress,
 )
-from soulsgui.wire.control import CheckpointInfo, RunState, ServiceState, ServiceStatus
+from soulsgui.wire.control import CheckpointInfo, Event, RunState, ServiceState, ServiceStatus
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.metrics import AttemptRow
+from soulsgui.wire.messages.metrics import AttemptRow, UpdateRow, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 
 
@@ -204,3 +209,67 @@ def test_what_no_checkpoint_holds_is_said(checkpoints: list[CheckpointInfo], wor
 
 def test_a_run_that_was_never_updated_has_nothing_to_lose() -> None:
     assert loss_words(RunRecord(id="r", env_steps=50), [], "full") == ""
+
+
+# --- what becomes an event ------------------------------------------------------------------------
+
+
+def evaluation(update: int, cut: int) -> UpdateRow:
+    place: dict[str, Any] = {"env_steps": update, "episodes": 1, "model_id": update, "time": 1.0}
+    values = evaluation_values([1.0, 2.0], [3, 9], 0.5, cut)
+    return UpdateRow(
+        kind="evaluation", run_id="run", attempt=1, update=update, previous=0, values=values, **place
+    )
+
+
+def saving_state(unsaved: str, phase: NodePhase = "collecting") -> NodeState:
+    return NodeState(name="trainer", instance=Instance(), tick=1, phase=phase, unsaved=unsaved)
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def news(tmp_path: Path, events: list[Event]) -> RunNews:
+    return RunNews(EventLog(tmp_path / "events.jsonl", events.append), "run", None)
+
+
+def test_that_returns_leave_the_support_is_told_once(news: RunNews, events: list[Event]) -> None:
+    row = evaluation(1, cut=0)
+    news.take_row(row.model_copy(update={"values": {"beyond_support": 0.01}}))
+    assert events == []
+    for _ in range(2):
+        news.take_row(row.model_copy(update={"values": {"beyond_support": 0.25}}))
+    assert [(event.level, event.service, event.run_id) for event in events] == [("warning", "trainer", "run")]
+    assert events[0].what.startswith("25% of the returns")
+    assert "qr_dqn" in events[0].remedy
+
+
+def test_that_episodes_of_evaluations_are_cut_is_told_once(news: RunNews, events: list[Event]) -> None:
+    news.take_row(evaluation(1, cut=0))
+    assert events == []
+    news.take_row(evaluation(2, cut=1))
+    news.take_row(evaluation(3, cut=2))
+    assert [(event.level, event.service, event.run_id) for event in events] == [
+        ("warning", "evaluator", "run")
+    ]
+    assert "were cut" in events[0].what
+    assert "evaluation.max_steps" in events[0].remedy
+
+
+def test_that_a_run_is_not_saved_is_told_once_and_that_it_is_again(
+    news: RunNews, events: list[Event]
+) -> None:
+    full, no_right = (
+        saving_state("not saved yet: no space left", "paused"),
+        saving_state("not saved yet: no right"),
+    )
+    for trainer in (saving_state(""), full, full, saving_state(""), no_right):
+        news.look(trainer)
+    assert [(event.level, event.what, event.remedy) for event in events] == [
+        ("error", f"The run is {full.unsaved}", "Free some space; training goes on by itself."),
+        ("info", "The run is saved again", ""),
+        ("error", f"The run is {no_right.unsaved}", "Mend the cause; it is tried again by itself."),
+    ]

@@ -6,22 +6,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import UsageError
 from soulsgui.process import SUPERVISED_ENV, child_env, own_command
-from soulsgui.runner.family import Family
 from soulsgui.runner.run.services import RunServices, client_health, client_name, node_health
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
 
 
-class FakeKnowledge:
-    """Knows one node, one client, one pid."""
+class FakeState:
+    """Knows one node, one client, one pid: server, roster and supervisor in one."""
 
     def __init__(self) -> None:
         self.state: NodeState | None = None
@@ -34,15 +32,15 @@ class FakeKnowledge:
     def beat(self, _client: str) -> Heartbeat | None:
         return self.last_beat
 
-    def pid(self, _service: str) -> int | None:
+    def pid_of(self, _service: str) -> int | None:
         return self.process
 
 
 def test_node_is_ready_once_it_has_said_something() -> None:
-    knowledge = FakeKnowledge()
-    check = node_health("trainer", knowledge)
+    state = FakeState()
+    check = node_health("trainer", state)
     assert not check().ready
-    knowledge.state = NodeState(
+    state.state = NodeState(
         name="trainer", instance=Instance(), tick=5, phase="saving", detail="d", error="e", farewell="f"
     )
     health = check()
@@ -51,29 +49,18 @@ def test_node_is_ready_once_it_has_said_something() -> None:
 
 
 def test_client_is_ready_when_its_own_process_beats() -> None:
-    knowledge = FakeKnowledge()
-    check = client_health("client-1", knowledge)
+    state = FakeState()
+    check = client_health("client-1", state, state)
     assert not check().ready
-    knowledge.last_beat = Heartbeat(client="client-1", instance=Instance(pid=1), counter=3)
+    state.last_beat = Heartbeat(client="client-1", instance=Instance(pid=1), counter=3)
     assert not check().ready
-    knowledge.last_beat = Heartbeat(
+    state.last_beat = Heartbeat(
         client="client-1", instance=Instance(pid=os.getpid()), counter=3, leaving=True
     )
     health = check()
     assert (health.ready, health.tick, bool(health.farewell)) == (True, 3, True)
-    knowledge.process = None
+    state.process = None
     assert not check().ready
-
-
-def test_family_is_the_process_and_its_children() -> None:
-    family, parent = Family(), psutil.Process().ppid()
-    assert family.includes(os.getpid(), os.getpid())
-    assert family.includes(parent, os.getpid())
-    assert family.includes(parent, os.getpid())
-    assert not family.includes(os.getpid(), parent)
-    assert not family.includes(None, os.getpid())
-    assert not family.includes(os.getpid(), 0)
-    assert not family.includes(os.getpid(), 2**22 + 1)
 
 
 def services_of(root: Path) -> RunServices:
@@ -82,7 +69,8 @@ def services_of(root: Path) -> RunServices:
         folders=Folders(root / "c", root / "d"),
         supervisor=nothing,
         bus=nothing,
-        knowledge=FakeKnowledge(),
+        roster=FakeState(),
+        server_state=FakeState(),
         let_in=nothing,
     )
     return RunServices(context, RunFolder(root / "d" / "runs" / "r"), [client_name(2)], evaluates=True)

@@ -1,0 +1,349 @@
+"""Files and words of settings read into layers: whatever lies there is read, or refused in words.
+
+A layer is a flat map from dotted keys to values that remembers where each was written.
+"""
+
+import codecs
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.constructor import RoundTripConstructor
+from ruamel.yaml.error import MarkedYAMLError
+
+from soulsgui.config.errors import ConfigError, Problem, file_problem, nearest
+from soulsgui.config.schema import all_settings
+
+PRESET_KEY = "preset"
+
+_NO_YAML = "is not a YAML value."
+_SHOWN = 200
+
+MOST_BYTES = 256 * 2**10
+"""Settings are a few kilobytes; reading more as YAML takes so long that nobody would wait."""
+
+_TO_UTF_8 = "Save it as UTF-8 in your editor, or move it away."
+_ELSEWHERE = "Mend that, or choose another folder: --config-dir DIR."
+_WIDE = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+
+MOST_PARTS = 10_000
+"""Entries a value may have, those of its parts included."""
+
+DEEPEST = 40
+"""Levels a value may have."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Values of one source.
+
+    Attributes:
+        source: Name of the source as the user knows it.
+        values: Dotted key to value.
+        lines: Dotted key to the line it stands in, from 1; empty for sources without lines.
+        problems: Mistakes found while reading, such as unknown keys.
+        preset: The preset this source asks for, empty for none.
+        ambiguous: Whether it is YAML with a key that is written twice, which only a hand can put right.
+    """
+
+    source: str
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    preset: str = ""
+    ambiguous: bool = False
+
+
+def read_layer(path: Path) -> Layer:
+    """Read a YAML file of settings; a missing file is an empty layer.
+
+    Raises:
+        ConfigError: The file can't be read or is not YAML.
+    """
+    try:
+        text = read_settings(path)
+    except FileNotFoundError:
+        return Layer(path.name)
+    return parse_layer(text, path.name)
+
+
+def parse_layer(text: str, source: str) -> Layer:
+    """Read settings from YAML text.
+
+    Raises:
+        ConfigError: The text is not YAML, not a map at the top, or far too long.
+    """
+    if len(text) > MOST_BYTES:
+        raise too_large(Path(source), len(text.encode(errors="replace")))
+    try:
+        return _layer_of_text(text, source)
+    except ConfigError:
+        raise
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise ConfigError([Problem(source, line, "", None, f"not valid YAML: {error.problem}")]) from error
+    except RecursionError as error:
+        raise ConfigError([Problem(source, None, "", None, "not valid YAML: nested too deeply")]) from error
+    except Exception as error:
+        # The parser has no error of its own for much that can be wrong: a section that merges itself, …
+        reason = f"not valid YAML: {type(error).__name__}: {error}"
+        raise ConfigError([Problem(source, None, "", None, reason)]) from error
+
+
+class _Again(NamedTuple):
+    """A key that its map has already, with its value and its line, from 1."""
+
+    holder: CommentedMap
+    name: Any
+    value: Any
+    line: int
+
+
+class _Constructor(RoundTripConstructor):
+    """Goes on where a key is written twice: what is wrong behind it is to be told, too."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.again: list[_Again] = []
+
+    def check_mapping_key(self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any) -> bool:
+        """Whether to put a key into a map: the first one stays."""
+        if key in mapping:
+            self.again.append(_Again(mapping, key, value, key_node.start_mark.line + 1))
+            return False
+        return True
+
+
+def _layer_of_text(text: str, source: str) -> Layer:
+    yaml = YAML(typ="rt")
+    yaml.Constructor = _Constructor
+    tree = yaml.load(text)
+    if tree is None:
+        return Layer(source)
+    if not isinstance(tree, CommentedMap):
+        reason = "expected settings like `ppo:` with `gamma: 0.99` below it"
+        raise ConfigError([Problem(source, 1, "", None, reason)])
+    return layer_of_tree(tree, source, yaml.constructor.again)
+
+
+def layer_of_tree(tree: Mapping[Any, Any], source: str, again: Sequence[_Again] = ()) -> Layer:
+    """Return a nested map of settings as a layer; lines are known of a map that was read from YAML.
+
+    Args:
+        tree: Sections with their settings below them; keys may also be dotted.
+        source: Name of the source as the user knows it.
+        again: What was written once more of the same keys.
+    """
+    found = _Found(source)
+    _walk(tree, "", found)
+    for holder, name, value, line in reversed(again):  # what lies within another one comes before it
+        key = f"{found.prefixes.get(id(holder), '')}{name}"
+        found.doubled(key, _line_of(holder, name), line)
+        if holder is tree and key in _sections() and isinstance(value, Mapping):
+            _walk(value, f"{key}.", found)
+    preset = found.values.pop(PRESET_KEY, "") or ""
+    if not isinstance(preset, str):
+        found.problem(PRESET_KEY, preset, "expected a preset's name")
+        preset = ""
+    problems = sorted(found.problems, key=lambda one: one.line or 0)
+    return Layer(source, found.values, found.lines, tuple(problems), preset, bool(again))
+
+
+class _Found:
+    """What a walk through one source found."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.values: dict[str, Any] = {}
+        self.lines: dict[str, int] = {}
+        self.problems: list[Problem] = []
+        self.prefixes: dict[int, str] = {}  # of each map of settings
+
+    def problem(self, key: str, value: Any, reason: str) -> None:
+        self.problems.append(Problem(self.source, self.lines.get(key), key, value, reason))
+
+    def take(self, key: str, value: Any) -> None:
+        try:
+            self.values[key] = plain(value)
+        except NotPlainError as error:
+            self.problem(key, None, str(error))
+
+    def doubled(self, key: str, first: int | None, line: int | None) -> None:
+        places = f": in line {first} and in line {line}" if first and line else ""
+        reason = f"is written twice{places}. Keep one of them."
+        self.problems.append(Problem(self.source, line, key, None, reason))
+
+
+def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
+    known, sections = all_settings(), _sections()
+    found.prefixes[id(node)] = above = prefix
+    for name, value in node.items():
+        key = f"{prefix}{name}"
+        line = _line_of(node, name)
+        if key in found.values:
+            found.doubled(key, found.lines.get(key), line)
+            continue
+        if line is not None:
+            found.lines[key] = line
+        if key in known or key == PRESET_KEY:
+            found.take(key, value)
+        elif not prefix and key in sections:
+            above = f"{key}."
+            if isinstance(value, Mapping):
+                _walk(value, f"{key}.", found)
+            elif value is not None:
+                shown = value if isinstance(value, (str, int, float)) else None
+                found.problem(key, shown, "is a section: settings go below it")
+        else:
+            # At the top of the file it may be a setting of the section above it that was not indented.
+            found.problems.append(
+                unknown_key(found.source, line, key, key if "." in key else f"{above}{key}")
+            )
+
+
+def _sections() -> set[str]:
+    return {key.split(".")[0] for key in all_settings() if "." in key}
+
+
+def _line_of(node: Mapping[Any, Any], name: Any) -> int | None:
+    """Return the line of a key, from 1; None when it is not known, as of keys merged in (`<<`)."""
+    if not isinstance(node, CommentedMap):
+        return None
+    try:
+        line: int = node.lc.key(name)[0] + 1
+    except (KeyError, TypeError):
+        return None
+    return line
+
+
+def unknown_key(source: str, line: int | None, key: str, meant: str = "") -> Problem:
+    """Return the problem of a key that is not a setting.
+
+    Args:
+        source: Where it was written.
+        line: In which line, from 1.
+        key: As it was written.
+        meant: With the section it stands in; empty for `key` itself.
+    """
+    return Problem(source, line, key, None, "is not a setting.", nearest(meant or key, all_settings()))
+
+
+def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Layer:
+    """Read `key=value` words; values are YAML (`3`, `true`, `[64, 64]`, `null`)."""
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    known = all_settings()
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        key = key.strip()
+        if not equals:
+            problems.append(Problem(source, None, key, None, "expected key=value."))
+        elif key not in known:
+            problems.append(unknown_key(source, None, key))
+        else:
+            value, reason = _read_value(text)
+            # `souls:` alone would be a map, `007` a number, a day a date, and nothing at all a null.
+            if known[key].annotation is str and not isinstance(value, str) and reason != _NO_YAML:
+                values[key] = text.strip()
+            elif reason:
+                problems.append(Problem(source, None, key, text[:_SHOWN], reason))
+            else:
+                values[key] = value
+    return Layer(source, values, problems=tuple(problems))
+
+
+def _read_value(text: str) -> tuple[Any, str]:
+    """Return a value and, where there is none, why."""
+    try:
+        # Pure: the parser in C would overflow the stack where values are nested a thousandfold.
+        return plain(YAML(typ="safe", pure=True).load(text)), ""
+    except NotPlainError as error:
+        return None, str(error)
+    except Exception:  # the parser has no error of its own for much of what can be wrong
+        return None, _NO_YAML
+
+
+def read_settings(path: Path) -> str:
+    """Return the text of a file of settings; a mark of UTF-8 at its beginning is left out.
+
+    Raises:
+        FileNotFoundError: There is none.
+        ConfigError: It can't be read, is too large, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+            size = file.seek(0, 2)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = f"can't be read in {path.parent}: {error.strerror or error}. {_ELSEWHERE}"
+        raise file_problem(path, None, reason) from error
+    if len(data) > MOST_BYTES:
+        raise too_large(path, size)
+    return _text(path, data)
+
+
+def too_large(path: Path, size: int) -> ConfigError:
+    """Return the error of a file, or of a text for it, that holds more than settings."""
+    reason = f"is {size / 2**20:.1f} MB large; settings take {MOST_BYTES // 2**10} KB at most. "
+    return file_problem(
+        path, None, f"{reason}Something else was written into it: look at it, or move it away."
+    )
+
+
+def _text(path: Path, data: bytes) -> str:
+    for mark, name in _WIDE:
+        if data.startswith(mark):
+            raise file_problem(path, None, f"is written as {name}, not as UTF-8. {_TO_UTF_8}")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        reason = f"the byte 0x{data[error.start]:02x} is no UTF-8. {_TO_UTF_8}"
+        raise file_problem(path, line, reason) from error
+
+
+class NotPlainError(ValueError):
+    """A value is not plain data; the message says why, as a reason for the user."""
+
+
+def plain(value: Any) -> Any:
+    """Return a YAML value without the round-trip wrappers.
+
+    An alias may stand for a whole branch and be used again and again, so that a few lines make billions of
+    entries, or for a branch that holds it: both end here.
+
+    Raises:
+        NotPlainError: It holds what JSON does not know, itself, or too much.
+    """
+    parts = 0
+
+    def copy(value: Any, depth: int) -> Any:
+        nonlocal parts
+        parts += 1
+        if parts > MOST_PARTS:
+            raise NotPlainError(f"holds more than {MOST_PARTS:,} entries.")
+        if depth > DEEPEST:
+            raise NotPlainError(f"holds itself, or is nested deeper than {DEEPEST} levels.")
+        if isinstance(value, dict):
+            return {str(key): copy(inner, depth + 1) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [copy(inner, depth + 1) for inner in value]
+        if isinstance(value, bool) or value is None:
+            return value
+        for kind in (int, float, str):
+            if isinstance(value, kind):
+                return kind(value)
+        what = "binary data" if isinstance(value, bytes) else f"a value of the kind {type(value).__name__}"
+        raise NotPlainError(f"holds {what}, not a number, a word, a list or a map: put it in quotes.")
+
+    return copy(value, 0)

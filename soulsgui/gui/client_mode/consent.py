@@ -1,0 +1,373 @@
+"""The page that asks the owner of this computer about an invitation, before anything runs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui import text
+from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.feed import Call
+from soulsgui.gui.icons import make_primary
+from soulsgui.gui.models.connection import ConnectionState, why_not
+from soulsgui.gui.states import Look
+from soulsgui.gui.text import plural
+from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
+from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
+from soulsgui.wire.control import ApiError, OfferedServer
+from soulsgui.wire.control.states import CLIENT
+from soulsgui.wire.invitation import Invitation, place_words
+
+_MOST_PLACES = 3
+
+
+@dataclass(frozen=True)
+class ConsentLine:
+    """One thing to know before one agrees."""
+
+    name: str  # identifies it in tests and in code
+    title: str  # what it is about
+    words: str  # what there is to say
+    look: Look | None = None  # A state beside it; None without one
+
+
+def consent_title(invitation: Invitation) -> str:
+    """Return the question itself."""
+    return f"Help {invitation.server_name} train?"
+
+
+def consent_lines(
+    invitation: Invitation, offered: OfferedServer | None, trouble: str = "", plays_for: str = ""
+) -> list[ConsentLine]:
+    """Return everything there is to know, in the order in which one asks."""
+    lines = [
+        ConsentLine("who", "Who asks", _who(invitation), _reached(offered, trouble)),
+        ConsentLine("what", "What will run here", _what(offered)),
+        ConsentLine("sent", "What is sent", _sent(invitation)),
+        ConsentLine("cpu", "What it costs", _cost(offered)),
+        ConsentLine("you", "Who decides", _decides()),
+    ]
+    if plays_for:
+        words = f"This computer plays for {plays_for} at present; that ends. Both stay in the list."
+        lines.append(ConsentLine("instead", "Instead of", words))
+    return lines
+
+
+def _who(invitation: Invitation) -> str:
+    places = [place_words(host, port) for host, port in invitation.addresses]
+    shown = ", ".join(places[:_MOST_PLACES])
+    if len(places) > _MOST_PLACES:
+        more = plural(len(places) - _MOST_PLACES, "{n} more address", "{n} more addresses")
+        shown = f"{shown} and {more}"
+    return f"{invitation.server_name}, at {shown}. It knows this computer as {invitation.client}."
+
+
+def _reached(offered: OfferedServer | None, trouble: str) -> Look:
+    if trouble:
+        return Look("state-warning", Tone.WARNING, trouble)
+    if offered is None:
+        return Look("state-busy", Tone.BUSY, "Asking it …")
+    if offered.address:
+        trip = offered.round_trip_s or 0.0
+        words = f"It answers at {offered.address}, in {text.count(max(round(1000 * trip), 1))} ms"
+        return Look("state-good", Tone.GOOD, words)
+    words = f"{text.sentence(offered.error)} You can agree all the same: it is tried again and again."
+    return Look("state-warning", Tone.WARNING, words)
+
+
+def _what(offered: OfferedServer | None) -> str:
+    if offered is None or not offered.env_id:
+        return "The environment that is trained there, several copies of it side by side, without a picture."
+    copies = plural(offered.num_envs, "one copy", "{n} copies side by side")
+    words = f"{offered.env_id}, {copies}; later whatever is trained there."
+    if not offered.restart_hook:
+        return words
+    hook = f"When it fails, {offered.restart_hook} is called on this computer before it is made anew."
+    return f"{words} {hook}"
+
+
+def _sent(invitation: Invitation) -> str:
+    way = "On its way it is encrypted." if invitation.pin else "On its way it is not encrypted."
+    what = (
+        "What the environment shows and what was done in it; this computer's name, the versions of what runs "
+        "here, and warnings and errors of that. No files, and nothing else of this computer."
+    )
+    return f"{what} {way}"
+
+
+def _cost(offered: OfferedServer | None) -> str:
+    cores = offered.cores if offered is not None else 0
+    if offered is not None and offered.workers:
+        # No worker is without an environment.
+        workers = min(offered.workers, offered.num_envs or offered.workers)
+        beside = plural(workers, "one more for its environments", "{n} more for its environments")
+        busy = plural(min(workers, cores), "about one", "up to {n}")
+        return (
+            f"One process in the background, and {beside}: "
+            f"while they play, {busy} of this computer's {cores} cores."
+        )
+    if cores > 1:
+        return f"One process in the background: while it plays, about one of this computer's {cores} cores."
+    return "One process in the background: while it plays, about one processor core."
+
+
+def _decides() -> str:
+    return (
+        "You: pause it at any time, at once or after its episode, and switch it off. The server can only ask "
+        "it to wait or to stop. When this window is closed it ends its episode and stops."
+    )
+
+
+_WIDEST_CHARACTERS = 110
+_LOOK_PATIENCE_S = 60.0
+_ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
+
+
+class _ConsentRow(QWidget):
+    """One thing to know: its title on the left, its words and state on the right."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.words = QLabel(self)
+        self.words.setWordWrap(True)
+        self.words.setTextFormat(Qt.TextFormat.PlainText)
+        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._mark = IconLabel(0, self)
+        self.state = QLabel(self)
+        self.state.setWordWrap(True)
+        self.state.setTextFormat(Qt.TextFormat.PlainText)
+        for label in (self.words, self.state):
+            label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self._below = QWidget(self)
+        row = QHBoxLayout(self._below)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        row.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.state, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(3)
+        column.addWidget(self.words)
+        column.addWidget(self._below)
+
+    def show_line(self, line: ConsentLine) -> None:
+        """Show what there is to say."""
+        self.words.setText(line.words)
+        self._below.setVisible(line.look is not None)
+        if line.look is not None:
+            self._mark.show_icon(line.look.icon, line.look.tone)
+            self.state.setText(line.look.word)
+            set_property(self.state, "tone", line.look.tone)
+
+
+class ConsentPanel(QWidget):
+    """Who asks, what will run here, what is sent, what it costs, who decides; yes, or not now.
+
+    Signals:
+        answered: The invitation was accepted, or put aside.
+        problem: It could not be accepted; with the `ApiError`.
+    """
+
+    answered = Signal()
+    problem = Signal(object)
+
+    def __init__(self, side: ClientSide, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("consentPanel")
+        self._side = side
+        self._invitation: Invitation | None = None
+        self._offered: OfferedServer | None = None
+        self._trouble = ""
+        self._accepting: Invitation | None = None
+        self._undo: tuple[str, dict[str, Any]] | None = None
+        self._asked: Call | None = None
+        self._lines: dict[str, _ConsentRow] = {}
+        self._titles: dict[str, QLabel] = {}
+        self._build()
+        side.feed.connection_changed.connect(self._connection_changed)
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self.title = Heading("", 2, self)
+        self.title.setWordWrap(True)
+        card = QFrame(self)
+        card.setProperty("part", "card")
+        self._grid = QGridLayout(card)
+        self._grid.setContentsMargins(20, 16, 20, 16)
+        self._grid.setHorizontalSpacing(20)
+        self._grid.setVerticalSpacing(14)
+        self._grid.setColumnStretch(1, 1)
+        self._column = QWidget(self)
+        column = QVBoxLayout(self._column)
+        column.setContentsMargins(16, 20, 16, 16)
+        column.setSpacing(16)
+        column.addWidget(self.title)
+        column.addWidget(card)
+        column.addLayout(self._make_foot())
+        column.addStretch(1)
+        self._column.setMaximumWidth(self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS)
+        middle = QWidget(self)
+        row = QHBoxLayout(middle)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addStretch(1)
+        row.addWidget(self._column, 100)
+        row.addStretch(1)
+        area = QScrollArea(self)
+        area.setWidgetResizable(True)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setWidget(middle)
+        self.setFocusProxy(area)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(area)
+
+    def _make_foot(self) -> QHBoxLayout:
+        words = Words("Help &train", "Joining …", "Joined")
+        self.accept = CommandButton(words, "check", self._send, self)
+        self.accept.setObjectName("consentAccept")
+        make_primary(self.accept)
+        self.accept.finished.connect(self._accepted)
+        self.accept.problem.connect(self._not_accepted)
+        self.decline = QPushButton("&Not now", self)
+        self.decline.setObjectName("consentDecline")
+        self.decline.clicked.connect(self._declined)
+        foot = QHBoxLayout()
+        foot.addWidget(self.accept)
+        foot.addWidget(self.decline)
+        foot.addStretch(1)
+        return foot
+
+    # --- asking ---
+
+    def ask(self, invitation: Invitation) -> None:
+        """Ask about an invitation."""
+        self._invitation = invitation
+        self._offered, self._trouble = None, ""
+        self._forget_question()
+        self._show()
+        self._side.be_ready()
+        self._connection_changed()
+        # A yes or a no is given on purpose, not by a key that was meant for something else.
+        self.setFocus()
+
+    def _connection_changed(self) -> None:
+        if self._invitation is None:
+            return
+        connection = self._side.feed.connection
+        if connection.commands_possible and self._asked is None and self._offered is None:
+            self._trouble = ""
+            params = {"invitation": self._invitation.link}
+            self._asked = call = self._side.feed.call("servers.look", params, patience_s=_LOOK_PATIENCE_S)
+            call.done.connect(self._looked)
+            call.failed.connect(self._not_looked)
+            call.silent.connect(self._not_looked)
+        self._show()
+
+    def _looked(self, result: dict[str, Any]) -> None:
+        self._asked = None
+        self._offered = OfferedServer.model_validate(result)
+        self._show()
+
+    def _not_looked(self, error: ApiError) -> None:
+        self._forget_question()
+        self._trouble = error.message
+        self._show()
+
+    def _forget_question(self) -> None:
+        if self._asked is not None:
+            self._asked.disconnect(self)
+            self._asked = None
+
+    def _show(self) -> None:
+        if self._invitation is None:
+            return
+        self.title.setText(consent_title(self._invitation))
+        lines = consent_lines(self._invitation, self._offered, self._trouble, self._plays_for())
+        for line in lines:
+            self._line(line).show_line(line)
+        shown = {line.name for line in lines}
+        for name, widget in self._lines.items():
+            widget.setVisible(name in shown)
+            self._titles[name].setVisible(name in shown)
+        connection = self._side.feed.connection
+        reason = "Getting ready …" if connection.state in _ON_THE_WAY else why_not(connection)
+        self.accept.allow(not reason, reason)
+        # Between the yes and what becomes of it there is no no.
+        self.decline.setEnabled(self.accept.stage is not Stage.RUNNING)
+
+    def _plays_for(self) -> str:
+        server = self._side.feed.status.server
+        if not self._side.playing or self._invitation is None:
+            return ""
+        name = server.name or "this computer's own server"
+        return "" if name == self._invitation.server_name else name
+
+    def _line(self, line: ConsentLine) -> _ConsentRow:
+        if line.name not in self._lines:
+            row = len(self._lines)
+            title = QLabel(line.title, self)
+            title.setProperty("weight", "muted")
+            self._titles[line.name] = title
+            self._lines[line.name] = _ConsentRow(self)
+            self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)
+            self._grid.addWidget(self._lines[line.name], row, 1)
+        return self._lines[line.name]
+
+    def words_of(self, name: str) -> str:
+        """Return what it says under `who`, `what`, `sent`, `cpu`, `you` or `instead`, with its state."""
+        line = self._lines[name]
+        return f"{line.words.text()}\n{line.state.text()}".strip()
+
+    # --- the answer ---
+
+    def _send(self) -> Call:
+        assert self._invitation is not None
+        self._accepting, self._undo = self._invitation, None
+        self._show()
+        params = {"invitation": self._invitation.link}
+        return self._side.feed.call("servers.join", params, patience_s=START_PATIENCE_S)
+
+    def _accepted(self, _: dict[str, Any]) -> None:
+        accepted, self._accepting = self._accepting, None
+        undo, self._undo = self._undo, None
+        if undo is None and accepted == self._invitation:
+            self._end()
+            return
+        # What is asked now, if anything, is another question.
+        self._show()
+        if undo is not None:
+            undoing = self._side.feed.call(*undo)
+            undoing.failed.connect(self.problem)
+            undoing.silent.connect(self.problem)
+
+    def _not_accepted(self, error: ApiError) -> None:
+        self._show()
+        self.problem.emit(error)
+
+    def _declined(self) -> None:
+        asked = self._invitation
+        if asked is not None and asked == self._accepting and self.accept.stage is Stage.SILENT:
+            # The yes may still be obeyed; the no came after it.
+            known = self._offered is not None and self._offered.known
+            stop, forget = {"name": CLIENT}, {"server_id": asked.server_id}
+            self._undo = ("service.stop", stop) if known else ("servers.forget", forget)
+        self._end()
+
+    def _end(self) -> None:
+        self._forget_question()
+        self._invitation = None
+        self._side.answered()
+        self.answered.emit()

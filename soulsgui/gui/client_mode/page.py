@@ -1,0 +1,388 @@
+"""The page of client mode: one switch, what this computer does, and what it has given."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui.client_mode.consent import ConsentPanel
+from soulsgui.gui.client_mode.parts import ChecksRow, GivenRow, HelpSwitch, PauseRow, StateHead
+from soulsgui.gui.client_mode.rules import RulesRow
+from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
+from soulsgui.gui.client_mode.servers import ServerLine, ServersRow
+from soulsgui.gui.client_mode.state import ClientWords, client_words, lack_words, run_has_ended
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.icons import dress
+from soulsgui.gui.logs.reader import LogPlace, LogReader
+from soulsgui.gui.overview.curve import LiveCurve
+from soulsgui.gui.plotting.host import PlotHost
+from soulsgui.gui.plotting.rows import RETURN
+from soulsgui.gui.shell import INVITATION, notify_problem
+from soulsgui.gui.shell.update import UpdateDialog, installation, update_steps
+from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.labels import Heading
+from soulsgui.gui.widgets.log_pane import LogPane
+from soulsgui.wire.control import ApiError, ClientStatus, LogLine, Status
+from soulsgui.wire.control.states import CLIENT
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.messages.metrics import Row
+
+if TYPE_CHECKING:
+    from soulsgui.gui.plotting.plot import Plot
+
+
+_LINES = 300
+_LOG_ROWS = 11
+_NARROW_MS = 250
+# With fewer the name of its axis is cut off.
+_PLOT_ROWS = 12
+_SMOOTHING = 0.95
+
+
+def _take_what_is_left(widget: QWidget) -> None:
+    """Let a widget have the height that is left over, and not ask for more than its least one."""
+    widget.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+
+
+class OwnCurve(QWidget):
+    """The returns of the episodes that were played here."""
+
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.host = PlotHost(self)
+        self.host.setMinimumHeight(self.fontMetrics().height() * _PLOT_ROWS)
+        _take_what_is_left(self.host)
+        self.curve = LiveCurve(feed, self)
+        self.curve.smooth_with(_SMOOTHING)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addWidget(Heading("Returns of the episodes played here", 0, self))
+        column.addWidget(self.host, 1)
+        self.curve.replaced.connect(self._show_series)
+        self.curve.loaded.connect(self._show_empty_text)
+        self.curve.changed.connect(self._draw)
+        feed.rows_arrived.connect(self._take)
+        self.host.when_ready(self._plot_ready)
+
+    def show_run(self, run: str) -> None:
+        """Draw the episodes of this run from now on; without one the last curve stays."""
+        if run:
+            self.curve.follow(run, RETURN)
+
+    def renew(self) -> None:
+        """What came live may have gaps: ask for the curve again."""
+        self.curve.renew()
+
+    def _take(self, rows: list[Row]) -> None:
+        self.curve.take(rows)
+
+    def _plot_ready(self, plot: "Plot") -> None:
+        plot.setAccessibleName("Returns of the episodes played here")
+        plot.drawn.connect(self.curve.look_at)
+        self._show_series()
+
+    def _show_series(self) -> None:
+        if self.host.plot is not None:
+            self.host.plot.show_series([(self.curve.series, "Return", 0)])
+            self._show_empty_text()
+
+    def _show_empty_text(self) -> None:
+        if self.host.plot is not None:
+            waits = bool(self.curve.series.run_id) and not self.curve.is_loaded
+            words = "Loading …" if waits else "The first finished episode appears here."
+            self.host.plot.show_empty_text(words)
+
+    def _draw(self) -> None:
+        if self.host.plot is not None:
+            self.host.plot.changed()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Draw what came meanwhile."""
+        super().showEvent(event)
+        self.curve.wake()
+        self.curve.go_on()
+
+
+class LogSection(QWidget):
+    """What the client writes, behind a button.
+
+    Signals:
+        problem: The lines can't be had; with the `ApiError`.
+        opened: The log was opened.
+    """
+
+    problem = Signal(object)
+    opened = Signal()
+
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.button = QPushButton(self)
+        self.button.setCheckable(True)
+        self.button.setObjectName("clientLogButton")
+        self.button.toggled.connect(self._toggled)
+        self.pane = LogPane(self)
+        self.pane.setObjectName("clientLog")
+        self.pane.setMinimumHeight(self.fontMetrics().height() * _LOG_ROWS)
+        _take_what_is_left(self.pane)
+        # What it holds is the end of the log only.
+        self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
+        self._narrow_soon.timeout.connect(self.renew)
+        self.pane.narrowed.connect(lambda *_: self._narrow_soon.start())
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self.pane)
+        self._reader = LogReader(feed, self, of_run=False)
+        self._reader.newest.connect(self._take)
+        self._reader.live.connect(self._add)
+        self._reader.failed.connect(self.problem)
+        self._toggled(False)
+
+    def renew(self) -> None:
+        """Ask for the newest lines, if anybody reads them."""
+        if self.button.isChecked():
+            self.pane.show_empty_text("Reading the log …")
+            self._reader.read(LogPlace(level=self.pane.least, words=self.pane.words), _LINES)
+
+    def _toggled(self, shown: bool) -> None:
+        self.pane.setVisible(shown)
+        self.button.setText("Hide &log" if shown else "Show &log")
+        dress(self.button, "log")
+        self.renew()
+        if shown:
+            self.opened.emit()
+
+    def _take(self, lines: list[LogLine]) -> None:
+        none = "No line that is kept of the log fits." if self.pane.narrow else "Nothing was written yet."
+        self.pane.show_empty_text(none)
+        self.pane.replace(lines)
+
+    def _add(self, lines: list[LogLine]) -> None:
+        if self.button.isChecked():
+            self.pane.add(lines)
+
+
+if TYPE_CHECKING:
+    from soulsgui.gui.shell import Shell
+
+
+_SHOW_MS = 100
+_WIDEST_CHARACTERS = 140
+
+
+class ClientPage(QWidget):
+    """What the owner of this computer sees of its help, and can do about it."""
+
+    def __init__(
+        self,
+        server: Feed,
+        shell: "Shell",
+        parent: QWidget | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("clientPage")
+        self._server = server
+        self._shell = shell
+        self._side: ClientSide = shell.client_side()
+        self._feed = self._side.feed
+        self._clock = clock
+        self._words = ClientWords(client_words(self._feed.connection, self._feed.status, clock()).look)
+        self._build()
+        self._throttle = Throttle(self, self._show, _SHOW_MS)
+        self._connect()
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self.servers = ServersRow(self._side, self)
+        self.server = ServerLine(self._feed, lambda: self.servers.chosen, self)
+        self.state = StateHead(self.server, self)
+        self.switch = HelpSwitch(self._ask_switch, self)
+        self.pausing = PauseRow(self._feed, self._client_id, self)
+        self.rules = RulesRow(self._feed, self)
+        self.checks = ChecksRow(self)
+        self.given = GivenRow(self)
+        self.curve = OwnCurve(self._feed, self)
+        self.log = LogSection(self._feed, self)
+        self._column = QWidget(self)
+        self._column.setObjectName("clientColumn")
+        column = QVBoxLayout(self._column)
+        column.setContentsMargins(16, 14, 16, 12)
+        column.setSpacing(12)
+        column.addWidget(self.state)
+        column.addLayout(self._controls())
+        column.addWidget(self.servers)
+        column.addWidget(self.rules)
+        column.addWidget(self.checks)
+        column.addWidget(self.given)
+        column.addWidget(self.curve, 1)
+        column.addWidget(self.log)
+        middle = QWidget(self)
+        row = QHBoxLayout(middle)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addStretch(1)
+        row.addWidget(self._column, 100)
+        row.addStretch(1)
+        self._area = QScrollArea(self)
+        self._area.setWidgetResizable(True)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._area.setWidget(middle)
+        self.consent = ConsentPanel(self._side, self)
+        self._stack = QStackedWidget(self)
+        self._stack.addWidget(self._area)
+        self._stack.addWidget(self.consent)
+        outside = QVBoxLayout(self)
+        outside.setContentsMargins(0, 0, 0, 0)
+        outside.addWidget(self._stack)
+        self._take_font()
+
+    def _take_font(self) -> None:
+        self._column.setMaximumWidth(self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS)
+
+    def _controls(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        row.addWidget(self.switch)
+        row.addWidget(self.pausing, 1)
+        return row
+
+    def _connect(self) -> None:
+        feed = self._feed
+        feed.snapshot_taken.connect(self._take_snapshot)
+        for signal in (
+            feed.connection_changed,
+            feed.run_changed,
+            feed.services_changed,
+            feed.server_changed,
+            feed.clients_changed,
+            self._server.run_changed,
+        ):
+            signal.connect(self._throttle.request)
+        for problem in (
+            self.switch.problem,
+            self.pausing.problem,
+            self.log.problem,
+            self.rules.problem,
+            self.server.problem,
+            self._side.problem,
+        ):
+            problem.connect(self._tell)
+        for problem in (self.servers.problem, self.consent.problem):
+            problem.connect(self._tell_of_invitation)
+        self.server.told.connect(self._shell.notify)
+        self.server.paste_wanted.connect(self.servers.paste_link)
+        self._side.invitation_opened.connect(self._ask_consent)
+        self.consent.answered.connect(self._consent_answered)
+        if self._side.invitation is not None:
+            self._ask_consent(self._side.invitation)
+        self.log.opened.connect(self._show_log)
+        self.state.update_wanted.connect(self._show_update)
+        self._show()
+
+    # --- what is shown ---
+
+    def _take_snapshot(self, _: Status) -> None:
+        self.curve.renew()
+        self.log.renew()
+        self._throttle.request()
+
+    @property
+    def landing(self) -> QWidget:
+        """What gets the keyboard when the page opens: the curve, or the question that is asked."""
+        return self.curve.host if self._stack.currentWidget() is self._area else self.consent
+
+    @property
+    def _client(self) -> ClientStatus | None:
+        clients = self._feed.status.clients
+        return clients[0] if clients else None
+
+    @property
+    def _run_ended(self) -> bool:
+        run = self._server.status.run
+        return run_has_ended(self._server.connection, run, self._feed.status.run.id)
+
+    def _show(self) -> None:
+        connection, status = self._feed.connection, self._feed.status
+        on_wanted = self._side.on_wanted
+        self._words = words = client_words(connection, status, self._clock(), self._run_ended, on_wanted)
+        self.state.show_words(words)
+        self.server.setVisible(connection.live)
+        self.server.show_status(status)
+        self.switch.show_on(words.on)
+        self.pausing.show_words(words)
+        client = self._client
+        self.checks.show_client(client if words.on else None)
+        self.given.show_client(client)
+        self.curve.show_run(status.run.id)
+        for part in (self.checks, self.given, self.curve):
+            part.setEnabled(connection.live)
+
+    def _ask_consent(self, invitation: Invitation) -> None:
+        # What was wrong with an earlier one would stand over this one's question.
+        self._shell.settle(INVITATION)
+        self.consent.ask(invitation)
+        self._stack.setCurrentWidget(self.consent)
+
+    def _consent_answered(self) -> None:
+        self._stack.setCurrentWidget(self._area)
+        self.landing.setFocus()
+        self.servers.refresh()
+
+    def _show_log(self) -> None:
+        # Once it has its place.
+        QTimer.singleShot(0, self, lambda: self._area.ensureWidgetVisible(self.log))
+
+    # --- what can be done ---
+
+    def _show_update(self) -> None:
+        lacks = self._client.lacks if self._client is not None else []
+        steps = update_steps(lacks, installation())
+        if steps is not None:
+            UpdateDialog(lack_words(lacks), steps, self).open()
+
+    def _ask_switch(self, on: bool) -> Call | None:
+        if on and not self._feed.connection.commands_possible:
+            self._side.switch_on()
+            return None
+        if not on:
+            self._side.stay_off()
+        return self._feed.call(
+            "service.start" if on else "service.stop", {"name": CLIENT}, patience_s=START_PATIENCE_S
+        )
+
+    def _client_id(self) -> str:
+        return self._client.id if self._client is not None else ""
+
+    def _tell(self, error: ApiError) -> None:
+        notify_problem(self._shell, error)
+
+    def _tell_of_invitation(self, error: ApiError) -> None:
+        notify_problem(self._shell, error, INVITATION)
+
+    # --- seen and not seen ---
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show what came meanwhile, and have somebody there who knows who invited."""
+        super().showEvent(event)
+        self._side.be_ready()
+        self._show()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font."""
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_column"):
+            self._take_font()
+        super().changeEvent(event)

@@ -1,0 +1,377 @@
+"""Parts of the page of client mode: the state, the switch, the pause, the checks, and what was given."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QAction, QColor, QFontMetrics, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QMenu,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui import text
+from soulsgui.gui.client_mode.state import (
+    ClientWords,
+    checks,
+    why_not_pause,
+    why_not_pause_for,
+    why_not_pause_later,
+    why_not_resume,
+)
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.icons import colours_of, dress, make_primary
+from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
+from soulsgui.gui.widgets.fitting_button import FittingRow
+from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, keep_place, set_property
+from soulsgui.wire.control import ApiError, ClientStatus
+
+_GAP = 10
+
+
+class ToggleSwitch(QAbstractButton):
+    """A checkable switch with its label on the right; Space and click toggle it."""
+
+    def __init__(self, text: str = "", parent: QWidget | None = None, scale: float = 1.25) -> None:
+        super().__init__(parent)
+        self._scale = scale
+        self.setText(text)
+        self.setCheckable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+
+    def _height(self) -> int:
+        return round(QFontMetrics(self.font()).height() * self._scale)
+
+    def sizeHint(self) -> QSize:
+        """Room for switch and label."""
+        height = self._height()
+        metrics = QFontMetrics(self.font())
+        label = metrics.size(Qt.TextFlag.TextShowMnemonic, self.text()).width() if self.text() else 0
+        return QSize(
+            round(height * 1.8) + (label + _GAP if label else 0) + 4, max(height, metrics.height()) + 4
+        )
+
+    def minimumSizeHint(self) -> QSize:
+        """No less than all of it."""
+        return self.sizeHint()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw a track with a knob; a tick or nothing on it, so that the colour is not all."""
+        colours = colours_of(self)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        height = self._height()
+        track = QRectF(2, (self.height() - height) / 2 + 1, height * 1.8, height - 2)
+        on = self.isChecked()
+        if not self.isEnabled():
+            fill, edge, knob = colours.hover, colours.border, colours.disabled
+        elif on:
+            fill, edge, knob = colours.accent, colours.accent, colours.on_accent
+        else:
+            fill, edge, knob = colours.base, colours.edge, colours.muted
+        painter.setPen(QPen(QColor(colours.text if self.hasFocus() else edge), 1.5))
+        painter.setBrush(QColor(fill))
+        painter.drawRoundedRect(track, track.height() / 2, track.height() / 2)
+        size = track.height() - 6
+        left = track.right() - size - 3 if on else track.left() + 3
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(knob))
+        painter.drawEllipse(QRectF(left, track.top() + 3, size, size))
+        if on:
+            self._draw_tick(painter, QRectF(left, track.top() + 3, size, size), QColor(fill))
+        painter.setPen(QColor(colours.text if self.isEnabled() else colours.disabled))
+        words = self.rect().adjusted(round(track.right()) + _GAP, 0, 0, 0)
+        flags = Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextShowMnemonic
+        painter.drawText(words, int(flags), self.text())
+
+    @staticmethod
+    def _draw_tick(painter: QPainter, knob: QRectF, colour: QColor) -> None:
+        pen = QPen(colour, max(1.6, knob.height() / 7))
+        pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+        pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+        painter.setPen(pen)
+        corners = ((0.28, 0.54), (0.44, 0.70), (0.73, 0.34))
+        painter.drawPolyline(
+            [knob.topLeft() + QPointF(knob.width() * x, knob.height() * y) for x, y in corners]
+        )
+
+
+_MARK_LINES = 2.4
+_SWITCH_SCALE = 1.7
+_STARTING_MS = 1500
+
+
+class StateHead(QFrame):
+    """The state in words, large, the server it is about, and the way to an update that is needed.
+
+    Signals:
+        update_wanted: It is to be told how this computer is updated.
+    """
+
+    update_wanted = Signal()
+
+    def __init__(self, server: QWidget, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "card")
+        self._mark = IconLabel(round(self.fontMetrics().height() * _MARK_LINES), self)
+        self._title = Heading("", 2, self)
+        self._title.setWordWrap(True)
+        self._detail = QLabel(self)
+        self._detail.setWordWrap(True)
+        for label in (self._title, self._detail):
+            label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        # What stands below must not move under the mouse when a line comes or goes.
+        keep_place(self._detail)
+        self.update_button = QPushButton("Up&date…", self)
+        make_primary(self.update_button)
+        dress(self.update_button, "arrow-up")
+        self.update_button.clicked.connect(self.update_wanted)
+        self.update_button.hide()
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        words.addWidget(self._title)
+        words.addWidget(self._detail)
+        words.addWidget(server)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 12, 16, 12)
+        row.setSpacing(14)
+        row.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
+        row.addLayout(words, 1)
+        row.addWidget(self.update_button, 0, Qt.AlignmentFlag.AlignTop)
+
+    def show_words(self, words: ClientWords) -> None:
+        """Say how this computer stands."""
+        self.update_button.setVisible(words.update)
+        self._mark.show_icon(words.look.icon, words.look.tone)
+        self._title.setText(words.look.word)
+        set_property(self._title, "tone", words.look.tone)
+        # An empty label would be flat.
+        self._detail.setText(words.detail or " ")
+        self._detail.setVisible(bool(words.detail))
+        self.setAccessibleName(self.words)
+
+    @property
+    def words(self) -> str:
+        """What it says."""
+        return f"{self._title.text()}\n{self._detail.text()}".strip()
+
+
+class HelpSwitch(QWidget):
+    """The one switch. It shows what is wanted at once, and what is as soon as that is known.
+
+    Signals:
+        problem: It could not be switched; with the `ApiError`.
+    """
+
+    problem = Signal(object)
+
+    def __init__(self, ask: Callable[[bool], Call | None], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._ask = ask
+        self._call: Call | None = None
+        self._on = False
+        self.toggle = ToggleSwitch("&Help train", self, scale=_SWITCH_SCALE)
+        self.toggle.setObjectName("helpTrain")
+        font = self.toggle.font()
+        font.setBold(True)
+        self.toggle.setFont(font)
+        self.toggle.clicked.connect(self._clicked)
+        self._starting = QTimer(self, singleShot=True, interval=_STARTING_MS)
+        self._starting.timeout.connect(self._settle)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.toggle)
+
+    def show_on(self, on: bool) -> None:
+        """Show whether this computer helps."""
+        self._on = on
+        if on == self.toggle.isChecked():
+            self._starting.stop()
+        elif self._call is None and not self._starting.isActive():
+            self.toggle.setChecked(on)
+
+    def _clicked(self, on: bool) -> None:
+        # Whatever an earlier wish still brings is no longer of interest.
+        self._forget()
+        self._call = call = self._ask(on)
+        if call is None:
+            self._starting.start()
+            return
+        call.done.connect(self._settle)
+        call.failed.connect(self._failed)
+        call.silent.connect(self._failed)
+
+    def _failed(self, error: ApiError) -> None:
+        self.problem.emit(error)
+        self._settle()
+
+    def _settle(self) -> None:
+        self._forget()
+        self.toggle.setChecked(self._on)
+
+    def _forget(self) -> None:
+        if self._call is not None:
+            self._call.disconnect(self)
+            self._call = None
+
+
+class ChecksRow(QWidget):
+    """What must be well before this computer can play."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._labels: dict[str, StateLabel] = {}
+        row = QHBoxLayout(self)
+        row.setContentsMargins(4, 0, 4, 0)
+        row.setSpacing(20)
+        for check in checks(None):
+            self._labels[check.name] = StateLabel(self)
+            row.addWidget(self._labels[check.name])
+        row.addStretch(1)
+        self.show_client(None)
+
+    def show_client(self, client: ClientStatus | None) -> None:
+        """Show what the client has found out."""
+        for check in checks(client):
+            self._labels[check.name].show_look(check.look)
+
+    @property
+    def words(self) -> list[str]:
+        """What it says."""
+        return [label.word for label in self._labels.values()]
+
+
+class GivenRow(QFrame):
+    """What this computer has given to the present run."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "card")
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(16, 10, 16, 10)
+        self._grid.setVerticalSpacing(0)
+        self._values: dict[str, QLabel] = {}
+        for name, caption, tip in (
+            ("episodes", "Episodes", "Finished here for this run"),
+            ("steps", "Steps", "Environment steps made here for this run"),
+            ("rate", "Steps/s", "Environment steps per second"),
+            ("share", "Share", "Part of all environment steps that reach the server at present"),
+            ("return", "Mean return", "Over the last 20 episodes played here"),
+        ):
+            self._add(name, caption, tip)
+        self.show_client(None)
+
+    def _add(self, name: str, caption: str, tip: str) -> None:
+        column = self._grid.columnCount() if self._values else 0
+        title = QLabel(caption, self)
+        title.setProperty("weight", "muted")
+        value = Heading("", 1, self)
+        for row, label in enumerate((title, value)):
+            label.setToolTip(tip)
+            self._grid.addWidget(label, row, column)
+        self._grid.setColumnStretch(column, 1)
+        value.setAccessibleDescription(tip)
+        self._values[name] = value
+
+    def show_client(self, client: ClientStatus | None) -> None:
+        """Show what the client of this computer has given; None before there is one."""
+        if client is None:
+            shown = dict.fromkeys(self._values, text.NOTHING)
+        else:
+            shown = {
+                "episodes": text.count(client.episodes),
+                "steps": text.compact(client.env_steps),
+                "rate": text.compact(client.env_steps_per_s) if client.env_steps_per_s else text.NOTHING,
+                "share": text.percent(None if client.share is None else 100 * client.share),
+                "return": text.value(client.mean_return),
+            }
+        for name, words in shown.items():
+            self._values[name].setText(words)
+
+    def value(self, name: str) -> str:
+        """Return what it says of `episodes`, `steps`, `rate`, `share` or `return`."""
+        return self._values[name].text()
+
+
+_GAP_PX = 8
+_HALF_AN_HOUR_S = 1800.0
+_AN_HOUR_S = 3600.0
+
+
+class PauseForButton(CommandButton):
+    """Opens a menu of times to pause for, and sends the chosen one."""
+
+    def __init__(self, send: Callable[[float], Call], parent: QWidget | None = None) -> None:
+        self._send_pause = send
+        self._chosen_s = _HALF_AN_HOUR_S
+        words = Words("Pa&use for", "Pausing …", "Paused")
+        super().__init__(words, "pause", lambda: self._send_pause(self._chosen_s), parent)
+        menu = QMenu(self)
+        for title, seconds in (("30 &minutes", _HALF_AN_HOUR_S), ("1 &hour", _AN_HOUR_S)):
+            menu.addAction(title).triggered.connect(partial(self._choose, seconds))
+        give_menu(self, menu)
+
+    @property
+    def choices(self) -> Sequence[QAction]:
+        """The times there are, the shortest first."""
+        return self.menu().actions()
+
+    def _choose(self, seconds: float) -> None:
+        self._chosen_s = seconds
+        self.send()
+
+
+class PauseRow(FittingRow):
+    """The buttons of the owner's pause.
+
+    Signals:
+        problem: Something could not be done; with the `ApiError`.
+    """
+
+    problem = Signal(object)
+
+    def __init__(self, feed: Feed, client: Callable[[], str], parent: QWidget | None = None) -> None:
+        super().__init__(_GAP_PX, parent)
+        self._feed = feed
+        self._client = client
+        now = Words("&Pause now", "Pausing …", "Paused")
+        later = Words("Pause &after this episode", "Asking …", "Pauses after this episode")
+        on = Words("&Resume", "Resuming …", "Resumed")
+        self.now = CommandButton(now, "pause", self._pause, self)
+        self.later = CommandButton(later, "state-draining", lambda: self._pause(after_episode=True), self)
+        self.for_a_time = PauseForButton(lambda seconds: self._pause(for_s=seconds), self)
+        self.resume = CommandButton(on, "play", self._resume, self)
+        for button in (self.now, self.later, self.for_a_time, self.resume):
+            button.problem.connect(self.problem)
+            self.row.addWidget(button)
+        self.row.setAlignment(Qt.AlignmentFlag.AlignRight)
+        # What is done now, and what undoes it, keep their words longest.
+        self.let_give_way((self.now, self.resume, self.for_a_time, self.later))
+
+    def show_words(self, words: ClientWords) -> None:
+        """Allow what makes sense in this state."""
+        for button, why in (
+            (self.now, why_not_pause(words)),
+            (self.later, why_not_pause_later(words)),
+            (self.for_a_time, why_not_pause_for(words)),
+            (self.resume, why_not_resume(words)),
+        ):
+            button.allow(not why, why)
+
+    def _pause(self, after_episode: bool = False, for_s: float | None = None) -> Call:
+        params = {"client": self._client(), "after_episode": after_episode}
+        return self._feed.call("clients.pause", params if for_s is None else params | {"for_s": for_s})
+
+    def _resume(self) -> Call:
+        return self._feed.call("clients.resume", {"client": self._client()})

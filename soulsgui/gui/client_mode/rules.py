@@ -1,0 +1,204 @@
+"""When this computer may play: the rules of a good neighbour."""
+
+from typing import Any, cast
+
+from PySide6.QtCore import QSignalBlocker, QTime, Signal
+from PySide6.QtGui import QStandardItemModel
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QTimeEdit,
+    QWidget,
+)
+
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.widgets.inputs import give_room
+from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.wire.control import ApiError, RulesState
+from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
+
+_MIDNIGHT = QTime(0, 0)
+
+
+class RulesRow(QFrame):
+    """The rules, each with its reason where this system can't follow it. A change holds at once.
+
+    Signals:
+        problem: Something could not be done; with the `ApiError`.
+    """
+
+    problem = Signal(object)
+
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "card")
+        self._feed = feed
+        self._state: RulesState | None = None
+        self._sending: Call | None = None
+        self._build()
+        self._fetch = Fetch(self, self._ask)
+        self._fetch.came.connect(self._take)
+        self._fetch.failed.connect(self.problem)
+        feed.connection_changed.connect(self._connection_changed)
+        feed.snapshot_taken.connect(self._fetch.request)
+        self._connection_changed()
+
+    # --- building ---
+
+    def _build(self) -> None:
+        minutes = round(IDLE_AFTER_S / 60)
+        self.idle = QCheckBox("&Nobody is at it", self)
+        self._idle_tip = (
+            "It waits from the first key or mouse movement on, and plays again when there was none for "
+            f"{minutes} minutes. Games that are played by sending keys look like somebody, too."
+        )
+        self.full_screen = QCheckBox("No full-&screen program runs", self)
+        self._full_screen_tip = "The game that it plays itself does not count."
+        self.hours = QCheckBox("It is bet&ween", self)
+        self.begin, self.end = self._time("From"), self._time("To")
+        self.share = QComboBox(self)
+        for words, share in (
+            ("like any program", "full"),
+            ("behind all other programs", "gentle"),
+            ("behind all others, one core at most", "one_core"),
+        ):
+            self.share.addItem(words, share)
+        self.share.setToolTip("To take more than before, the client is started anew")
+        self.share.currentIndexChanged.connect(self._changed)
+        of_cpu = QLabel("Tak&es the processor", self)
+        of_cpu.setProperty("weight", "muted")
+        of_cpu.setBuddy(self.share)
+        self.why_idle, self.why_full_screen = self._reason(), self._reason()
+        title = QLabel("Plays only while", self)
+        title.setProperty("weight", "muted")
+        hours = QHBoxLayout()
+        hours.setSpacing(6)
+        for part in (self.hours, self.begin, QLabel("and", self), self.end):
+            hours.addWidget(part)
+        hours.addStretch(1)
+        grid = QGridLayout(self)
+        grid.setContentsMargins(16, 8, 16, 8)
+        grid.setHorizontalSpacing(16)
+        grid.setVerticalSpacing(4)
+        grid.addWidget(title, 0, 0)
+        for row, (box, why) in enumerate(
+            ((self.idle, self.why_idle), (self.full_screen, self.why_full_screen))
+        ):
+            line = QHBoxLayout()
+            line.setSpacing(16)
+            line.addWidget(box)
+            line.addWidget(why, 1)
+            grid.addLayout(line, row, 1, 1, 2)
+        grid.addLayout(hours, 2, 1, 1, 2)
+        grid.addWidget(of_cpu, 3, 0)
+        grid.addWidget(self.share, 3, 1)
+        grid.setColumnStretch(2, 1)
+        for box in (self.idle, self.full_screen, self.hours):
+            box.toggled.connect(self._changed)
+
+    def _reason(self) -> ElidedLabel:
+        label = ElidedLabel("", self)
+        label.setProperty("weight", "muted")
+        return label
+
+    def _time(self, name: str) -> QTimeEdit:
+        edit = QTimeEdit(self)
+        edit.setDisplayFormat("HH:mm")
+        give_room(edit)
+        edit.setAccessibleName(name)
+        # Told when the time is whole, not with each digit of it.
+        edit.setKeyboardTracking(False)
+        edit.timeChanged.connect(self._changed)
+        return edit
+
+    # --- what is known ---
+
+    def _ask(self) -> Call | None:
+        return self._feed.call("rules.get") if self._feed.connection.commands_possible else None
+
+    def _connection_changed(self) -> None:
+        if self._feed.connection.commands_possible:
+            self._fetch.request()
+        self._allow()
+
+    def _take(self, result: dict[str, Any]) -> None:
+        self._state = RulesState.model_validate(result)
+        self._show(self._state.rules)
+        self._allow()
+
+    def _show(self, rules: Rules) -> None:
+        for box, on in (
+            (self.idle, rules.only_idle),
+            (self.full_screen, rules.not_full_screen),
+            (self.hours, rules.only_hours),
+        ):
+            with QSignalBlocker(box):
+                box.setChecked(on)
+        with QSignalBlocker(self.share):
+            self.share.setCurrentIndex(self.share.findData(rules.share))
+        for edit, minute in ((self.begin, rules.begin), (self.end, rules.end)):
+            with QSignalBlocker(edit):
+                edit.setTime(_MIDNIGHT.addSecs(60 * minute))
+
+    def _allow(self) -> None:
+        state = self._state
+        offline = why_not(self._feed.connection) or ("" if state is not None else "Not known yet.")
+        no_idle = offline or (state.why_not_idle if state is not None else "")
+        no_full_screen = offline or (state.why_not_full_screen if state is not None else "")
+        for box, why, tip in (
+            (self.idle, no_idle, self._idle_tip),
+            (self.full_screen, no_full_screen, self._full_screen_tip),
+            (self.hours, offline, "By this computer's clock; also over midnight"),
+        ):
+            # What is on can always be switched off.
+            box.setEnabled(not offline and (not why or box.isChecked()))
+            box.setToolTip(why or tip)
+            box.setAccessibleDescription(why or tip)
+        self.why_idle.setText("" if state is None else state.why_not_idle)
+        self.why_full_screen.setText("" if state is None else state.why_not_full_screen)
+        self.share.setEnabled(not offline)
+        item = cast(QStandardItemModel, self.share.model()).item(self.share.findData("one_core"))
+        item.setEnabled(state is None or not state.why_not_one_core)
+        item.setToolTip("" if state is None else state.why_not_one_core)
+        for edit in (self.begin, self.end):
+            edit.setEnabled(not offline and self.hours.isChecked())
+
+    # --- what can be done ---
+
+    @property
+    def rules(self) -> Rules:
+        """The rules as they are shown."""
+        return Rules(
+            only_idle=self.idle.isChecked(),
+            not_full_screen=self.full_screen.isChecked(),
+            only_hours=self.hours.isChecked(),
+            begin=_MIDNIGHT.secsTo(self.begin.time()) // 60,
+            share=self.share.currentData(),
+            end=_MIDNIGHT.secsTo(self.end.time()) // 60,
+        )
+
+    def _changed(self) -> None:
+        if self._sending is not None:
+            # Only the answer to the last change is of interest.
+            self._sending.disconnect(self)
+        self._sending = call = self._feed.call("rules.set", {"rules": self.rules.model_dump()})
+        call.done.connect(self._kept)
+        call.failed.connect(self._refused)
+        call.silent.connect(self._refused)
+        self._allow()
+
+    def _kept(self, result: dict[str, Any]) -> None:
+        self._sending = None
+        self._take(result)
+
+    def _refused(self, error: ApiError) -> None:
+        self._sending = None
+        self.problem.emit(error)
+        if self._state is not None:
+            self._show(self._state.rules)
+        self._allow()

@@ -1,0 +1,336 @@
+"""The servers that invited this computer, and the one it plays for: where it is, a test, ways to it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QComboBox, QFileDialog, QFormLayout, QLabel, QLineEdit, QWidget
+
+from soulsgui.errors import UsageError
+from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
+from soulsgui.gui.client_mode.state import server_words, trial_words
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.rules import Question
+from soulsgui.gui.widgets.ask import AskingButton
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.dialog import FormDialog
+from soulsgui.gui.widgets.fitting_button import FittingButton, FittingRow
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, keep_place
+from soulsgui.wire.control import (
+    AddressChange,
+    ApiError,
+    ErrorCode,
+    SavedServer,
+    SavedServers,
+    ServerTest,
+    Status,
+)
+from soulsgui.wire.invitation import SUFFIX, Invitation, place_words
+
+_CHARACTERS = 64
+_LONGEST = 300
+
+
+class ChangeAddressDialog(FormDialog):
+    """Looks for a server at another address; takes one where it is not found only after a second click."""
+
+    def __init__(self, feed: Feed, server: SavedServer, parent: QWidget | None = None) -> None:
+        title = f"Address of {server.server_name}"
+        super().__init__("changeAddressDialog", title, parent)
+        self._feed = feed
+        self._server = server
+        self._refused = ""
+        self._asked = ""
+        self.place = QLineEdit(place_words(*server.addresses[0]), self)
+        self.place.setMaxLength(_LONGEST)
+        self.place.selectAll()
+        self.place.textEdited.connect(self._edited)
+        words = Words("&Use this address", "Looking for it …", "Found")
+        self.use = self.make_main(words, lambda: self._send(confirmed=False))
+        again = Words("Use it &all the same", "Writing …", "Taken")
+        self.insist = CommandButton(again, "state-warning", lambda: self._send(confirmed=True), self)
+        self.insist.setAutoDefault(False)
+        self.insist.problem.connect(self.show_problem)
+        self.insist.hide()
+        for button in (self.use, self.insist):
+            button.finished.connect(self._answered)
+        form = QFormLayout()
+        form.addRow("A&ddress", self.place)
+        hint = f"Where {server.server_name} is now, as its owner tells you. The invitation stays good."
+        self.arrange(form, self.use, _CHARACTERS, hint, [self.insist])
+
+    def _edited(self) -> None:
+        # What was said was said of another address.
+        self.insist.hide()
+        self.wrong.hide()
+
+    def _send(self, confirmed: bool) -> Call:
+        self.wrong.hide()
+        # Only what was asked about can be confirmed.
+        place = self._refused if confirmed else self.place.text().strip()
+        self._asked = place
+        params = {"server_id": self._server.server_id, "place": place, "confirmed": confirmed}
+        return self._feed.call("servers.change_address", params, patience_s=START_PATIENCE_S)
+
+    def _answered(self, result: dict[str, Any]) -> None:
+        change = AddressChange.model_validate(result)
+        if change.taken:
+            self.accept()
+            return
+        self._refused = self._asked
+        remedy = "Ask its owner for a new invitation." if change.final else ""
+        self.say_wrong(f"{change.why}\n{remedy}".strip(), "bad" if change.final else "warning")
+        self.insist.setVisible(not change.final)
+
+
+_GAP_PX = 8
+_TEST_PATIENCE_S = 80.0
+_LEAST_CHARACTERS = 12
+
+
+class ServerLine(FittingRow):
+    """The server with its address and round trip; a test; and, while it is not found, ways to it.
+
+    Signals:
+        told: A test came to an end; with level, what, and why (`Shell.notify`).
+        problem: Something could not be done; with the `ApiError`.
+        paste_wanted: A new invitation is to be taken from the clipboard.
+    """
+
+    told = Signal(str, str, str)
+    problem = Signal(object)
+    paste_wanted = Signal()
+
+    def __init__(
+        self, feed: Feed, chosen: Callable[[], SavedServer | None], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(_GAP_PX, parent)
+        self._feed = feed
+        self._chosen = chosen
+        self._state = StateLabel(self)
+        self._place = ElidedLabel("", self)
+        self._place.setProperty("weight", "muted")
+        self._place.setMinimumWidth(self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS)
+        words = Words("&Test", "Testing …", "Tested")
+        self.test = CommandButton(words, "search", self._test, self)
+        self.test.finished.connect(self._tested)
+        self.test.problem.connect(self.problem)
+        self.change = FittingButton("&Change address…", "edit", self)
+        self.change.explain("The server has another address now: its invitation stays good")
+        self.change.clicked.connect(self._change)
+        self.paste = FittingButton("Paste new in&vitation", "link", self)
+        self.paste.explain("The invitation that you copied; whatever it says, you are asked first")
+        self.paste.clicked.connect(self.paste_wanted)
+        buttons = (self.change, self.paste, self.test)
+        self.row.addWidget(self._state)
+        self.row.addWidget(self._place, 1)
+        for button in buttons:
+            self.row.addWidget(button)
+        self.let_give_way(buttons)
+        keep_place(self)
+
+    @property
+    def place(self) -> str:
+        """Where it says the server is."""
+        return self._place.text()
+
+    def show_status(self, status: Status) -> None:
+        """Say how the server is."""
+        look, where = server_words(status)
+        self._state.show_look(look)
+        self._place.setText(where)
+        why = why_not(self._feed.connection)
+        self.test.allow(not why, why or "Does it answer, let this computer in, and fit its version?")
+        lost = bool(status.server.name) and not status.server.reachable
+        for button in (self.change, self.paste):
+            button.setVisible(lost)
+            button.setEnabled(not why)
+
+    # --- what can be done ---
+
+    def _test(self) -> Call:
+        return self._feed.call("servers.test", patience_s=_TEST_PATIENCE_S)
+
+    def _tested(self, result: dict[str, Any]) -> None:
+        name = self._feed.status.server.name or "This computer's own server"
+        self.told.emit(*trial_words(ServerTest.model_validate(result), name))
+
+    def _change(self) -> None:
+        chosen = self._chosen()
+        if chosen is not None:
+            ChangeAddressDialog(self._feed, chosen, self).open()
+
+    @property
+    def taken_px(self) -> int:
+        """Room for the state and a little of the address."""
+        return self._state.sizeHint().width() + self._place.minimumWidth() + 2 * _GAP_PX
+
+
+_LEAST_CHARACTERS = 22
+_GAP_PX = 8
+
+
+class ServersRow(FittingRow):
+    """The server this computer plays for, chosen from those that invited it.
+
+    Signals:
+        problem: Something could not be done; with the `ApiError`.
+    """
+
+    problem = Signal(object)
+
+    def __init__(self, side: ClientSide, parent: QWidget | None = None) -> None:
+        super().__init__(_GAP_PX, parent)
+        self._side = side
+        self._feed = side.feed
+        self._saved = SavedServers(chosen="", servers=[])
+        self._build()
+        self._fetch = Fetch(self, self._ask)
+        self._fetch.came.connect(self._take)
+        self._fetch.failed.connect(self.problem)
+        self._feed.connection_changed.connect(self._connection_changed)
+        self._feed.server_changed.connect(self.refresh)
+        self._feed.snapshot_taken.connect(self.refresh)
+        self._fill()
+        self._connection_changed()
+
+    def _build(self) -> None:
+        self.box = QComboBox(self)
+        self.box.setObjectName("playFor")
+        self.box.setMinimumContentsLength(_LEAST_CHARACTERS)
+        self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.box.activated.connect(self._chosen)
+        title = QLabel("Plays &for", self)
+        title.setBuddy(self.box)
+        words = Words("For&get…", "Forgetting …", "Forgotten")
+        self.forget = AskingButton(words, "trash", self._forget, self._forget_question, self)
+        self.forget.problem.connect(self.problem)
+        self.forget.finished.connect(self.refresh)
+        self.open = FittingButton("&Open invitation…", "folder", self)
+        self.open.explain("The .soulsgui file that you were sent")
+        self.open.clicked.connect(self._open_file)
+        self.paste = FittingButton("Paste &link", "link", self)
+        self.paste.explain("The invitation that you copied: a link, or the text of its file")
+        self.paste.clicked.connect(self.paste_link)
+        self._title = title
+        buttons = (self.open, self.paste, self.forget)
+        self.row.addWidget(title)
+        self.row.addWidget(self.box, 1)
+        for button in buttons:
+            self.row.addWidget(button)
+        self.let_give_way(buttons)
+
+    @property
+    def taken_px(self) -> int:
+        """Room for the title and the list."""
+        return self._title.sizeHint().width() + self.box.minimumSizeHint().width() + 2 * _GAP_PX
+
+    # --- what is known ---
+
+    def refresh(self, *_: object) -> None:
+        """Ask for the list again."""
+        self._fetch.request()
+
+    def _ask(self) -> Call | None:
+        return self._feed.call("servers.list") if self._feed.connection.commands_possible else None
+
+    def _take(self, result: dict[str, Any]) -> None:
+        self._saved = SavedServers.model_validate(result)
+        self._fill()
+        self._allow()
+
+    def _fill(self) -> None:
+        with QSignalBlocker(self.box):
+            self.box.clear()
+            self.box.addItem("This computer's own server", "")
+            for server in self._saved.servers:
+                title = f"{server.server_name} (as {server.client})"
+                self.box.addItem(title, server.server_id)
+            self.box.setCurrentIndex(max(self.box.findData(self._saved.chosen), 0))
+
+    @property
+    def chosen(self) -> SavedServer | None:
+        """The server this computer plays for; None for its own."""
+        return next((one for one in self._saved.servers if one.server_id == self._saved.chosen), None)
+
+    def _connection_changed(self) -> None:
+        self.box.setEnabled(self._feed.connection.commands_possible)
+        if self._feed.connection.commands_possible:
+            self.refresh()
+        self._allow()
+
+    def _allow(self) -> None:
+        reason = why_not(self._feed.connection)
+        if not reason and self.chosen is None:
+            reason = "This computer's own server is always in the list."
+        self.forget.allow(not reason, reason or "Throw the invitation of this server away")
+
+    # --- what can be done ---
+
+    def _chosen(self) -> None:
+        server_id = str(self.box.currentData())
+        if server_id == self._saved.chosen:
+            return
+        self.box.setEnabled(False)
+        call = self._feed.call("servers.choose", {"server_id": server_id}, patience_s=START_PATIENCE_S)
+        call.done.connect(self._went_over)
+        call.failed.connect(self._not_chosen)
+        call.silent.connect(self._not_chosen)
+
+    def _went_over(self) -> None:
+        self.box.setEnabled(self._feed.connection.commands_possible)
+        self.refresh()
+
+    def _not_chosen(self, error: ApiError) -> None:
+        self.problem.emit(error)
+        self._fill()
+        self._went_over()
+
+    def _forget_question(self) -> Question | None:
+        chosen = self.chosen
+        if chosen is None:
+            return None
+        return Question(
+            f"Forget {chosen.server_name}?",
+            "This computer stops playing for it. To help it again you need another invitation.",
+            "Forget",
+        )
+
+    def _forget(self) -> Call:
+        return self._feed.call(
+            "servers.forget", {"server_id": self._saved.chosen}, patience_s=START_PATIENCE_S
+        )
+
+    def _open_file(self) -> None:
+        dialog = QFileDialog(self, "Open an invitation")
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.setNameFilters([f"Invitations (*{SUFFIX})", "All files (*)"])
+        dialog.fileSelected.connect(self.open_path)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def open_path(self, path: str) -> None:
+        """Ask about the invitation in a file."""
+        try:
+            invitation = Invitation.load(Path(path))
+        except UsageError as error:
+            self._tell(error)
+        else:
+            self._side.open_invitation(invitation)
+
+    def paste_link(self) -> None:
+        """Ask about the invitation on the clipboard."""
+        text = QGuiApplication.clipboard().text()
+        try:
+            invitation = Invitation.parse(text)
+        except UsageError as error:
+            empty = UsageError("There is no invitation to paste.", "Copy the link first: all of it.")
+            self._tell(error if text.strip() else empty)
+        else:
+            self._side.open_invitation(invitation)
+
+    def _tell(self, error: UsageError) -> None:
+        self.problem.emit(ApiError(code=ErrorCode.BAD_REQUEST, message=error.message, remedy=error.remedy))

@@ -1,0 +1,1 @@
+"""The page of the clients, their table, and the dialogs it opens."""

@@ -1,0 +1,431 @@
+"""The dialog that lets another computer play for this server."""
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFormLayout,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.errors import UsageError
+from soulsgui.gui import text
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.shell import Shell
+from soulsgui.gui.states import Look, run_is_active
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
+from soulsgui.system import in_words
+from soulsgui.wire.control import ApiError, InvitationInfo, InvitationList, NewInvitation
+from soulsgui.wire.invitation import SUFFIX, Invitation, invitation_file_name, place_words
+from soulsgui.wire.keys import is_client_name
+
+_CHARACTERS = 100
+_USUAL_NAME = "gamer"
+
+
+def next_name(invitations: list[InvitationInfo]) -> str:
+    """Return a name that nobody was invited by: `gamer-01`, `gamer-02` …"""
+    taken = {one.client for one in invitations}
+    number = 1
+    while f"{_USUAL_NAME}-{number:02}" in taken:
+        number += 1
+    return f"{_USUAL_NAME}-{number:02}"
+
+
+def known_as(name: str, invitations: list[InvitationInfo]) -> InvitationInfo | None:
+    """Return the invitation that a name has already and that is still good; None without one."""
+    found = (one for one in invitations if one.client == name and one.revoked is None)
+    return next(found, None)
+
+
+def wrong_name(name: str) -> str:
+    """Return what is wrong with a name; empty when a client can be called so."""
+    if not name:
+        return "Give the computer a name."
+    if re.fullmatch(r"client-\d+", name):
+        return f"{name} is a name of this server's own clients."
+    if not is_client_name(name):
+        return "A name has letters, digits, “.”, “_” and “-”, at most 64, and begins with a letter or digit."
+    return ""
+
+
+def reissue_words(known: InvitationInfo, now: float) -> str:
+    """Return what inviting somebody again means."""
+    return (
+        f"{known.client} was invited on {text.clock(known.invited, now)}. That secret was told once and "
+        "can't be told again: a new invitation ends the older one at once."
+    )
+
+
+def reach_look(listed: InvitationList) -> Look:
+    """Return from where this server is reachable."""
+    places = ", ".join(place_words(host, port) for host, port in listed.addresses)
+    if listed.lan:
+        return Look("state-good", Tone.GOOD, f"Reachable from the private network, at {places}")
+    return Look("state-warning", Tone.WARNING, f"Reachable from this computer alone, at {places}")
+
+
+def lan_words(saved: bool, run_goes_on: bool) -> str:
+    """Return what opening the server to the network means."""
+    if not saved:
+        return (
+            "Redis then listens on this computer's private addresses, too; whoever is not invited is still "
+            "not let in. Only with redis.tls is encrypted what is sent: without it, allow a network that you "
+            "trust."
+        )
+    if run_goes_on:
+        return (
+            "Saved. It takes effect when the server starts anew: the run is saved and ended first; Resume "
+            "goes on with it."
+        )
+    return "Saved. It takes effect when the server starts anew; no run goes on."
+
+
+class LanSwitch(QFrame):
+    """Shown while other computers can't reach the server."""
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "card")
+        self._feed = feed
+        self._saved = False
+        self.about = _wrapped(self)
+        self.wrong = _wrapped(self, "bad")
+        self.wrong.hide()
+        words = Words("Allow the private &network", "Saving …", "Saved")
+        self.allow = CommandButton(words, "link", self._send, self)
+        self.allow.setObjectName("allowLan")
+        self.allow.setAutoDefault(False)
+        self.allow.finished.connect(self._was_saved)
+        self.allow.problem.connect(self._failed)
+        self.restart = QPushButton("Start the server a&new", self)
+        self.restart.setObjectName("restartServer")
+        self.restart.setAutoDefault(False)
+        dress(self.restart, "restart")
+        self.restart.clicked.connect(shell.restart_server)
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.allow)
+        buttons.addWidget(self.restart)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 10, 12, 10)
+        column.addWidget(self.about)
+        column.addWidget(self.wrong)
+        column.addLayout(buttons)
+        self.hide()
+        feed.connection_changed.connect(self._show)
+        feed.run_changed.connect(self._show)
+        self._show()
+
+    def show_open(self, is_open: bool) -> None:
+        """Show whether other computers can reach the server."""
+        self._saved = self._saved and not is_open
+        self.setVisible(not is_open)
+        self._show()
+
+    def _show(self) -> None:
+        self.about.setText(lan_words(self._saved, run_is_active(self._feed.status.run.state)))
+        self.allow.setVisible(not self._saved)
+        self.restart.setVisible(self._saved)
+        reason = why_not(self._feed.connection)
+        self.allow.allow(not reason, reason)
+        self.restart.setEnabled(not reason)
+        self.restart.setToolTip(reason)
+
+    def _send(self) -> Call:
+        self.wrong.hide()
+        return self._feed.call("config.save", {"changes": {"redis.lan": True}})
+
+    def _was_saved(self, _: dict[str, Any]) -> None:
+        self._saved = True
+        self._show()
+
+    def _failed(self, error: ApiError) -> None:
+        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
+        self.wrong.show()
+
+
+def _wrapped(parent: QWidget, tone: str = "", weight: str = "") -> QLabel:
+    label = QLabel(parent)
+    label.setWordWrap(True)
+    if tone:
+        label.setProperty("tone", tone)
+    if weight:
+        label.setProperty("weight", weight)
+    return label
+
+
+class InviteDialog(FittingDialog):
+    """Asks for a name, invites, and gives the invitation out: as a link, as a file."""
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("inviteDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("Invite a computer")
+        self._feed = feed
+        self._listed: InvitationList | None = None
+        self._made: NewInvitation | None = None
+        self._typed = False
+        self._stack = QStackedWidget(self)
+        self._stack.addWidget(self._make_asking(shell))
+        self._stack.addWidget(self._make_result())
+        column = QVBoxLayout(self)
+        column.addWidget(self._stack)
+        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
+        self._fetch = Fetch(self, self._ask)
+        self._fetch.came.connect(self._take)
+        self._fetch.failed.connect(self._failed)
+        feed.connection_changed.connect(self._connection_changed)
+        self._fetch.request()
+        self._allow()
+        self.name.setFocus()
+
+    # --- building ---
+
+    def _make_asking(self, shell: Shell) -> QWidget:
+        page = QWidget(self)
+        self.name = QLineEdit(page)
+        self.name.setObjectName("inviteName")
+        self.name.textEdited.connect(self._name_typed)
+        self._reach_mark = IconLabel(0, page)
+        self.reach = _wrapped(page)
+        self.reach.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        reach = QHBoxLayout()
+        reach.addWidget(self._reach_mark, 0, Qt.AlignmentFlag.AlignTop)
+        reach.addWidget(self.reach, 1)
+        self.hint = _wrapped(page, weight="muted")
+        # After the name: the keyboard is not to begin at its button.
+        self.lan = LanSwitch(self._feed, shell, page)
+        self.wrong = _wrapped(page, "bad")
+        self.wrong.hide()
+        self._make_asking_buttons(page)
+        form = QFormLayout()
+        form.setVerticalSpacing(10)
+        form.addRow("&Name of the computer", self.name)
+        foot = QHBoxLayout()
+        foot.addStretch(1)
+        foot.addWidget(self.invite)
+        foot.addWidget(self.cancel)
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(12)
+        column.addLayout(form)
+        column.addWidget(self.hint)
+        column.addLayout(reach)
+        column.addWidget(self.lan)
+        column.addWidget(self.wrong)
+        column.addStretch(1)
+        column.addLayout(foot)
+        return page
+
+    def _make_asking_buttons(self, page: QWidget) -> None:
+        self._first = Words("&Invite", "Inviting …", "Invited")
+        self._again = Words("&Invite anew", "Inviting …", "Invited")
+        self.invite = CommandButton(self._first, "add", self._send, page)
+        self.invite.setObjectName("inviteCreate")
+        make_primary(self.invite)
+        self.invite.setDefault(True)
+        self.invite.finished.connect(self._created)
+        self.invite.problem.connect(self._failed)
+        self.cancel = QPushButton("&Cancel", page)
+        self.cancel.setAutoDefault(False)
+        self.cancel.clicked.connect(self.reject)
+
+    def _make_result(self) -> QWidget:
+        page = QWidget(self)
+        self._title = Heading("", 1, page)
+        self._title.setWordWrap(True)
+        self.told = _wrapped(page)
+        self.said = _wrapped(page, "good")
+        self.not_done = _wrapped(page, "bad")
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(12)
+        for part in (self._title, self.told, self._make_card(page), self.said, self.not_done):
+            column.addWidget(part)
+        column.addStretch(1)
+        column.addLayout(self._make_foot(page))
+        return page
+
+    def _make_card(self, page: QWidget) -> QFrame:
+        card = QFrame(page)
+        card.setProperty("part", "card")
+        self.link = QLineEdit(card)
+        self.link.setObjectName("inviteLink")
+        self.link.setReadOnly(True)
+        self.link.setAccessibleName("The invitation as a link")
+        self.copy = QPushButton("&Copy link", card)
+        make_primary(self.copy)
+        dress(self.copy, "copy")
+        self.copy.clicked.connect(self._copy)
+        self.file = QPushButton("&Save file…", card)
+        dress(self.file, "save")
+        self.file.clicked.connect(self._ask_for_path)
+        inside = QHBoxLayout(card)
+        inside.setContentsMargins(12, 10, 12, 10)
+        inside.addWidget(self.link, 1)
+        inside.addWidget(self.copy)
+        inside.addWidget(self.file)
+        return card
+
+    def _make_foot(self, page: QWidget) -> QHBoxLayout:
+        words = Words("&Revoke it", "Revoking …", "Revoked")
+        self.revoke = CommandButton(words, "state-refused", self._revoke, page)
+        self.revoke.setAutoDefault(False)
+        self.revoke.finished.connect(self._revoked)
+        self.revoke.problem.connect(self._not_revoked)
+        self.another = QPushButton("Invite &another", page)
+        self.another.setAutoDefault(False)
+        self.another.clicked.connect(self._begin_again)
+        close = QPushButton("Cl&ose", page)
+        close.setAutoDefault(False)
+        close.clicked.connect(self.accept)
+        foot = QHBoxLayout()
+        foot.addWidget(self.revoke)
+        foot.addStretch(1)
+        foot.addWidget(self.another)
+        foot.addWidget(close)
+        return foot
+
+    # --- what is known ---
+
+    def _ask(self) -> Call | None:
+        return self._feed.call("clients.invite.list") if self._feed.connection.commands_possible else None
+
+    def _take(self, result: dict[str, Any]) -> None:
+        self._listed = listed = InvitationList.model_validate(result)
+        if not self._typed:
+            self.name.setText(next_name(listed.invitations))
+            self.name.selectAll()
+        look = reach_look(listed)
+        self._reach_mark.show_icon(look.icon, look.tone)
+        self.reach.setText(look.word)
+        set_property(self.reach, "tone", look.tone)
+        self.lan.show_open(listed.lan)
+        self._allow()
+
+    def _connection_changed(self) -> None:
+        if self._feed.connection.commands_possible:
+            self._fetch.request()
+        self._allow()
+
+    def _name_typed(self) -> None:
+        self._typed = True
+        self._allow()
+
+    def _allow(self) -> None:
+        name = self.name.text().strip()
+        known = known_as(name, self._listed.invitations) if self._listed is not None else None
+        self.invite.set_words(self._again if known is not None else self._first, "add", self._send)
+        wrong = wrong_name(name)
+        if known is not None:
+            self.hint.setText(reissue_words(known, time.time()))
+        else:
+            self.hint.setText(wrong or "It plays under this name; the invitation is for this one computer.")
+        reason = why_not(self._feed.connection) or wrong
+        self.invite.allow(not reason, reason)
+
+    # --- inviting ---
+
+    def _send(self) -> Call:
+        self.wrong.hide()
+        name = self.name.text().strip()
+        listed = self._listed.invitations if self._listed is not None else []
+        reissue = known_as(name, listed) is not None
+        return self._feed.call("clients.invite.create", {"client": name, "reissue": reissue})
+
+    def _failed(self, error: ApiError) -> None:
+        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
+        self.wrong.show()
+        self._fetch.request()
+
+    def _created(self, result: dict[str, Any]) -> None:
+        self._made = made = NewInvitation.model_validate(result)
+        self._title.setText(f"{made.client} is invited")
+        told = (
+            "Give the link or the file to that computer and nobody else: whoever has one plays as "
+            f"{made.client}. It is told this once; later you can only invite anew.\n"
+            "Without SoulsGUI there yet: unpack it, and in its folder type "
+            f"python3 packaging/bootstrap.py client {invitation_file_name(made.client)}"
+        )
+        if not made.lan:
+            told += "\nOnly this computer can use it: the server is not open to the network."
+        self.told.setText(told)
+        self.link.setText(made.link)
+        self.link.setCursorPosition(0)
+        self._say("")
+        self._stack.setCurrentIndex(1)
+        self.copy.setFocus()
+
+    def _begin_again(self) -> None:
+        self._made = None
+        self._typed = False
+        self.link.clear()
+        self._stack.setCurrentIndex(0)
+        self._fetch.request()
+        self.name.setFocus()
+
+    # --- giving it out ---
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.link.text())
+        self._say("Copied. On the other computer: Client mode, Paste link.")
+
+    def _ask_for_path(self) -> None:
+        if self._made is None:
+            return
+        dialog = QFileDialog(self, "Save the invitation")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
+        dialog.setNameFilter("Invitations ({pattern})".format(pattern=f"*{SUFFIX}"))
+        dialog.selectFile(invitation_file_name(self._made.client))
+        dialog.fileSelected.connect(self.save_to)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def save_to(self, path: str) -> None:
+        """Write the invitation into a file that only its owner can read."""
+        if self._made is None:
+            return
+        try:
+            Invitation.parse(self._made.link).save(Path(path))
+        except (OSError, UsageError) as error:
+            why = in_words(error) if isinstance(error, OSError) else error.message
+            self._say("", f"It is not saved: {why}")
+        else:
+            self._say(f"Saved as {path}. On the other computer: open it with SoulsGUI.")
+
+    def _say(self, done: str, not_done: str = "") -> None:
+        for label, words in ((self.said, done), (self.not_done, not_done)):
+            label.setText(words)
+            label.setVisible(bool(words))
+
+    # --- taking it back ---
+
+    def _revoke(self) -> Call:
+        assert self._made is not None
+        return self._feed.call("clients.revoke", {"client": self._made.client})
+
+    def _revoked(self, _: dict[str, Any]) -> None:
+        self._begin_again()
+
+    def _not_revoked(self, error: ApiError) -> None:
+        self._say("", f"{error.message}\n{error.remedy}".strip())

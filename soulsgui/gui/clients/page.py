@@ -1,0 +1,326 @@
+"""The page of the clients: everyone in the roster, what each does, and what can be done with it."""
+
+import time
+from typing import Any
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QFormLayout,
+    QFrame,
+    QGridLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui import text
+from soulsgui.gui.clients.model import state_words
+from soulsgui.gui.clients.section import ClientsSection
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.geometry import Memory
+from soulsgui.gui.icons import dress
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.rules import ROSTER_ACTIONS, why_no_log
+from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell.pages import CLIENTS
+from soulsgui.gui.widgets.command_button import Words
+from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.labels import set_property, set_tip
+from soulsgui.gui.widgets.log_pane import LogPane
+from soulsgui.wire.control import ApiError, ClientLog, ClientStatus, Status
+
+_CHARACTERS = 150
+_LINES = 18
+_ASKED = 200
+_NAME_CHARACTERS = 64
+_LONGEST_NAME = 64
+
+
+class ClientLogDialog(FittingDialog):
+    """The last warnings and errors of a client on another computer."""
+
+    def __init__(self, feed: Feed, client: ClientStatus, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("clientLogDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(f"Log of {client.name}")
+        self._feed = feed
+        self._client = client
+        self.pane = LogPane(self)
+        self.pane.show_empty_text("Asking the server …")
+        self.wrong = QLabel(self)
+        self.wrong.setWordWrap(True)
+        self.wrong.setTextFormat(Qt.TextFormat.PlainText)
+        self.wrong.setProperty("tone", "bad")
+        self.wrong.hide()
+        self._build()
+        self._fetch = Fetch(self, self._ask)
+        self._fetch.came.connect(self._take)
+        self._fetch.failed.connect(self._failed)
+        self._fetch.request()
+
+    def _build(self) -> None:
+        hint = QLabel(
+            f"Warnings and errors that {self._client.name} has told; the whole log is on its own computer.",
+            self,
+        )
+        hint.setWordWrap(True)
+        hint.setTextFormat(Qt.TextFormat.PlainText)
+        hint.setProperty("weight", "muted")
+        self.renew = QPushButton("&Ask again", self)
+        dress(self.renew, "restart")
+        self.renew.clicked.connect(lambda: self._fetch.request())
+        column = QVBoxLayout(self)
+        column.setSpacing(10)
+        column.addWidget(hint)
+        column.addWidget(self.pane, 1)
+        column.addWidget(self.wrong)
+        column.addLayout(self.foot(self.renew))
+        metrics = self.fontMetrics()
+        self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * (_LINES + 8))
+
+    def _ask(self) -> Call | None:
+        if not self._feed.connection.live:
+            return None
+        return self._feed.call("clients.log", {"client": self._client.id, "n": _ASKED})
+
+    def _take(self, result: dict[str, Any]) -> None:
+        self.wrong.hide()
+        self.pane.show_empty_text(f"{self._client.name} has told of no trouble.")
+        self.pane.replace(ClientLog.model_validate(result).lines, with_service=False)
+
+    def _failed(self, error: ApiError) -> None:
+        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
+        self.wrong.show()
+
+
+class RenameDialog(FormDialog):
+    """Calls a client something else; closes when the server has written it."""
+
+    def __init__(self, feed: Feed, client: ClientStatus, parent: QWidget | None = None) -> None:
+        super().__init__("renameDialog", f"Rename {client.name}", parent)
+        self._feed = feed
+        self._client = client.id
+        self.name = QLineEdit(client.name, self)
+        self.name.setMaxLength(_LONGEST_NAME)
+        self.name.setPlaceholderText(client.id)
+        self.name.selectAll()
+        self.save = self.make_main(Words("&Rename", "Renaming …", "Renamed"), self._send)
+        self.save.finished.connect(self._saved)
+        form = QFormLayout()
+        form.addRow("&Name", self.name)
+        hint = f"Its id stays {client.id}: logs and invitations name that. Left empty, it is called so again."
+        self.arrange(form, self.save, _NAME_CHARACTERS, hint)
+
+    def _send(self) -> Call:
+        self.wrong.hide()
+        return self._feed.call("clients.rename", {"client": self._client, "name": self.name.text().strip()})
+
+    def _saved(self, _: dict[str, Any]) -> None:
+        self.accept()
+
+
+_TICK_MS = 1000
+
+
+class RosterSection(ClientsSection):
+    """The table of the clients with everything that can be done with them."""
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        self._shell = shell
+        super().__init__(feed, parent, "clients", ROSTER_ACTIONS)
+
+    def make_empty(self) -> QWidget:
+        """Return what offers to invite somebody."""
+        self._no_one = EmptyState("page-clients", "", "", "Invite…", "add", self)
+        self._no_one.acted.connect(self._shell.open_invite)
+        return self._no_one
+
+    def rows(self) -> list[list[QWidget]]:
+        """Return the buttons in a line of their own."""
+        self.invite = QPushButton("&Invite…", self)
+        self.invite.setObjectName("invite")
+        dress(self.invite, "add")
+        self.invite.clicked.connect(self._shell.open_invite)
+        self.rename = FittingButton("Rename…", "edit", self)
+        self.rename.clicked.connect(self._rename)
+        self.log = FittingButton("Show log", "log", self)
+        self.log.clicked.connect(self._show_log)
+        return [[*self.head(), self.invite], [*self.make_buttons(), self.rename, self.log]]
+
+    def say_empty(self, away: str, filtered: bool) -> None:
+        """Say why no client is shown, and offer to invite somebody where there is none."""
+        self._no_one.button.setVisible(not away and not filtered)
+        if away:
+            self._no_one.say(away, "")
+        elif filtered:
+            self._no_one.say("No client fits the filter", "Empty the filter to see everyone.")
+        else:
+            hint = "A run brings clients of its own. Invite other computers to make it quicker."
+            self._no_one.say("Nobody plays for this server yet", hint)
+
+    # --- the chosen one ---
+
+    @property
+    def only(self) -> ClientStatus | None:
+        """The chosen client, where it is one alone."""
+        chosen = self.chosen
+        return chosen[0] if len(chosen) == 1 else None
+
+    def arrange_buttons(self) -> None:
+        """Allow what can be done with the chosen ones, or with the one alone."""
+        super().arrange_buttons()
+        away = why_not(self.feed.connection)
+        for button in (self.invite, self._no_one.button):
+            button.setEnabled(not away)
+            set_tip(button, away or "Let another computer play for this server")
+        one = self.only
+        reason = away or ("" if one is not None else "Choose one client first.")
+        _allow(self.rename, reason, "Call it something else here; its id stays")
+        elsewhere = one is not None and not one.local
+        tip = "What went wrong there" if elsewhere else "What it writes, on the page Logs"
+        _allow(self.log, reason or (why_no_log(one) if one is not None else ""), tip)
+
+    def _rename(self) -> None:
+        one = self.only
+        if one is not None:
+            RenameDialog(self.feed, one, self).open()
+
+    def _show_log(self) -> None:
+        one = self.only
+        if one is not None and one.local:
+            self._shell.show_page("logs", service=one.id)
+        elif one is not None:
+            ClientLogDialog(self.feed, one, self).open()
+
+
+def _allow(button: FittingButton, why_not_now: str, tip: str) -> None:
+    button.setEnabled(not why_not_now)
+    button.explain(why_not_now or tip)
+
+
+def facts(client: ClientStatus, now: float) -> dict[str, str]:
+    """Return what is told of a client, by name."""
+    invited = text.clock(client.invited, now) if client.invited is not None else ""
+    return {
+        "id": client.id if client.name == client.id else f"{client.name} ({client.id})",
+        "state": state_words(client, client.age_s),
+        "rejected": text.reasons(client.rejected),
+        "error": client.error or text.NOTHING,
+        "version": client.version or text.NOTHING,
+        "invited": invited or ("one of this server's own" if client.local else "no"),
+    }
+
+
+class ClientDetails(QFrame):
+    """The chosen client's id, state, rejections with their reasons, last error, version and invitation."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "card")
+        self._values: dict[str, QLabel] = {}
+        grid = QGridLayout(self)
+        grid.setContentsMargins(16, 10, 16, 10)
+        grid.setHorizontalSpacing(14)
+        grid.setVerticalSpacing(4)
+        for place, (name, title) in enumerate(
+            (
+                ("id", "Client"),
+                ("state", "State"),
+                ("version", "Version"),
+                ("invited", "Invited"),
+                ("rejected", "Rejected"),
+                ("error", "Last error"),
+            )
+        ):
+            row, column = (place % 2, 2 * (place // 2)) if place < 4 else (place - 2, 0)
+            self._add(grid, name, title, row, column, 3 if place >= 4 else 1)
+        for column in (1, 3):
+            grid.setColumnStretch(column, 1)
+        self.show_client(None)
+
+    def _add(self, grid: QGridLayout, name: str, title: str, row: int, column: int, span: int) -> None:
+        caption = QLabel(title, self)
+        caption.setProperty("weight", "muted")
+        value = QLabel(self)
+        value.setWordWrap(True)
+        value.setTextFormat(Qt.TextFormat.PlainText)
+        value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        value.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        value.setAccessibleName(title)
+        grid.addWidget(caption, row, column, Qt.AlignmentFlag.AlignTop)
+        grid.addWidget(value, row, column + 1, 1, span)
+        self._values[name] = value
+
+    def show_client(self, client: ClientStatus | None) -> None:
+        """Show another client, or the same one anew; None for none."""
+        self.setVisible(client is not None)
+        if client is None:
+            return
+        for name, words in facts(client, time.time()).items():
+            self._values[name].setText(words)
+        set_property(self._values["error"], "tone", "bad" if client.error else "")
+
+    def value(self, name: str) -> str:
+        """Return what it says of `id`, `state`, `rejected`, `error`, `version` or `invited`."""
+        return self._values[name].text()
+
+
+class ClientsPage(QWidget):
+    """Everyone who plays for this server, or may."""
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("clientsPage")
+        self._feed = feed
+        self._memory = Memory(shell.settings(), CLIENTS)
+        self.roster = RosterSection(feed, shell, self)
+        self.landing = self.roster.table
+        self.details = ClientDetails(self)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 10, 12, 8)
+        column.setSpacing(8)
+        column.addWidget(self.roster, 1)
+        column.addWidget(self.details)
+        self._timer = QTimer(self, interval=_TICK_MS)
+        self._timer.timeout.connect(self._tick)
+        feed.snapshot_taken.connect(self._take_snapshot)
+        # Also while hidden: the small curves would have gaps.
+        feed.clients_changed.connect(self.roster.apply)
+        feed.connection_changed.connect(self.roster.show_connection)
+        self.roster.problem.connect(lambda error: notify_problem(shell, error))
+        self.roster.chosen_changed.connect(lambda: self.details.show_client(self.roster.only))
+        self.roster.replace(feed.status.clients)
+        self.roster.show_connection(feed.connection)
+        self._memory.restore(self.roster.table)
+
+    def show_where(self, client: str = "", **_: Any) -> None:
+        """Choose the client of this id."""
+        self.roster.words.clear()
+        self.roster.model.tick()
+        self.roster.choose(client)
+
+    def _take_snapshot(self, status: Status) -> None:
+        self.roster.replace(status.clients)
+
+    def _tick(self) -> None:
+        if self._feed.connection.live:
+            self.roster.tick()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Let the ages go on."""
+        super().showEvent(event)
+        self.roster.tick()
+        self._timer.start()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Rest, and keep the arrangement."""
+        super().hideEvent(event)
+        self._timer.stop()
+        self._memory.keep(self.roster.table)

@@ -1,0 +1,275 @@
+"""The clients: their table, and what can be done with the chosen ones: on two pages."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from PySide6.QtCore import (
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QPointF,
+    QRectF,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtWidgets import (
+    QLabel,
+    QMenu,
+    QStackedWidget,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui.clients.model import RATES_ROLE, ClientsModel
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.feed import Call, Feed, together
+from soulsgui.gui.icons import dress, palette_colours
+from soulsgui.gui.models.connection import Connection, why_not
+from soulsgui.gui.models.rules import CLIENT_ACTIONS, ClientAction, Question, possible, question_before
+from soulsgui.gui.states import clients_here
+from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.ask import AskingButton
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.inputs import FilterEdit
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading
+from soulsgui.gui.widgets.table import Table
+from soulsgui.wire.control import ClientStatus
+
+_SHARE = 0.5
+_MARGIN_PX = 4.0
+
+
+def spark_points(values: Sequence[float], room: QRectF, most: int) -> list[QPointF]:
+    """Return the corners of a small curve: the newest value at the right edge, 0 at the bottom."""
+    top = max(max(values, default=0.0), 0.0)
+    if len(values) < 2 or top <= 0 or most < 2:
+        return []
+    step = room.width() / (most - 1)
+    left = room.right() - step * (len(values) - 1)
+    return [
+        QPointF(left + step * place, room.bottom() - room.height() * max(value, 0.0) / top)
+        for place, value in enumerate(values)
+    ]
+
+
+class Sparkline(QStyledItemDelegate):
+    """Draws the cell's text as always, and a curve in its left half."""
+
+    def __init__(self, role: int, parent: QWidget, most: int = 60) -> None:
+        super().__init__(parent)
+        self._role = role
+        self._most = most
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Draw one cell."""
+        super().paint(painter, option, index)
+        values = index.data(self._role)
+        if not values:
+            return
+        rect = QRectF(option.rect)
+        room = rect.adjusted(_MARGIN_PX, _MARGIN_PX, -rect.width() * (1 - _SHARE), -_MARGIN_PX)
+        points = spark_points(values, room, self._most)
+        if not points:
+            return
+        colours = palette_colours(option.palette)
+        enabled = bool(option.state & QStyle.StateFlag.State_Enabled)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(QColor(colours.tones[Tone.ACCENT] if enabled else colours.disabled), 1.2))
+        painter.drawPolyline(points)
+        painter.restore()
+
+
+_TICK_MS = 200
+GAP_PX = 6
+
+
+class ClientsSection(QWidget):
+    """Every client of the roster, with a toolbar for the chosen ones.
+
+    Signals:
+        problem: A command failed; with the `ApiError`.
+        chosen_changed: Other clients are chosen, or something about them changed.
+    """
+
+    problem = Signal(object)
+    chosen_changed = Signal()
+
+    def __init__(
+        self,
+        feed: Feed,
+        parent: QWidget | None = None,
+        name: str = "overviewClients",
+        actions: Sequence[ClientAction] = CLIENT_ACTIONS,
+    ) -> None:
+        super().__init__(parent)
+        self.feed = feed
+        self._actions = actions
+        self.model = ClientsModel(self)
+        self.table = Table(name, "Clients", self)
+        self.table.setModel(self.model)
+        self.table.setItemDelegateForColumn(
+            self.model.column_number("rate"), Sparkline(RATES_ROLE, self.table)
+        )
+        self.table.sort_by(self.model.column_number("name"))
+        self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.table.customContextMenuRequested.connect(self._open_menu)
+        self.table.selectionModel().selectionChanged.connect(lambda *_: self.arrange_buttons())
+        self.empty = self.make_empty()
+        self._count = ElidedLabel("", self)
+        self._count.setProperty("weight", "muted")
+        self.words = FilterEdit("Filter by name, host, state, environment or error", self)
+        self.words.textChanged.connect(self._narrow)
+        self.buttons: dict[str, CommandButton] = {}
+        self._stack = QStackedWidget(self)
+        self._stack.addWidget(self.table)
+        self._stack.addWidget(self.empty)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(GAP_PX)
+        for parts in self.rows():
+            row = FlowLayout(GAP_PX)
+            for part in parts:
+                row.addWidget(part)
+            column.addLayout(row)
+        column.addWidget(self._stack, 1)
+        self._throttle = Throttle(self, self._tick, _TICK_MS)
+
+    def make_empty(self) -> QWidget:
+        """Return what is shown instead of a table without rows."""
+        label = QLabel(self)
+        label.setWordWrap(True)
+        label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        label.setProperty("weight", "muted")
+        return label
+
+    def rows(self) -> list[list[QWidget]]:
+        """Return what stands over the table, line by line: here all in one."""
+        return [[*self.head(), *self.make_buttons()]]
+
+    def head(self) -> list[QWidget]:
+        """Return heading, count and filter."""
+        return [Heading("Clients", 0, self), self._count, self.words]
+
+    def make_buttons(self) -> list[CommandButton]:
+        """Return a new button for each action."""
+        for action in self._actions:
+            words = Words(action.title, action.doing, action.done)
+            button = AskingButton(
+                words, action.icon, partial(self._send, action), partial(self._question, action), self
+            )
+            button.problem.connect(self.problem)
+            self.buttons[action.name] = button
+        return list(self.buttons.values())
+
+    # --- data in ---
+
+    def replace(self, clients: list[ClientStatus]) -> None:
+        """Show these clients and no others."""
+        self.model.replace(clients)
+        self._throttle.request()
+
+    def apply(self, changed: list[ClientStatus], removed: list[str]) -> None:
+        """Show what changed."""
+        self.model.apply(changed, removed)
+        self._throttle.request()
+
+    def tick(self) -> None:
+        """Let the ages of heartbeats go on; the owner calls it once a second while they are the present."""
+        self._throttle.request()
+
+    def show_connection(self, connection: Connection) -> None:
+        """Grey the table while it is not the present."""
+        self.table.setEnabled(connection.live)
+        self._show_count()
+        self.arrange_buttons()
+
+    def _narrow(self, words: str) -> None:
+        self.model.set_filter(words)
+        self._show_count()
+
+    def _tick(self) -> None:
+        self.model.tick()
+        self._show_count()
+        self.arrange_buttons()
+
+    def _show_count(self) -> None:
+        clients, connection = self.feed.status.clients, self.feed.connection
+        here, expected = clients_here(clients)
+        self._count.setText(f"{here} of {expected} connected" if expected else "")
+        known = self.feed.last_data is not None or connection.live
+        self.say_empty("" if known else why_not(connection), bool(clients))
+        self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
+
+    def say_empty(self, away: str, filtered: bool) -> None:
+        """Say why no client is shown: why none is known of, that the filter fits none, or what to do."""
+        assert isinstance(self.empty, QLabel)
+        nobody = "No clients yet. They appear when a run begins or one joins from elsewhere."
+        self.empty.setText(away or ("No client fits the filter." if filtered else nobody))
+
+    # --- the chosen ones ---
+
+    @property
+    def chosen(self) -> list[ClientStatus]:
+        """The selected clients, from top to bottom."""
+        rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
+        found = [self.model.client_at(row) for row in rows]
+        return [client for client in found if client is not None]
+
+    def choose(self, *names: str) -> None:
+        """Select these clients and no others."""
+        selection = self.table.selectionModel()
+        selection.clear()
+        for name in names:
+            row = self.model.row_of(name)
+            if row is not None:
+                flags = QItemSelectionModel.SelectionFlag.Select | QItemSelectionModel.SelectionFlag.Rows
+                selection.select(self.model.index(row, 0), flags)
+
+    def _send(self, action: ClientAction) -> Call | None:
+        able, _ = possible(action.name, self.chosen, self.feed.status)
+        if not able:  # it has just become impossible: the button says why from now on
+            self.arrange_buttons()
+            return None
+        return together([self.feed.call(action.command, {"client": client.id}) for client in able])
+
+    def _question(self, action: ClientAction) -> Question | None:
+        return question_before(action.name, possible(action.name, self.chosen, self.feed.status)[0])
+
+    def arrange_buttons(self) -> None:
+        """Allow what can be done with the chosen ones."""
+        chosen, connection = self.chosen, self.feed.connection
+        self.chosen_changed.emit()
+        for action in self._actions:
+            able, reason = possible(action.name, chosen, self.feed.status)
+            allowed = bool(able) and connection.commands_possible
+            self.buttons[action.name].allow(allowed, action.tip if allowed else why_not(connection) or reason)
+
+    def _open_menu(self, place: QPoint) -> None:
+        self.menu().popup(self.table.viewport().mapToGlobal(place))
+
+    def menu(self) -> QMenu:
+        """Return a menu with the same actions as the toolbar."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
+        for action in self._actions:
+            button = self.buttons[action.name]
+            entry = menu.addAction(action.title)
+            dress(entry, action.icon)
+            entry.setEnabled(button.isEnabled())
+            entry.setToolTip(button.toolTip())
+            # The button stays; the menu is gone when the answer comes.
+            entry.triggered.connect(button.click)
+        return menu

@@ -1,0 +1,261 @@
+"""The lines over the editor: how the text stands, its preset, its mistakes, a file changed meanwhile."""
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from PySide6.QtCore import QEvent, Qt, Signal, SignalInstance
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from soulsgui.config.errors import Problem
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.config.differences import still_winning, written
+from soulsgui.gui.config.draft import sentence
+from soulsgui.gui.feed import MakeCall
+from soulsgui.gui.icons import colours_of, dress
+from soulsgui.gui.settings.spec import specs
+from soulsgui.gui.text import plural
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.inputs import PresetBox
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, set_property
+from soulsgui.wire.control import Preset
+
+
+class EditorHead(QWidget):
+    """Says which configuration it is and whether it is saved."""
+
+    def __init__(self, save: MakeCall, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._heading = Heading("Next run", 2, self)
+        self._path = ElidedLabel("", self)
+        self._path.setProperty("weight", "muted")
+        self._state = ElidedLabel("", self)
+        self._state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.discard = QPushButton("Discard changes", self)
+        dress(self.discard, "reset")
+        words = Words("Save", "Saving …", "Saved")
+        self.save = CommandButton(words, "check", save, self)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(8)
+        row.addWidget(self._heading)
+        row.addWidget(self._path, 3)
+        row.addWidget(self._state, 2)
+        row.addWidget(self.discard)
+        row.addWidget(self.save)
+
+    def show_state(self, path: str, unsaved: bool, mistakes: int, away: str) -> None:
+        """Say how things stand, and allow what makes sense."""
+        tone, words = "muted", "Saved" if path else ""
+        if mistakes:
+            tone, words = "bad", plural(mistakes, "{n} mistake", "{n} mistakes")
+        elif unsaved:
+            tone, words = "warning", "Not saved yet"
+        self._state.setText(words)
+        set_property(self._state, "tone", tone)
+        self._path.setText(f"What the next run will use: {path}" if path else "")
+        reason = away or ("Mend the mistakes first." if mistakes else "")
+        reason = reason or ("" if unsaved else "There is nothing to save.")
+        self.save.allow(not reason, reason or "Save (Ctrl+S)")
+        self.discard.setEnabled(unsaved)
+
+    @property
+    def state(self) -> str:
+        """How it stands, in words."""
+        return self._state.text()
+
+
+class PresetRow(QWidget):
+    """Chooses a preset; never touches the user's own settings unless told to.
+
+    Signals:
+        chosen: Another preset is wanted; with its name, empty for none.
+        give_way: These settings of the user's own shall make way for the preset; with their keys.
+    """
+
+    chosen = Signal(str)
+    give_way = Signal(list)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._presets: dict[str, Preset] = {}
+        self._winning: list[str] = []
+        self.box = PresetBox("None (as shipped)", self)
+        self.box.setAccessibleName("Preset")
+        self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
+        label = QLabel("&Preset", self)
+        label.setBuddy(self.box)
+        self._about = ElidedLabel("", self)
+        self._about.setProperty("weight", "muted")
+        head = QHBoxLayout()
+        head.addWidget(label)
+        head.addWidget(self.box)
+        head.addWidget(self._about, 1)
+        self._words = ElidedLabel("", self)
+        self.give = QPushButton("Use the preset's values", self)
+        dress(self.give, "reset")
+        self.give.clicked.connect(lambda: self.give_way.emit(list(self._winning)))
+        self._foot = QWidget(self)
+        self._foot.hide()
+        foot = QHBoxLayout(self._foot)
+        foot.setContentsMargins(0, 0, 0, 0)
+        foot.addWidget(self._words, 1)
+        foot.addWidget(self.give)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        column.addLayout(head)
+        column.addWidget(self._foot)
+
+    def offer(self, presets: Sequence[Preset]) -> bool:
+        """Offer these presets; tells whether they are others than before."""
+        offered = {preset.name: preset for preset in presets}
+        if offered == self._presets:
+            return False
+        self._presets = offered
+        self.box.offer(presets)
+        return True
+
+    def values(self, name: str) -> dict[str, Any]:
+        """Return what a preset sets, by dotted key; nothing for one that is not known."""
+        return dict(self._presets[name].values) if name in self._presets else {}
+
+    def show_choice(self, name: str, mine: Mapping[str, Any]) -> None:
+        """Show which preset is chosen and which settings of the user's own win over it."""
+        place = self.box.findData(name)
+        self.box.setCurrentIndex(place)
+        if place < 0:
+            self.box.setPlaceholderText(name)
+        preset = self._presets.get(name)
+        nothing = "Your own settings lie over the shipped ones."
+        unknown = "There is no such preset."
+        self._about.setText(preset.about if preset else unknown if name else nothing)
+        self._winning = still_winning(preset.values, mine) if preset else []
+        self._foot.setVisible(bool(self._winning))
+        theirs = self.values(name)
+        shown = [
+            f"{key} = {written(specs()[key], mine[key])} (preset: {written(specs()[key], theirs[key])})"
+            for key in self._winning
+        ]
+        self._words.setText(f"Your own settings win over it: {', '.join(shown)}")
+
+    @property
+    def winning(self) -> list[str]:
+        """The settings of the user's own that win over the preset."""
+        return list(self._winning)
+
+    @property
+    def words(self) -> str:
+        """What is said of the preset."""
+        return f"{self._about.text()}\n{self._words.text() if self._winning else ''}".strip()
+
+
+_SHOWN = 4
+
+
+def _bar(frame: QFrame, icon: str, tone: Tone, place: Qt.AlignmentFlag) -> QHBoxLayout:
+    frame.setProperty("part", "bar")
+    set_property(frame, "tone", tone)
+    mark = IconLabel(0, frame)
+    mark.show_icon(icon, tone)
+    row = QHBoxLayout(frame)
+    row.setContentsMargins(10, 5, 6, 5)
+    row.addWidget(mark, 0, place)
+    frame.hide()
+    return row
+
+
+class ProblemBar(QFrame):
+    """The mistakes, each a link to its place.
+
+    Signals:
+        opened: A mistake was clicked; with the `Problem`.
+    """
+
+    opened = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("problemBar")
+        self._problems: list[Problem] = []
+        self._words = QLabel(self)
+        self._words.setTextFormat(Qt.TextFormat.RichText)
+        self._words.setWordWrap(True)
+        self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
+        self._words.linkActivated.connect(self.open)
+        _bar(self, "state-bad", Tone.BAD, Qt.AlignmentFlag.AlignTop).addWidget(self._words, 1)
+
+    def show_problems(self, problems: Sequence[Problem]) -> None:
+        """Show these mistakes, or nothing."""
+        self._problems = list(problems)
+        self._write()
+        self.setVisible(bool(self._problems))
+
+    def _write(self) -> None:
+        colour = colours_of(self).tones[Tone.BAD]
+        links = [
+            f'<a href="{number}" style="color: {colour}">{html.escape(sentence(problem))}</a>'
+            for number, problem in enumerate(self._problems[:_SHOWN])
+        ]
+        if len(self._problems) > _SHOWN:
+            links.append(f"… and {len(self._problems) - _SHOWN} more.")
+        self._words.setText("<br>".join(links))
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the colours."""
+        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "_words"):
+            self._write()
+        super().changeEvent(event)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The mistakes that are shown."""
+        return list(self._problems)
+
+    def open(self, link: str) -> None:
+        """Follow a link: the number of a mistake."""
+        self.opened.emit(self._problems[int(link)])
+
+
+class ConflictBar(QFrame):
+    """Somebody else changed the file while it was edited here.
+
+    Signals:
+        merge: Keep my edits, on the text as it is now.
+        reload: Take the text as it is now; mine is lost.
+        overwrite: Save mine; theirs is lost.
+    """
+
+    merge = Signal()
+    reload = Signal()
+    overwrite = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("conflictBar")
+        words = QLabel("config.yaml was changed meanwhile, by hand or from another window.", self)
+        words.setWordWrap(True)
+        row = _bar(self, "state-warning", Tone.WARNING, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(words, 1)
+        self.merge_button = self._button(
+            "Keep my edits", "Puts the values you changed into the new text", self.merge
+        )
+        self.reload_button = self._button("Reload", "Shows the new text; your edits are lost", self.reload)
+        self.overwrite_button = self._button(
+            "Overwrite", "Saves your text; the other changes are lost", self.overwrite
+        )
+        for button in (self.merge_button, self.reload_button, self.overwrite_button):
+            row.addWidget(button)
+
+    def _button(self, words: str, tip: str, signal: SignalInstance) -> QPushButton:
+        button = QPushButton(words, self)
+        button.setToolTip(tip)
+        button.clicked.connect(signal)
+        return button
+
+    def offer(self, mergeable: bool, why: str) -> None:
+        """Show it."""
+        self.merge_button.setEnabled(mergeable)
+        if not mergeable:
+            self.merge_button.setToolTip(why)
+        self.show()

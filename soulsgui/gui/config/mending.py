@@ -1,0 +1,294 @@
+"""The dialog that mends a config.yaml because of which no server can start."""
+
+import time
+from pathlib import Path
+
+from PySide6.QtCore import QFileSystemWatcher, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from soulsgui.config.editing import read_text, save_text, text_hash, with_values
+from soulsgui.config.errors import ConfigError, Problem
+from soulsgui.config.layers import file_problems, text_problems
+from soulsgui.errors import SoulsGuiError
+from soulsgui.gui.config.bars import ProblemBar
+from soulsgui.gui.config.draft import by_line, line_of, sentence
+from soulsgui.gui.config.yaml_edit import YamlEdit
+from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.models.rules import Question
+from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
+from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.fitting_button import FittingButton, give_way
+from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.system import explained, replace
+
+
+class Mending:
+    """A file of settings with mistakes, and what is being done about them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.text = ""
+        self.readable = False
+        self.problems: list[Problem] = []
+        self._saved = ""
+        self.read()
+
+    @property
+    def changed(self) -> bool:
+        """Whether something is not saved."""
+        return self.text != self._saved
+
+    def read(self) -> None:
+        """Take the file as it is now; what was changed here is given up."""
+        try:
+            self.text, self.readable = read_text(self.path), True
+        except ConfigError:
+            self.text, self.readable = "", False
+        self._saved = self.text
+        self.problems = file_problems(self.path)
+
+    def write(self, text: str) -> None:
+        """Take another text."""
+        self.text = text
+        self.problems = text_problems(text, self.path.name)
+
+    def take_out(self, key: str) -> None:
+        """Take a setting out, so that the shipped value holds."""
+        self.write(with_values(self.text, {}, (key,)))
+
+    def save(self) -> None:
+        """Write the file."""
+        if self.problems:
+            raise ConfigError(self.problems)
+        base, self._saved = self._saved, read_text(self.path)
+        save_text(self.path, self.text, text_hash(base))
+        self._saved = self.text
+
+    def set_aside(self, now: float) -> Path:
+        """Give the file another name, so that the shipped values hold; return that."""
+        stamp = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(now))
+        aside = self.path.with_name(f"{self.path.name}.{stamp}")
+        replace(self.path, aside)
+        self.read()
+        return aside
+
+
+_WIDTH, _HEIGHT = 820, 560
+_DEBOUNCE_MS = 250
+_EDGE_PX, _GAP_PX = 12, 8
+
+
+class MendConfigDialog(FittingDialog):
+    """Shows every mistake with its line; lets one edit the text, take a setting out, or set the file aside.
+
+    Signals:
+        mended: The file has no mistake any more, and is written.
+    """
+
+    mended = Signal()
+
+    def __init__(self, path: Path, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("mendConfigDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("Mend the configuration")
+        self.mending = Mending(path)
+        self._filling = False
+        self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)
+        self._soon.timeout.connect(self._check)
+        self._build()
+        self._watcher = QFileSystemWatcher([str(path), str(path.parent)], self)
+        self._watcher.fileChanged.connect(self._changed_outside)
+        self._watcher.directoryChanged.connect(self._changed_outside)
+        self._show()
+        first = next((line for one in self.mending.problems if (line := line_of(one))), None)
+        if first is not None:
+            self.text.go_to(first)
+
+    def _build(self) -> None:
+        about = QLabel(
+            "The server can't start while this file has mistakes. Nothing of a run is touched.", self
+        )
+        about.setWordWrap(True)
+        place = ElidedLabel(str(self.mending.path), self)
+        place.setProperty("weight", "muted")
+        self.problem_bar = ProblemBar(self)
+        self.problem_bar.opened.connect(self._open_problem)
+        self.text = YamlEdit(self)
+        self.text.setAccessibleName("Text of config.yaml")
+        self.text.textChanged.connect(self._typed)
+        self.wrong = QLabel(self)
+        self.wrong.setWordWrap(True)
+        self.wrong.setProperty("tone", "bad")
+        self.wrong.hide()
+        column = QVBoxLayout(self)
+        for part in (about, place, self.problem_bar):
+            column.addWidget(part)
+        column.addWidget(self.text, 1)
+        column.addWidget(self.wrong)
+        column.addLayout(self._foot())
+        save = QShortcut(QKeySequence(QKeySequence.StandardKey.Save), self)
+        save.activated.connect(self.try_again)
+        self.resize(_WIDTH, _HEIGHT)
+
+    def _foot(self) -> QHBoxLayout:
+        self.take_out = FittingButton("Take the setting out", "reset", self)
+        self.take_out.clicked.connect(self._take_out)
+        self.open_file = FittingButton("Open the file", "folder", self)
+        self.open_file.clicked.connect(self._open_file)
+        self.aside = FittingButton("Set the file aside", "trash", self)
+        self.aside.explain("Gives it another name; the server starts with the shipped settings")
+        self.aside.clicked.connect(self._ask_to_set_aside)
+        self.again = QPushButton(self)
+        make_primary(self.again)
+        dress(self.again, "check")
+        self.again.clicked.connect(self.try_again)
+        self.close_button = close = QPushButton("Close", self)
+        close.clicked.connect(self.reject)
+        row = QHBoxLayout()
+        row.setSpacing(_GAP_PX)
+        for button in (self.take_out, self.open_file, self.aside):
+            row.addWidget(button)
+        row.addStretch(1)
+        row.addWidget(self.again)
+        row.addWidget(close)
+        return row
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the words of buttons out where there is no room for them."""
+        super().resizeEvent(event)
+        foot = self.again.sizeHint().width() + self.close_button.sizeHint().width()
+        room = self.contentsRect().width() - foot - 2 * _EDGE_PX - 5 * _GAP_PX
+        give_way((self.take_out, self.open_file, self.aside), room, _GAP_PX)
+
+    # --- what is shown ---
+
+    def _show(self) -> None:
+        self._filling = True
+        self.text.take_text(self.mending.text)
+        self._filling = False
+        self.text.setEnabled(self.mending.readable)
+        self._show_problems()
+
+    def _show_problems(self) -> None:
+        problems = self.mending.problems
+        self.problem_bar.show_problems(problems)
+        self.text.show_problems(by_line(problems))
+        key = self._key()
+        self.take_out.setEnabled(bool(key))
+        tip = f"{key}: its shipped value holds then" if key else ""
+        self.take_out.explain(tip or "No mistake names a setting.")
+        changed = self.mending.changed
+        self.again.setText("Save and try again" if changed else "Try again")
+
+    def _key(self) -> str:
+        """Return the setting to take out: that of the mistake in the cursor's line, else of the first."""
+        line = self.text.textCursor().blockNumber() + 1
+        named = [one for one in self.mending.problems if one.key and self.mending.readable]
+        here = [one for one in named if line_of(one) == line]
+        return next((one.key for one in (*here, *named)), "")
+
+    def _say(self, words: str) -> None:
+        self.wrong.setText(words)
+        self.wrong.setVisible(bool(words))
+
+    # --- what is done ---
+
+    def _typed(self) -> None:
+        if not self._filling:
+            self._soon.start()
+
+    def _check(self) -> None:
+        self._soon.stop()
+        if self.mending.readable and self.text.toPlainText() != self.mending.text:
+            self.mending.write(self.text.toPlainText())
+        self._show_problems()
+
+    def _open_problem(self, problem: Problem) -> None:
+        line = line_of(problem)
+        if line is not None:
+            self.text.go_to(line)
+
+    def _take_out(self) -> None:
+        self._check()
+        key = self._key()
+        try:
+            self.mending.take_out(key)
+        except SoulsGuiError as error:
+            self._say(str(error))
+        self._show()
+
+    def _open_file(self) -> None:
+        if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(self.mending.path))):
+            self._say(f"No program opens it here. It lies in: {self.mending.path}")
+
+    def _changed_outside(self) -> None:
+        path = str(self.mending.path)
+        if path not in self._watcher.files() and self.mending.path.exists():
+            # Many programs write a new file in place of the old one.
+            self._watcher.addPath(path)
+        self._check()
+        if not self.mending.changed:
+            self.mending.read()
+            self._show()
+
+    def _ask_to_set_aside(self) -> None:
+        self._check()
+        if not self.mending.changed:
+            self._set_aside()
+            return
+        question = Question(
+            "Set the file aside?",
+            "It keeps the text it was saved with: what you typed since is lost.",
+            "Set it aside",
+        )
+        ask(self, question, self._set_aside)
+
+    def _set_aside(self) -> None:
+        try:
+            self.mending.set_aside(time.time())
+        except OSError as error:
+            self._say("\n".join(explained(error)).strip())
+            return
+        self._done()
+
+    def try_again(self) -> None:
+        """Save what was changed, and let the server start if nothing is wrong any more."""
+        self._check()
+        if not self.mending.changed:
+            self.mending.read()
+            self._show()
+        if self.mending.problems:
+            self._say("There are mistakes still: each line above leads to one.")
+            return
+        try:
+            if self.mending.changed:
+                self.mending.save()
+        except SoulsGuiError as error:
+            self._say(str(error))
+        except OSError as error:
+            self._say("\n".join(explained(error)).strip())
+        else:
+            self._done()
+
+    def reject(self) -> None:
+        """Close, after a question where something is unsaved."""
+        self._check()
+        if not self.mending.changed:
+            super().reject()
+            return
+        words = LeaveWords.before_leaving()
+        if self.mending.problems:
+            words = words.with_mistake(sentence(self.mending.problems[0]))
+        ask_unsaved(self, words, self._leave)
+
+    def _leave(self, leave: Leave) -> None:
+        if leave is Leave.SAVE:
+            self.try_again()
+        elif leave is Leave.DISCARD:
+            super().reject()
+
+    def _done(self) -> None:
+        self.accept()
+        self.mended.emit()

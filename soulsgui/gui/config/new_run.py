@@ -1,0 +1,328 @@
+"""The dialog that begins a run: preset, own settings, which of them win, name, clients and goal."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QDoubleValidator
+from PySide6.QtWidgets import (
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui import text
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.icons import make_primary
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.rules import run_title
+from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
+from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.inputs import ENVIRONMENT, PresetBox, give_room
+from soulsgui.wire.control import ApiError, ConfigValues, Preset
+
+CLIENTS, GOAL = "clients.local", "stop.mean_return"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings a run would begin with: defaults < preset < the user's own < overrides."""
+
+    config: ConfigValues  # the user's settings and the defaults
+    preset: Preset | None = None  # the chosen preset, None for the current settings
+    overrides: Mapping[str, Any] = field(default_factory=dict)  # what wins over everything, by dotted key
+
+    def value(self, key: str) -> Any:
+        """Return the value a setting would have."""
+        layers = (
+            self.overrides,
+            self.config.saved,
+            self.preset.values if self.preset is not None else {},
+            self.config.defaults,
+        )
+        return next((layer[key] for layer in layers if key in layer), None)
+
+    def still_winning(self) -> dict[str, Any]:
+        """Return the user's own settings that win over the chosen preset."""
+        if self.preset is None:
+            return {}
+        return {
+            key: self.config.saved[key]
+            for key, value in self.preset.values.items()
+            if key in self.config.saved and key not in self.overrides and self.config.saved[key] != value
+        }
+
+    def changes(self, clients: int, goal: float | None) -> dict[str, Any]:
+        """Return the overrides to begin with, when the user wants these numbers."""
+        wanted = {CLIENTS: clients, GOAL: goal}
+        changed = {key: value for key, value in wanted.items() if value != self.value(key)}
+        return {**self.overrides, **changed}
+
+
+_MOST_CLIENTS = 64
+_NOTE_LINES = 3
+_CHARACTERS = 62
+
+
+class NewRunDialog(FittingDialog):
+    """Asks what is to be trained, and begins it; stays open with the reason when it is refused.
+
+    Signals:
+        started: The run has begun; with the command's result.
+    """
+
+    started = Signal(dict)
+
+    def __init__(
+        self,
+        feed: Feed,
+        overrides: Mapping[str, Any] | None = None,
+        preset: str = "",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("newRunDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("New run")
+        self._feed = feed
+        self._overrides = dict(overrides or {})
+        self._wanted_preset = preset
+        self._presets: dict[str, Preset] = {}
+        self._config: ConfigValues | None = None
+        self._typed: set[QWidget] = set()
+        self._make_fields()
+        self._make_buttons()
+        self._build()
+        self._fetch_presets = Fetch(self, self._ask_presets)
+        self._fetch_presets.came.connect(self._presets_came)
+        self._fetch_config = Fetch(self, self._ask_config)
+        self._fetch_config.came.connect(self._config_came)
+        self._missing = {self._fetch_presets, self._fetch_config}
+        for fetch in self._missing:
+            fetch.failed.connect(self._not_had)
+        feed.run_changed.connect(self._update)
+        feed.connection_changed.connect(self._connection_changed)
+        self._update()
+        self._ask()
+
+    # --- parts -------------------------------------------------------------------------------------
+
+    def _make_fields(self) -> None:
+        none = "Settings of the chosen run" if self._overrides else "Current settings"
+        self.preset = PresetBox(none, self)
+        self.preset.currentIndexChanged.connect(self._preset_chosen)
+        self.name = QLineEdit(self)
+        self.name.setMaxLength(100)
+        self.name.setPlaceholderText("such as: bigger network")
+        self.note = QPlainTextEdit(self)
+        self.note.setProperty("role", "field")
+        self.note.setTabChangesFocus(True)
+        self.note.setFixedHeight(self.fontMetrics().lineSpacing() * _NOTE_LINES + 20)
+        self.clients = QSpinBox(self)
+        give_room(self.clients)
+        self.clients.setRange(0, _MOST_CLIENTS)
+        self.clients.valueChanged.connect(self._number_typed)
+        self.clients.setToolTip("How many clients play on the server's own machine")
+        self.goal = QLineEdit(self)
+        validator = QDoubleValidator(self.goal)
+        validator.setLocale(QLocale.c())
+        self.goal.setValidator(validator)
+        self.goal.textChanged.connect(self._goal_typed)
+        self.goal.setPlaceholderText("none: until it is stopped")
+        self.goal.setToolTip("The run ends when the mean return of its last episodes reaches this")
+        self.no_goal = self._line("bad", "tone")
+        self.no_goal.setText("That is not a number. Leave it empty for no goal.")
+        self.hint = self._line("muted", "weight")
+        self.active = self._line("warning", "tone")
+        self.wrong = self._line("bad", "tone")
+
+    def _line(self, value: str, name: str) -> QLabel:
+        label = QLabel(self)
+        label.setProperty(name, value)
+        label.setWordWrap(True)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        label.hide()
+        return label
+
+    def _make_buttons(self) -> None:
+        self._start_words = Words("&Start", "Starting …", "Started")
+        self._stop_words = Words("&Stop it and start", "Stopping, then starting …", "Started")
+        self.start = CommandButton(self._start_words, "play", self._send, self)
+        self.start.setObjectName("startRun")
+        make_primary(self.start)
+        self.start.setDefault(True)
+        self.start.finished.connect(self._started)
+        self.start.problem.connect(self._failed)
+        self.again = QPushButton("Try &again", self)
+        self.again.setAutoDefault(False)
+        self.again.clicked.connect(self._ask)
+        self.again.hide()
+        self.cancel = QPushButton("&Cancel", self)
+        self.cancel.setAutoDefault(False)
+        self.cancel.clicked.connect(self.reject)
+
+    def _build(self) -> None:
+        form = QFormLayout()
+        form.setVerticalSpacing(10)
+        form.addRow("&Preset", self.preset)
+        form.addRow("", self.hint)
+        form.addRow("&Name", self.name)
+        form.addRow("N&ote", self.note)
+        form.addRow("&Local clients", self.clients)
+        form.addRow("&Goal (mean return)", self.goal)
+        form.addRow("", self.no_goal)
+        foot = QHBoxLayout()
+        foot.addWidget(self.again)
+        foot.addStretch(1)
+        foot.addWidget(self.start)
+        foot.addWidget(self.cancel)
+        column = QVBoxLayout(self)
+        column.setSpacing(12)
+        column.addLayout(form)
+        column.addWidget(self.active)
+        column.addWidget(self.wrong)
+        column.addLayout(foot)
+        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
+        self.name.setFocus()
+
+    # --- what is chosen ----------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """Ask for what is not here yet."""
+        if self._missing:
+            self.again.hide()
+            self.wrong.hide()
+        for fetch in self._missing:
+            if not fetch.waiting:
+                fetch.request()
+
+    def _ask_presets(self) -> Call | None:
+        return self._feed.call("config.presets") if self._feed.connection.commands_possible else None
+
+    def _ask_config(self) -> Call | None:
+        return self._feed.call("config.get") if self._feed.connection.commands_possible else None
+
+    def _not_had(self, error: ApiError) -> None:
+        self._failed(error)
+        self.again.show()
+
+    def _connection_changed(self) -> None:
+        if self._feed.connection.commands_possible:
+            self._ask()
+        self._update()
+
+    def _presets_came(self, result: dict[str, Any]) -> None:
+        self._missing.discard(self._fetch_presets)
+        presets = [Preset.model_validate(plain) for plain in result["presets"]]
+        self._presets = {preset.name: preset for preset in presets}
+        self.preset.offer(presets)
+        if self._wanted_preset in self._presets:
+            self.preset.setCurrentIndex(self.preset.findData(self._wanted_preset))
+        self._preset_chosen()
+
+    def _config_came(self, result: dict[str, Any]) -> None:
+        self._missing.discard(self._fetch_config)
+        self._config = ConfigValues.model_validate(result)
+        self._preset_chosen()
+
+    def _choice(self) -> Choice | None:
+        if self._config is None:
+            return None
+        preset = self.preset.currentData() or self._config.preset
+        return Choice(self._config, self._presets.get(preset), self._overrides)
+
+    def _preset_chosen(self) -> None:
+        choice = self._choice()
+        if choice is None:
+            return
+        goal = choice.value(GOAL)
+        # What the user typed stays.
+        if self.clients not in self._typed:
+            with QSignalBlocker(self.clients):
+                self.clients.setValue(int(choice.value(CLIENTS) or 0))
+        if self.goal not in self._typed:
+            with QSignalBlocker(self.goal):
+                self.goal.setText("" if goal is None else f"{float(goal):g}")
+        self._explain(choice)
+        self._update()
+
+    def _number_typed(self) -> None:
+        self._typed.add(self.clients)
+
+    def _goal_typed(self) -> None:
+        self._typed.add(self.goal)
+        self._update()
+
+    @property
+    def _goal_is_wrong(self) -> bool:
+        return bool(self.goal.text()) and not self.goal.hasAcceptableInput()
+
+    def _explain(self, choice: Choice) -> None:
+        parts = [f"Trains {choice.value(ENVIRONMENT)}."]
+        chosen = self._presets.get(self.preset.currentData())
+        if chosen is not None:
+            parts.append(chosen.about)
+        if self._overrides and chosen is not None:
+            parts.append("With the settings of the chosen run.")
+        winning = choice.still_winning()
+        if winning and self.preset.currentData():
+            named = ", ".join(f"{key} = {value}" for key, value in winning.items())
+            parts.append(f"Your own settings win over the preset: {named}.")
+        self.hint.setText(" ".join(parts))
+        self.hint.show()
+
+    # --- beginning ---------------------------------------------------------------------------------
+
+    def _send(self) -> Call:
+        self.wrong.hide()
+        choice = self._choice()
+        goal = float(self.goal.text()) if self.goal.text() else None
+        active = run_is_active(self._feed.status.run.state)
+        return self._feed.call(
+            "run.start",
+            {
+                "preset": self.preset.currentData(),
+                "overrides": choice.changes(self.clients.value(), goal) if choice is not None else {},
+                "name": self.name.text().strip(),
+                "note": self.note.toPlainText().strip(),
+                "if_active": "stop" if active else "refuse",
+            },
+        )
+
+    def _started(self, result: dict[str, Any]) -> None:
+        self.started.emit(result)
+        self.accept()
+
+    def _failed(self, error: ApiError) -> None:
+        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
+        self.wrong.show()
+
+    def _update(self) -> None:
+        if self.start.stage is Stage.RUNNING:
+            # What goes on now may be the very run that is being begun.
+            return
+        run = self._feed.status.run
+        active = run_is_active(run.state)
+        words = self._stop_words if active else self._start_words
+        self.start.set_words(words, "play", self._send)
+        if active:
+            cost = f"“{run_title(run)}” goes on. It is saved and ended first."
+            if run.checkpoint_age_s is not None:
+                age = text.about(run.checkpoint_age_s)
+                cost += " " + f"Its last checkpoint is {age} old."
+            self.active.setText(cost)
+        self.active.setVisible(active)
+        refusal = why_not(self._feed.connection)
+        waiting = "" if self._config is not None else "Asking for the settings …"
+        wrong = self.no_goal.text() if self._goal_is_wrong else ""
+        self.no_goal.setVisible(bool(wrong))
+        reason = refusal or waiting or wrong
+        self.start.allow(not reason, reason)

@@ -1,1 +1,0 @@
-"""Dialogs of the window: opened, never waited for."""

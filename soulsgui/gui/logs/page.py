@@ -1,0 +1,317 @@
+"""The page of the logs: of each service or of all, of this run or an earlier one."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QDir, QSignalBlocker, QTimer
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QComboBox, QFileDialog, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.logs.reader import (
+    MOST_LINES,
+    PAGE_LINES,
+    LogPlace,
+    LogReader,
+    as_file,
+    first_since,
+    nothing_found,
+    reaches_back_to,
+    run_words,
+    service_words,
+    services_offered,
+)
+from soulsgui.gui.models.connection import Connection, why_not
+from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.text import plural
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.log_pane import LogPane
+from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus, RunSummary
+
+if TYPE_CHECKING:
+    from soulsgui.gui.shell import Shell
+
+
+_NARROW_MS = 250
+_MOST_PAGES_BACK = 12
+
+
+class LogsPage(QWidget):
+    """What the services wrote, and write."""
+
+    def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("logsPage")
+        self._feed = feed
+        self._shell = shell
+        self._present_run = feed.status.run.id
+        self._seen: set[str] = set()
+        self._moment: float | None = None
+        self._pages_back = 0
+        self._keep: LogLine | None = None
+        self.landing = self.pane = LogPane(self)
+        self._build()
+        self._reader = LogReader(feed, self)
+        self._runs = Fetch(self, self._ask_runs)
+        self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
+        self._connect()
+        self._offer_services()
+        self._offer_runs([])
+        self._runs.request()
+        self._read()
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self.service = QComboBox(self)
+        self.service.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.run = QComboBox(self)
+        self.run.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self._note = QLabel(self)
+        self._note.setProperty("weight", "muted")
+        self.earlier = FittingButton("Load &earlier", "arrow-up", self)
+        self.save = FittingButton("Save &as…", "export", self)
+        self.save.explain("Save the lines shown as a text file")
+        self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        row = FlowLayout(8)
+        for caption, box in (("&Service", self.service), ("&Run", self.run)):
+            label = QLabel(caption, self)
+            label.setBuddy(box)
+            row.addWidget(label)
+            row.addWidget(box)
+        row.addWidget(self._note)
+        row.addWidget(self.earlier)
+        row.addWidget(self.save)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 10, 12, 8)
+        column.setSpacing(8)
+        column.addLayout(row)
+        column.addWidget(self.pane, 1)
+
+    def _connect(self) -> None:
+        self.service.activated.connect(lambda _: self._read())
+        self.run.activated.connect(lambda _: self._read())
+        self.earlier.clicked.connect(self._read_earlier)
+        self.save.clicked.connect(self._ask_where_to_save)
+        self.pane.top_reached.connect(self._read_earlier)
+        self.pane.narrowed.connect(self._narrowed)
+        self.pane.follow_changed.connect(self._follow_changed)
+        self._narrow_soon.timeout.connect(self._read)
+        self._reader.newest.connect(self._take_newest)
+        self._reader.earlier.connect(self._take_earlier)
+        self._reader.live.connect(self._take_live)
+        self._reader.failed.connect(self._failed)
+        self._runs.came.connect(self._take_runs)
+        self._feed.snapshot_taken.connect(self.refresh)
+        self._feed.run_changed.connect(self._run_changed)
+        self._feed.services_changed.connect(self._offer_services)
+        self._feed.connection_changed.connect(self._show_connection)
+
+    # --- which log ---
+
+    @property
+    def place(self) -> LogPlace:
+        """The log that is chosen, and which of its lines are wanted."""
+        return LogPlace(
+            service=str(self.service.currentData() or ""),
+            run=str(self.run.currentData() or ""),
+            level=self.pane.least,
+            words=self.pane.words,
+        )
+
+    def show_where(self, service: str = "", time: float | None = None, run: str = "", **_: Any) -> None:
+        """Show a service's log."""
+        self._seen.add(service or "runner")
+        self._offer_services()
+        self.service.setCurrentIndex(max(self.service.findData(service), 0))
+        if run and self.run.findData(run) < 0:
+            self.run.addItem(run, run)
+        self.run.setCurrentIndex(max(self.run.findData(run if run != self._present_run else ""), 0))
+        self.pane.show_everything()
+        self._narrow_soon.stop()
+        self._moment, self._pages_back = time, 0
+        self.pane.set_follow(time is None)
+        self._reader.read(self.place, MOST_LINES if time is not None else PAGE_LINES)
+
+    def _read(self) -> None:
+        self._moment = self._keep = None
+        self._reader.read(self.place)
+        self._say_state()
+
+    def _narrowed(self) -> None:
+        self._narrow_soon.start()
+        self._say_state()
+
+    def _read_earlier(self) -> None:
+        if not self.place.service:
+            # All logs come anew: what is in view now is brought into view again.
+            self._keep = next(iter(self.pane.shown), None)
+        self._reader.read_earlier()
+
+    def refresh(self) -> None:
+        """Read the newest lines again: what came live before may have gaps."""
+        self._present_run = self._feed.status.run.id
+        self._offer_services()
+        self._runs.request()
+        self._read()
+
+    def _run_changed(self, run: RunStatus) -> None:
+        if run.id != self._present_run:
+            self._present_run = run.id
+            self._runs.request()
+            if not self.place.run:
+                self._read()
+
+    # --- the choosers ---
+
+    def _offer_services(self) -> None:
+        offered = ["", *services_offered(self._feed.status.services, self._seen)]
+        if offered == [self.service.itemData(place) for place in range(self.service.count())]:
+            return
+        chosen = self.service.currentData()
+        with QSignalBlocker(self.service):
+            self.service.clear()
+            for name in offered:
+                self.service.addItem(service_words(name), name)
+            self.service.setCurrentIndex(max(self.service.findData(chosen), 0))
+
+    def _ask_runs(self) -> Call | None:
+        return self._feed.call("runs.list") if self._feed.connection.live else None
+
+    def _take_runs(self, result: dict[str, Any]) -> None:
+        self._offer_runs([RunSummary.model_validate(run) for run in result["runs"]])
+
+    def _offer_runs(self, runs: list[RunSummary]) -> None:
+        chosen = self.run.currentData()
+        now = time.time()
+        with QSignalBlocker(self.run):
+            self.run.clear()
+            self.run.addItem("This run", "")
+            for run in runs:
+                if run.id != self._present_run:
+                    self.run.addItem(run_words(run, now), run.id)
+            self.run.setCurrentIndex(max(self.run.findData(chosen), 0))
+
+    # --- lines ---
+
+    def _take_newest(self, lines: list[LogLine]) -> None:
+        self._learn(lines)
+        self.pane.replace(lines, with_service=not self.place.service)
+        keep, self._keep = self._keep, None
+        if self._moment is not None:
+            self._look_for_moment()
+        elif keep is not None:
+            self.pane.show_line(keep)
+        else:
+            self.pane.set_follow(True)
+        self._say_state()
+
+    def _take_earlier(self, lines: list[LogLine]) -> None:
+        if lines and self.pane.prepend(lines):
+            self._reader.at_end = False
+        if self._moment is not None:
+            self._look_for_moment()
+        self._say_state()
+
+    def _take_live(self, lines: list[LogLine]) -> None:
+        self._learn(lines)
+        self.pane.add(lines)
+
+    def _learn(self, lines: list[LogLine]) -> None:
+        new = {line.service for line in lines} - self._seen
+        if new:
+            self._seen |= new
+            self._offer_services()
+
+    def _look_for_moment(self) -> None:
+        """Page back until the lines reach to the moment that is wanted, then show it."""
+        assert self._moment is not None
+        lines = self.pane.lines
+        back = not reaches_back_to(lines, self._moment) and self._reader.has_earlier and self.place.service
+        if back and self._pages_back < _MOST_PAGES_BACK:
+            self._pages_back += 1
+            self._reader.read_earlier()
+            return
+        found = first_since(lines, self._moment)
+        self._moment = None
+        if found is not None:
+            self.pane.show_line(found)
+
+    def _follow_changed(self, follow: bool) -> None:
+        if follow and not self._reader.at_end:
+            self._read()
+
+    def _failed(self, error: ApiError) -> None:
+        if error.code is ErrorCode.NOT_FOUND:
+            self.pane.replace([])
+        else:
+            notify_problem(self._shell, error)
+        self._say_state()
+
+    # --- words around them ---
+
+    def _say_state(self) -> None:
+        connection = self._feed.connection
+        more = self._reader.has_earlier
+        reason = why_not(connection) or ("" if more else "These are all there are.")
+        self.earlier.setEnabled(more and connection.commands_possible)
+        self.earlier.explain(reason or "Read older lines; scrolling to the top does the same")
+        words = "" if self._reader.at_end else "Newer lines are not shown: Follow brings them back"
+        self._note.setText(words)
+        self.pane.show_empty_text(self._empty_words())
+
+    def _empty_words(self) -> str:
+        if not self._feed.connection.live:
+            return why_not(self._feed.connection)
+        narrowed = self.pane.narrow
+        if self._reader.loading or self._reader.place != self.place:
+            return "Searching the whole log …" if narrowed else "Reading …"
+        if (refusal := self._reader.refusal) is not None:
+            return f"{refusal.message}\n{refusal.remedy}".strip()
+        if narrowed:
+            return nothing_found(self.place, self.service.currentText(), self.run.currentText())
+        return "Nothing was written yet."
+
+    def _show_connection(self, connection: Connection) -> None:
+        if connection.live:
+            self._reader.go_on()
+        self._say_state()
+
+    # --- saving ---
+
+    def _ask_where_to_save(self) -> None:
+        name = f"{self.place.service or 'soulsgui'}.log"
+        dialog = QFileDialog(self, "Save the lines shown", str(Path(QDir.homePath(), name)))
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setNameFilter("Log files (*.log *.txt);;All files (*)")
+        dialog.selectFile(name)
+        dialog.fileSelected.connect(self._file_chosen)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def _file_chosen(self, path: str) -> None:
+        self.save_to(Path(path))
+
+    def save_to(self, path: Path) -> None:
+        """Write the lines shown into a file, and tell what became of it."""
+        lines = self.pane.shown
+        try:
+            path.write_text(as_file(lines), encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self._shell.notify(
+                "error",
+                f"The log could not be saved: {reason}",
+                f"Choose another folder than {path.parent}.",
+            )
+            return
+        done = plural(len(lines), "{n} line was saved", "{n} lines were saved")
+        self._shell.notify("success", done, str(path))
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show the present."""
+        super().showEvent(event)
+        self._offer_services()
+        self._say_state()

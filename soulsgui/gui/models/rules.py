@@ -1,0 +1,260 @@
+"""Why something can't be done now, by the runner (`allowed`) or by the window; what is asked first. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from soulsgui.gui import text
+from soulsgui.gui.models.connection import Connection, ConnectionState, why_not
+from soulsgui.gui.states import client_look, run_is_active
+from soulsgui.wire.control import CheckpointInfo, ClientStatus, RunStatus, RunSummary, ServiceStatus, Status
+from soulsgui.wire.control.states import is_paused_there
+from soulsgui.wire.messages.server_config import algorithm_name
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with one way on: what is about to be done, what it costs, the words of the button."""
+
+    title: str
+    sentence: str
+    yes: str
+
+
+_AT_GOAL = ("mean_return", "env_steps")
+_NEED_REDIS = ("run.start", "run.resume", "checkpoint.save")
+_GONE = ("left", "revoked", "refused")
+_UP = ("starting", "running", "stopping", "backoff")
+
+
+def run_title(run: RunStatus | RunSummary) -> str:
+    """Return how a run is called on screen."""
+    return run.name or run.id
+
+
+def algorithm_title(run: RunStatus | RunSummary) -> str:
+    """Return how what a run learns with is called on screen, such as QR-DQN; empty while there is no run."""
+    return algorithm_name(run.algorithm, run.agent).replace("_", "-").upper()
+
+
+def why_refused(command: str, connection: Connection, status: Status) -> str:
+    """Return why a command about the whole would be refused now; empty where it would not."""
+    if command in _NEED_REDIS and connection.state is ConnectionState.REDIS_DOWN:
+        return "Redis is down."
+    return why_not(connection) or status.allowed.get(command, "")
+
+
+# --- a run of the library, and its checkpoints ---
+
+
+def has_reached(run: RunStatus | RunSummary) -> bool:
+    """Whether a run is over because it reached its goal: it goes on without that alone."""
+    return run.reached in _AT_GOAL and not run_is_active(run.state)
+
+
+def why_not_resumed(run: RunSummary | None) -> str:
+    """Return why a run can't be gone on with, empty when it can."""
+    if run is None:
+        return "Choose a run first."
+    if run_is_active(run.state):
+        return "This run goes on already."
+    if not run.resumable:
+        return "It has no checkpoint to go on from."
+    return "It has reached its goal and would end again at once." if has_reached(run) else ""
+
+
+def why_not_without_goal(run: RunSummary | None) -> str:
+    """Return why a run can't be gone on with without its goal, empty when it can."""
+    if run is None or not has_reached(run):
+        return "It has reached no goal."
+    return "" if run.resumable else "It has no checkpoint to go on from."
+
+
+def resume_question(run: RunSummary, active: RunStatus) -> Question | None:
+    """Return what to ask before a run is gone on with; None when nothing is lost."""
+    if not run_is_active(active.state) or active.id == run.id:
+        return None
+    heading = f"Stop {run_title(active)} and resume {run_title(run)}?"
+    return Question(heading, _stopping_words(active), "Stop and resume")
+
+
+def _stopping_words(active: RunStatus) -> str:
+    """Return what stopping the active run costs."""
+    words = f"{run_title(active)} is stopped first; it saves before it ends"
+    if active.checkpoint_age_s is not None:
+        words += f" (last checkpoint {text.ago(active.checkpoint_age_s)})"
+    return f"{words}."
+
+
+def why_not_loaded(checkpoint: CheckpointInfo | None) -> str:
+    """Return why training can't go on from a checkpoint, empty when it can."""
+    if checkpoint is None:
+        return "Choose a checkpoint first."
+    if not checkpoint.valid:
+        reason = checkpoint.error or "its files are not those that were saved"
+        return f"It is damaged: {reason.rstrip('.')}."
+    if not checkpoint.resumable:
+        return "It holds the weights alone, without what training needs to go on."
+    return ""
+
+
+def load_question(checkpoint: CheckpointInfo, run: RunSummary, active: RunStatus) -> Question:
+    """Return what to ask before training goes on from a checkpoint of a run."""
+    goes_on = run_is_active(active.state)
+    newest = active.env_steps if goes_on and active.id == run.id else run.env_steps
+    sentences = [_stopping_words(active)] if goes_on else []
+    sentences.append(f"Training goes on from update {text.count(checkpoint.updates)} as a new attempt.")
+    if newest > checkpoint.env_steps:
+        steps = text.count(newest - checkpoint.env_steps)
+        sentences.append(f"The {steps} steps after it stay on the curves, marked as overwritten.")
+    return Question(f"Load this checkpoint of {run_title(run)}?", " ".join(sentences), "Load")
+
+
+# --- services ---
+
+
+def stop_question(service: ServiceStatus, run: RunStatus) -> Question | None:
+    """Return what to ask before a service is stopped; None when nothing waits for it."""
+    if service.kind != "trainer" or not run_is_active(run.state):
+        return None
+    sentence = "Clients will wait until it is started again; it is not restarted by itself."
+    if run.checkpoint_age_s is not None:
+        sentence += f" It saves before it ends (last checkpoint {text.ago(run.checkpoint_age_s)})."
+    return Question("Stop the trainer?", sentence, "Stop trainer")
+
+
+# --- clients ---
+
+
+@dataclass(frozen=True)
+class ClientAction:
+    """Something to be done with clients: its command, what its button says before, meanwhile and after."""
+
+    name: str
+    title: str
+    doing: str
+    done: str
+    icon: str
+    tip: str
+
+    @property
+    def command(self) -> str:
+        """Its command."""
+        return f"clients.{self.name}"
+
+
+_STEERING = (
+    ClientAction(
+        "pause",
+        "Pause",
+        "Pausing …",
+        "Paused",
+        "pause",
+        "It waits, with its environments open, until it is resumed",
+    ),
+    ClientAction("resume", "Resume", "Resuming …", "Resumed", "resume", "Play on"),
+    ClientAction(
+        "drain",
+        "Finish episode, then stop",
+        "Asking …",
+        "Asked",
+        "state-draining",
+        "It plays its episodes to the end, sends them, and leaves",
+    ),
+    ClientAction(
+        "stop", "Stop", "Stopping …", "Asked", "stop", "It leaves at once; its unfinished episodes are lost"
+    ),
+)
+_ADMITTING = (
+    ClientAction(
+        "release",
+        "Release",
+        "Releasing …",
+        "Released",
+        "state-quarantined",
+        "Let it in again after it was cut off for what it sent",
+    ),
+    ClientAction(
+        "revoke",
+        "Revoke…",
+        "Revoking …",
+        "Revoked",
+        "state-refused",
+        "Take its invitation back: it is cut off at once",
+    ),
+)
+_FORGET = ClientAction(
+    "forget",
+    "Forget",
+    "Forgetting …",
+    "Forgotten",
+    "trash",
+    "Take it off the list, with whatever it left unread",
+)
+CLIENT_ACTIONS = (*_STEERING, _FORGET)
+"""What can be done on the overview, in the order of its toolbar."""
+ROSTER_ACTIONS = (*_STEERING, *_ADMITTING, _FORGET)
+"""What can be done where there is room for all of it: on the page of the clients."""
+
+
+def possible(action: str, clients: Sequence[ClientStatus], status: Status) -> tuple[list[ClientStatus], str]:
+    """Return with which of the chosen clients something can be done; where with none, also why."""
+    if not clients:
+        return [], "Choose a client first."
+    reasons = [why_not_possible(action, client, status) for client in clients]
+    able = [client for client, reason in zip(clients, reasons, strict=True) if not reason]
+    return able, "" if able else reasons[0]
+
+
+def why_not_possible(action: str, client: ClientStatus, status: Status) -> str:
+    """Return why something can't be done with a client, or would change nothing; empty when it can."""
+    return client.allowed.get(f"clients.{action}", "") or _why_useless(action, client, status)
+
+
+def _why_useless(action: str, client: ClientStatus, status: Status) -> str:
+    """Return why what the runner would accept is of no use, as the same wish a second time."""
+    name = client.name
+    if action in ("release", "forget"):
+        return ""
+    if action == "revoke":
+        return f"{name} is revoked already." if client.state == "revoked" else ""
+    gone = client.state in _GONE
+    if action == "resume":
+        if gone and client.local:
+            return _why_not_started(client, status)
+        if client.wish != "run":
+            return ""
+        if is_paused_there(client.state, client.wish):
+            return f"{name} is paused on its own computer: there it is told to go on."
+        return f"{name} is not paused."
+    if gone:
+        return f"{name} is {client_look(client.state).word.lower()}: there is nobody to ask."
+    wished = {"pause": "pause", "drain": "finish", "stop": "stop"}[action]
+    return f"{name} is asked to already." if client.wish == wished else ""
+
+
+def _why_not_started(client: ClientStatus, status: Status) -> str:
+    """One of the server's own that was stopped is started again, once its process has ended."""
+    ending = any(service.name == client.id and service.state in _UP for service in status.services)
+    return status.allowed.get("service.local_clients", "") or (
+        f"{client.name} is about to end." if ending else ""
+    )
+
+
+def question_before(action: str, clients: Sequence[ClientStatus]) -> Question | None:
+    """Return what is asked before something is done with clients; None when nothing is lost by it."""
+    if action != "revoke" or not clients:
+        return None
+    names = ", ".join(client.name for client in clients)
+    sentence = (
+        "It is cut off at once, and what it has not sent yet is lost. To let it in again, invite it anew."
+        if len(clients) == 1
+        else "They are cut off at once, and what they have not sent yet is lost. "
+        "To let them in again, invite them anew."
+    )
+    return Question(f"Revoke {names}?", sentence, "Revoke")
+
+
+def why_no_log(client: ClientStatus) -> str:
+    """Return why the log of a client can't be shown; empty when it can."""
+    told = client.local or client.age_s is not None
+    return "" if told else f"{client.name} has told nothing here yet."

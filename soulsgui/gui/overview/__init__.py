@@ -1,0 +1,1 @@
+"""The page of the overview: services, the live curve, the clients, the last log lines."""

@@ -1,0 +1,257 @@
+"""The page one lives on: services, the live curve, the clients, the last log lines."""
+
+import time
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui.clients.section import ClientsSection
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.geometry import Memory
+from soulsgui.gui.logs.reader import LogPlace, LogReader
+from soulsgui.gui.models.connection import Connection, why_not
+from soulsgui.gui.overview.end import EndStrip
+from soulsgui.gui.overview.figures import FiguresRow, round_words, with_present_rates
+from soulsgui.gui.overview.plot import PlotSection
+from soulsgui.gui.overview.services import ServiceRow
+from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.shell.pages import OVERVIEW
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.log_pane import LogPane
+from soulsgui.wire.control import ApiError, ClientStatus, LogLine
+
+_LINES = 100
+
+
+class LastLines(QWidget):
+    """What the services wrote last, live.
+
+    Signals:
+        log_asked: The log of a service is to be shown, of all when it is empty.
+        problem: The lines can't be had; with the `ApiError`.
+    """
+
+    log_asked = Signal(str)
+    problem = Signal(object)
+
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.pane = LogPane(self, with_controls=False)
+        self.pane.setObjectName("overviewLog")
+        self.open_logs = FittingButton("All logs", "log", self)
+        self.open_logs.clicked.connect(lambda: self.log_asked.emit(""))
+        self.open_logs.show_icon_only(True)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        row.addWidget(self.pane, 1)
+        row.addWidget(self.open_logs, 0, Qt.AlignmentFlag.AlignTop)
+        self._reader = LogReader(feed, self, of_run=False)
+        self._reader.newest.connect(self._replace)
+        self._reader.live.connect(self.pane.add)
+        self._reader.failed.connect(self._failed)
+        self.renew()
+
+    def renew(self) -> None:
+        """Ask for the newest lines."""
+        self.pane.show_empty_text("Reading the last lines …")
+        self._reader.read(LogPlace(), _LINES)
+
+    def show_connection(self, connection: Connection) -> None:
+        """Ask for what could not be had before."""
+        if connection.live:
+            self._reader.go_on()
+
+    def _replace(self, lines: list[LogLine]) -> None:
+        self.pane.replace(lines)
+        self.pane.show_empty_text("What the services write appears here.")
+
+    def _failed(self, error: ApiError) -> None:
+        self.problem.emit(error)
+        self.pane.show_empty_text("What the services write appears here.")
+
+
+_TICK_MS = 1000
+# Of the height: curve, clients, log lines.
+_SHARES = (7, 3, 2)
+
+
+class OverviewPage(QWidget):
+    """How everything stands, and the hand on the switches."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        shell: Shell,
+        parent: QWidget | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("overviewPage")
+        self._feed = feed
+        self._shell = shell
+        self._memory = Memory(shell.settings(), OVERVIEW)
+        self.services = ServiceRow(feed, self, clock)
+        self.end = EndStrip(feed, shell, self)
+        self.figures = FiguresRow(self)
+        self.plot = PlotSection(feed, shell.settings(), self)
+        self.clients = ClientsSection(feed, self)
+        self.log = LastLines(feed, self)
+        self.landing = self.plot.host
+        self._build()
+        self._timer = QTimer(self, interval=_TICK_MS)
+        self._timer.timeout.connect(self._tick)
+        self._connect()
+        self._memory.restore(self._splitter, self.clients.table)
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self.empty = EmptyState("page-plots", "", "", "New run…", "play", self)
+        self.empty.acted.connect(lambda: self._shell.open_new_run())
+        self._run_part = QWidget(self)
+        inner = QVBoxLayout(self._run_part)
+        inner.setContentsMargins(0, 0, 0, 0)
+        inner.setSpacing(6)
+        inner.addWidget(self.end)
+        inner.addWidget(self.figures)
+        inner.addWidget(self.plot, 1)
+        self._stack = QStackedWidget(self)
+        self._stack.addWidget(self._run_part)
+        self._stack.addWidget(self.empty)
+        self._splitter = QSplitter(Qt.Orientation.Vertical, self)
+        self._splitter.setObjectName("overviewSplitter")
+        for place, (part, share) in enumerate(
+            zip((self._stack, self.clients, self.log), _SHARES, strict=True)
+        ):
+            self._splitter.addWidget(part)
+            self._splitter.setStretchFactor(place, share)
+        self._splitter.setSizes([100 * share for share in _SHARES])
+        self._splitter.setCollapsible(0, False)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 10, 12, 8)
+        column.setSpacing(8)
+        column.addWidget(self.services)
+        column.addWidget(self._splitter, 1)
+
+    def _connect(self) -> None:
+        feed = self._feed
+        feed.snapshot_taken.connect(self._take_snapshot)
+        feed.run_changed.connect(self._run_changed)
+        feed.services_changed.connect(self._services_changed)
+        feed.clients_changed.connect(self._clients_changed)
+        feed.connection_changed.connect(self._show_connection)
+        for part in (self.services, self.plot, self.clients, self.log):
+            part.problem.connect(self._tell)
+        for log_asked in (self.services.log_asked, self.end.log_asked, self.log.log_asked):
+            log_asked.connect(self._open_log)
+        self._show_connection(feed.connection)
+
+    # --- what comes ---
+
+    # What is missed while hidden is made up for from the newest status when the page is shown.
+
+    def _take_snapshot(self) -> None:
+        # Whatever came live before may have gaps.
+        self.refresh()
+        if self.isVisible():
+            self._show_all()
+
+    def _services_changed(self) -> None:
+        if self.isVisible():
+            self._show_services()
+
+    def _run_changed(self) -> None:
+        if self.isVisible():
+            self._show_run()
+
+    def _clients_changed(self, changed: list[ClientStatus], removed: list[str]) -> None:
+        if self.isVisible():
+            self.clients.apply(changed, removed)
+            self._note_rounds()
+
+    def _note_rounds(self) -> None:
+        status = self._feed.status
+        self.figures.show_note(round_words(status.run, status.clients))
+
+    def _open_log(self, service: str) -> None:
+        self._shell.show_page("logs", service=service)
+
+    def _tell(self, error: ApiError) -> None:
+        notify_problem(self._shell, error)
+
+    # --- what is shown ---
+
+    def _show_all(self) -> None:
+        self._show_services()
+        self._show_run()
+        self.clients.replace(self._feed.status.clients)
+
+    def _show_services(self) -> None:
+        status = self._feed.status
+        self.services.show_status(status)
+        self.figures.show_run(with_present_rates(status.run, status.services))
+
+    def _show_run(self) -> None:
+        run = self._feed.status.run
+        self.plot.show_run(run)
+        self.end.show_run(run)
+        self._note_rounds()
+        self.figures.show_run(with_present_rates(run, self._feed.status.services))
+        if run.id:
+            self._stack.setCurrentWidget(self._run_part)
+        else:
+            self._say_why_empty()
+            self._stack.setCurrentWidget(self.empty)
+
+    def _say_why_empty(self) -> None:
+        known = self._feed.last_data is not None or self._feed.connection.live
+        if known:
+            self.empty.say("No run yet", "Start one, and its curve appears here within seconds.")
+        else:
+            self.empty.say(why_not(self._feed.connection), "The server has not told anything so far.")
+        self.empty.button.setVisible(known)
+
+    def _show_connection(self, connection: Connection) -> None:
+        self.services.show_connection(connection)
+        self.clients.show_connection(connection)
+        self.figures.setEnabled(connection.live)
+        self.plot.dim(not connection.live)
+        self.log.show_connection(connection)
+        if self.isVisible():
+            self._say_why_empty()
+
+    def _tick(self) -> None:
+        # Without a connection nothing goes on: what is shown is as of then.
+        if self._feed.connection.live:
+            self.services.tick()
+            self.clients.tick()
+
+    def refresh(self) -> None:
+        """Ask for curve, checkpoints and log lines again."""
+        self.plot.renew()
+        self.log.renew()
+
+    # --- seen or not ---
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show the present."""
+        super().showEvent(event)
+        self._show_connection(self._feed.connection)
+        self._show_all()
+        self._timer.start()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Rest, and remember how the page is arranged."""
+        super().hideEvent(event)
+        self._timer.stop()
+        self._memory.keep(self._splitter, self.clients.table)

@@ -1,0 +1,328 @@
+"""The live plot of the overview: one metric of the run, with its goal and the moments worth a line."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QSettings, QTimer, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from soulsgui.gui import text
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.overview.curve import LiveCurve
+from soulsgui.gui.overview.figures import goal_words
+from soulsgui.gui.overview.plot_controls import (
+    PlotControls,
+    beside,
+    goal_metrics,
+    metric_title,
+    opening_metric,
+)
+from soulsgui.gui.plotting.host import PlotHost
+from soulsgui.gui.plotting.rows import RETURN, Axis, Mark
+from soulsgui.gui.runs.models import kind_look
+from soulsgui.gui.states import run_is_active
+from soulsgui.wire.control import ApiError, AttemptStart, CheckpointInfo, RunStatus
+from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, AttemptRow, CheckpointRow, Row
+
+if TYPE_CHECKING:
+    from soulsgui.gui.plotting.plot import Plot
+
+_PATIENCE_MS = 500
+"""What comes sooner is not told of."""
+_MANUAL = "manual"
+
+
+class RunMarks:
+    """The moments of one run that stand as lines on its curve, from lists and from live rows.
+
+    A current and a best checkpoint take the place of the one before, as on the disk; those saved by hand
+    stay.
+    """
+
+    def __init__(self) -> None:
+        self._saved: dict[str, Mark] = {}
+        self._attempts: dict[int, AttemptStart] = {}
+
+    def take_list(self, checkpoints: Iterable[CheckpointInfo]) -> None:
+        """Take the list of all checkpoints."""
+        self._saved = {}
+        for info in checkpoints:
+            self._save(info.kind, info.id, info.updates, info.episodes, info.env_steps, info.created)
+
+    def take_attempts(self, attempts: Iterable[AttemptStart]) -> None:
+        """Take the beginnings of attempts."""
+        self._attempts |= {start.attempt: start for start in attempts}
+
+    def take_rows(self, rows: Iterable[Row], run: str) -> bool:
+        """Take live rows of a run, and return whether one of them was a moment to be marked."""
+        found = False
+        for row in rows:
+            if row.run_id != run or not isinstance(row, CheckpointRow | AttemptRow):
+                continue
+            found = True
+            if isinstance(row, CheckpointRow):
+                self._save(row.saved, row.path, row.update, row.episodes, row.env_steps, row.time)
+            else:
+                self._attempts[row.attempt] = AttemptStart(
+                    attempt=row.attempt,
+                    update=row.update,
+                    env_steps=row.env_steps,
+                    episodes=row.episodes,
+                    time=row.time,
+                )
+        return found
+
+    def _save(self, kind: str, path: str, update: int, episodes: int, env_steps: int, time: float) -> None:
+        word = "Quicksave" if kind == _MANUAL else f"{kind_look(kind).word} checkpoint"
+        mark = Mark(episodes, env_steps, time, f"{word}, update {text.count(update)}")
+        self._saved[path if kind == _MANUAL else kind] = mark
+
+    @property
+    def marks(self) -> list[Mark]:
+        """The lines to be drawn, in the order of time."""
+        resumed = [
+            Mark(
+                start.episodes,
+                start.env_steps,
+                start.time,
+                f"Attempt {start.attempt} from update {text.count(start.update)}",
+            )
+            for start in self._attempts.values()
+            if start.attempt > min(self._attempts)
+        ]
+        return sorted([*self._saved.values(), *resumed], key=lambda mark: mark.time)
+
+
+class PlotSection(QWidget):
+    """The curve of one metric of the run, live.
+
+    Signals:
+        problem: The curve can't be had; with the `ApiError`.
+    """
+
+    problem = Signal(object)
+
+    def __init__(self, feed: Feed, settings: QSettings, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._run = RunStatus()
+        self._told = ""
+        self._dimmed = False
+        self.controls = PlotControls(settings, self)
+        self.host = PlotHost(self, x_title=False)
+        self.marks = RunMarks()
+        self.curve = LiveCurve(feed, self)
+        self.beside = LiveCurve(feed, self)
+        self._curves = (self.curve, self.beside)
+        self._named: list[str] = []
+        for curve in self._curves:
+            curve.show_along(self.controls.chosen_axis)
+        self._smooth(self.controls.weight)
+        self._patience = QTimer(self, singleShot=True, interval=_PATIENCE_MS)
+        self._patience.timeout.connect(self._say_loading)
+        self._checkpoints = Fetch(self, self._ask_checkpoints)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addWidget(self.controls)
+        column.addWidget(self.host, 1)
+        self._connect()
+
+    def _connect(self) -> None:
+        self.controls.metric_chosen.connect(self._show_metric)
+        self.controls.axis_chosen.connect(self._show_along)
+        self.controls.smoothed.connect(self._smooth)
+        for curve in self._curves:
+            curve.replaced.connect(self._show_series)
+            curve.loaded.connect(self._loaded)
+            curve.changed.connect(self._draw)
+            curve.failed.connect(self._failed)
+        self._checkpoints.came.connect(self._take_checkpoints)
+        self._feed.rows_arrived.connect(self._take_rows)
+        self.host.when_ready(self._plot_ready)
+
+    # --- the run ---
+
+    def show_run(self, run: RunStatus) -> None:
+        """Draw this run from now on."""
+        old, self._run = self._run, run
+        self.controls.open_with(opening_metric(run))
+        if run.id != old.id:
+            self.marks = RunMarks()
+            self._told = ""
+        self._follow()
+        if run.id != old.id:
+            self._list_checkpoints()
+            if self.host.plot is not None:
+                # The part of x that was looked at means nothing in another run.
+                self.host.plot.fit()
+        if (run.id, run.goal_return, run.goal_judged_by) != (old.id, old.goal_return, old.goal_judged_by):
+            self._offer_metrics()
+            self._show_goal()
+        if (run.id, run.state) != (old.id, old.state):
+            self._show_empty_text()
+
+    def renew(self) -> None:
+        """What came live may have gaps: ask for curve and checkpoints again."""
+        for curve in self._curves:
+            curve.renew()
+        self._list_checkpoints()
+
+    def dim(self, dimmed: bool) -> None:
+        """Fade the curve while it is not the present."""
+        self._dimmed = dimmed
+        if self.host.plot is not None:
+            self.host.plot.dim(dimmed)
+        if not dimmed:
+            for curve in self._curves:
+                curve.go_on()
+        self._show_empty_text()
+
+    # --- how it is shown ---
+
+    def _follow(self) -> None:
+        also = beside(self.controls.wanted)
+        self.curve.follow(self._run.id, self.controls.wanted)
+        self.beside.follow(self._run.id if also else "", also or RETURN)
+
+    def _show_metric(self) -> None:
+        self._follow()
+        self._show_goal()
+
+    def _show_along(self, axis: Axis) -> None:
+        for curve in self._curves:
+            curve.show_along(axis)
+        if self.host.plot is not None:
+            self.host.plot.show_along(axis)
+
+    def _smooth(self, weight: float) -> None:
+        for curve in self._curves:
+            curve.smooth_with(weight)
+        self._draw()
+
+    # --- what comes ---
+
+    def _take_rows(self, rows: list[Row]) -> None:
+        for curve in self._curves:
+            curve.take(rows)
+        if self.marks.take_rows(rows, self._run.id):
+            self._show_marks()
+
+    def _loaded(self) -> None:
+        self._told = ""
+        for curve in self._curves:
+            self.marks.take_attempts(curve.attempts)
+        self._offer_metrics()
+        self._show_marks()
+        self._show_empty_text()
+
+    def _offer_metrics(self) -> None:
+        # What is to reach the goal is offered before its first row.
+        self.controls.offer([*self.curve.metrics, *goal_metrics(self._run)])
+
+    def _failed(self, error: ApiError) -> None:
+        # It is asked for again and again; one message is enough.
+        if error.message != self._told:
+            self._told = error.message
+            self.problem.emit(error)
+
+    def _list_checkpoints(self) -> None:
+        self._checkpoints.forget()
+        if self._run.id:
+            self._checkpoints.request()
+
+    def _ask_checkpoints(self) -> Call | None:
+        if not self._feed.connection.live:
+            return None
+        return self._feed.call("checkpoint.list", {"run": self._run.id})
+
+    def _take_checkpoints(self, result: dict[str, Any]) -> None:
+        self.marks.take_list(CheckpointInfo.model_validate(info) for info in result["checkpoints"])
+        self._show_marks()
+
+    # --- drawing ---
+
+    def _plot_ready(self, plot: "Plot") -> None:
+        plot.follow_changed.connect(self.controls.follow.setChecked)
+        plot.drawn.connect(self._refine)
+        self.controls.follow.toggled.connect(plot.set_follow)
+        self.controls.fit.clicked.connect(plot.fit)
+        plot.dim(self._dimmed)
+        self._show_series()
+        self._show_marks()
+        self._show_goal()
+        self._show_empty_text()
+
+    def _show_series(self) -> None:
+        if self.host.plot is not None:
+            self._named = self._names()
+            shown = [curve.series for curve in self._curves if curve.series.run_id or curve is self.curve]
+            self.host.plot.show_series(
+                [
+                    (series, name, colour)
+                    for colour, (series, name) in enumerate(zip(shown, self._named, strict=True))
+                ]
+            )
+            self.host.plot.set_follow(self.controls.follow.isChecked())
+            self._show_empty_text()
+
+    def _names(self) -> list[str]:
+        """Return the names of the curves that are drawn."""
+        name = metric_title(self.curve.series.metric)
+        if not self.beside.series.run_id:
+            return [name]
+        if self.curve.is_loaded and not len(self.curve.series):
+            name = f"{name}: none yet"
+        return [name, "Training return"]
+
+    def _refine(self, left: float, right: float) -> None:
+        finer = [curve.look_at(left, right) for curve in self._curves]
+        if any(finer) and not self._patience.isActive():
+            self._patience.start()
+
+    def _say_loading(self) -> None:
+        loading = any(curve.refining for curve in self._curves)
+        self.controls.note("Loading …" if loading else "")
+
+    def _draw(self) -> None:
+        self._say_loading()
+        if self._names() != self._named:
+            # The first row of one has come.
+            self._show_series()
+        if self.host.plot is not None:
+            self.host.plot.changed()
+
+    def _show_marks(self) -> None:
+        if self.host.plot is not None:
+            self.host.plot.show_marks(self.marks.marks)
+
+    def _show_goal(self) -> None:
+        if self.host.plot is not None:
+            goal = self._run.goal_return if self.controls.wanted in goal_metrics(self._run) else None
+            words = "" if goal is None else f"goal {goal_words(goal)}"
+            self.host.plot.show_goal(goal, words)
+
+    def _show_empty_text(self) -> None:
+        if self.host.plot is None:
+            return
+        if not self.curve.is_loaded and not self._feed.connection.live:
+            words = "The curve is read as soon as the connection is back."
+        elif not self.curve.is_loaded:
+            words = "Loading …"
+        elif run_is_active(self._run.state):
+            of_evaluations = self.controls.wanted.startswith(EVALUATION_PREFIX)
+            words = (
+                "The curve begins with the first evaluation."
+                if of_evaluations
+                else "The curve begins with the first rows."
+            )
+        else:
+            words = "This run has no rows of this metric."
+        self.host.plot.show_empty_text(words)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Draw what came meanwhile."""
+        super().showEvent(event)
+        for curve in self._curves:
+            curve.wake()

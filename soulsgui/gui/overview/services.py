@@ -1,0 +1,526 @@
+"""The cards of the services: one for each kind, the local clients together, and below them one by one."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from soulsgui.gui import text
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.models.connection import Connection, why_not
+from soulsgui.gui.models.rules import Question, stop_question, why_refused
+from soulsgui.gui.states import Look, phase_word, service_look, service_title
+from soulsgui.gui.widgets.ask import AskingButton
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.fitting_button import FittingButton, fit
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property, set_tip
+from soulsgui.wire.control import ServiceStatus, Status
+
+# What is told of several clients is what is told of the one that needs attention most.
+_WORST_FIRST = ("failed", "backoff", "starting", "stopping", "stopped", "running")
+
+
+@dataclass(frozen=True)
+class CardWords:
+    """A card's texts; the speaker is the service that the log button leads to, empty for none."""
+
+    title: str
+    look: Look
+    state: str = ""
+    facts: str = ""
+    usage: str = ""
+    sentence: str = ""
+    tone: Tone = Tone.MUTED
+    tip: str = ""
+    speaker: str = ""
+
+
+def card_words(status: ServiceStatus, passed_s: float) -> CardWords:
+    """Return what to say of a service."""
+    look = service_look(status.state)
+    return CardWords(
+        title=service_title(status.name, status.kind),
+        look=_look_in_phase(look, status),
+        state=_state(status, passed_s),
+        facts=_facts(status, passed_s),
+        usage=_usage([status]),
+        sentence=_sentence(status),
+        tone=look.tone if status.state in ("failed", "backoff") else Tone.MUTED,
+        tip=_tip(status),
+        speaker=status.name,
+    )
+
+
+def group_words(clients: Sequence[ServiceStatus], passed_s: float) -> CardWords:
+    """Return what to say of the clients that run on the server, as one."""
+    running = sum(client.state == "running" for client in clients)
+    title = f"Local clients {running}/{len(clients)}"
+    if not clients:
+        none = "None plays on the server's own computer."
+        return CardWords(title, service_look("stopped"), sentence=none)
+    worst = min(clients, key=lambda client: _WORST_FIRST.index(client.state))
+    look, words = service_look(worst.state), card_words(worst, passed_s)
+    troubled = worst.state in ("failed", "backoff")
+    same = sum(client.state == worst.state for client in clients)
+    state = look.word if same == len(clients) else f"{same} of {len(clients)} {look.word.lower()}"
+    return CardWords(
+        title=title,
+        look=look,
+        state=words.state if troubled else state,
+        usage=_usage(clients),
+        sentence=f"{words.title}: {words.sentence}" if troubled and words.sentence else "",
+        tone=words.tone,
+        speaker=worst.name,
+    )
+
+
+def _look_in_phase(look: Look, status: ServiceStatus) -> Look:
+    """A running node that is paused, frozen or waiting shows that instead of a tick."""
+    if status.state != "running":
+        return look
+    icons = {
+        "waiting": Look("state-waiting", Tone.BUSY, look.word),
+        "paused": Look("state-paused", Tone.PAUSED, look.word),
+        "frozen": Look("state-frozen", Tone.WARNING, look.word),
+        "loading": Look("state-busy", Tone.BUSY, look.word),
+    }
+    return icons.get(status.phase, look)
+
+
+def _state(status: ServiceStatus, passed_s: float) -> str:
+    if status.state == "backoff" and status.restart_in_s is not None:
+        left_s = max(0, round(status.restart_in_s - passed_s))
+        return f"Restarting in {left_s} s ({status.failures}/{status.max_failures})"
+    word = service_look(status.state).word
+    if status.state not in ("running", "starting"):
+        return word
+    doing = phase_word(status.phase)
+    if not doing:
+        return f"{word}: {status.detail}" if status.detail else word
+    return f"{doing}: {status.detail}" if status.detail else doing
+
+
+def _facts(status: ServiceStatus, passed_s: float) -> str:
+    parts = []
+    if status.pid is not None:
+        parts.append(f"pid {status.pid}")
+    if status.port is not None:
+        parts.append(f"port {status.port}")
+    if status.uptime_s is not None:
+        parts.append(text.uptime(status.uptime_s + passed_s))
+    return " · ".join(parts)
+
+
+def _tip(status: ServiceStatus) -> str:
+    if status.kind != "trainer" or "%" not in status.detail:
+        return ""
+    return "Part of the time in which the trainer waits for samples, or samples for the trainer"
+
+
+def _usage(services: Sequence[ServiceStatus]) -> str:
+    parts = []
+    percents = [service.cpu_percent for service in services if service.cpu_percent is not None]
+    sizes = [service.memory_bytes for service in services if service.memory_bytes is not None]
+    if percents:
+        parts.append(f"CPU {text.percent(sum(percents))}")
+    if sizes:
+        parts.append(text.size(sum(sizes)))
+    if restarts := sum(service.restarts for service in services):
+        parts.append(text.restarts(restarts))
+    return " · ".join(parts)
+
+
+def _sentence(status: ServiceStatus) -> str:
+    if status.state == "running" and not status.restarts:
+        return ""
+    if status.state == "failed" and not status.outcome:
+        return status.detail or "It could not be started."
+    return status.outcome
+
+
+SendCommand = Callable[[str, dict[str, object]], Call]
+"""Sends a command by name with its parameters."""
+
+_ORDER = ("redis", "trainer", "telemetry", "evaluator")
+_MARGIN_PX = 12
+_BUTTON_GAP_PX = 6
+_CARD_GAP_PX = 10
+_LEAST_CHARACTERS = 18
+_SINGLE_CHARACTERS = 36
+_MOST_SINGLE = 32
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+class _Card(QFrame):
+    """State in icon, word and colour, numbers, how it ended, and buttons; words give way where it is narrow.
+
+    Signals:
+        log_asked: A service's log is to be shown; with its name.
+        problem: A command failed; with the `ApiError`.
+    """
+
+    log_asked = Signal(str)
+    problem = Signal(object)
+
+    def __init__(
+        self, name: str, send: SendCommand, parent: QWidget | None, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName(f"service-{name}")
+        self.setProperty("part", "card")
+        self.send = send
+        self.connected = True
+        self.why_not = ""
+        self._clock = clock
+        self._came = clock()
+        self._speaker = name
+        self._mark = IconLabel(0, self)
+        self._title = Heading("", 0, self)
+        self._title.setWordWrap(True)
+        self._labels = [QLabel(self) for _ in range(4)]
+        self._state, self._facts, self._usage, self._sentence = self._labels
+        for label in self._labels:
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setWordWrap(True)
+        for label in (self._facts, self._usage):
+            label.setProperty("weight", "muted")
+        head = QHBoxLayout()
+        head.setSpacing(6)
+        head.addWidget(self._mark)
+        head.addWidget(self._title, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(_MARGIN_PX, 9, _MARGIN_PX, 9)
+        column.setSpacing(3)
+        column.addLayout(head)
+        for label in self._labels:
+            column.addWidget(label)
+        column.addStretch(1)
+        column.addSpacing(4)
+        self._row = QHBoxLayout()
+        self._row.setSpacing(_BUTTON_GAP_PX)
+        self._signs: Sequence[FittingButton] = ()
+        self._worded: Sequence[FittingButton] = ()
+        column.addLayout(self._row)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+
+    def add_buttons(self, signs: Sequence[FittingButton], worded: Sequence[FittingButton]) -> None:
+        """Take the buttons: those without words, and those whose words give way, as the log's do."""
+        # Made last: the keyboard comes to it last.
+        self.log = FittingButton("Log", "log", self)
+        self.log.clicked.connect(lambda: self.log_asked.emit(self._speaker))
+        self._signs, self._worded = signs, (*worded, self.log)
+        for button in (*signs, *self._worded):
+            self._row.addWidget(button)
+            if isinstance(button, CommandButton):
+                button.problem.connect(self.problem)
+        for button in signs:
+            button.show_icon_only(True)
+        self._row.addStretch(1)
+
+    # --- what is shown ---
+
+    def take_status(self) -> None:
+        """Show what has just come."""
+        self._came = self._clock()
+        self.arrange_buttons()
+        self.tick()
+
+    def tick(self) -> None:
+        """Let uptime and countdown go on; the owner calls it once a second."""
+        # Without a connection nothing goes on.
+        words = self.present_words(self._clock() - self._came if self.connected else 0.0)
+        if words is not None:
+            self._write(words)
+
+    def present_words(self, passed_s: float) -> CardWords | None:
+        """Return what to say so many seconds after the status came; None before any came."""
+        raise NotImplementedError
+
+    def connect_commands(self, connected: bool, why_not: str = "") -> None:
+        """Allow commands, or not with a reason; what is no longer the present is greyed."""
+        self.connected, self.why_not = connected, why_not
+        for widget in (self._mark, self._title, *self._labels):
+            widget.setEnabled(connected)
+        self.arrange_buttons()
+
+    def arrange_buttons(self) -> None:
+        """Show and allow what makes sense now."""
+        raise NotImplementedError
+
+    def _write(self, words: CardWords) -> None:
+        self._speaker = words.speaker
+        self._mark.show_icon(words.look.icon, words.look.tone)
+        self._title.setText(words.title)
+        set_tip(self._state, words.tip)
+        usage, facts = _kept_together(words.usage), _kept_together(words.facts)
+        for label, said in zip(self._labels, (words.state, facts, usage, words.sentence), strict=True):
+            label.setText(said)
+            label.setVisible(bool(said))
+        set_property(self._state, "tone", words.look.tone)
+        set_property(self._sentence, "tone", words.tone)
+        self.setAccessibleName(f"{words.title}: {words.state}. {words.sentence}")
+
+    @property
+    def words(self) -> str:
+        """All it says."""
+        labels = (self._title, *self._labels)
+        return "\n".join(label.text() for label in labels if label.text()).replace(_NO_BREAK, " ")
+
+    # --- room ---
+
+    def minimumSizeHint(self) -> QSize:
+        """Let it become as narrow as its buttons without their words."""
+        least = self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS
+        return QSize(least, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the words of the buttons out where there is no room for them."""
+        super().resizeEvent(event)
+        self._fit_buttons()
+
+    def event(self, event: QEvent) -> bool:
+        """Do the same when a button says something else."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit_buttons()
+        return super().event(event)
+
+    def _fit_buttons(self) -> None:
+        signs = sum(button.sizeHint().width() + _BUTTON_GAP_PX for button in self._signs)
+        shown = [button for button in self._worded if not button.isHidden()]
+        fit(shown, self.width() - 2 * _MARGIN_PX - signs, _BUTTON_GAP_PX)
+
+
+class ServiceCard(_Card):
+    """One service; stopping it asks what `ask` returns first, None when nothing is lost."""
+
+    def __init__(
+        self,
+        name: str,
+        send: SendCommand,
+        parent: QWidget | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        ask: Callable[[], Question | None] = lambda: None,
+    ) -> None:
+        super().__init__(name, send, parent, clock)
+        self._name = name
+        self._status: ServiceStatus | None = None
+        start = Words("Start", "Starting …", "Started")
+        stop = Words("Stop", "Stopping …", "Stopped")
+        again = Words("Restart", "Restarting …", "Restarted")
+        self.start = CommandButton(start, "play", lambda: self._call("service.start"), self)
+        self.stop = AskingButton(stop, "stop", lambda: self._call("service.stop"), ask, self)
+        self.restart = CommandButton(again, "restart", lambda: self._call("service.restart"), self)
+        self.add_buttons((), (self.start, self.stop, self.restart))
+
+    def _call(self, command: str) -> Call:
+        return self.send(command, {"name": self._name})
+
+    def show_status(self, status: ServiceStatus) -> None:
+        """Show the service."""
+        self._status = status
+        self.take_status()
+
+    def present_words(self, passed_s: float) -> CardWords | None:
+        """Return what to say of it."""
+        return None if self._status is None else card_words(self._status, passed_s)
+
+    def arrange_buttons(self) -> None:
+        """Show and allow what makes sense in this state."""
+        state = self._status.state if self._status else "stopped"
+        up = state in ("running", "starting", "stopping", "backoff")
+        self.start.setVisible(state in ("stopped", "failed"))
+        self.stop.setVisible(up)
+        self.restart.setVisible(up)
+        for name, button in (("start", self.start), ("stop", self.stop), ("restart", self.restart)):
+            why = self.why_not or (self._status.allowed.get(f"service.{name}", "") if self._status else "")
+            button.allow(self.connected and state != "stopping" and not why, why)
+
+
+class LocalClientsCard(_Card):
+    """All clients that run on the server itself as one: how they are, one more, one less.
+
+    Signals:
+        expanded: The single ones are to be shown, or no longer.
+    """
+
+    expanded = Signal(bool)
+
+    def __init__(
+        self,
+        send: SendCommand,
+        parent: QWidget | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__("clients", send, parent, clock)
+        self._clients: list[ServiceStatus] = []
+        fewer = Words("One less", "Stopping …", "Stopped")
+        more = Words("One more", "Starting …", "Started")
+        self.fewer = CommandButton(fewer, "remove", lambda: self._set_count(-1), self)
+        self.more = CommandButton(more, "add", lambda: self._set_count(+1), self)
+        self.each = FittingButton("Each", "arrow-right", self)
+        self.each.setCheckable(True)
+        self.each.explain("Show the clients one by one")
+        self.each.toggled.connect(self._expand)
+        self.add_buttons((self.fewer, self.more, self.each), ())
+
+    def _set_count(self, change: int) -> Call:
+        return self.send("service.local_clients", {"count": max(len(self._clients) + change, 0)})
+
+    def _expand(self, on: bool) -> None:
+        self.each.say("Each", "arrow-down" if on else "arrow-right")
+        self.expanded.emit(on)
+
+    def show_clients(self, clients: Sequence[ServiceStatus]) -> None:
+        """Show these services."""
+        self._clients = list(clients)
+        self.take_status()
+
+    def present_words(self, passed_s: float) -> CardWords:
+        """Return what to say of all of them."""
+        return group_words(self._clients, passed_s)
+
+    def arrange_buttons(self) -> None:
+        """Allow what makes sense with so many."""
+        possible, any_there = self.connected and not self.why_not, bool(self._clients)
+        fewer = self.why_not or "One client less on the server itself"
+        self.fewer.allow(possible and any_there, fewer if any_there else "There is none.")
+        self.more.allow(possible, self.why_not or "One client more on the server itself")
+        self.each.setEnabled(any_there)
+        self.log.setEnabled(any_there)
+
+
+class _Cards(QWidget):
+    """Cards side by side, as wide as each other so that their buttons are alike; services come and go."""
+
+    def __init__(self, make: Callable[[str, QWidget], ServiceCard], parent: QWidget) -> None:
+        super().__init__(parent)
+        self._make = make
+        self.cards: dict[str, ServiceCard] = {}
+        self.row = FlowLayout(_CARD_GAP_PX, columns=True, parent=self)
+
+    def show_services(self, services: Sequence[ServiceStatus]) -> None:
+        for name in self.cards.keys() - {service.name for service in services}:
+            card = self.cards.pop(name)
+            card.hide()
+            card.deleteLater()
+        for place, service in enumerate(services):
+            if service.name not in self.cards:
+                self.cards[service.name] = self._make(service.name, self)
+                self.row.insert_widget(place, self.cards[service.name])
+            self.cards[service.name].show_status(service)
+
+
+class ServiceRow(QWidget):
+    """Every service of the server.
+
+    Signals:
+        log_asked: A service's log is to be shown; with its name.
+        problem: A command failed; with the `ApiError`.
+    """
+
+    log_asked = Signal(str)
+    problem = Signal(object)
+
+    def __init__(
+        self, feed: Feed, parent: QWidget | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._clock = clock
+        self._connection = feed.connection
+        self._kinds = _Cards(self._new_card, self)
+        self.clients = LocalClientsCard(feed.call, self._kinds, clock)
+        self._kinds.row.addWidget(self.clients)
+        self._follow(self.clients)
+        feed.allowed_changed.connect(self._connect_clients)
+        self.clients.expanded.connect(self._expand)
+        self._singles = _Cards(self._new_card, self)
+        self._more = QLabel(self._singles)
+        self._more.setProperty("weight", "muted")
+        self._singles.row.addWidget(self._more)
+        self._singles.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(_CARD_GAP_PX)
+        column.addWidget(self._kinds)
+        column.addWidget(self._singles)
+
+    def _follow(self, card: _Card) -> None:
+        card.log_asked.connect(self.log_asked)
+        card.problem.connect(self.problem)
+
+    def _new_card(self, name: str, parent: QWidget) -> ServiceCard:
+        card = ServiceCard(name, self._feed.call, parent, self._clock, lambda: self._stop_question(name))
+        self._follow(card)
+        card.connect_commands(self._connection.commands_possible, why_not(self._connection))
+        return card
+
+    def _stop_question(self, name: str) -> Question | None:
+        status = self._feed.status
+        service = next((one for one in status.services if one.name == name), None)
+        return None if service is None else stop_question(service, status.run)
+
+    # --- what is shown ---
+
+    def show_status(self, status: Status) -> None:
+        """Show the services as the server tells of them."""
+        kinds = sorted((one for one in status.services if one.kind != "client"), key=_rank)
+        clients = [one for one in status.services if one.kind == "client"]
+        self._kinds.show_services(kinds)
+        self.clients.show_clients(clients)
+        self._connect_clients()
+        self._show_singles(clients)
+
+    def _show_singles(self, clients: Sequence[ServiceStatus]) -> None:
+        if self._singles.isHidden():
+            self._singles.show_services([])
+            return
+        if not clients:
+            self.clients.each.setChecked(False)
+            return
+        self._singles.show_services(clients[:_MOST_SINGLE])
+        for card in self._singles.cards.values():
+            card.setMinimumWidth(_SINGLE_CHARACTERS * self.fontMetrics().averageCharWidth())
+        left = len(clients) - _MOST_SINGLE
+        self._more.setText(f"and {left:,} more")
+        self._more.setVisible(left > 0)
+
+    def show_connection(self, connection: Connection) -> None:
+        """Grey everything while it is not the present."""
+        self._connection = connection
+        for card in self.cards.values():
+            card.connect_commands(connection.commands_possible, why_not(connection))
+        self._connect_clients()
+
+    def _connect_clients(self) -> None:
+        reason = why_refused("service.local_clients", self._connection, self._feed.status)
+        self.clients.connect_commands(self._connection.commands_possible, reason)
+
+    def tick(self) -> None:
+        """Let uptimes and countdowns go on; the owner calls it once a second."""
+        for card in (*self.cards.values(), self.clients):
+            card.tick()
+
+    def _expand(self, on: bool) -> None:
+        self._singles.setVisible(on)
+        self.show_status(self._feed.status)
+
+    @property
+    def cards(self) -> dict[str, ServiceCard]:
+        """The cards by the name of their service, single clients included while they are shown."""
+        return {**self._kinds.cards, **self._singles.cards}
+
+
+def _rank(service: ServiceStatus) -> tuple[int, str]:
+    place = _ORDER.index(service.kind) if service.kind in _ORDER else len(_ORDER)
+    return place, service.name
+
+
+def _kept_together(facts: str) -> str:
+    """Return facts so that a line breaks between two of them, never within one."""
+    return facts.replace(" ", _NO_BREAK).replace(f"{_NO_BREAK}·{_NO_BREAK}", f"{_NO_BREAK}· ")

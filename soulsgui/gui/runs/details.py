@@ -1,0 +1,427 @@
+"""The chosen run: what it is, what can be done with it, and its tabs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QStackedLayout,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.config.declaring import Effect
+from soulsgui.config.paths import Folders
+from soulsgui.config.schema import shipped_with
+from soulsgui.gui import text
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.icons import dress
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.rules import (
+    Question,
+    algorithm_title,
+    has_reached,
+    resume_question,
+    run_title,
+    why_not_resumed,
+    why_not_without_goal,
+)
+from soulsgui.gui.runs.checkpoints import CheckpointsTab, NoteDialog
+from soulsgui.gui.runs.models import EventsModel, reached_words
+from soulsgui.gui.settings.form import SettingsForm
+from soulsgui.gui.settings.spec import specs
+from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.states import run_look
+from soulsgui.gui.widgets.ask import AskingButton
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property
+from soulsgui.gui.widgets.table import Table
+from soulsgui.wire.control import ApiError, ConfigValues, Event, RunSummary
+
+
+class EventsTab(QWidget):
+    """Lists the events of one run; each leads to the log of its service."""
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._shell = shell
+        self._run = ""
+        self.model = EventsModel(self)
+        self.table = Table("runEventsTable", "Events of the run", self)
+        self._build()
+        self._fetch = Fetch(self, self._ask)
+        self._fetch.came.connect(self._take)
+        self._fetch.failed.connect(lambda error: notify_problem(shell, error))
+        feed.event_arrived.connect(self._arrived)
+
+    def _build(self) -> None:
+        self.table.setModel(self.model)
+        self.table.setSelectionMode(Table.SelectionMode.SingleSelection)
+        self.table.sort_by(self.model.column_number("time"), downwards=True)
+        self.table.selectionModel().currentRowChanged.connect(self._show_chosen)
+        self.table.row_opened.connect(lambda _: self._show_log())
+        self._empty = EmptyState("bell", "", "", parent=self)
+        self._stack = QStackedLayout()
+        self._stack.addWidget(self.table)
+        self._stack.addWidget(self._empty)
+        self._words = QLabel(self)
+        self._words.setWordWrap(True)
+        self._words.setTextFormat(Qt.TextFormat.PlainText)
+        self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._words.setProperty("weight", "muted")
+        self.log = QPushButton("Show the log", self)
+        dress(self.log, "log")
+        self.log.clicked.connect(self._show_log)
+        foot = QHBoxLayout()
+        foot.addWidget(self._words, 1)
+        foot.addWidget(self.log, 0, Qt.AlignmentFlag.AlignTop)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 8, 0, 0)
+        column.addLayout(self._stack, 1)
+        column.addLayout(foot)
+        self._show_chosen()
+
+    def show_run(self, run: RunSummary | None) -> None:
+        """Show the events of a run."""
+        name = run.id if run is not None else ""
+        if name != self._run:
+            self._run = name
+            self._fetch.forget()
+            self._empty.say("Reading the events …", "")
+            self._show(self._feed.events)
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Ask for the events again."""
+        if self._run:
+            self._fetch.request()
+
+    def show_connection(self) -> None:
+        """Grey what is no longer the present."""
+        self.table.setEnabled(self._feed.connection.live)
+
+    @property
+    def chosen(self) -> Event | None:
+        """The event in the current row."""
+        return self.model.at(self.table.currentIndex().row())
+
+    def _ask(self) -> Call | None:
+        if not self._run or not self._feed.connection.commands_possible:
+            return None
+        return self._feed.call("history.events", {"since": 0})
+
+    def _take(self, result: dict[str, Any]) -> None:
+        self._empty.say("Nothing happened yet", "Starts, stops and crashes stand here.")
+        self._show([Event.model_validate(one) for one in result["events"]])
+
+    def _show(self, events: list[Event]) -> None:
+        self.model.show_run(self._run, events)
+        self._settle()
+
+    def _arrived(self, event: Event) -> None:
+        self.model.add(event)
+        self._settle()
+
+    def _settle(self) -> None:
+        self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
+        told = ["what"]
+        for name in ("cause", "remedy"):
+            # A column without a word would take room that the others lack.
+            said = any(getattr(event, name) for event in self.model.records)
+            self.table.setColumnHidden(self.model.column_number(name), not said)
+            told += [name] if said else []
+        self.table.share_room([self.model.column_number(name) for name in told])
+        self._show_chosen()
+
+    def _show_chosen(self, *_: object) -> None:
+        event = self.chosen
+        self.log.setEnabled(event is not None)
+        words = [] if event is None else [event.what, event.cause, event.remedy]
+        self._words.setText(". ".join(part.rstrip(".") for part in words if part))
+
+    def _show_log(self) -> None:
+        if self.chosen is not None:
+            self._shell.show_page("logs", service=self.chosen.service or "trainer", run=self._run)
+
+
+class RunSettingsTab(QWidget):
+    """The settings a run works or worked with; the form is made when it is first shown."""
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._run = ""
+        self.form: SettingsForm | None = None
+        self._words = QLabel(self)
+        self._words.setWordWrap(True)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 8, 0, 0)
+        self._column.addWidget(self._words)
+        self._column.addStretch(0)
+        self._fetch = Fetch(self, self._ask)
+        self._fetch.came.connect(self._take)
+        self._fetch.failed.connect(self._failed)
+
+    def show_run(self, run: RunSummary | None) -> None:
+        """Show the settings of a run."""
+        name = run.id if run is not None else ""
+        if name != self._run:
+            self._run = name
+            self._fetch.forget()
+            if self.form is not None:
+                self.form.hide()
+            self._say("Reading the settings …")
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Ask for the settings again."""
+        self._fetch.request()
+
+    @property
+    def words(self) -> str:
+        """What is said over the form."""
+        return self._words.text()
+
+    def _say(self, words: str, tone: str = "muted") -> None:
+        self._words.setText(words)
+        set_property(self._words, "tone", tone)
+
+    def _ask(self) -> Call | None:
+        if not self._run or not self._feed.connection.commands_possible:
+            return None
+        return self._feed.call("config.get", {"run": self._run})
+
+    def _take(self, result: dict[str, Any]) -> None:
+        values = ConfigValues.model_validate(result)
+        if self.form is None:
+            self.form = SettingsForm(self)
+            self._column.addWidget(self.form, 1)
+        shipped = values.defaults | shipped_with(values.run)
+        self.form.load(shipped, own_values(values.run, shipped))
+        self.form.set_read_only(True)
+        self.form.show()
+        self._say("“Modified only” shows what differs from the shipped values.")
+
+    def _failed(self, error: ApiError) -> None:
+        if self.form is not None:
+            self.form.hide()
+        self._say(f"{error.message}\n{error.remedy}".strip(), "bad")
+
+
+def own_values(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that differ from the shipped ones, by dotted key."""
+    known = specs()
+    return {
+        key: value
+        for key, value in values.items()
+        if key in known and known[key].check(value)[0] != known[key].check(defaults.get(key))[0]
+    }
+
+
+def for_a_new_run(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that make another run like this one: all but those of the server itself."""
+    known = specs()
+    return {
+        key: value
+        for key, value in values.items()
+        if key in known and known[key].info.effect is not Effect.RESTART_RUNNER
+    }
+
+
+_GAP_PX = 8
+_HEAD_CHARACTERS = 34
+
+
+class RunDetails(QWidget):
+    """One run with its tabs.
+
+    Signals:
+        edited: Name or note were changed; with the run's new `RunSummary`.
+    """
+
+    edited = Signal(object)
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._shell = shell
+        self._run: RunSummary | None = None
+        self.checkpoints = CheckpointsTab(feed, shell, self)
+        self.settings = RunSettingsTab(feed, shell, self)
+        self.events = EventsTab(feed, shell, self)
+        self._build()
+        self._show()
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self._state = StateLabel(self)
+        self._title = ElidedLabel("", self)
+        self._title.setProperty("heading", "1")
+        self._title.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self._facts = ElidedLabel("", self)
+        self._facts.setProperty("weight", "muted")
+        self._note = ElidedLabel("", self)
+        what = QWidget(self)
+        what.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        what.setMinimumWidth(_HEAD_CHARACTERS * self.fontMetrics().averageCharWidth())
+        line = QHBoxLayout(what)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(_GAP_PX)
+        line.addWidget(self._title)
+        line.addWidget(self._state)
+        line.addStretch(1)
+        head = FlowLayout(_GAP_PX)
+        for part in (what, *self._buttons()):
+            head.addWidget(part)
+        self.tabs = QTabWidget(self)
+        self.tabs.setDocumentMode(True)
+        self.tabs.addTab(self.checkpoints, "Check&points")
+        self.tabs.addTab(self.settings, "Confi&guration")
+        self.tabs.addTab(self.events, "&Events")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 6, 0, 0)
+        column.setSpacing(4)
+        column.addLayout(head)
+        column.addWidget(self._facts)
+        column.addWidget(self._note)
+        column.addWidget(self.tabs, 1)
+
+    def _buttons(self) -> list[FittingButton]:
+        words = Words("Resume", "Resuming …", "Resumed")
+        self.resume = AskingButton(words, "resume", self._resume, self._resume_question, self)
+        words = Words("Go on without its goal", "Resuming …", "Resumed")
+        self.without_goal = AskingButton(
+            words, "resume", lambda: self._resume(without_goal=True), self._resume_question, self
+        )
+        words = Words("Use for a new run", "Reading its settings …", "Read")
+        self.again = CommandButton(words, "play", self._read_settings, self)
+        self.again.finished.connect(self._use_again)
+        for command in (self.resume, self.without_goal, self.again):
+            command.problem.connect(lambda error: notify_problem(self._shell, error))
+        self.edit = FittingButton("Edit…", "edit", self)
+        self.edit.clicked.connect(self._edit)
+        self.copy = FittingButton("Copy path", "copy", self)
+        self.copy.clicked.connect(self._copy)
+        self.open = FittingButton("Open folder", "folder", self)
+        self.open.clicked.connect(self._open)
+        return [self.resume, self.without_goal, self.again, self.edit, self.copy, self.open]
+
+    # --- what is shown ---
+
+    def show_run(self, run: RunSummary | None) -> None:
+        """Show a run, or its new state."""
+        self._run = run
+        self.checkpoints.show_run(run)
+        self.events.show_run(run)
+        self.settings.show_run(run)
+        self._show()
+
+    def refresh(self) -> None:
+        """Ask for everything in the tabs again."""
+        for tab in (self.checkpoints, self.events, self.settings):
+            tab.refresh()
+
+    def show_connection(self) -> None:
+        """Allow what the connection allows; what is no longer the present is greyed."""
+        for part in (self._state, self._title, self._facts, self._note):
+            part.setEnabled(self._feed.connection.live)
+        self.checkpoints.show_connection()
+        self.events.show_connection()
+        self._allow()
+
+    def _show(self) -> None:
+        run = self._run
+        for part in (self._state, self._title, self._facts, self._note):
+            part.setVisible(run is not None)
+        if run is not None:
+            look = run_look(run.state)
+            self._state.show_look(look)
+            self._state.setMinimumWidth(self._state.sizeHint().width())
+            self._state.setToolTip(reached_words(run))
+            self._title.setText(run_title(run))
+            made = f"{text.count(run.env_steps)} steps"
+            facts = [run.id, run.env_id, algorithm_title(run), f"seed {run.seed}", made, run.error]
+            self._facts.setText(" · ".join(fact for fact in facts if fact))
+            self._note.setText(" ".join(run.note.split()))
+            self._note.setVisible(bool(run.note))
+        self._allow()
+
+    def _allow(self) -> None:
+        away = why_not(self._feed.connection)
+        reason = away or why_not_resumed(self._run)
+        self.resume.allow(not reason, reason or "Go on from its newest checkpoint as a new attempt")
+        reason = away or why_not_without_goal(self._run)
+        self.without_goal.setVisible(self._run is not None and has_reached(self._run))
+        tip = "Go on from its newest checkpoint until it is stopped"
+        self.without_goal.allow(not reason, reason or tip)
+        chosen = "Choose a run first." if self._run is None else ""
+        tip = "Open New run with the settings of this one"
+        self.again.allow(not (away or chosen), away or chosen or tip)
+        self.edit.setEnabled(not (away or chosen))
+        path = self._folder
+        self.copy.setEnabled(bool(path))
+        self.copy.explain(path)
+        self.open.setVisible(bool(path) and Path(path).is_dir())
+
+    @property
+    def _folder(self) -> str:
+        """Path of the run's folder on its server; empty before the server has said where its data is."""
+        hello = self._feed.hello
+        if hello is None or self._run is None:
+            return ""
+        return str(Folders(Path(hello.config_dir), Path(hello.data_dir)).runs / self._run.id)
+
+    # --- what can be done ---
+
+    def _resume_question(self) -> Question | None:
+        return resume_question(self._run, self._feed.status.run) if self._run is not None else None
+
+    def _resume(self, without_goal: bool = False) -> Call:
+        name = self._run.id if self._run is not None else ""
+        params = {"run": name, "if_active": "stop"} | ({"without_goal": True} if without_goal else {})
+        return self._feed.call("run.resume", params)
+
+    def _read_settings(self) -> Call:
+        return self._feed.call("config.get", {"run": self._run.id if self._run is not None else ""})
+
+    def _use_again(self, result: dict[str, Any]) -> None:
+        self._shell.open_new_run(for_a_new_run(ConfigValues.model_validate(result).run))
+
+    def _edit(self) -> None:
+        run = self._run
+        if run is None:
+            return
+
+        def save(name: str | None, note: str) -> Call:
+            call = self._feed.call("runs.edit", {"run": run.id, "name": name, "note": note})
+            call.done.connect(self._written)
+            return call
+
+        NoteDialog("Name and note of the run", run.name, run.note, save, self).open()
+
+    def _written(self, result: dict[str, Any]) -> None:
+        self.edited.emit(RunSummary.model_validate(result))
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._folder)
+        self._shell.notify("info", "Path copied", self._folder)
+
+    def _open(self) -> None:
+        path = self._folder
+        if QDesktopServices.openUrl(QUrl.fromLocalFile(path)):
+            # Desktops say yes before they know whether there is a program for it.
+            self._shell.notify("info", "The run's folder is opened", path)
+        else:
+            self._shell.notify("warning", "No program opens folders here. The run lies in:", path)

@@ -1,0 +1,321 @@
+"""The form of all settings: search, modified only, per-field reset, checked while one types."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QListWidget,
+    QListWidgetItem,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui.settings.row import SettingRow
+from soulsgui.gui.settings.spec import section_titles, specs, title_of
+from soulsgui.gui.widgets.inputs import FilterEdit
+from soulsgui.gui.widgets.labels import Heading, WrappedLabel
+
+
+class Edits:
+    """Values on screen over the saved ones over the shipped ones."""
+
+    def __init__(self, base: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+        self.rebase(base)
+        self._saved = {key: specs()[key].check(value)[0] for key, value in saved.items() if key in specs()}
+        self._typed: dict[str, Any] = {}
+        self._reset: set[str] = set()
+        self._wrong: dict[str, str] = {}
+
+    def rebase(self, base: Mapping[str, Any]) -> None:
+        """Take other values without the user's own: those shipped with another algorithm, say."""
+        self._base = {key: spec.check(base.get(key, spec.info.default))[0] for key, spec in specs().items()}
+
+    def value(self, key: str) -> Any:
+        """Return the value on screen."""
+        if key in self._typed:
+            return self._typed[key]
+        return self._saved[key] if self._keeps(key) else self._base[key]
+
+    def base(self, key: str) -> Any:
+        """Return the value it would have without the user's own."""
+        return self._base[key]
+
+    def _keeps(self, key: str) -> bool:
+        return key in self._saved and key not in self._reset
+
+    def type(self, key: str, value: Any, problem: str = "") -> None:
+        """Take what the user typed."""
+        self._wrong.pop(key, None)
+        self._typed.pop(key, None)
+        self._reset.discard(key)
+        if problem:
+            self._wrong[key] = problem
+            self._typed[key] = value
+        elif value == self._base[key] and key in self._saved and value != self._saved[key]:
+            # Typed back to what it would be anyway: no entry of one's own is needed.
+            self._reset.add(key)
+        elif value != self.value(key):
+            self._typed[key] = value
+
+    def take(self, own: Mapping[str, Any]) -> None:
+        """Take the user's own values as they shall be, all at once: those of a text edited by hand."""
+        self._typed, self._wrong = {}, {}
+        self._reset = {key for key in self._saved if key not in own}
+        for key, written in own.items():
+            if key in specs():
+                value, problem = specs()[key].check(written)
+                if problem or key not in self._saved or value != self._saved[key]:
+                    self._typed[key] = value
+                if problem:
+                    self._wrong[key] = problem
+
+    def reset(self, key: str) -> None:
+        """Give the setting back its shipped value."""
+        self._wrong.pop(key, None)
+        self._typed.pop(key, None)
+        if key in self._saved:
+            self._reset.add(key)
+
+    def modified(self, key: str) -> bool:
+        """Whether the user has a value of their own, saved or not."""
+        return key in self._typed or self._keeps(key)
+
+    def unsaved(self, key: str) -> bool:
+        """Whether it was changed since it was saved."""
+        return key in self._typed or key in self._reset
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """What is wrong, by dotted key."""
+        return self._wrong
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """Every value of the user's own, saved or not, wrong or not."""
+        return {key: self.value(key) for key in specs() if self.modified(key)}
+
+
+_GAP_PX = 8
+_LINE_CHARACTERS = 75
+_LEAST_LINES = 9
+
+
+class SettingsForm(QWidget):
+    """Every setting in its section; knows what was changed, saves nothing itself.
+
+    Signals:
+        edited: Something was changed, reset or loaded.
+    """
+
+    edited = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("settingsForm")
+        self._edits = Edits({}, {})
+        self._server_problems: dict[str, str] = {}
+        self._rows: dict[str, SettingRow] = {}
+        self._sections: dict[str, QFrame] = {}
+        self._build()
+        self._show_all()
+
+    def _build(self) -> None:
+        self._words = FilterEdit("Search names, keys and explanations", self)
+        self._words.textChanged.connect(self._narrow)
+        self.setFocusProxy(self._words)
+        self._modified_only = QCheckBox("&Modified only", self)
+        self._modified_only.toggled.connect(self._narrow)
+        head = QHBoxLayout()
+        head.addWidget(self._words, 1)
+        head.addWidget(self._modified_only)
+        self._index = QListWidget(self)
+        self._index.setProperty("part", "navigation")
+        self._index.setAccessibleName("Sections")
+        self._index.itemClicked.connect(self._jump)
+        self._index.itemActivated.connect(self._jump)
+        self._area = QScrollArea(self)
+        self._area.setWidgetResizable(True)
+        self._settings = self._page()
+        self._area.setWidget(self._settings)
+        self._nothing = QLabel("No setting matches. Empty the search to see all.", self)
+        self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._nothing.setProperty("weight", "muted")
+        self._nothing.hide()
+        body = QHBoxLayout()
+        body.setSpacing(_GAP_PX)
+        body.addWidget(self._index)
+        body.addWidget(self._area, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(head)
+        column.addWidget(self._nothing)
+        column.addLayout(body, 1)
+        find = QShortcut(QKeySequence.StandardKey.Find, self)
+        find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        find.activated.connect(self._words.setFocus)
+        self._size_index()
+
+    def _page(self) -> QWidget:
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(4, 0, 10, 0)
+        column.setSpacing(10)
+        for name, description in section_titles().items():
+            column.addWidget(self._section(name, description, page))
+            item = QListWidgetItem(title_of(name) if name else "General", self._index)
+            item.setData(Qt.ItemDataRole.UserRole, name)
+        column.addStretch(1)
+        return page
+
+    def _section(self, name: str, description: str, parent: QWidget) -> QFrame:
+        frame = QFrame(parent)
+        frame.setProperty("part", "card")
+        column = QVBoxLayout(frame)
+        column.setContentsMargins(14, 10, 14, 10)
+        column.setSpacing(0)
+        column.addWidget(Heading(title_of(name) if name else "General", 1, frame))
+        about = WrappedLabel(description, frame)
+        about.setProperty("weight", "muted")
+        column.addWidget(about)
+        for key, spec in specs().items():
+            if spec.section == name:
+                row = SettingRow(spec, frame)
+                row.typed.connect(self._typed)
+                row.reset_asked.connect(self._reset)
+                column.addWidget(row)
+                self._rows[key] = row
+        self._sections[name] = frame
+        return frame
+
+    # --- values ---
+
+    def load(self, base: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+        """Show values; what was changed and not saved is forgotten."""
+        self._edits = Edits(base, saved)
+        self._server_problems = {}
+        self._show_all()
+        self.edited.emit()
+
+    def rebase(self, base: Mapping[str, Any]) -> None:
+        """Show other values without the user's own, whose own ones stay."""
+        before = {key: self._edits.base(key) for key in self._rows}
+        self._edits.rebase(base)
+        for key in [key for key in before if before[key] != self._edits.base(key)]:
+            if not self._edits.modified(key):
+                self._rows[key].editor.show_value(self._edits.value(key))
+            self._show_row(key)
+
+    def show_draft(self, own: Mapping[str, Any]) -> None:
+        """Show the user's own values as they shall be, changed elsewhere and not saved yet."""
+        self._edits.take(own)
+        self._server_problems = {}
+        self._show_all()
+        self.edited.emit()
+
+    @property
+    def edits(self) -> Edits:
+        """What was changed."""
+        return self._edits
+
+    def show_problems(self, problems: Mapping[str, str]) -> None:
+        """Show what the server found wrong, by dotted key: rules between settings, for example."""
+        before = self._server_problems.keys()
+        self._server_problems = {key: problem for key, problem in problems.items() if key in self._rows}
+        for key in {*before, *self._server_problems}:
+            self._show_row(key)
+
+    def set_read_only(self, read_only: bool) -> None:
+        """Let the values only be looked at."""
+        for row in self._rows.values():
+            row.editor.setEnabled(not read_only)
+            row.reset.setEnabled(not read_only)
+
+    def row(self, key: str) -> SettingRow:
+        """Return the row of a setting."""
+        return self._rows[key]
+
+    def reveal(self, key: str) -> None:
+        """Scroll to a setting and put the keyboard there."""
+        self._words.clear()
+        self._modified_only.setChecked(False)
+        row = self.row(key)
+        QTimer.singleShot(0, row, lambda: self._area.ensureWidgetVisible(row, 0, 60))
+        row.editor.setFocus()
+
+    def _typed(self, key: str, value: object, problem: str) -> None:
+        self._edits.type(key, value, problem)
+        self._server_problems.pop(key, None)
+        self._show_row(key)
+        self.edited.emit()
+
+    def _reset(self, key: str) -> None:
+        self._edits.reset(key)
+        self._server_problems.pop(key, None)
+        self._rows[key].editor.show_value(self._edits.value(key))
+        self._show_row(key)
+        self._rows[key].editor.setFocus()
+        self.edited.emit()
+
+    def _show_all(self) -> None:
+        for key, row in self._rows.items():
+            row.editor.show_value(self._edits.value(key))
+            self._show_row(key)
+        self._narrow()
+
+    def _show_row(self, key: str) -> None:
+        edits = self._edits
+        problem = edits.problems.get(key) or self._server_problems.get(key, "")
+        self._rows[key].show_state(edits.modified(key), edits.unsaved(key), edits.base(key), problem)
+
+    # --- finding ---
+
+    def _narrow(self) -> None:
+        words, only = self._words.text(), self._modified_only.isChecked()
+        shown = {
+            key
+            for key, row in self._rows.items()
+            if row.spec.matches(words) and (not only or self._edits.modified(key))
+        }
+        for key, row in self._rows.items():
+            if row.isHidden() is (key in shown):
+                row.setVisible(key in shown)
+        sections = {self._rows[key].spec.section for key in shown}
+        for number in range(self._index.count()):
+            item = self._index.item(number)
+            name = item.data(Qt.ItemDataRole.UserRole)
+            self._sections[name].setVisible(name in sections)
+            item.setHidden(name not in sections)
+        self._nothing.setVisible(not shown)
+
+    def _jump(self, item: QListWidgetItem) -> None:
+        frame = self._sections[item.data(Qt.ItemDataRole.UserRole)]
+        self._area.verticalScrollBar().setValue(frame.y())
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font's size."""
+        if event.type() == QEvent.Type.FontChange:
+            # The list inside has its new font only after this.
+            QTimer.singleShot(0, self, self._size_index)
+        super().changeEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the list of sections out where the settings need its room."""
+        super().resizeEvent(event)
+        bar = self._area.verticalScrollBar().sizeHint().width()
+        settings = max(
+            self._settings.minimumSizeHint().width(), _LINE_CHARACTERS * self.fontMetrics().averageCharWidth()
+        )
+        needed = settings + bar + self._index.maximumWidth() + _GAP_PX
+        self._index.setVisible(self.width() >= needed)
+
+    def _size_index(self) -> None:
+        bar = self._index.verticalScrollBar().sizeHint().width()
+        self._index.setFixedWidth(self._index.sizeHintForColumn(0) + bar + 30)
+        self._area.setMinimumHeight(_LEAST_LINES * self.fontMetrics().height())

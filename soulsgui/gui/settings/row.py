@@ -1,0 +1,292 @@
+"""One setting in the form: its editor, unit, when it takes effect, reset, what it is, what is wrong."""
+
+import html
+import re
+from typing import Any
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.config.declaring import Effect
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.icons import dress
+from soulsgui.gui.settings.spec import FieldSpec, Kind
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.labels import Badge, Heading, WrappedLabel, keep_place, set_property
+
+_CHARACTERS = {Kind.WHOLE: 14, Kind.NUMBER: 14, Kind.SCHEDULE: 30, Kind.TEXT: 30, Kind.STRUCTURE: 30}
+_LEAST_CHARACTERS = 10
+
+
+class Editor(QWidget):
+    """The widget a setting's value is changed in.
+
+    Signals:
+        edited: The user changed it.
+    """
+
+    edited = Signal()
+
+    def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.spec = spec
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(0, 0, 0, 0)
+
+    def _hold(self, widget: QWidget) -> None:
+        widget.setObjectName(f"setting-{self.spec.key}")
+        widget.setAccessibleName(f"{self.spec.section} {self.spec.title}".strip())
+        widget.setAccessibleDescription(self.spec.info.description)
+        self._row.addWidget(widget)
+        self._row.addStretch(1)
+        self.setFocusProxy(widget)
+
+    def show_value(self, value: Any) -> None:
+        """Show a value without telling of it."""
+        raise NotImplementedError
+
+    def read(self) -> tuple[Any, str]:
+        """Return the value and what is wrong with it."""
+        raise NotImplementedError
+
+    def mark_wrong(self, wrong: bool) -> None:
+        """Show that the value is wrong, or no longer."""
+
+
+class SwitchEditor(Editor):
+    """On or off."""
+
+    def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
+        super().__init__(spec, parent)
+        self._box = QCheckBox(self)
+        self._box.toggled.connect(self._toggled)
+        self._hold(self._box)
+
+    def _toggled(self, on: bool) -> None:
+        self._box.setText("on" if on else "off")
+        self.edited.emit()
+
+    def show_value(self, value: Any) -> None:
+        """Show a value without telling of it."""
+        self._box.blockSignals(True)
+        self._box.setChecked(bool(value))
+        self._box.setText("on" if value else "off")
+        self._box.blockSignals(False)
+
+    def read(self) -> tuple[Any, str]:
+        """Return the value; nothing can be wrong with it."""
+        return self._box.isChecked(), ""
+
+
+class _CalmComboBox(QComboBox):
+    """Does not change when the page is scrolled over it."""
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Leave the wheel to the page."""
+        event.ignore()
+
+
+class ChoiceEditor(Editor):
+    """One of a few words."""
+
+    def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
+        super().__init__(spec, parent)
+        self._box = _CalmComboBox(self)
+        self._box.addItems(list(spec.choices))
+        self._box.currentIndexChanged.connect(lambda _: self.edited.emit())
+        self._hold(self._box)
+
+    def show_value(self, value: Any) -> None:
+        """Show a value without telling of it."""
+        self._box.blockSignals(True)
+        self._box.setCurrentText(str(value))
+        self._box.blockSignals(False)
+
+    def read(self) -> tuple[Any, str]:
+        """Return the value; nothing can be wrong with it."""
+        return self._box.currentText(), ""
+
+
+class _Line(QLineEdit):
+    """A line as wide as its characters where there is room for them."""
+
+    def __init__(self, characters: int, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._characters = characters
+
+    def sizeHint(self) -> QSize:
+        """Room for the characters."""
+        return QSize(
+            self.fontMetrics().averageCharWidth() * self._characters + 20, super().sizeHint().height()
+        )
+
+    def minimumSizeHint(self) -> QSize:
+        """Room for a number."""
+        least = self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS + 20
+        return QSize(least, super().minimumSizeHint().height())
+
+
+class LineEditor(Editor):
+    """Numbers, words, lists and maps."""
+
+    def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
+        super().__init__(spec, parent)
+        self._line = _Line(_CHARACTERS[spec.kind], self)
+        if spec.optional:
+            self._line.setPlaceholderText("empty")
+        elif spec.kind is Kind.STRUCTURE:
+            self._line.setPlaceholderText("none")
+        if spec.info.secret:
+            self._line.setEchoMode(QLineEdit.EchoMode.PasswordEchoOnEdit)
+        self._line.textEdited.connect(lambda _: self.edited.emit())
+        self._hold(self._line)
+
+    def show_value(self, value: Any) -> None:
+        """Show a value without telling of it."""
+        written = self.spec.written(value)
+        # The cursor stays where it is when nothing changes under it.
+        if written != self._line.text():
+            self._line.setText(written)
+            self._line.setCursorPosition(0)
+
+    def read(self) -> tuple[Any, str]:
+        """Return the value and what is wrong with it."""
+        return self.spec.read(self._line.text())
+
+    def mark_wrong(self, wrong: bool) -> None:
+        """Show that the value is wrong, or no longer."""
+        set_property(self._line, "wrong", "true" if wrong else "false")
+
+
+def make_editor(spec: FieldSpec, parent: QWidget | None = None) -> Editor:
+    """Return the editor for a setting."""
+    kinds: dict[Kind, type[Editor]] = {Kind.SWITCH: SwitchEditor, Kind.CHOICE: ChoiceEditor}
+    return kinds.get(spec.kind, LineEditor)(spec, parent)
+
+
+_TITLE_CHARACTERS = 22
+_CODE = re.compile("`([^`]+)`")
+
+
+def effect_words(effect: Effect) -> tuple[str, Tone]:
+    """Return when a change takes effect, in words, with the badge's tone."""
+    return {
+        Effect.NEW_RUN: ("new run", Tone.IDLE),
+        Effect.RESUME: ("new run or resume", Tone.IDLE),
+        Effect.RESTART_RUNNER: ("server restart", Tone.WARNING),
+    }[effect]
+
+
+def effect_tip(spec: FieldSpec) -> str:
+    """Return what the badge means."""
+    if spec.info.effect is Effect.RESUME:
+        return (
+            "When a change takes effect. A run that goes on takes another value by:\n"
+            f"soulsgui run resume --set {spec.key}=VALUE"
+        )
+    return "When a change takes effect"
+
+
+class SettingRow(QWidget):
+    """One setting.
+
+    Signals:
+        typed: The user changed the value; with key, value and what is wrong with it.
+        reset_asked: The shipped value is wanted back; with the key.
+    """
+
+    typed = Signal(str, object, str)
+    reset_asked = Signal(str)
+
+    def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.spec = spec
+        self.setObjectName(f"row-{spec.key}")
+        self._title = Heading(spec.title, 0, self)
+        self._title.setWordWrap(True)
+        self._title.setToolTip(spec.key)
+        self.editor = make_editor(spec, self)
+        self.editor.edited.connect(self._edited)
+        self._title.setBuddy(self.editor)
+        words, tone = effect_words(spec.info.effect)
+        badge = Badge(words, tone, self)
+        badge.setToolTip(effect_tip(spec))
+        self._unit = QLabel(spec.info.unit, self)
+        self._unit.setProperty("weight", "muted")
+        self.reset = QPushButton("Reset", self)
+        self.reset.setProperty("role", "flat")
+        dress(self.reset, "reset")
+        self.reset.clicked.connect(lambda: self.reset_asked.emit(spec.key))
+        # The place stays when the button goes: nothing jumps while one types.
+        keep_place(self.reset)
+        self._about = WrappedLabel(self._description(), self)
+        self._about.setTextFormat(Qt.TextFormat.RichText)
+        self._about.setProperty("weight", "muted")
+        self._about.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._wrong = WrappedLabel("", self)
+        self._wrong.setProperty("tone", "bad")
+        self._wrong.hide()
+        self._place(badge)
+
+    def _place(self, badge: Badge) -> None:
+        self._unit.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        line = FlowLayout(10)
+        for part in (self._title, self.editor, self._unit, badge, self.reset):
+            line.addWidget(part)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 6, 0, 6)
+        column.setSpacing(2)
+        column.addLayout(line)
+        column.addWidget(self._wrong)
+        column.addWidget(self._about)
+        self._take_font()
+
+    def _description(self) -> str:
+        parts = [f"`{self.spec.key}`", self.spec.info.description]
+        if self.spec.limits:
+            parts.append(f"Range: {self.spec.limits}.")
+        for choice, value in self.spec.info.shipped_with.items():
+            parts.append(f"Shipped with `{choice}`: {self.spec.written(value)}.")
+        return _CODE.sub(r"<code>\1</code>", html.escape(" · ".join(parts), quote=False))
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font's size."""
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_about"):
+            self._take_font()
+        super().changeEvent(event)
+
+    def _take_font(self) -> None:
+        self._title.setFixedWidth(self.fontMetrics().averageCharWidth() * _TITLE_CHARACTERS)
+
+    def _edited(self) -> None:
+        value, problem = self.editor.read()
+        self.typed.emit(self.spec.key, value, problem)
+
+    def show_state(self, modified: bool, unsaved: bool, base: Any, problem: str) -> None:
+        """Show where the value comes from and what is wrong with it."""
+        self._title.setText(f"{self.spec.title} •" if unsaved else self.spec.title)
+        self.reset.setVisible(modified)
+        shown = self.spec.written(base) or "empty"
+        self.reset.setToolTip(f"Back to {shown}")
+        self._wrong.setText(problem)
+        self._wrong.setVisible(bool(problem))
+        self.editor.mark_wrong(bool(problem))
+        value, wrong = self.editor.read()
+        hint = "" if wrong else self.spec.hint(value)
+        self._unit.setText(f"{self.spec.info.unit} = {hint}" if hint else self.spec.info.unit)
+
+    @property
+    def problem(self) -> str:
+        """What is said to be wrong."""
+        return self._wrong.text()

@@ -1,0 +1,295 @@
+"""The menu at the right end of the toolbar: what is rarely needed, with its dialogs: manual and settings."""
+
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QAction, QDesktopServices, QKeySequence, QTextBlock, QTextCursor, QTextDocument
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFormLayout,
+    QLabel,
+    QMenu,
+    QMessageBox,
+    QPushButton,
+    QTextBrowser,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui import __version__
+from soulsgui.config.paths import shipped
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.rules import Question, run_title
+from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Preferences
+from soulsgui.gui.shell.tray import why_no_tray
+from soulsgui.gui.states import clients_here, run_is_active
+from soulsgui.gui.text import plural
+from soulsgui.gui.theme import Theme, ThemeChoice
+from soulsgui.gui.widgets.ask import ask
+from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.wire.control import Status
+
+START = "window.md"
+_CHARACTERS = 96
+_LINES = 34
+_DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
+
+
+class _Pages(QTextBrowser):
+    """Shows text alone: whatever a page names, nothing is loaded for it."""
+
+    def loadResource(self, kind: int, name: QUrl | str) -> Any:
+        """Load nothing."""
+        return None
+
+
+class ManualDialog(FittingDialog):
+    """One page of the manual at a time; the window can be used meanwhile."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("manualDialog")
+        self._folder = shipped("docs")
+        self._past: list[tuple[Path, int]] = []
+        self._page = Path()
+        self.text = _Pages(self)
+        self.text.setOpenLinks(False)
+        self.text.setAccessibleName("Manual")
+        self.text.anchorClicked.connect(self._follow)
+        self.back = QPushButton("&Back", self)
+        self.back.clicked.connect(self._go_back)
+        column = QVBoxLayout(self)
+        column.addWidget(self.text, 1)
+        column.addLayout(self.foot(self.back))
+        metrics = self.fontMetrics()
+        self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
+
+    def open_at(self, heading: str) -> None:
+        """Come to the front, with what the manual says of a page of the window."""
+        self._past.clear()
+        self._read(self._folder / START)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        # Later: the text has its width only then.
+        QTimer.singleShot(0, self, lambda: self._go_to(heading))
+
+    def _read(self, page: Path) -> None:
+        self._page = page
+        self.text.document().setMarkdown(page.read_text(encoding="utf-8"), _DIALECT)
+        self.setWindowTitle(f"Manual: {self.text.document().firstBlock().text()}")
+        self.back.setEnabled(bool(self._past))
+
+    def _go_to(self, heading: str) -> None:
+        block = self._block_of(heading)
+        if block is not None:
+            self.text.setTextCursor(QTextCursor(block))
+            top = self.text.document().documentLayout().blockBoundingRect(block).top()
+            self.text.verticalScrollBar().setValue(round(top))
+
+    def _block_of(self, heading: str) -> QTextBlock | None:
+        block = self.text.document().begin()
+        while block.isValid():
+            if block.blockFormat().headingLevel() and block.text() == heading:
+                return block
+            block = block.next()
+        return None
+
+    def _follow(self, link: QUrl) -> None:
+        if not link.isRelative():
+            QDesktopServices.openUrl(link)
+            return
+        page = (self._page.parent / link.path()).resolve()
+        if page.is_relative_to(self._folder.resolve()) and page.is_file():
+            self._past.append((self._page, self.text.verticalScrollBar().value()))
+            self._read(page)
+
+    def _go_back(self) -> None:
+        page, place = self._past.pop()
+        self._read(page)
+        self.text.verticalScrollBar().setValue(place)
+
+
+_THEMES = {ThemeChoice.AUTO: "As the desktop", ThemeChoice.LIGHT: "Light", ThemeChoice.DARK: "Dark"}
+_CLOSING = {
+    AtClosing.ASK: "Ask every time",
+    AtClosing.STOP: "Save and stop the run",
+    AtClosing.KEEP: "Keep training",
+}
+_LEAVING = {
+    AtLeaving.ASK: "Ask every time",
+    AtLeaving.TRAY: "Stay in the tray and play on",
+    AtLeaving.QUIT: "End the episode, then quit",
+}
+
+
+class SettingsDialog(FittingDialog):
+    """Theme, font size, and what closing does."""
+
+    def __init__(self, preferences: Preferences, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("settingsDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("Settings")
+        self._preferences = preferences
+        self._theme = theme
+        sizes = {percent: f"{percent} %" for percent in FONT_PERCENTS}
+        self.theme = self._box(_THEMES, preferences.theme, self._theme_chosen)
+        self.font_size = self._box(sizes, preferences.font_percent, self._font_chosen)
+        self.closing = self._box(_CLOSING, preferences.at_closing, self._closing_chosen)
+        self.leaving = self._box(_LEAVING, preferences.at_leaving, self._leaving_chosen)
+        self._build()
+
+    def _build(self) -> None:
+        form = QFormLayout()
+        form.setVerticalSpacing(10)
+        form.addRow("&Theme", self.theme)
+        form.addRow("&Font size", self.font_size)
+        form.addRow("Closing the window in a &run", self.closing)
+        form.addRow("Closing it while this computer &helps", self.leaving)
+        no_tray = why_no_tray()
+        self.leaving.setEnabled(not no_tray)
+        self.why_no_tray = self._hint(no_tray)
+        if no_tray:
+            form.addRow("", self.why_no_tray)
+        else:
+            self.why_no_tray.hide()
+        hint = self._hint("These belong to this window. What is trained, and how, is set under Config.")
+        self.trouble = QLabel(self)
+        self.trouble.setWordWrap(True)
+        self.trouble.setProperty("tone", "bad")
+        self.trouble.hide()
+        column = QVBoxLayout(self)
+        column.setSpacing(14)
+        column.addLayout(form)
+        column.addWidget(hint)
+        column.addWidget(self.trouble)
+        column.addLayout(self.foot())
+
+    def _hint(self, words: str) -> QLabel:
+        hint = QLabel(words, self)
+        hint.setWordWrap(True)
+        hint.setProperty("weight", "muted")
+        return hint
+
+    def _box(self, choices: Mapping[Any, str], chosen: object, then: Callable[[Any], None]) -> QComboBox:
+        box = QComboBox(self)
+        for value, words in choices.items():
+            box.addItem(words, value)
+        box.setCurrentIndex(list(choices).index(chosen) if chosen in choices else 0)
+        box.currentIndexChanged.connect(lambda: then(box.currentData()))
+        return box
+
+    def _theme_chosen(self, choice: str) -> None:
+        self._preferences.theme = ThemeChoice(choice)
+        self._keep()
+        self._theme.choose(ThemeChoice(choice))
+
+    def _font_chosen(self, percent: int) -> None:
+        self._preferences.font_percent = percent
+        self._keep()
+        self._theme.set_font_scale(percent)
+        self.adjustSize()
+
+    def _closing_chosen(self, choice: str) -> None:
+        self._preferences.at_closing = AtClosing(choice)
+        self._keep()
+
+    def _leaving_chosen(self, choice: str) -> None:
+        self._preferences.at_leaving = AtLeaving(choice)
+        self._keep()
+
+    def _keep(self) -> None:
+        trouble = self._preferences.keep()
+        self.trouble.setText(f"This holds until the window is closed: {trouble}")
+        self.trouble.setVisible(bool(trouble))
+
+
+def shutdown_question(status: Status) -> Question:
+    """Return what is asked before everything on the server ends."""
+    parts = []
+    if run_is_active(status.run.state):
+        parts.append(f"“{run_title(status.run)}” is saved and ended.")
+    remote, _ = clients_here(client for client in status.clients if not client.local)
+    if remote:
+        waiting = plural(remote, "{n} other computer waits", "{n} other computers wait")
+        parts.append(f"{waiting} until the server is back.")
+    parts.append("Redis and the runner end, too.")
+    return Question("Shut down the server?", " ".join(parts), "Shut down")
+
+
+class WindowMenu(QMenu):
+    """Welcome, invite, settings, manual, shut down, about, quit; most of it is done by the window.
+
+    Signals:
+        problem: A command was refused; with the `ApiError`.
+    """
+
+    problem = Signal(object)
+
+    def __init__(self, feed: Feed, preferences: Preferences, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setToolTipsVisible(True)
+        self._feed = feed
+        self._preferences = preferences
+        self._theme = theme
+        self._window = parent
+        self.welcome = self._add("&Welcome")
+        self.invite = self._add("&Invite a computer…")
+        self.settings = self._add("&Settings…", "Ctrl+,")
+        self.settings.triggered.connect(self.open_settings)
+        self.manual = self._add("&Manual", "F1")
+        self.addSeparator()
+        self.shut_down = self._add("Shut &down the server…")
+        self.shut_down.triggered.connect(self._ask_shut_down)
+        self.about = self._add("&About SoulsGUI")
+        self.about.triggered.connect(self._show_about)
+        self.addSeparator()
+        self.quit = self._add("&Quit", "Ctrl+Q")
+        self.aboutToShow.connect(self._update)
+
+    def _add(self, words: str, keys: str = "") -> QAction:
+        action = QAction(words, self)
+        if keys:
+            action.setShortcut(QKeySequence(keys))
+            # The shortcut belongs to the window: the menu is closed when it is used.
+            self._window.addAction(action)
+        self.addAction(action)
+        return action
+
+    def open_settings(self) -> None:
+        """Open the window's own preferences."""
+        SettingsDialog(self._preferences, self._theme, self._window).open()
+
+    def _update(self) -> None:
+        refusal = why_not(self._feed.connection)
+        self.invite.setEnabled(not refusal)
+        self.invite.setToolTip(refusal or "Let another computer play for this server")
+        self.shut_down.setEnabled(not refusal)
+        self.shut_down.setToolTip(refusal or "End the run, Redis and the runner")
+
+    def _ask_shut_down(self) -> None:
+        ask(self._window, shutdown_question(self._feed.status), self._shut_down)
+
+    def _shut_down(self) -> None:
+        call = self._feed.call("server.shutdown")
+        call.failed.connect(self.problem)
+        call.silent.connect(self.problem)
+
+    def _show_about(self) -> None:
+        hello = self._feed.hello
+        lines = [f"SoulsGUI {__version__}, Python {platform.python_version()}"]
+        if hello is not None:
+            lines.append(f"Server {hello.server_id}, version {hello.version}")
+            lines.append(f"Data folder: {hello.data_dir}")
+            lines.append(f"Settings folder: {hello.config_dir}")
+        box = QMessageBox(self._window)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setWindowTitle("About SoulsGUI")
+        box.setText("\n".join(lines))
+        box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        box.open()

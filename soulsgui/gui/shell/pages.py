@@ -1,0 +1,357 @@
+"""The pages: the list of them, the one that is shown, and what covers it while there is no server."""
+
+import importlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QKeyEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QListWidget,
+    QListWidgetItem,
+    QScrollArea,
+    QSizePolicy,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.icons import colours_of, dress, icon
+from soulsgui.gui.models.connection import Connection, ConnectionState, banner_words
+from soulsgui.gui.preferences import Mode
+from soulsgui.gui.shell.protocol import Shell
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.inputs import FilterEdit
+
+logger = logging.getLogger(__name__)
+
+_ENDED = (ConnectionState.SHUT_DOWN, ConnectionState.WELCOME)
+_COMES_BACK = (ConnectionState.STARTING, ConnectionState.CONNECTING, ConnectionState.START_FAILED)
+_ROOM_PX = 30
+_ROW_ROOM_PX = 16
+
+WELCOME, OVERVIEW, CLIENTS, RUNS = "welcome", "overview", "clients", "runs"
+CONFIG, LOGS, CLIENT = "config", "logs", "client"
+
+
+@dataclass(frozen=True)
+class PageEntry:
+    """One page: its code is `module:class`, imported when first shown; `alone` is of use without a server."""
+
+    name: str
+    title: str
+    icon: str
+    code: str
+    mode: Mode | None = Mode.SERVER
+    listed: bool = True
+    alone: bool = False
+
+    def load(self) -> type[Any]:
+        """Import the page's class: a widget made with `(feed, shell, parent)`.
+
+        It may have `landing`, what gets the keyboard when the page opens (its table or plot, where it has
+        neither its search, never a button), `show_where(**where)` to show a certain place, `may_leave(then)`
+        to ask before it is left, `before_run(then)` to ask before a run is begun, `unsaved`, which keeps it
+        in sight when the server is gone, and `refresh()` to ask for its lists again.
+        """
+        module, _, name = self.code.partition(":")
+        page: type[QWidget] = getattr(importlib.import_module(module), name)
+        return page
+
+
+def page_entries() -> dict[str, PageEntry]:
+    """Return all pages by name, in the order of the navigation."""
+    entries = (
+        PageEntry(
+            WELCOME, "Welcome", "star", "soulsgui.gui.welcome.page:WelcomePage", None, False, alone=True
+        ),
+        PageEntry(OVERVIEW, "Overview", "page-overview", "soulsgui.gui.overview.page:OverviewPage"),
+        PageEntry(CLIENTS, "Clients", "page-clients", "soulsgui.gui.clients.page:ClientsPage"),
+        PageEntry(RUNS, "Runs", "page-runs", "soulsgui.gui.runs.page:RunsPage"),
+        PageEntry(CONFIG, "Config", "page-config", "soulsgui.gui.config.page:ConfigPage"),
+        PageEntry(LOGS, "Logs", "page-logs", "soulsgui.gui.logs.page:LogsPage", alone=True),
+        PageEntry(
+            CLIENT,
+            "Client",
+            "service-client",
+            "soulsgui.gui.client_mode.page:ClientPage",
+            Mode.CLIENT,
+            False,
+            True,
+        ),
+    )
+    return {entry.name: entry for entry in entries}
+
+
+class _Least(QWidget):
+    """Asks for the least height that a widget can do with, not for the one it would like."""
+
+    def __init__(self, page: QWidget) -> None:
+        super().__init__()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(page)
+        self._page = page
+
+    def heightForWidth(self, width: int) -> int:
+        """Return the least height of the widget when it is so wide."""
+        inside = self._page.layout()
+        if inside is None or not inside.hasHeightForWidth():
+            return self._page.minimumSizeHint().height()
+        return inside.totalMinimumHeightForWidth(width)
+
+
+class PageArea(QScrollArea):
+    """Scrolls one page."""
+
+    def __init__(self, page: QWidget, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        # Its bars take no keyboard from what is in it.
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.page = page
+        self.setWidget(_Least(page))
+
+
+def covers(state: ConnectionState, covered: bool) -> bool:
+    """Return whether pages that live from the server are covered."""
+    return state in _ENDED or (covered and state in _COMES_BACK)
+
+
+class Cover(QWidget):
+    """Says that there is no server, and starts it, or has mended first what keeps it from starting.
+
+    Signals:
+        start_wanted: The server is to be started.
+        mend_wanted: The file of settings is to be mended first.
+    """
+
+    start_wanted = Signal()
+    mend_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.empty = EmptyState("power", "", "", "Start the server", "play", self)
+        self._mend = False
+        self.empty.acted.connect(self._acted)
+        column = QVBoxLayout(self)
+        column.addWidget(self.empty)
+
+    def show_connection(self, connection: Connection) -> None:
+        """Say how the server stands."""
+        words = banner_words(connection, 0.0)
+        self._mend = connection.config is not None
+        action = words.action if words is not None and self._mend else "Start the server"
+        self.empty.button.setText(action)
+        dress(self.empty.button, "edit" if self._mend else "play")
+        if words is None:
+            self.empty.say("No server runs", "Start it to train here and to see your runs.")
+        else:
+            self.empty.say(words.title, words.detail)
+        self.empty.button.setVisible(words is None or bool(words.action))
+
+    def _acted(self) -> None:
+        (self.mend_wanted if self._mend else self.start_wanted).emit()
+
+    @property
+    def words(self) -> str:
+        """What it says."""
+        return self.empty.words
+
+
+class PageStack(QStackedWidget):
+    """Shows one page at a time, and a cover over those that live from a server while there is none.
+
+    Attributes:
+        shown: Name of the page that is shown; empty before the first.
+        front: What is in sight: the page, or the cover over it.
+        covered: Whether there is no server, so that pages that live from one are covered.
+    """
+
+    def __init__(
+        self, entries: dict[str, PageEntry], feed: Feed, shell: Shell, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._entries = entries
+        self._feed = feed
+        self._shell = shell
+        self._pages: dict[str, QWidget] = {}
+        self.shown = ""
+        self.covered = False
+        self.cover = Cover(self)
+        self._areas: dict[QWidget, PageArea] = {self.cover: PageArea(self.cover, self)}
+        self.addWidget(self._areas[self.cover])
+        self.front: QWidget = self.cover
+        feed.connection_changed.connect(self._connection_changed)
+        self._connection_changed(feed.connection)
+
+    @property
+    def page(self) -> QWidget | None:
+        """The page that is shown."""
+        return self._pages.get(self.shown)
+
+    def made(self, name: str) -> QWidget | None:
+        """Return a page if it was made already."""
+        return self._pages.get(name)
+
+    def show_page(self, name: str, **where: Any) -> QWidget:
+        """Bring a page to the front, made now if it was never shown."""
+        if name not in self._pages:
+            made = self._pages[name] = self._make(self._entries[name])
+            self._areas[made] = PageArea(made, self)
+            self.addWidget(self._areas[made])
+        page = self._pages[name]
+        self.shown = name
+        self._bring_to_front()
+        self.focus_page()
+        if where and (show_where := getattr(page, "show_where", None)) is not None:
+            show_where(**where)
+        return page
+
+    def _connection_changed(self, connection: Connection) -> None:
+        never = connection.config is not None and self._feed.last_data is None
+        self.covered = never or covers(connection.state, self.covered)
+        self.cover.show_connection(connection)
+        self._bring_to_front()
+
+    def _bring_to_front(self) -> None:
+        page = self.page
+        if page is None:
+            return
+        stays = self._entries[self.shown].alone or getattr(page, "unsaved", False)
+        self.front = self.cover if self.covered and not stays else page
+        holder = self.window().focusWidget()
+        held = holder is not None and self.isAncestorOf(holder)
+        if self._areas[self.front] is not self.currentWidget():
+            self.setCurrentWidget(self._areas[self.front])
+            if held:
+                self.focus_page()
+
+    def focus_page(self) -> None:
+        """Give the keyboard to what the shown page is for; to the page itself until that can take it.
+
+        Never to a button, which a key meant for something else would press.
+        """
+        front = self.front
+        landing: QWidget = getattr(front, "landing", front)
+        if landing.isVisibleTo(self) and landing.isEnabled():
+            landing.setFocus()
+        else:
+            front.setFocus()
+            landing.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Hand the keyboard on from the page when its table or plot appears."""
+        if event.type() in (QEvent.Type.Show, QEvent.Type.EnabledChange):
+            watched.removeEventFilter(self)
+            if self.window().focusWidget() is self.front:
+                self.focus_page()
+        return False
+
+    def leave(self, then: Callable[[bool], None]) -> None:
+        """Ask the shown page whether it may be left, and go on with its answer."""
+        self._ask("may_leave", then)
+
+    def before_run(self, then: Callable[[bool], None]) -> None:
+        """Ask the shown page whether a run may be begun, and go on with its answer."""
+        self._ask("before_run", then)
+
+    def _ask(self, question: str, then: Callable[[bool], None]) -> None:
+        ask = getattr(self.page, question, None)
+        if ask is None:
+            then(True)
+        else:
+            ask(then)
+
+    def focus_filter(self) -> None:
+        """Let the user type what to search for on the shown page."""
+        seen = [edit for edit in self.findChildren(FilterEdit) if edit.isVisible()]
+        if seen:
+            seen[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
+            seen[0].selectAll()
+
+    def refresh(self) -> None:
+        """Let the shown page ask for its lists again."""
+        refresh = getattr(self.page, "refresh", None)
+        if refresh is not None:
+            refresh()
+
+    def _make(self, entry: PageEntry) -> QWidget:
+        try:
+            page: QWidget = entry.load()(self._feed, self._shell, self)
+        except Exception as error:
+            # One damaged page must not take the window along.
+            logger.exception("the page %s could not be made", entry.name)
+            title = f"The page {entry.title} can't be shown"
+            return EmptyState("state-bad", title, f"{type(error).__name__}: {error}", parent=self)
+        return page
+
+
+class Navigation(QListWidget):
+    """Lists pages; the chosen one is shown.
+
+    Signals:
+        chosen: The user wants this page; with its name.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(self, entries: list[PageEntry], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("navigation")
+        self.setProperty("part", "navigation")
+        self.setAccessibleName("Pages")
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._entries = entries
+        self.names = [entry.name for entry in entries]
+        for number, entry in enumerate(entries, start=1):
+            item = QListWidgetItem(entry.title)
+            item.setData(Qt.ItemDataRole.UserRole, entry.name)
+            item.setToolTip(f"{entry.title} (Ctrl+{number})")
+            self.addItem(item)
+        self.recolour()
+        self.currentRowChanged.connect(self._row_changed)
+
+    def show_page(self, name: str) -> None:
+        """Mark a page as the one that is shown; none where it is not listed."""
+        blocked = self.blockSignals(True)
+        if name in self.names:
+            self.setCurrentRow(self.names.index(name))
+        else:
+            self.setCurrentRow(-1)
+            self.clearSelection()
+        self.blockSignals(blocked)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Take the focus without choosing the first page, as a list does by itself."""
+        shown = self.currentRow()
+        blocked = self.blockSignals(True)
+        super().focusInEvent(event)
+        self.setCurrentRow(shown)
+        self.blockSignals(blocked)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Keep the keyboard here while it chooses: the next arrow chooses the next page."""
+        super().keyPressEvent(event)
+        self.setFocus()
+
+    def recolour(self) -> None:
+        """Take icons and width from the theme."""
+        widest = 0
+        height = self.fontMetrics().height()
+        self.setIconSize(QSize(height, height))
+        for row, entry in enumerate(self._entries):
+            self.item(row).setIcon(icon(entry.icon, colours_of(self)))
+            self.item(row).setSizeHint(QSize(0, height + _ROW_ROOM_PX))
+            widest = max(widest, self.fontMetrics().horizontalAdvance(entry.title))
+        self.setFixedWidth(widest + 2 * height + _ROOM_PX)
+
+    def _row_changed(self, row: int) -> None:
+        if row >= 0:
+            self.chosen.emit(self.names[row])

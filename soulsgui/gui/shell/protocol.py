@@ -1,0 +1,64 @@
+"""What a page may ask of the window around it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from PySide6.QtCore import QSettings, SignalInstance
+
+from soulsgui.gui.client_mode.runner import ClientSide
+from soulsgui.wire.control import ApiError
+
+INVITATION = "invitation"
+"""What messages are about that tell of opening or accepting one."""
+
+
+class Action(NamedTuple):
+    """A button of a message: what it says, and what it does."""
+
+    words: str
+    act: Callable[[], None]
+
+
+class Shell(Protocol):
+    """The window, as its pages see it."""
+
+    @property
+    def theme_changed(self) -> SignalInstance:
+        """Sent after colours or font became others and every widget has its new palette."""
+
+    def notify(
+        self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
+    ) -> None:
+        """Show a message over the pages: `info` and `success` go by themselves, `warning` and `error` stay.
+
+        It takes the place of an older one `about` the same, and `settle` takes it away.
+        """
+
+    def settle(self, about: str) -> None:
+        """Take away what was said about something: it holds no longer."""
+
+    def show_page(self, name: str, **where: Any) -> None:
+        """Bring a page to the front; its `show_where` is told what it is to show there."""
+
+    def open_new_run(self, overrides: dict[str, Any] | None = None, preset: str = "") -> None:
+        """Open the dialog that begins a run; `overrides` by dotted key win over the chosen settings."""
+
+    def open_config(self) -> None:
+        """Open the editor of the configuration as a dialog."""
+
+    def open_invite(self) -> None:
+        """Open the dialog that invites other computers."""
+
+    def restart_server(self) -> None:
+        """End the server, its run saved, and start it again."""
+
+    def client_side(self) -> ClientSide:
+        """Return what the window knows of client mode."""
+
+    def settings(self) -> QSettings:
+        """Return where this window keeps what it remembers."""
+
+
+def notify_problem(shell: Shell, error: ApiError, about: str = "") -> None:
+    """Show why a command was refused, with what to do about it."""
+    shell.notify("error", error.message, error.remedy, about=about)

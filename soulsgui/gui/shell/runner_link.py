@@ -1,0 +1,253 @@
+"""One runner of this machine: where it says it is, how it is started, and how it is spoken to.
+
+aiohttp is imported with the first connection.
+"""
+
+import json
+import logging
+import subprocess
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from soulsgui.config.paths import Folders
+from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
+from soulsgui.process import own_command, parse_line
+from soulsgui.system import new_session_kwargs
+from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
+from soulsgui.wire.control import (
+    FEED_MESSAGE,
+    PREFIX,
+    ApiError,
+    ControlFile,
+    ErrorCode,
+    FeedMessage,
+    Hello,
+    LogChange,
+)
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+logger = logging.getLogger(__name__)
+
+HELLO_PATIENCE_S = 1.0
+_PING_EVERY_S = 10.0
+_MAX_MESSAGE_BYTES = 64 * 2**20
+_CAUSE_LINES = 8
+_TAIL_BYTES = 16 * 2**10
+
+
+# --- the process -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunnerPlace:
+    """One of the runners that this machine can have: its folder, and the command line that starts it."""
+
+    folder: Path
+    argv: tuple[str, ...]
+
+
+def _place(folders: Folders, folder: Path, role: str, *words: str) -> RunnerPlace:
+    where = ("--config-dir", str(folders.config), "--data-dir", str(folders.data))
+    return RunnerPlace(folder, (*own_command(role), *words, *where))
+
+
+def server_place(folders: Folders) -> RunnerPlace:
+    """Return the place of the runner of a server, which starts without a run."""
+    return _place(folders, folders.server, "serve", "--idle")
+
+
+def client_place(folders: Folders) -> RunnerPlace:
+    """Return the place of the runner of client mode, which plays when told to and ends with the window."""
+    return _place(folders, folders.client, "join", "--watched", "--idle")
+
+
+def control_path(folders: Folders) -> Path:
+    """Return where the runner of the server of these folders tells how to reach it."""
+    return folders.server / CONTROL_FILE
+
+
+def read_control(place: RunnerPlace) -> ControlFile | None:
+    """Return how to reach a runner, None when none says so.
+
+    Raises:
+        NotAllowedError: The file is another user's.
+    """
+    path = place.folder / CONTROL_FILE
+    try:
+        return ControlFile.load(path)
+    except ServerUnreachableError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise NotAllowedError(
+                f"{path} belongs to another user.", "Use a data folder of your own: --data-dir DIR"
+            ) from error
+        return None
+
+
+@dataclass
+class StartedRunner:
+    """A runner that this window started, and where its output goes."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self.process.poll() is not None
+
+    def lines(self) -> list[str]:
+        """Return the last lines it wrote."""
+        with self.log.open("rb") as log:
+            size = log.seek(0, 2)
+            log.seek(max(0, size - _TAIL_BYTES))
+            text = log.read().decode(errors="replace")
+        return [line for line in text.splitlines() if line.strip()]
+
+    def phase(self) -> str:
+        """Return the last thing it said, without time and level; empty when it has said nothing."""
+        parsed = [parse_line(line) for line in self.lines()]
+        said = [line.text.partition(": ")[2] for line in parsed if line.level]
+        return next((words for words in reversed(said) if words), "")
+
+    def cause(self) -> str:
+        """Return why it ended, in its own last words."""
+        return "\n".join(self.lines()[-_CAUSE_LINES:])
+
+
+def start_runner(place: RunnerPlace) -> StartedRunner:
+    """Start a runner that outlives this window."""
+    # It writes runner.log itself; this is for what it says before that, and for its last words.
+    path = place.folder / "runner.out"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as log:
+        process = subprocess.Popen(
+            place.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            **new_session_kwargs(),
+        )
+        return StartedRunner(process, path)
+
+
+# --- the connection --------------------------------------------------------------------------------
+
+
+class WrongTokenError(NotAllowedError):
+    """The runner doesn't know our token."""
+
+
+class RunnerLink:
+    """Speaks with one runner."""
+
+    def __init__(self, control: ControlFile) -> None:
+        self.control = control
+        self._session: ClientSession | None = None
+
+    async def hello(self, patience_s: float = HELLO_PATIENCE_S) -> Hello:
+        """Ask who answers; somebody else than a runner counts as nobody."""
+        answer = await self.command("server.hello", {}, patience_s)
+        try:
+            return Hello.model_validate(answer)
+        except ValidationError as error:
+            raise _no_runner(self.control) from error
+
+    async def command(
+        self, name: str, params: dict[str, Any], timeout_s: float = COMMAND_TIMEOUT_S
+    ) -> dict[str, Any]:
+        """Carry out a command and return its result as plain data.
+
+        Raises:
+            CommandFailedError: The runner refused it, or it failed.
+            ServerUnreachableError: Nobody answers.
+            ServerTimeoutError: The answer did not come in time.
+            NotAllowedError: It refuses us; `WrongTokenError` where it doesn't know our token.
+        """
+        import aiohttp
+
+        url = f"{self.control.url}{PREFIX}/commands/{name}"
+        try:
+            async with self._opened().post(
+                url, json=params, timeout=aiohttp.ClientTimeout(total=timeout_s)
+            ) as response:
+                status, answer = response.status, await response.json()
+        except TimeoutError as error:
+            message = f"The runner did not answer {name} within {timeout_s:g} s."
+            raise ServerTimeoutError(message, "Look at its log on the page Logs.") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _unreachable(self.control, error) from error
+        if not isinstance(answer, dict):
+            raise _unreachable(self.control, None)
+        if status >= 400:
+            raise _refusal(status, answer)
+        result = answer.get("result")
+        return result if isinstance(result, dict) else {}
+
+    async def follow(self, cursor: int | None) -> AsyncGenerator[FeedMessage]:
+        """Yield what the runner tells after the message `cursor`, from a snapshot on where that is None."""
+        import aiohttp
+
+        url = f"{self.control.url}{PREFIX}/feed"
+        params = {} if cursor is None else {"cursor": str(cursor)}
+        try:
+            async with self._opened().ws_connect(
+                url, params=params, heartbeat=_PING_EVERY_S, max_msg_size=_MAX_MESSAGE_BYTES
+            ) as socket:
+                async for received in socket:
+                    if received.type is aiohttp.WSMsgType.TEXT:
+                        yield self._read(received.data)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _unreachable(self.control, error) from error
+
+    def _read(self, text: str) -> FeedMessage:
+        try:
+            return FEED_MESSAGE.validate_json(text)
+        except ValidationError as error:
+            # A newer runner tells what this window has never heard of: it counts as read, and says nothing.
+            logger.info("a message of the runner was not understood: %s: %.200s", error.errors()[0], text)
+        try:
+            return LogChange(cursor=int(json.loads(text)["cursor"]), lines=[])
+        except (ValueError, TypeError, KeyError) as error:
+            raise _no_runner(self.control) from error
+
+    async def close(self) -> None:
+        """End every connection."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+    def _opened(self) -> "ClientSession":
+        import aiohttp
+
+        if self._session is None:
+            headers = {"Authorization": f"Bearer {self.control.token}"}
+            self._session = aiohttp.ClientSession(headers=headers, trust_env=False)
+        return self._session
+
+
+def _unreachable(control: ControlFile, error: Exception | None) -> ServerUnreachableError:
+    why = f" ({error})" if error is not None and str(error) else ""
+    return ServerUnreachableError(f"No runner answers at {control.url}{why}.", "Start one.")
+
+
+def _no_runner(control: ControlFile) -> ServerUnreachableError:
+    return ServerUnreachableError(f"What answers at {control.url} is not a runner.", "Start one.")
+
+
+def _refusal(status: int, answer: dict[str, Any]) -> SoulsGuiError:
+    found = answer.get("error")
+    try:
+        error = ApiError.model_validate(found)
+    except ValidationError:
+        error = ApiError(code=ErrorCode.FAILED, message=json.dumps(answer)[:500])
+    if status == 401:
+        return WrongTokenError(error.message, error.remedy)
+    if error.code == ErrorCode.NOT_ALLOWED and status == 403:
+        return NotAllowedError(error.message, error.remedy)
+    return CommandFailedError(error)

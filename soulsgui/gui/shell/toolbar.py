@@ -1,0 +1,256 @@
+"""The toolbar: the commands of the run, and what belongs to the whole window."""
+
+from typing import Any
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QAction, QActionGroup, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QToolBar, QToolButton, QWidget
+
+from soulsgui.gui.client_mode.runner import ClientSide
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.feed import Feed, Fetch
+from soulsgui.gui.icons import dress
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.rules import run_title, why_refused
+from soulsgui.gui.preferences import Mode, Preferences
+from soulsgui.gui.shell.bell import Bell
+from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.labels import Badge
+from soulsgui.wire.control import RunSummary
+
+_RESUME = Words("&Resume", "Resuming …", "Resumed")
+_STOP = Words("S&top run", "Stopping …", "Stopped")
+_SAVE = Words("&Quicksave", "Saving …", "Saved")
+_PAUSE = Words("&Pause", "Pausing …", "Paused")
+_CONTINUE = Words("Contin&ue", "Going on …", "Goes on")
+_TITLES = {Mode.SERVER: "Server mode", Mode.CLIENT: "Client mode"}
+_HINTS = {
+    Mode.SERVER: "Train here: runs, clients, curves",
+    Mode.CLIENT: "Play for a server with this computer",
+}
+_GAP_PX = 8
+_ICON_ROOM_PX = 32
+
+
+def other_side(mode: Mode, run_state: str, playing: bool) -> str:
+    """Return what goes on at the side of the program that is not shown; empty for nothing."""
+    if mode is Mode.CLIENT:
+        return "a run goes on" if run_is_active(run_state) else ""
+    return "this computer plays" if playing else ""
+
+
+class Toolbar(QToolBar):
+    """Commands of the run on the left; configuration, events, mode and menu on the right.
+
+    Signals:
+        mode_wanted: The other side of the program is wanted; with the `Mode`.
+        problem: A command was refused; with the `ApiError`.
+    """
+
+    mode_wanted = Signal(object)
+    problem = Signal(object)
+
+    def __init__(
+        self,
+        feed: Feed,
+        client: ClientSide,
+        preferences: Preferences,
+        menu: QMenu,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("toolbar")
+        self.setWindowTitle("Toolbar")
+        self.setMovable(False)
+        self.setFloatable(False)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
+        self.resize_icons()
+        self._feed = feed
+        self._client = client
+        self._newest: RunSummary | None = None
+        self._mode = Mode.SERVER
+        self._of_server: list[QAction] = []
+        self._add_run_buttons()
+        self._add_right_side(preferences, menu)
+        self._runs = Fetch(self, lambda: feed.call("runs.list") if feed.connection.live else None)
+        self._runs.came.connect(self._runs_came)
+        self._last_state = ""
+        feed.connection_changed.connect(self._update)
+        feed.run_changed.connect(self._run_changed)
+        feed.allowed_changed.connect(self._update)
+        client.feed.services_changed.connect(self._update)
+        client.feed.connection_changed.connect(self._update)
+        feed.snapshot_taken.connect(self._snapshot_taken)
+        self._update()
+
+    # --- parts -------------------------------------------------------------------------------------
+
+    def _add_run_buttons(self) -> None:
+        self.new_run = self._placed(FittingButton("&New run…", "add", self), "newRun")
+        self.resume = self._command(_RESUME, "resume", "resume", "run.resume")
+        self.pause = self._command(_PAUSE, "pause", "pauseRun", "run.pause")
+        self._offers_pause = True
+        self.stop = self._command(_STOP, "stop", "stopRun", "run.stop")
+        self.quicksave = self._command(_SAVE, "save", "quicksave", "checkpoint.save")
+
+    def _add_right_side(self, preferences: Preferences, menu: QMenu) -> None:
+        spring = QWidget(self)
+        spring.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.addWidget(spring)
+        self.configure = self._placed(FittingButton("&Configure", "configure", self), "configure")
+        self.bell = Bell(self._feed, preferences, self)
+        self._of_server.append(self.addWidget(self.bell))
+        self.addWidget(self._mode_switch())
+        self.menu = QToolButton(self)
+        self.menu.setObjectName("menu")
+        self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        give_menu(self.menu, menu)
+        self.menu.setToolTip("Menu")
+        self.menu.setAccessibleName("Menu")
+        dress(self.menu, "more")
+        self.addWidget(self.menu)
+
+    def _mode_switch(self) -> QWidget:
+        box = QWidget(self)
+        row = QHBoxLayout(box)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.badge = Badge("", Tone.GOOD, box)
+        self.mode = QToolButton(box)
+        self.mode.setObjectName("mode")
+        self.mode.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.mode.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        choices = QMenu(self.mode)
+        group = QActionGroup(choices)
+        self._choices: dict[Mode, QAction] = {}
+        for mode, title in _TITLES.items():
+            action = choices.addAction(f"{title}  —  {_HINTS[mode]}")
+            action.setCheckable(True)
+            action.triggered.connect(lambda _=False, mode=mode: self.mode_wanted.emit(mode))
+            group.addAction(action)
+            self._choices[mode] = action
+        give_menu(self.mode, choices)
+        row.addWidget(self.badge)
+        row.addWidget(self.mode)
+        return box
+
+    def _command(self, words: Words, icon: str, name: str, command: str) -> CommandButton:
+        button = CommandButton(words, icon, lambda: self._feed.call(command), self)
+        button.problem.connect(self.problem)
+        self._placed(button, name)
+        return button
+
+    def _placed(self, button: FittingButton, name: str) -> FittingButton:
+        button.setObjectName(name)
+        button.setProperty("role", "flat")
+        self._of_server.append(self.addWidget(button))
+        return button
+
+    def resize_icons(self) -> None:
+        """Take the icons' size from the font."""
+        height = self.fontMetrics().height()
+        self.setIconSize(QSize(height, height))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave words out where there is no room for them, so that the menu stays in reach."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def event(self, event: QEvent) -> bool:
+        """Do the same when a button says something else."""
+        if event.type() == QEvent.Type.LayoutRequest and hasattr(self, "menu"):
+            self._fit()
+        return super().event(event)
+
+    def _fit(self) -> None:
+        # The least important gives way first.
+        given_up = (self.configure, self.quicksave, self.resume, self.pause, self.stop, self.new_run)
+        shown = [button for button in given_up if self._mode is Mode.SERVER]
+        others = [self.bell, self.badge, self.menu]
+        mode = self.mode.fontMetrics().horizontalAdvance(self.mode.text())
+        taken = mode + self.mode.iconSize().width() + _ICON_ROOM_PX
+        taken += sum(part.sizeHint().width() for part in others if not part.isHidden())
+        gaps = (len(shown) + len(others) + 3) * _GAP_PX
+        room = self.width() - taken - gaps
+        needed = sum(button.full_width for button in shown)
+        for button in shown:
+            narrow = needed > room
+            button.show_icon_only(narrow)
+            if narrow:
+                needed -= button.full_width - button.iconSize().width() - _ICON_ROOM_PX
+        style = Qt.ToolButtonStyle
+        self.mode.setToolButtonStyle(
+            style.ToolButtonIconOnly if needed > room else style.ToolButtonTextBesideIcon
+        )
+
+    # --- state -------------------------------------------------------------------------------------
+
+    def show_mode(self, mode: Mode) -> None:
+        """Show the commands of one side."""
+        self._mode = mode
+        for action in self._of_server:
+            action.setVisible(mode is Mode.SERVER)
+        self._choices[mode].setChecked(True)
+        self.mode.setText(f"{_TITLES[mode]} ▾")
+        dress(self.mode, "server" if mode is Mode.SERVER else "service-client")
+        self.mode.setAccessibleName(f"Mode: {_TITLES[mode]}")
+        self.mode.setToolTip("Switch between training here and playing for a server; this stops nothing")
+        self._update()
+
+    def _offer_pause(self, pause: bool) -> None:
+        """Let one button pause a run and let it go on."""
+        if pause == self._offers_pause:
+            return
+        self._offers_pause = pause
+        words = _PAUSE if pause else _CONTINUE
+        command = "run.pause" if pause else "run.continue"
+        self.pause.set_words(words, "pause" if pause else "play", lambda: self._feed.call(command))
+
+    def _snapshot_taken(self) -> None:
+        self._runs.request()
+        self._update()
+
+    def _run_changed(self) -> None:
+        state = self._feed.status.run.state
+        if state != self._last_state:
+            self._last_state = state
+            self._runs.request()
+        self._update()
+
+    def _runs_came(self, result: dict[str, Any]) -> None:
+        runs = result.get("runs", [])
+        self._newest = RunSummary.model_validate(runs[0]) if runs else None
+        self._update()
+
+    def _update(self) -> None:
+        connection, run = self._feed.connection, self._feed.status.run
+        newest = f"“{run_title(self._newest)}”" if self._newest is not None else "the newest run"
+        self._offer_pause(not run.wished_pause)
+        pause = "Clients are granted nothing and nothing is learned; everything is kept"
+        for button, command, tip in (
+            (self.new_run, "run.start", "Choose a preset or your settings, and begin a run"),
+            (self.resume, "run.resume", f"Go on with {newest} from its newest checkpoint"),
+            (self.pause, "run.pause", pause)
+            if self._offers_pause
+            else (self.pause, "run.continue", "Let the run go on where it is"),
+            (self.stop, "run.stop", "Save and end the run; Redis and remote clients stay"),
+            (self.quicksave, "checkpoint.save", "Save a checkpoint now (Ctrl+Shift+S)"),
+        ):
+            _allow(button, why_refused(command, connection, self._feed.status), tip)
+        if connection.config is not None:
+            _allow(self.configure, "", "Mend the mistakes for which no server can start")
+        else:
+            _allow(self.configure, why_not(connection), "Settings of the next run and the server")
+        state = run.state if connection.live else ""
+        elsewhere = other_side(self._mode, state, self._client.playing)
+        self.badge.setText(elsewhere)
+        self.badge.setVisible(bool(elsewhere))
+
+
+def _allow(button: FittingButton, refusal: str, tip: str) -> None:
+    if isinstance(button, CommandButton):
+        button.allow(not refusal, refusal or tip)
+    else:
+        button.setEnabled(not refusal)
+        button.explain(refusal or tip)

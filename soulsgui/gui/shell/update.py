@@ -1,0 +1,147 @@
+"""How this computer is brought up to date: what to type, by how the program was installed, to be copied."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFontDatabase, QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+
+import soulsgui
+from soulsgui.gui.client_mode.state import server_is_older
+from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.labels import Heading
+from soulsgui.wire.versions import PROTOCOL_NAME, Lack
+
+_CHARACTERS = 74
+OWN_NAME = "soulsgui"
+_SET_UP = Path("packaging", "bootstrap.py")
+
+
+@dataclass(frozen=True)
+class Installation:
+    """How the program came here: as a checkout of its source, installed, or frozen with its own Python."""
+
+    python: str
+    checkout: Path | None = None
+    frozen: bool = False
+    windows: bool = False
+
+
+@dataclass(frozen=True)
+class UpdateSteps:
+    """What its owner does to update this computer: what to type, if anything, and what happens afterwards."""
+
+    sentence: str
+    commands: tuple[str, ...]
+    afterwards: str
+
+
+def installation() -> Installation:
+    """Return how the program that runs now came to this computer."""
+    root = Path(soulsgui.__file__).resolve().parents[1]
+    return Installation(
+        python=sys.executable,
+        checkout=root if (root / _SET_UP).exists() else None,
+        frozen=bool(getattr(sys, "frozen", False)),
+        windows=sys.platform == "win32",
+    )
+
+
+def update_steps(lacks: list[Lack], place: Installation) -> UpdateSteps | None:
+    """Return how to bring this computer up to date; None where it is the server that has to be updated.
+
+    Without `lacks` it is the program itself that is too old.
+    """
+    if server_is_older(lacks):
+        return None
+    of_others = lacks and all(lack.what not in (OWN_NAME, PROTOCOL_NAME) for lack in lacks)
+    if of_others and not place.frozen:
+        return _packages(lacks, place)
+    if place.checkout is not None and not place.frozen:
+        return _checkout(place.checkout, place.windows)
+    return UpdateSteps(
+        "Get the newer SoulsGUI from where this one came from, and install it over this one.",
+        (),
+        "Quit SoulsGUI before that. Start it again afterwards and switch on.",
+    )
+
+
+def _packages(lacks: list[Lack], place: Installation) -> UpdateSteps:
+    names = " ".join(f'"{lack.what}>={lack.needs}"' for lack in lacks)
+    # PowerShell takes a quoted path for a text unless an ampersand stands before it.
+    python = f'& "{place.python}"' if place.windows else f'"{place.python}"'
+    shell = "Type this in PowerShell:" if place.windows else "Type this in a terminal:"
+    return UpdateSteps(shell, (f"{python} -m pip install --upgrade {names}",), "It then joins by itself.")
+
+
+def _checkout(folder: Path, windows: bool) -> UpdateSteps:
+    set_up = f"py packaging\\{_SET_UP.name}" if windows else f"python3 {_SET_UP.as_posix()}"
+    return UpdateSteps(
+        "Quit SoulsGUI, then type this in a terminal:",
+        (f'cd "{folder}"', "git pull", set_up),
+        "The last line starts SoulsGUI again; then switch on.",
+    )
+
+
+class UpdateDialog(FittingDialog):
+    """Says what to do, with the commands to copy."""
+
+    def __init__(self, why: str, steps: UpdateSteps, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("updateDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle("Update this computer")
+        self._lines = "\n".join(steps.commands)
+        column = QVBoxLayout(self)
+        column.setSpacing(12)
+        column.addWidget(Heading("Update this computer", 1, self))
+        for sentence in (why, steps.sentence):
+            column.addWidget(self._sentence(sentence))
+        self.commands = self._make_field(len(steps.commands))
+        column.addWidget(self.commands)
+        column.addWidget(self._sentence(steps.afterwards))
+        column.addLayout(self._foot())
+        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
+
+    def _sentence(self, words: str) -> QLabel:
+        label = QLabel(words, self)
+        label.setWordWrap(True)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        label.setVisible(bool(words))
+        return label
+
+    def _make_field(self, lines: int) -> QPlainTextEdit:
+        field = QPlainTextEdit(self._lines, self)
+        field.setReadOnly(True)
+        field.setTabChangesFocus(True)
+        field.setProperty("role", "field")
+        field.setAccessibleName("What to type")
+        field.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        field.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
+        # A long path takes a second line.
+        field.setFixedHeight(field.fontMetrics().lineSpacing() * (lines + 1) + 20)
+        field.setVisible(lines > 0)
+        return field
+
+    def _foot(self) -> QHBoxLayout:
+        self.copy = QPushButton("&Copy", self)
+        make_primary(self.copy)
+        dress(self.copy, "copy")
+        self.copy.setDefault(True)
+        self.copy.clicked.connect(self._copy)
+        self.copy.setVisible(bool(self._lines))
+        self.close_button = QPushButton("Cl&ose", self)
+        self.close_button.setAutoDefault(False)
+        self.close_button.clicked.connect(self.reject)
+        foot = QHBoxLayout()
+        foot.addStretch(1)
+        foot.addWidget(self.copy)
+        foot.addWidget(self.close_button)
+        return foot
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._lines)
+        self.copy.setText("Copied")

@@ -1,0 +1,470 @@
+"""The main window: toolbar, navigation, pages, banner, messages and status line put together.
+
+Its dialogs are imported when they are first wanted, so that none delays it.
+"""
+
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtWidgets import QAbstractButton, QApplication, QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
+
+from soulsgui.gui.client_mode.runner import ClientSide
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.geometry import bring_onto_screen
+from soulsgui.gui.icons import app_icon
+from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.models.rules import run_title
+from soulsgui.gui.preferences import Mode, Preferences
+from soulsgui.gui.shell import Action, notify_problem
+from soulsgui.gui.shell.menu import WindowMenu
+from soulsgui.gui.shell.next_step import OfferBar
+from soulsgui.gui.shell.pages import (
+    CLIENT,
+    LOGS,
+    OVERVIEW,
+    RUNS,
+    WELCOME,
+    Navigation,
+    PageStack,
+    page_entries,
+)
+from soulsgui.gui.shell.shutdown import Closer, Leaver
+from soulsgui.gui.shell.toolbar import Toolbar
+from soulsgui.gui.states import run_is_active, run_look
+from soulsgui.gui.theme import Theme
+from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.labels import keep_place
+from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
+from soulsgui.gui.widgets.status_line import StatusLine
+from soulsgui.installing import can_train
+from soulsgui.wire.control import ApiError, CheckpointInfo, Event
+from soulsgui.wire.invitation import Invitation
+
+if TYPE_CHECKING:
+    from soulsgui.gui.shell.menu import ManualDialog
+
+_SIZE = QSize(1280, 800)
+_SMALLEST = QSize(860, 540)
+_STATUS_EVERY_MS = 400
+
+
+class MainWindow(QMainWindow):
+    """The window of one runner. It is the `Shell` of its pages.
+
+    Signals:
+        theme_changed: Colours or font became others; every widget has its new palette.
+        retry_wanted: The connection is to be tried now.
+        start_wanted: A runner is to be started.
+        first_shown: The window is on the screen for the first time.
+
+    Attributes:
+        mode: The side that is shown.
+    """
+
+    theme_changed = Signal()
+    retry_wanted = Signal()
+    start_wanted = Signal()
+    first_shown = Signal()
+
+    def __init__(self, feed: Feed, theme: Theme, preferences: Preferences, mode: Mode | None = None) -> None:
+        super().__init__()
+        self.setObjectName("mainWindow")
+        self.setWindowIcon(app_icon())
+        self._feed = feed
+        self._theme = theme
+        self._preferences = preferences
+        self._entries = page_entries()
+        # A computer that can't train is there to play.
+        self.mode = mode or (preferences.mode if can_train() else Mode.CLIENT)
+        self._user_chose = preferences.page not in ("", WELCOME)
+        self._first_show_began = self._was_shown = False
+        self._restarts = False
+        self._manual: ManualDialog | None = None
+        self._client_side = ClientSide(self)
+        self.closer = Closer(feed, preferences, self)
+        self.leaver = Leaver(self._client_side, feed, preferences, self._end, self.come_forward, self)
+        self._build()
+        self._connect()
+        self._add_shortcuts()
+        self._restore()
+
+    # --- building ----------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self.menu = WindowMenu(self._feed, self._preferences, self._theme, self)
+        self.toolbar = Toolbar(self._feed, self._client_side, self._preferences, self.menu, self)
+        self.addToolBar(self.toolbar)
+        self.banner = Banner(self)
+        self.offer = OfferBar(self._feed, self)
+        self.messages = MessageBar(self)
+        listed = [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER]
+        self.navigation = Navigation(listed, self)
+        self.pages = PageStack(self._entries, self._feed, self, self)
+        self.offer.watch(self.pages)
+        right = QWidget(self)
+        around = QVBoxLayout(right)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(self.pages)
+        self.messages.lay_over(right)
+        column = QVBoxLayout()
+        column.setSpacing(0)
+        for part in (self.banner, self.offer):
+            column.addWidget(part)
+        column.addWidget(right, 1)
+        inside = QWidget(self)
+        row = QHBoxLayout(inside)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        # Beside the bars: its rows do not move under the mouse when one comes or goes.
+        row.addWidget(self.navigation)
+        row.addLayout(column, 1)
+        self.setCentralWidget(inside)
+        self.status_line = StatusLine(self)
+        self.statusBar().addWidget(self.status_line, 1)
+        self.statusBar().setSizeGripEnabled(False)
+        self._status = Throttle(self, self._show_status, _STATUS_EVERY_MS)
+
+    def _connect(self) -> None:
+        feed = self._feed
+        feed.connection_changed.connect(self._connection_changed)
+        feed.snapshot_taken.connect(self._snapshot_taken)
+        for signal in (feed.run_changed, feed.server_changed, feed.clients_changed, feed.services_changed):
+            signal.connect(self._status.request)
+        self._theme.changed.connect(self._recolour)
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        app.focusChanged.connect(self._focus_changed)
+        self.navigation.chosen.connect(self.show_page)
+        self.banner.acted.connect(self._banner_acted)
+        self.pages.cover.start_wanted.connect(self.start_wanted)
+        self.pages.cover.mend_wanted.connect(self.open_config)
+        self.offer.begun.connect(self._show_overview)
+        self.offer.problem.connect(self._refused)
+        self.offer.run_wanted.connect(lambda run: self.show_page(RUNS, run=run))
+        self.toolbar.new_run.clicked.connect(lambda: self.open_new_run())
+        self.toolbar.configure.clicked.connect(self.open_config)
+        self.toolbar.mode_wanted.connect(self.show_mode)
+        self.toolbar.problem.connect(self._refused)
+        self.toolbar.quicksave.finished.connect(self._saved)
+        self.toolbar.resume.finished.connect(self._show_overview)
+        self.toolbar.bell.chosen.connect(self._event_chosen)
+        self.menu.invite.triggered.connect(self.open_invite)
+        self.menu.welcome.triggered.connect(lambda: self.show_page(WELCOME))
+        self.menu.manual.triggered.connect(self._open_manual)
+        self.menu.quit.triggered.connect(self._quit)
+        self.menu.problem.connect(self._refused)
+
+    def _add_shortcuts(self) -> None:
+        for number, name in enumerate(self.navigation.names, start=1):
+            keys = QShortcut(QKeySequence(f"Ctrl+{number}"), self)
+            keys.activated.connect(lambda name=name: self.show_page(name))
+        save = QShortcut(QKeySequence("Ctrl+Shift+S"), self)
+        save.setContext(Qt.ShortcutContext.ApplicationShortcut)
+        save.activated.connect(self._quicksave)
+
+    def _restore(self) -> None:
+        self.setMinimumSize(_SMALLEST)
+        self.resize(_SIZE)
+        geometry = self.settings().value("window/geometry")
+        if isinstance(geometry, QByteArray):
+            self.restoreGeometry(geometry)
+        bring_onto_screen(self)
+        self._set_mode(self.mode)
+        self._connection_changed(self._feed.connection)
+        # While nothing is connected the commands are off, and the keyboard would be at the bell.
+        self.navigation.setFocus()
+
+    # --- what the pages may ask (Shell) ------------------------------------------------------------
+
+    def notify(
+        self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
+    ) -> None:
+        """Show a message in the bar over the pages."""
+        words, act = action if action is not None else ("", None)
+        self.messages.show_notice(Notice(level, text, detail, words, act, about))
+
+    def settle(self, about: str) -> None:
+        """Take away what was said about something: it holds no longer."""
+        self.messages.settle(about)
+
+    def show_page(self, name: str, **where: Any) -> None:
+        """Bring a page to the front, after the one that is shown was asked for its unsaved changes."""
+        if name == self.pages.shown:
+            self.pages.show_page(name, **where)
+            return
+
+        def go_on(leave: bool) -> None:
+            if leave:
+                self._show_page(name, where)
+            else:
+                self.navigation.show_page(self.pages.shown)
+
+        self.pages.leave(go_on)
+
+    def open_new_run(self, overrides: Mapping[str, Any] | None = None, preset: str = "") -> None:
+        """Open the dialog that begins a run, after the page that is shown was asked for unsaved changes."""
+        from soulsgui.gui.config.new_run import NewRunDialog
+
+        def go_on(begin: bool) -> None:
+            if begin:
+                dialog = NewRunDialog(self._feed, overrides, preset, self)
+                dialog.started.connect(self._show_overview)
+                dialog.open()
+
+        self.pages.before_run(go_on)
+
+    def open_config(self) -> None:
+        """Open the editor of the configuration as a dialog; where no server can start for it, mend that."""
+        broken = self._feed.connection.config
+        if broken is None:
+            from soulsgui.gui.config.page import ConfigDialog
+
+            ConfigDialog(self._feed, self, self).open()
+            return
+        from soulsgui.gui.config.mending import MendConfigDialog
+
+        dialog = MendConfigDialog(broken, self)
+        dialog.mended.connect(self.start_wanted)
+        dialog.open()
+
+    def open_invitation(self, invitation: Invitation) -> None:
+        """Ask about an invitation, on the page of client mode."""
+        self._client_side.open_invitation(invitation)
+        self.show_page(CLIENT)
+
+    def open_invite(self) -> None:
+        """Open the dialog that invites other computers."""
+        from soulsgui.gui.clients.invite import InviteDialog
+
+        InviteDialog(self._feed, self, self).open()
+
+    def restart_server(self) -> None:
+        """End the server, its run saved, and start it again once it is gone."""
+        self._restarts = True
+        call = self._feed.call("server.shutdown")
+        call.failed.connect(self._restart_failed)
+        call.silent.connect(self._restart_failed)
+
+    def _restart_failed(self, error: ApiError) -> None:
+        self._restarts = False
+        self._refused(error)
+
+    def client_side(self) -> ClientSide:
+        """Return what the window knows of client mode."""
+        return self._client_side
+
+    def settings(self) -> QSettings:
+        """Return where this window keeps what it remembers."""
+        return self._preferences.settings
+
+    # --- pages and modes ---------------------------------------------------------------------------
+
+    def show_mode(self, mode: Mode) -> None:
+        """Show the other side of the program; nothing is stopped by it."""
+        if mode is Mode.CLIENT:
+            self.show_page(CLIENT)
+        elif self.mode is Mode.CLIENT:
+            self.show_page(self._preferences.page or WELCOME)
+        self.toolbar.show_mode(self.mode)
+
+    def _show_page(self, name: str, where: Mapping[str, Any]) -> None:
+        of_mode = self._entries[name].mode or Mode.SERVER
+        if of_mode is not self.mode:
+            self._set_mode(of_mode)
+        if of_mode is Mode.SERVER:
+            self._preferences.page = name
+            self._user_chose = True
+        self.offer.page_chosen(name)
+        self.navigation.show_page(name)
+        if self._was_shown:
+            self._bring_page(name, where)
+
+    def _bring_page(self, name: str, where: Mapping[str, Any] | None = None) -> None:
+        # The server comes while one reads there: the page must not move then.
+        keep_place(self.banner, name == WELCOME)
+        self.pages.show_page(name, **(where or {}))
+
+    def _set_mode(self, mode: Mode) -> None:
+        self.mode = mode
+        self._status.request()
+        self._preferences.mode = mode
+        self.toolbar.show_mode(mode)
+        self.navigation.setVisible(mode is Mode.SERVER)
+        self._show_banner()
+        state = self._feed.connection.state
+        # As a window that is opened in this mode does.
+        takes_over = state is ConnectionState.RUNNER_GONE and self._feed.hello is None
+        if mode is Mode.SERVER and (state is ConnectionState.WELCOME or takes_over) and can_train():
+            self.start_wanted.emit()
+
+    def _show_banner(self) -> None:
+        """Show what is wrong with the server, beside its own pages alone."""
+        self.banner.show_connection(self._feed.connection)
+        if self.mode is Mode.CLIENT:
+            self.banner.hide()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Make the page once the window is on the screen: what it imports must not delay that."""
+        super().showEvent(event)
+        self.leaver.window_shown()
+        if not self._first_show_began:
+            self._first_show_began = True
+            QTimer.singleShot(0, self, self._make_first_page)
+
+    def _make_first_page(self) -> None:
+        self._was_shown = True
+        self.first_shown.emit()
+        first = CLIENT if self.mode is Mode.CLIENT else self._preferences.page
+        name = first if first in self._entries else WELCOME
+        self._bring_page(name)
+        self.navigation.show_page(name)
+
+    # --- what the feed tells -----------------------------------------------------------------------
+
+    def _connection_changed(self, connection: Connection) -> None:
+        self._show_banner()
+        self.status_line.dim(not connection.live)
+        self._status.request()
+        if self._restarts and connection.state is ConnectionState.SHUT_DOWN:
+            self._restarts = False
+            self.start_wanted.emit()
+
+    def _snapshot_taken(self) -> None:
+        run = self._feed.status.run
+        if run_is_active(run.state) and not self._user_chose and self.mode is Mode.SERVER:
+            self.show_page(OVERVIEW)
+        self._status.request()
+
+    def _show_status(self) -> None:
+        if self.pages.covered:
+            self.status_line.show_no_server(socket.gethostname())
+            self.setWindowTitle("SoulsGUI")
+            return
+        status, run = self._feed.status, self._feed.status.run
+        # To who plays for others, whose run it is must be plain: not the one that is played for.
+        own = "This computer's own server" if self.mode is Mode.CLIENT else socket.gethostname()
+        self.status_line.show_status(status, own)
+        word = run_look(run.state).word.lower()
+        self.setWindowTitle(f"{run_title(run)}, {word} — SoulsGUI" if run.id else "SoulsGUI")
+
+    # --- what the user does ------------------------------------------------------------------------
+
+    def _banner_acted(self, state: ConnectionState) -> None:
+        if self._feed.connection.config is not None:
+            self.open_config()
+        elif state is ConnectionState.REDIS_DOWN:
+            self.show_page(LOGS, service="redis")
+        elif state is ConnectionState.TOO_OLD:
+            self._tell_how_to_update()
+        elif state is ConnectionState.TOO_NEW:
+            self.notify(
+                "info",
+                "The runner was started by an older SoulsGUI. End it, then let this window start a new one.",
+                "Type: soulsgui shutdown. It saves the run first; Resume goes on with it.",
+            )
+        elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
+            self.start_wanted.emit()
+        else:
+            self.retry_wanted.emit()
+
+    def _tell_how_to_update(self) -> None:
+        from soulsgui.gui.shell.update import UpdateDialog, installation, update_steps
+
+        steps = update_steps([], installation())
+        if steps is not None:
+            UpdateDialog("The server's runner is newer than this window.", steps, self).open()
+
+    def _open_manual(self) -> None:
+        from soulsgui.gui.shell.menu import ManualDialog
+
+        if self._manual is None:
+            self._manual = ManualDialog(self)
+        self._manual.open_at(self._entries[self.pages.shown].title if self.pages.shown else "")
+
+    def _show_overview(self) -> None:
+        self.show_page(OVERVIEW)
+
+    def _refused(self, error: ApiError) -> None:
+        notify_problem(self, error)
+
+    def _quicksave(self) -> None:
+        button = self.toolbar.quicksave
+        if button.isEnabled():
+            button.send()
+        elif button.toolTip():
+            self.notify("info", "Nothing was saved.", button.toolTip())
+
+    def _saved(self, result: dict[str, Any]) -> None:
+        info = CheckpointInfo.model_validate(result["checkpoint"])
+        run = self._feed.status.run.id
+        self.notify(
+            "success",
+            f"Saved at {info.env_steps:,} environment steps.",
+            action=Action("Show it", lambda: self.show_page(RUNS, run=run, checkpoint=info.id)),
+        )
+
+    def _event_chosen(self, event: Event) -> None:
+        where = {"service": event.service, "run": event.run_id, "time": event.time}
+        self.show_page(LOGS, **{name: value for name, value in where.items() if value})
+
+    def _recolour(self) -> None:
+        self.navigation.recolour()
+        self.toolbar.resize_icons()
+        self.theme_changed.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Ctrl+F and F5 reach the page also when the keyboard is outside of it."""
+        if event.matches(QKeySequence.StandardKey.Find):
+            self.pages.focus_filter()
+        elif event.matches(QKeySequence.StandardKey.Refresh):
+            self.pages.refresh()
+        else:
+            super().keyPressEvent(event)
+
+    def _focus_changed(self, old: QWidget | None, now: QWidget | None) -> None:
+        """Take the keyboard from a button that got it only because what had it went or was switched off."""
+        went = old is not None and not (old.isVisible() and old.isEnabled())
+        if went and isinstance(now, QAbstractButton) and now.window() is self:
+            self.pages.focus_page()
+
+    def event(self, event: QEvent) -> bool:
+        """After a dialog the keyboard is not at the button that opened it."""
+        handled = super().event(event)
+        if event.type() == QEvent.Type.WindowUnblocked and isinstance(self.focusWidget(), QAbstractButton):
+            self.pages.focus_page()
+        return handled
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Stay in the tray, or go after the run and unsaved changes were asked about."""
+        event.ignore()
+        self.remember()
+        self.leaver.close_window()
+
+    def _quit(self) -> None:
+        self.remember()
+        self.leaver.quit()
+
+    def _end(self) -> None:
+        def go_on(leave: bool) -> None:
+            if leave:
+                self.closer.begin()
+
+        self.pages.leave(go_on)
+
+    def remember(self) -> None:
+        """Write down where the window stands."""
+        self.settings().setValue("window/geometry", self.saveGeometry())
+        self.settings().sync()
+
+    def come_forward(self) -> None:
+        """Come to the front: the program was started again."""
+        if self.isMinimized():
+            self.showNormal()
+        self.show()
+        self.raise_()
+        self.activateWindow()

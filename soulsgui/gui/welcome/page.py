@@ -1,0 +1,175 @@
+"""The first page anybody sees: three ways to begin."""
+
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.models.connection import ConnectionState, why_not
+from soulsgui.gui.models.rules import run_title
+from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.labels import Heading, IconLabel, set_tip
+from soulsgui.installing import can_train, how_to_train
+from soulsgui.wire.control import ApiError
+
+TRY_IT_PRESET = "cartpole_ppo"
+_ICON_PX = 44
+_TILE_CHARACTERS = 30
+_GAP_PX = 18
+_ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
+
+
+class Tile(QFrame):
+    """One way to begin: an icon, a title, what it does, and a button."""
+
+    def __init__(self, icon: str, title: str, words: str, button: QPushButton, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "card")
+        mark = IconLabel(_ICON_PX, self)
+        mark.show_icon(icon, Tone.ACCENT)
+        heading = Heading(title, 1, self)
+        heading.setWordWrap(True)
+        text = QLabel(words, self)
+        text.setWordWrap(True)
+        text.setProperty("weight", "muted")
+        text.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.why = QLabel(self)
+        self.why.setWordWrap(True)
+        self.why.setProperty("tone", "warning")
+        self.why.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(20, 18, 20, 18)
+        column.setSpacing(10)
+        column.addWidget(mark)
+        column.addWidget(heading)
+        column.addWidget(text, 1)
+        column.addWidget(self.why)
+        column.addWidget(button)
+        self.button = button
+
+    def say_why(self, why: str) -> None:
+        """Say why the button is off; nothing when it is on."""
+        self.why.setText(why)
+        self.why.setVisible(bool(why))
+
+
+def _why_no_training() -> str:
+    """Return what this computer lacks to train, and how to get it; empty when it can."""
+    if can_train():
+        return ""
+    return (
+        "This computer was set up to play only: PyTorch, which training needs, is not installed. "
+        f"To train here: {how_to_train()}"
+    )
+
+
+class WelcomePage(QWidget):
+    """Try it, train here, or help a server."""
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("welcomePage")
+        self._feed = feed
+        self._shell = shell
+        self._make_buttons()
+        self._build()
+        self._try_it_values: dict[str, Any] = {}
+        feed.connection_changed.connect(self._update)
+        feed.run_changed.connect(self._update)
+        feed.snapshot_taken.connect(self._snapshot_taken)
+        self._update()
+        if feed.connection.live:
+            self._snapshot_taken()
+
+    def _make_buttons(self) -> None:
+        words = Words("Tr&y it now", "Starting …", "Started")
+        self.try_it = CommandButton(words, "play", self._start, self)
+        self.try_it.problem.connect(self._failed)
+        self.train = QPushButton("New r&un…", self)
+        dress(self.train, "add")
+        self.train.clicked.connect(lambda: self._shell.open_new_run())
+        self.help = QPushButton("&Help a server", self)
+        dress(self.help, "service-client")
+        self.help.clicked.connect(lambda: self._shell.show_page("client"))
+        make_primary(self.try_it if can_train() else self.help)
+
+    def _build(self) -> None:
+        self.tiles = (
+            Tile(
+                "tile-try",
+                "Try it (CartPole)",
+                "Trains an agent to balance a pole, with two players on this computer. "
+                "A curve moves within seconds; it is solved in about a minute.",
+                self.try_it,
+                self,
+            ),
+            Tile(
+                "service-trainer",
+                "Train here",
+                "Choose a preset or your own settings. This computer becomes the server: it trains, "
+                "and other computers may play for it.",
+                self.train,
+                self,
+            ),
+            Tile(
+                "page-clients",
+                "Help a server",
+                "This computer plays, and a server learns from what it sees. It takes one switch.",
+                self.help,
+                self,
+            ),
+        )
+        lead = QLabel("One computer trains, many play, and you steer all of it from here.", self)
+        lead.setProperty("weight", "muted")
+        lead.setWordWrap(True)
+        tiles = FlowLayout(_GAP_PX, columns=True)
+        for tile in self.tiles:
+            tile.setMinimumWidth(self.fontMetrics().averageCharWidth() * _TILE_CHARACTERS)
+            tiles.addWidget(tile)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(32, 12, 32, 28)
+        column.setSpacing(_GAP_PX)
+        column.addWidget(Heading("Welcome to SoulsGUI", 2, self))
+        column.addWidget(lead)
+        column.addLayout(tiles)
+        column.addStretch(1)
+
+    def _snapshot_taken(self) -> None:
+        self._feed.call("config.presets").done.connect(self._presets_came)
+        self._update()
+
+    def _presets_came(self, result: dict[str, Any]) -> None:
+        values = {preset["name"]: preset["values"] for preset in result["presets"]}
+        self._try_it_values = values.get(TRY_IT_PRESET, {})
+
+    def _start(self) -> Call:
+        # As overrides the preset's values win over settings of the user's own: it is CartPole that is tried.
+        wish = {"preset": TRY_IT_PRESET, "overrides": self._try_it_values, "name": "Try it"}
+        call = self._feed.call("run.start", wish)
+        # What it does next is seen there: its services start, then the curve moves.
+        self._shell.show_page("overview")
+        return call
+
+    def _failed(self, error: ApiError) -> None:
+        notify_problem(self._shell, error)
+
+    def _update(self) -> None:
+        connection = self._feed.connection
+        lacks = _why_no_training()
+        refusal = lacks or why_not(connection)
+        run = self._feed.status.run
+        active = not refusal and run_is_active(run.state)
+        busy = f"“{run_title(run)}” goes on; stop it first." if active else ""
+        self.try_it.allow(not (refusal or busy), refusal or busy)
+        # While it starts, the banner says so.
+        away = lacks or ("" if connection.state in _ON_THE_WAY else refusal)
+        self.tiles[0].say_why(busy or away)
+        self.tiles[1].say_why(away)
+        self.train.setEnabled(not refusal)
+        set_tip(self.train, refusal)

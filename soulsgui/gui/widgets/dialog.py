@@ -1,0 +1,141 @@
+"""A dialog that fits: what it says into it, and itself onto its screen."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtWidgets import (
+    QDialog,
+    QFormLayout,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLayout,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui.feed import MakeCall
+from soulsgui.gui.geometry import bring_onto_screen, room_for
+from soulsgui.gui.icons import make_primary
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.labels import set_property
+from soulsgui.wire.control import ApiError
+
+
+class FittingDialog(QDialog):
+    """Never cuts its sentences, and is never larger than its screen: its parts are scrolled rather.
+
+    Wrapped labels ask for more height than Qt gives them by itself.
+    """
+
+    def event(self, event: QEvent) -> bool:
+        """Fit anew when it appears, and when sentences or titles come that need more room."""
+        handled = super().event(event)
+        if event.type() in (QEvent.Type.Show, QEvent.Type.LayoutRequest):
+            self._fit()
+        return handled
+
+    def foot(self, *aside: QPushButton) -> QHBoxLayout:
+        """Return the last row of a dialog that asks nothing: Enter closes it."""
+        close = QPushButton("&Close", self)
+        close.setDefault(True)
+        close.clicked.connect(self.reject)
+        row = QHBoxLayout()
+        for button in aside:
+            button.setAutoDefault(False)
+            row.addWidget(button)
+        row.addStretch(1)
+        row.addWidget(close)
+        return row
+
+    def _fit(self) -> None:
+        column = self.layout()
+        if column is None or not self.isVisible():
+            return
+        room = room_for(self).size()
+        least = column.totalMinimumSize()
+        width = min(max(self.width(), least.width()), room.width())
+        height = max(least.height(), column.totalMinimumHeightForWidth(width))
+        if height > room.height():
+            self._let_scroll(column)
+        self.resize(width, min(max(self.height(), height), room.height()))
+        bring_onto_screen(self)
+
+    def _let_scroll(self, column: QLayout) -> None:
+        """Let everything be scrolled but the last row, which has the buttons."""
+        last = column.takeAt(column.count() - 1)
+        parts = QWidget()
+        parts.setLayout(column)
+        area = QScrollArea(self)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setWidgetResizable(True)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setWidget(parts)
+        around = QVBoxLayout(self)
+        around.addWidget(area, 1)
+        assert last is not None
+        around.addItem(last)
+
+
+class FormDialog(FittingDialog):
+    """A small dialog that stays open until what it asked for is done, or says why it is not."""
+
+    def __init__(self, name: str, title: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(title)
+        self.wrong = QLabel(self)
+        self.wrong.setWordWrap(True)
+        self.wrong.setTextFormat(Qt.TextFormat.PlainText)
+        self.wrong.hide()
+        self.cancel = QPushButton("&Cancel", self)
+        self.cancel.setAutoDefault(False)
+        self.cancel.clicked.connect(self.reject)
+
+    def make_main(self, words: Words, send: MakeCall) -> CommandButton:
+        """Return the button that does it, which Enter presses."""
+        made = CommandButton(words, "check", send, self)
+        make_primary(made)
+        made.setDefault(True)
+        made.problem.connect(self.show_problem)
+        return made
+
+    def arrange(
+        self,
+        form: QFormLayout,
+        main: CommandButton,
+        characters: int,
+        hint: str = "",
+        aside: Sequence[QPushButton] = (),
+    ) -> None:
+        """Put the parts in their places."""
+        foot = QHBoxLayout()
+        for button in aside:
+            foot.addWidget(button)
+        foot.addStretch(1)
+        foot.addWidget(main)
+        foot.addWidget(self.cancel)
+        column = QVBoxLayout(self)
+        column.setSpacing(12)
+        column.addLayout(form)
+        if hint:
+            label = QLabel(hint, self)
+            label.setWordWrap(True)
+            label.setProperty("weight", "muted")
+            column.addWidget(label)
+        column.addWidget(self.wrong)
+        column.addLayout(foot)
+        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * characters)
+
+    def say_wrong(self, words: str, tone: str = "bad") -> None:
+        """Say what went wrong."""
+        self.wrong.setText(words)
+        set_property(self.wrong, "tone", tone)
+        self.wrong.show()
+
+    def show_problem(self, error: ApiError) -> None:
+        """Say why it was not done, and what to do."""
+        self.say_wrong(f"{error.message}\n{error.remedy}".strip())

@@ -1,0 +1,73 @@
+"""Fields: for a filter, a number, a preset."""
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QIcon, QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QLineEdit, QWidget
+
+from soulsgui.gui.icons import dress
+from soulsgui.wire.control import Preset
+
+ENVIRONMENT = "env.id"
+_ROOM_PX = 7
+_CHARACTERS = 26
+
+
+class FilterEdit(QLineEdit):
+    """A line with a magnifying glass and a cross to empty it."""
+
+    def __init__(self, purpose: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setPlaceholderText("Filter")
+        self.setClearButtonEnabled(True)
+        self.setAccessibleName(purpose)
+        self.setToolTip(purpose)
+        glass = self.addAction(QIcon(), QLineEdit.ActionPosition.LeadingPosition)
+        dress(glass, "search")
+
+
+def give_room(edit: QAbstractSpinBox) -> None:
+    """Keep what is written in a field off its edge: the padding of the style sheet does not reach inside."""
+    edit.findChildren(QLineEdit)[0].setTextMargins(_ROOM_PX, 0, 0, 0)
+
+
+def task_of(preset: Preset) -> str:
+    """Return what a preset trains, as a person names it: `LunarLander` for `LunarLander-v3`."""
+    return str(preset.values.get(ENVIRONMENT, "")).rpartition("/")[2].partition("-v")[0]
+
+
+class PresetBox(QComboBox):
+    """Offers presets by their titles, grouped by task; the names are its data, empty for none of them.
+
+    Its width does not depend on the titles.
+    """
+
+    def __init__(self, none: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("presetBox")
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(_CHARACTERS)
+        self.addItem(none, "")
+
+    def offer(self, presets: Iterable[Preset]) -> None:
+        """Offer these presets instead of the ones before."""
+        while self.count() > 1:
+            self.removeItem(1)
+        for task, group in groupby(sorted(presets, key=task_of), task_of):
+            if task:
+                self._add_heading(task)
+            for preset in group:
+                self.addItem(preset.title, preset.name)
+                self.setItemData(self.count() - 1, preset.about, Qt.ItemDataRole.ToolTipRole)
+
+    def _add_heading(self, task: str) -> None:
+        font = QFont()
+        font.setBold(True)
+        heading = QStandardItem(task)
+        heading.setFont(font)
+        heading.setFlags(Qt.ItemFlag.NoItemFlags)
+        model = self.model()
+        assert isinstance(model, QStandardItemModel)
+        model.appendRow(heading)

@@ -1,0 +1,169 @@
+"""What agents that learn from a replay memory have in common: normaliser, figures, random state, saving."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soulsgui.config.declaring import Scheduled
+from soulsgui.config.sections.network import NormalizeSettings
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.frame_stacks import Observations
+from soulsgui.policies.exploration import START, Moment
+from soulsgui.rl.agents.base import Arrays, FigureSums, check_shapes, to_numpy, to_tensor, unreadable_counters
+from soulsgui.rl.gradients.base import Gradient
+from soulsgui.rl.gradients.shared import Group, SharedGradient
+from soulsgui.rl.inputs import Inputs
+from soulsgui.rl.normalisation import Rewards
+from soulsgui.rl.optimiser import Adam, FlatParameters
+
+
+class ReplayAgent(ABC):
+    """An agent whose networks see observations by the statistics of all that `observe` was shown.
+
+    Those are the statistics of the moment, the same in the update as in the weights exported then. All that
+    learns is moved by one optimiser.
+
+    Attributes:
+        updates: Gradient steps so far.
+        sample_rng: What to draw from the memory with; part of the state.
+        rewards: What is to be remembered of the environment's rewards; part of the state.
+        moment: Where the run is: what schedules look at. Who trains it keeps it up to date.
+
+    Args:
+        spaces: What the environment shows and takes.
+        to_see: What its networks take of observations.
+        seed: Determines every draw.
+        device: Where the networks live, as torch names it.
+        normalize: How rewards are normalised.
+        figures: Names of what an update tells.
+        setting: Key of the learning rate.
+    """
+
+    _flat: FlatParameters
+    _target_flat: FlatParameters
+    _optimiser: Adam
+    _gradient: Gradient[Any, Any] | SharedGradient
+
+    def __init__(
+        self,
+        spaces: SpacesSpec,
+        to_see: Inputs,
+        seed: int,
+        device: str,
+        normalize: NormalizeSettings,
+        figures: Sequence[str],
+        setting: str,
+    ) -> None:
+        self.spaces = spaces
+        self.device = torch.device(device)
+        self.updates = 0
+        self.sample_rng = np.random.default_rng(seed)
+        self.rewards = Rewards(normalize)
+        self.moment: Moment = START
+        self._to_see = to_see
+        self.normaliser, self._normalises = to_see.normaliser, to_see.normalises
+        self._statistics = self.normaliser.frozen()
+        self._figures = FigureSums(figures, self.device, setting)
+
+    def _learn_with(self, flat: FlatParameters, target_flat: FlatParameters) -> None:
+        """Let an optimiser move all that learns; the networks of the targets follow."""
+        self._flat, self._target_flat = flat, target_flat
+        self._optimiser = Adam(flat.parameter)
+
+    def _set_rate(self, rate: Scheduled) -> None:
+        """Let the next step of the optimiser be as large as a setting says now."""
+        self._optimiser.lr = self.moment.value(rate)
+
+    def share(self, group: Group) -> SharedGradient:
+        """Compute gradients together with the other processes of a group from now on."""
+        assert isinstance(self._gradient, Gradient)
+        flats = self._flat, [self._target_flat]
+        shared = SharedGradient(self._gradient, group, *flats, self._modules())
+        self._gradient = shared
+        return shared
+
+    @abstractmethod
+    def _modules(self) -> list[nn.Module]:
+        """Return all networks that the gradient looks at."""
+
+    @abstractmethod
+    def _networks(self) -> list[tuple[str, Tensor]]:
+        """Return everything that is learned, and what follows it, by name."""
+
+    def _own_counters(self) -> dict[str, int]:
+        """Return what else goes into a saved state."""
+        return {}
+
+    def _load_counters(self, counters: Mapping[str, int]) -> None:  # noqa: B027 - most have nothing to load
+        """Go on as `_own_counters` told; what a state does not hold is 0."""
+
+    def observe(self, obs: Observations) -> None:
+        """Take new stored observations `[N, *shape]` into the normaliser's statistics, if there is one."""
+        if self._normalises:
+            self._to_see.observe(obs)
+            self._statistics = self.normaliser.frozen()
+
+    def figures(self) -> dict[str, float]:
+        """Return means over the updates since the last call, and begin anew: see `FigureSums.means`."""
+        told = {"learning_rate": self._optimiser.lr, **self.rewards.figures()}
+        return self._figures.means(self.updates, told)
+
+    def _with_statistics(self, weights: Arrays) -> Arrays:
+        """Return weights with the normaliser's statistics, copied, if there is one."""
+        if self._normalises:
+            weights |= {f"normaliser.{name}": array.copy() for name, array in self._statistics.items()}
+        return weights
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return everything that a bit-equal continuation needs.
+
+        Returns:
+            Arrays by name (weights, the optimiser's moments, the normaliser, sums of the figures), and
+            JSON-able data (counters, random state).
+        """
+        arrays = {name: to_numpy(tensor) for name, tensor in self._named_tensors()}
+        arrays |= self._optimiser.state()
+        arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.state().items()}
+        counters = {"updates": self.updates, "summed": self._figures.count, **self._own_counters()}
+        rewards, tails = self.rewards.state()
+        return arrays | rewards, counters | {"rng": self.sample_rng.bit_generator.state} | tails
+
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned; nothing is changed when it does not fit.
+
+        Raises:
+            CheckpointError: A tensor is missing or misshapen: the state belongs to other networks or spaces;
+                or the random state can't be read.
+        """
+        sums = np.zeros(self._figures.sums.shape, np.float32)
+        if "figures.sums" in tensors and tensors["figures.sums"].shape < sums.shape:
+            # Saved by a version that told fewer.
+            tensors, meta = {**tensors, "figures.sums": sums}, {**meta, "summed": 0}
+        shapes = {name: tuple(tensor.shape) for name, tensor in self._named_tensors()}
+        shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
+        check_shapes(tensors, shapes | self.rewards.shapes, self._flat.parameter.numel())
+        self.rewards.check(meta)
+        try:
+            updates, summed = int(meta["updates"]), int(meta["summed"])
+            own = {name: int(meta.get(name, 0)) for name in self._own_counters()}
+            self.sample_rng.bit_generator.state = dict(meta["rng"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable_counters(error) from error
+        self.updates, self._figures.count = updates, summed
+        self._load_counters(own)
+        with torch.no_grad():
+            for name, tensor in self._named_tensors():
+                tensor.copy_(to_tensor(tensors[name]))
+        self._target_flat.changes += 1
+        self._optimiser.load_state(tensors)
+        self.normaliser.load({name: tensors[f"normaliser.{name}"] for name in self.normaliser.state()})
+        self._statistics = self.normaliser.frozen()
+        self.rewards.load(tensors, meta)
+
+    def _named_tensors(self) -> list[tuple[str, Tensor]]:
+        return [*self._networks(), ("figures.sums", self._figures.sums)]

@@ -1,0 +1,1 @@
+"""Who may play for the server: invitations, access control, certificate, roster."""

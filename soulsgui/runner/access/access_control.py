@@ -1,0 +1,310 @@
+"""Who the server lets in, and where it listens: as the list of the invited says, in its configuration for the
+next start and on the running server alike.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import redis
+
+from soulsgui.errors import UsageError
+from soulsgui.runner.access.invitations import Invitations, Invited
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.server.bus import Bus
+from soulsgui.runner.server.redis_server import REDIS, RedisServer, told_addresses
+from soulsgui.system import is_private, make_private
+from soulsgui.wire.access import secret_hash, user_line, user_of, user_words
+from soulsgui.wire.connection import AWAY, Address
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import check_client_name, is_client_name
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_USER = "default"
+_LOOK_AT_NETWORKS_EVERY_S = 10.0
+
+Users = Mapping[str, tuple[str, tuple[str, ...]]]
+"""Hash of the secret, and words of ACL SETUSER, by user (`Invitations.users`)."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """How the running server should be.
+
+    Attributes:
+        users: Everybody it should know beside its own processes.
+        bind: Its setting of that name.
+    """
+
+    users: Users
+    bind: str
+
+    def obtain(self, connection: redis.Redis) -> str:
+        """Make the server so, without disturbing whom it lets in already.
+
+        Returns why it can't listen everywhere, in words; empty when it does.
+        """
+        known = [_text(line).split() for line in connection.acl_list()]
+        pipeline = connection.pipeline(transaction=True)
+        for _, user, *said in known:
+            secret, _ = self.users.get(user, ("", ()))
+            # Deleting alone ends connections that came in with another secret.
+            if user != _DEFAULT_USER and not (secret and f"#{secret}" in said):
+                pipeline.acl_deluser(user)
+        for user, (_, words) in self.users.items():
+            pipeline.execute_command("ACL", "SETUSER", user, *words)  # type: ignore[no-untyped-call]
+        pipeline.execute()
+        return self._listen(connection)
+
+    def _listen(self, connection: redis.Redis) -> str:
+        if connection.config_get("bind").get("bind") == self.bind:
+            return ""
+        try:
+            # Connections that exist stay.
+            connection.config_set("bind", self.bind)
+        except redis.ResponseError as error:
+            return str(error)
+        return ""
+
+
+def _text(line: bytes | str) -> str:
+    return line.decode(errors="replace") if isinstance(line, bytes) else line
+
+
+_SECRET_BYTES = 32
+
+
+def local_address_file(server_dir: Path, client: str) -> Path:
+    """Return the file with the address and the secret of one client that this server starts itself."""
+    return server_dir / "local" / f"{check_client_name(client)}.json"
+
+
+class LocalClients:
+    """The identities of the clients this server starts itself, in memory and in their files.
+
+    What an earlier runner wrote is kept, for its clients may still be playing.
+    """
+
+    def __init__(self, server_dir: Path, address: Address) -> None:
+        self._server_dir = server_dir
+        self._address = address
+        self._secrets: dict[str, str] = {}
+        for path in sorted(server_dir.glob("local/*.json")):
+            with contextlib.suppress(UsageError):
+                if is_client_name(path.stem) and is_private(path):
+                    self._take(path.stem, Address.read(path))
+
+    def keep(self, clients: Iterable[str]) -> bool:
+        """Have identities for these clients, and for no others.
+
+        Returns whether that changed anything.
+        """
+        wanted = set(clients)
+        missing, surplus = wanted - set(self._secrets), set(self._secrets) - wanted
+        for client in sorted(missing):
+            self._write(client, secrets.token_urlsafe(_SECRET_BYTES))
+        for client in surplus:
+            local_address_file(self._server_dir, client).unlink(missing_ok=True)
+            del self._secrets[client]
+        return bool(missing or surplus)
+
+    def user_lines(self) -> list[str]:
+        """Return the lines of the server's configuration that let them in."""
+        prefix = self._address.prefix
+        return [user_line(client, prefix, secret_hash(secret)) for client, secret in self._secrets.items()]
+
+    def users(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Return the users the server should have for them, as `Invitations.users`."""
+        hashes = {client: secret_hash(secret) for client, secret in self._secrets.items()}
+        prefix = self._address.prefix
+        return {
+            user_of(client): (hashed, user_words(client, prefix, hashed)) for client, hashed in hashes.items()
+        }
+
+    def _take(self, client: str, found: Address) -> None:
+        if found == self._of(client, found.password):
+            self._secrets[client] = found.password
+        elif found.user == user_of(client) and found.password:
+            # The server has another port now, or another certificate.
+            self._write(client, found.password)
+
+    def _write(self, client: str, secret: str) -> None:
+        path = local_address_file(self._server_dir, client)
+        path.parent.mkdir(exist_ok=True)
+        make_private(path.parent)
+        self._of(client, secret).write(path)
+        self._secrets[client] = secret
+
+    def _of(self, client: str, secret: str) -> Address:
+        return replace(self._address, user=user_of(client), password=secret)
+
+
+class AccessControl:
+    """Lets clients in and sends them away."""
+
+    def __init__(
+        self,
+        server: RedisServer,
+        invitations: Invitations,
+        local: LocalClients,
+        bus: Bus,
+        events: EventLog,
+        on_change: Callable[[Mapping[str, Invited]], None],
+    ) -> None:
+        self._server = server
+        self._invitations = invitations
+        self._local = local
+        self._bus = bus
+        self._events = events
+        self._on_change = on_change
+        self._private = server.listens_on()
+        self._obtained = False
+        self._refused = ""
+        self._trouble = ""
+        self._told: tuple[str, ...] = ()
+        self._networks_due = time.monotonic() + _LOOK_AT_NETWORKS_EVERY_S
+        self._lock = asyncio.Lock()
+        on_change(invitations.clients)
+
+    @property
+    def invited(self) -> list[Invited]:
+        """Everyone who was ever invited and not forgotten, in that order."""
+        return sorted(self._invitations.clients.values(), key=lambda one: one.invited)
+
+    @property
+    def lan(self) -> bool:
+        """Whether other computers may reach the server."""
+        return self._server.lan
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """The addresses that invitations name."""
+        port = self._server.address.port
+        told = told_addresses(self._private, socket.gethostname()) if self._private else ()
+        return [(host, port) for host in told or (self._server.address.host,)]
+
+    def lost(self) -> None:
+        """Note that the server does not answer: when it does, it may have forgotten everything."""
+        self._obtained = False
+
+    async def prepare(self) -> None:
+        """Write the configuration for the next start of the server: it is to know everybody at once."""
+        async with self._lock:
+            await self._configure()
+
+    async def look(self, now: float) -> None:
+        """Make the server as it should be, when it may not be so; called again and again while it answers."""
+        if now >= self._networks_due:
+            self._networks_due = now + _LOOK_AT_NETWORKS_EVERY_S
+            await self._look_at_networks()
+        if not self._obtained:
+            async with self._lock:
+                await self._obtain()
+
+    async def _look_at_networks(self) -> None:
+        private = await asyncio.to_thread(self._server.listens_on)
+        if private != self._private:
+            async with self._lock:
+                self._private = private
+                self._obtained = False
+                await self._configure()
+
+    async def _configure(self) -> None:
+        lines = [*self._invitations.user_lines(self._server.address.prefix), *self._local.user_lines()]
+        await asyncio.to_thread(self._server.configure, self._private, lines)
+
+    async def _obtain(self) -> bool:
+        """Bring the running server into order; return whether it answered."""
+        users = self._invitations.users(self._server.address.prefix) | self._local.users()
+        order = Order(users, self._server.bind(self._private))
+        try:
+            trouble = await self._bus.call(order.obtain)
+        except (*AWAY, redis.RedisError) as error:
+            # A pipeline puts its whole command before the server's own words.
+            said = str(error).rpartition("caused error: ")[2]
+            if self._refused != (refused := f"{type(error).__name__}: {said}"):
+                logger.warning("the server can't be told who may come in: %s", refused)
+            self._refused = refused
+            return False
+        self._obtained, self._refused = True, ""
+        self._tell(trouble)
+        return True
+
+    def _tell(self, trouble: str) -> None:
+        if not trouble and self.lan and not self._private:
+            trouble = "this machine has no private address"
+        if trouble and trouble != self._trouble:
+            self._events.add(
+                "warning", "Other computers can't reach the server (redis.lan).", trouble, service=REDIS
+            )
+        elif not trouble and self._private != self._told:
+            self._told = self._private
+            how = "encrypted (redis.tls)" if self._server.address.pin else "not encrypted (redis.tls is off)"
+            logger.info("the server listens on %s, %s", ", ".join(self._private), how)
+        self._trouble = trouble
+
+    async def let_own_in(self, clients: list[str]) -> None:
+        """Have a user for each client that the server starts itself, and for no other of that kind."""
+        async with self._lock:
+            if await asyncio.to_thread(self._local.keep, clients):
+                self._obtained = False
+                await self._obtain()
+                await self._configure()
+
+    async def invite(self, client: str, reissue: bool, server_id: str) -> Invitation:
+        """Invite a client; an older invitation of it ends. It may come as soon as Redis answers."""
+        async with self._lock:
+            secret = await asyncio.to_thread(self._invitations.invite, client, reissue)
+            await self._changed()
+        self._events.add("info", f"{client} was invited{' anew' if reissue else ''}.", service=REDIS)
+        return Invitation(
+            server_id=server_id,
+            server_name=socket.gethostname(),
+            client=client,
+            addresses=tuple(self.addresses),
+            secret=secret,
+            prefix=self._server.address.prefix,
+            created=self._invitations.clients[client].invited,
+            pin=self._server.address.pin,
+        )
+
+    async def revoke(self, client: str) -> bool:
+        """Take an invitation back: its connections are closed.
+
+        Returns whether that is done; otherwise it is done as soon as Redis answers.
+        """
+        async with self._lock:
+            await asyncio.to_thread(self._invitations.revoke, client)
+            done = await self._changed()
+        self._events.add("info", f"The invitation of {client} was revoked.", service=REDIS)
+        return done
+
+    def check_revoke(self, client: str) -> None:
+        """Raise why the invitation of a client can't be taken back."""
+        self._invitations.known(client)
+
+    def check_forget(self, client: str) -> None:
+        """Raise why one that was invited can't be taken off the list now."""
+        self._invitations.check_forget(client)
+
+    async def forget(self, client: str) -> None:
+        """Take one that was revoked off the list; one that was never invited is not known here."""
+        async with self._lock:
+            await asyncio.to_thread(self._invitations.forget, client)
+            await self._changed()
+
+    async def _changed(self) -> bool:
+        """Bring configuration and server into order after a change; return whether the server answered."""
+        self._obtained = False
+        self._on_change(self._invitations.clients)
+        # The running server first: who is revoked is to be gone at once.
+        done = await self._obtain()
+        await self._configure()
+        return done

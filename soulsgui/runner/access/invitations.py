@@ -1,0 +1,177 @@
+"""Who was invited to this server: names and hashes of secrets in one private file, nothing else anywhere."""
+
+import contextlib
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, field_validator
+
+from soulsgui.runner.refusal import Refused
+from soulsgui.system import write_private
+from soulsgui.wire.access import secret_hash, user_line, user_of, user_words
+from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.keys import check_client_name, is_client_name
+from soulsgui.wire.messages.base import Message
+
+_FORMAT = 1
+_SECRET_BYTES = 32
+# The server's own clients are called so, also those it has not started yet.
+_OWN_NAME = re.compile(r"client-\d+")
+
+
+def _client(name: str) -> str:
+    # It becomes a part of the server's configuration: another word there would stop every start.
+    if not is_client_name(name):
+        raise ValueError("no name of a client")
+    return name
+
+
+class Invited(Message):
+    """One client that was invited.
+
+    Attributes:
+        client: Its id.
+        hash: `secret_hash` of its secret; empty once it was revoked.
+        invited: When, seconds since the epoch.
+        revoked: When that was taken back; None while it may come.
+        again: Whether it was invited before; what it did then is the past.
+    """
+
+    client: Annotated[str, AfterValidator(_client)]
+    hash: str = Field(repr=False, pattern=r"^([0-9a-f]{64})?$")
+    invited: float
+    revoked: float | None = None
+    again: bool = False
+
+    @property
+    def may_come(self) -> bool:
+        """Whether the server lets it in."""
+        return self.revoked is None and bool(self.hash)
+
+
+class _InvitationsFile(Message):
+    version: Annotated[int, Field(ge=1, le=_FORMAT)] = _FORMAT
+    clients: list[Invited]
+
+    @field_validator("clients")
+    @classmethod
+    def _each_once(cls, clients: list[Invited]) -> list[Invited]:
+        if len({one.client for one in clients}) < len(clients):
+            raise ValueError("a client stands there twice")
+        return clients
+
+
+class Invitations:
+    """The list of the invited, in memory and in its file. Every change is on the disk before it counts.
+
+    Attributes:
+        damage: What was wrong with the file, in words; empty when nothing was. A damaged file was set aside.
+    """
+
+    def __init__(self, path: Path, wall_clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._wall_clock = wall_clock
+        self.damage = ""
+        self._clients: dict[str, Invited] = self._read()
+
+    @property
+    def clients(self) -> Mapping[str, Invited]:
+        """Everyone who was ever invited and not forgotten, by id."""
+        return self._clients
+
+    def invite(self, client: str, reissue: bool) -> str:
+        """Invite a client; return its secret, which nobody can tell again."""
+        known = self._clients.get(check_client_name(client))
+        if _OWN_NAME.fullmatch(client):
+            message = f"{client} is a name of this server's own clients."
+            raise Refused(ErrorCode.BAD_REQUEST, message, "For instance: gamer-01")
+        if known is not None and known.may_come and not reissue:
+            raise Refused(
+                ErrorCode.NOT_NOW,
+                f"{client} is invited already; its secret was told once and is kept nowhere.",
+                f"Give it another one, which ends the older: soulsgui invite {client} --reissue",
+            )
+        if known is None and reissue:
+            raise _never_invited(client)
+        secret = secrets.token_urlsafe(_SECRET_BYTES)
+        now, again = self._wall_clock(), known is not None
+        self._put(Invited(client=client, hash=secret_hash(secret), invited=now, again=again))
+        return secret
+
+    def revoke(self, client: str) -> None:
+        """Take an invitation back; it stays on the list, as revoked."""
+        known = self.known(client)
+        if known.revoked is None:
+            self._put(known.model_copy(update={"hash": "", "revoked": self._wall_clock()}))
+
+    def forget(self, client: str) -> None:
+        """Take one that was revoked off the list; others are not known here, or stay."""
+        if client not in self._clients:
+            return
+        self.check_forget(client)
+        self._write({name: one for name, one in self._clients.items() if name != client})
+
+    def known(self, client: str) -> Invited:
+        """Return one that was invited."""
+        if client not in self._clients:
+            raise _never_invited(client)
+        return self._clients[client]
+
+    def check_forget(self, client: str) -> None:
+        """Make sure that one that was invited can't come any more."""
+        if self.known(client).revoked is None:
+            raise Refused(
+                ErrorCode.NOT_NOW,
+                f"{client} is invited: it could come back at any time.",
+                f"Revoke its invitation first: soulsgui revoke {client}",
+            )
+
+    def user_lines(self, prefix: str) -> list[str]:
+        """Return the lines of the server's configuration that let the invited in."""
+        return [user_line(one.client, prefix, one.hash) for one in self._clients.values() if one.may_come]
+
+    def users(self, prefix: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Return secret hash and words of ACL SETUSER of each user the server should have beside its own."""
+        return {
+            user_of(one.client): (one.hash, user_words(one.client, prefix, one.hash))
+            for one in self._clients.values()
+            if one.may_come
+        }
+
+    def _put(self, invited: Invited) -> None:
+        self._write(self._clients | {invited.client: invited})
+
+    def _write(self, clients: dict[str, Invited]) -> None:
+        write_private(
+            self._path, _InvitationsFile(clients=list(clients.values())).model_dump_json(indent=1).encode()
+        )
+        self._clients = clients
+
+    def _read(self) -> dict[str, Invited]:
+        try:
+            found = _InvitationsFile.read(self._path.read_bytes())
+            reason = "it is damaged, or of a newer SoulsGUI"
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            found, reason = None, f"it can't be read ({error.strerror})"
+        if found is not None:
+            return {one.client: one for one in found.clients}
+        aside = self._path.with_name(f"{self._path.stem}.damaged-{int(self._wall_clock())}.json")
+        with contextlib.suppress(OSError):
+            self._path.replace(aside)
+            reason += f"; it is kept as {aside.name}"
+        self.damage = f"{self._path}: {reason}"
+        return {}
+
+
+def _never_invited(client: str) -> Refused:
+    return Refused(
+        ErrorCode.NOT_FOUND,
+        f"{client!r} was never invited.",
+        "See who was: soulsgui clients list",
+    )

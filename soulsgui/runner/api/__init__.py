@@ -1,0 +1,1 @@
+"""The control API of a runner: its server, feed and commands."""

@@ -1,0 +1,315 @@
+"""`clients.*`: what each client is wanted to do, and who may come."""
+
+import asyncio
+import logging
+import time
+import uuid
+from typing import TYPE_CHECKING, cast
+
+import redis
+
+from soulsgui.runner.api.server import Check, Handler
+from soulsgui.runner.refusal import Refused, no_run
+from soulsgui.runner.run.library import LATEST, log_paths
+from soulsgui.runner.server.bus import ANSWER_LIMIT_S
+from soulsgui.runner.services.log_lines import read_lines
+from soulsgui.wire.access import user_of
+from soulsgui.wire.beats import ClientState
+from soulsgui.wire.control import (
+    ClientLog,
+    ClientLogParams,
+    ClientParams,
+    ClientPauseParams,
+    ClientRenameParams,
+    CutOff,
+    Empty,
+    ErrorCode,
+    InvitationInfo,
+    InvitationList,
+    InviteParams,
+    LogLine,
+    NewInvitation,
+    RejectList,
+    RejectsParams,
+)
+from soulsgui.wire.keys import TRAINER, Keys
+from soulsgui.wire.messages.node import Rejects
+from soulsgui.wire.messages.session import KEPT_LINES, LINE_FIELD, SentLine, Wish, WishState
+from soulsgui.wire.node_commands import NodeCommand
+
+if TYPE_CHECKING:
+    from soulsgui.runner.app import Runner
+
+# How long a client of our own may take to answer before it is left as it is.
+_HEAR_LIMIT_S = 5.0
+
+_GONE = (ClientState.LOST, ClientState.LEFT, ClientState.REVOKED, ClientState.REFUSED)
+
+
+async def pause(runner: "Runner", params: ClientPauseParams) -> None:
+    """Let a client wait until it is resumed."""
+    await _wish(runner, params.client, "pause")
+
+
+async def resume(runner: "Runner", params: ClientParams) -> None:
+    """Let a client go on; one of our own that was stopped, or is about to end, is started again."""
+    client = params.client
+    wish = await _wish(runner, client, "run")
+    if _is_own(runner, client):
+        # An earlier wish may be ending it at this moment: only who answered this one stays.
+        await runner.supervisor.wait_until(
+            lambda: runner.supervisor.pid_of(client) is None or _answered(runner, client, wish), _HEAR_LIMIT_S
+        )
+        await runner.supervisor.start(runner.supervisor.spec_of(client))
+
+
+async def drain(runner: "Runner", params: ClientParams) -> None:
+    """Let a client finish its episodes and stop."""
+    await _wish(runner, params.client, "finish")
+
+
+async def stop(runner: "Runner", params: ClientParams) -> None:
+    """Let a client stop at once."""
+    if _is_own(runner, params.client):
+        await runner.supervisor.stop(params.client)
+    else:
+        await _wish(runner, params.client, "stop")
+
+
+async def forget(runner: "Runner", params: ClientParams) -> None:
+    """Take a client that is gone off the roster, with everything it left."""
+    await runner.access.forget(params.client)
+    await runner.bus.call(runner.roster.forgetting(params.client))
+    await asyncio.to_thread(runner.client_names.forget, params.client)
+    runner.look_at_clients()
+
+
+async def rename(runner: "Runner", params: ClientRenameParams) -> None:
+    """Call a client something else on screen; its id stays."""
+    await asyncio.to_thread(runner.client_names.set, params.client, params.name, runner.roster.ids())
+    runner.look_at_clients()
+
+
+async def release(runner: "Runner", params: ClientParams) -> None:
+    """Let a client that was cut off send again."""
+    await runner.bus.ask(
+        TRAINER, NodeCommand(command="release", args={"client": params.client}), ANSWER_LIMIT_S
+    )
+    runner.look_at_clients()
+
+
+async def rejects(runner: "Runner", params: RejectsParams) -> RejectList:
+    """Return the last chunks that were refused in this run, or the one before."""
+    if params.client:
+        _check_known(runner, ClientParams(client=params.client))
+    # MGET answers nil for a key of another type.
+    (data,) = await runner.bus.call(lambda connection: connection.mget([runner.bus.keys.rejects]))
+    found = Rejects.read(data)
+    kept = found.rejects if found is not None else []
+    return RejectList(rejects=[one for one in kept if params.client in ("", one.client)])
+
+
+async def log(runner: "Runner", params: ClientLogParams) -> ClientLog:
+    """Return what a client wrote last: one of our own into its file, another one what went wrong there."""
+    client, n = params.client, params.n
+    paths = log_paths(runner.folders, runner.library, LATEST)
+    if client in paths and runner.roster.is_local(client):
+        lines, _ = await asyncio.to_thread(read_lines, paths[client], client, None, n, "debug", "")
+        return ClientLog(lines=lines, whole=True)
+    keys = runner.bus.keys
+    told = await runner.bus.call(lambda connection: told_lines(connection, keys, client, n))
+    return ClientLog(lines=told, whole=False)
+
+
+async def invite(runner: "Runner", params: InviteParams) -> NewInvitation:
+    """Let another computer in."""
+    runner.client_names.check_free(params.client, params.client, runner.roster.ids())
+    made = await runner.access.invite(params.client, params.reissue, runner.control.server_id)
+    runner.look_at_clients()
+    return NewInvitation(
+        client=made.client,
+        username=user_of(made.client),
+        addresses=list(made.addresses),
+        lan=not made.for_this_machine_only,
+        secret=made.secret,
+        link=made.link,
+        file_text=made.file_text,
+    )
+
+
+async def list_invitations(runner: "Runner", _params: Empty) -> InvitationList:
+    """Say who was invited, and what a new invitation would tell."""
+    access = runner.access
+    return InvitationList(
+        lan=access.lan,
+        addresses=access.addresses,
+        invitations=[
+            InvitationInfo(client=one.client, invited=one.invited, revoked=one.revoked)
+            for one in access.invited
+        ],
+    )
+
+
+async def revoke(runner: "Runner", params: ClientParams) -> CutOff:
+    """Take an invitation back; the client's connections are closed and nothing of it is read any more."""
+    cut_off = await runner.access.revoke(params.client)
+    if cut_off:
+        await runner.bus.call(runner.roster.cutting(params.client))
+    runner.look_at_clients()
+    return CutOff(cut_off=cut_off)
+
+
+def _is_own(runner: "Runner", client: str) -> bool:
+    """Whether a client is one that the server runs itself at present."""
+    session = runner.run_manager.session
+    return session is not None and client in session.services.clients
+
+
+async def _wish(runner: "Runner", client: str, state: WishState) -> Wish:
+    wish = Wish(command_id=uuid.uuid4().hex, state=state)
+    await runner.bus.call(runner.roster.wishing(client, wish))
+    runner.look_at_clients()
+    return wish
+
+
+def _answered(runner: "Runner", client: str, wish: Wish) -> bool:
+    beat = runner.roster.beat(client)
+    answer = beat.answered if beat is not None else None
+    return answer is not None and answer.command_id == wish.command_id
+
+
+logger = logging.getLogger(__name__)
+
+_MOST_BYTES = 4 * 2**20
+
+Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
+
+def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list[LogLine]:
+    """Return the newest lines that a client has told, oldest first.
+
+    Times are those of the server, whatever the clock of the client says.
+    """
+    key = keys.log(client)
+    # A stream that its client does not trim may be of any size: looked at before it is read.
+    size = connection.memory_usage(key) or 0
+    found: Entries | None = None
+    if size <= _MOST_BYTES:
+        try:
+            found = cast("Entries", connection.xrevrange(key, count=min(n, KEPT_LINES)))
+        except redis.ResponseError as error:
+            logger.warning("the log of %s can't be read: %s", client, error)  # a key of another type
+    if found is None:
+        connection.delete(key)
+        raise Refused(
+            ErrorCode.FAILED,
+            f"What {client} has left on the server is no log: it was taken away.",
+            f"If that happens again, cut it off: soulsgui revoke {client}",
+        )
+    lines: list[LogLine] = []
+    for entry, fields in reversed(found):
+        line = SentLine.read(fields.get(LINE_FIELD))
+        if line is not None:
+            time_s = int(entry.partition(b"-")[0]) / 1000
+            lines.append(
+                LogLine(service=client, number=len(lines) + 1, time=time_s, level=line.level, text=line.text)
+            )
+    return lines
+
+
+def _check_known(runner: "Runner", params: ClientParams) -> None:
+    if params.client not in runner.roster:
+        raise Refused(
+            ErrorCode.NOT_FOUND,
+            f"There is no client {params.client!r}.",
+            "See who there is: soulsgui clients list",
+        )
+
+
+def _check_wish(runner: "Runner", params: ClientParams) -> None:
+    _check_known(runner, params)
+    if runner.roster.is_revoked(params.client):
+        raise Refused(
+            ErrorCode.NOT_NOW,
+            f"{params.client} is revoked: there is nobody to ask.",
+            f"To let it in again: soulsgui invite {params.client}",
+        )
+
+
+def _check_pause(runner: "Runner", params: ClientParams) -> None:
+    if isinstance(params, ClientPauseParams) and params.after_episode:
+        raise Refused(
+            ErrorCode.BAD_REQUEST,
+            "A server's pause is at once: after_episode is for the owner of a client.",
+            "To let it finish its episodes and stop: clients.drain",
+        )
+    if isinstance(params, ClientPauseParams) and params.for_s is not None:
+        raise Refused(
+            ErrorCode.BAD_REQUEST,
+            "A server's pause has no end of its own: for_s is for the owner of a client.",
+            "To let it go on: clients.resume",
+        )
+    _check_wish(runner, params)
+
+
+def _check_stop(runner: "Runner", params: ClientParams) -> None:
+    if not _is_own(runner, params.client):
+        _check_wish(runner, params)
+
+
+def _check_forget(runner: "Runner", params: ClientParams) -> None:
+    client = params.client
+    _check_known(runner, params)
+    if runner.roster.was_invited(client):
+        runner.access.check_forget(client)
+    elif (state := runner.roster.state(client, time.monotonic())) not in _GONE:
+        raise Refused(
+            ErrorCode.NOT_NOW,
+            f"{runner.client_names.of(client)} is {state}: it would come back at once.",
+            f"Stop it first: soulsgui clients stop {client}",
+        )
+
+
+def _check_release(runner: "Runner", params: ClientParams) -> None:
+    _check_known(runner, params)
+    if runner.run_manager.run is None:
+        raise no_run()
+    if not runner.roster.is_quarantined(params.client):
+        state = runner.roster.state(params.client, time.monotonic())
+        raise Refused(
+            ErrorCode.NOT_NOW,
+            f"{runner.client_names.of(params.client)} is {state}: "
+            "only a client that was cut off can be released.",
+            "See how they are: soulsgui clients list",
+        )
+
+
+def _check_revoke(runner: "Runner", params: ClientParams) -> None:
+    runner.access.check_revoke(params.client)
+
+
+HANDLERS: dict[str, Handler] = {
+    "clients.pause": pause,
+    "clients.resume": resume,
+    "clients.drain": drain,
+    "clients.stop": stop,
+    "clients.forget": forget,
+    "clients.release": release,
+    "clients.rejects": rejects,
+    "clients.log": log,
+    "clients.invite.create": invite,
+    "clients.invite.list": list_invitations,
+    "clients.revoke": revoke,
+    "clients.rename": rename,
+}
+CHECKS: dict[str, Check] = {
+    "clients.pause": _check_pause,
+    "clients.resume": _check_wish,
+    "clients.drain": _check_wish,
+    "clients.stop": _check_stop,
+    "clients.forget": _check_forget,
+    "clients.release": _check_release,
+    "clients.log": _check_known,
+    "clients.revoke": _check_revoke,
+    "clients.rename": _check_known,
+}

@@ -1,0 +1,172 @@
+"""The feed of a runner: one ring of numbered messages that every window reads at its own pace.
+
+A window that falls behind the ring gets a snapshot instead of what it missed, so that a slow one never costs
+memory here.
+"""
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from soulsgui.wire.control import (
+    ClientsChange,
+    ClientStatus,
+    Event,
+    EventChange,
+    Job,
+    JobChange,
+    LogChange,
+    LogLine,
+    RowsChange,
+    Snapshot,
+    Status,
+    StatusChange,
+)
+from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.metrics import Row
+
+MAX_MESSAGES = 2000
+MAX_BYTES = 8 * 2**20
+_BATCH = 64
+
+
+class FeedBuffer:
+    """A ring of messages, each held as the text it is sent as."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[int], Snapshot],
+        first_cursor: int | None = None,
+        max_messages: int = MAX_MESSAGES,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._snapshot = snapshot
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+        self._ring: deque[str] = deque()
+        self._bytes = 0
+        # Cursors grow with the wall clock, so that those of an earlier runner are never valid here.
+        self.cursor = int(time.time() * 1000) * 1000 if first_cursor is None else first_cursor
+        self._moved = asyncio.Event()
+        self._closed = False
+        self._followers = 0
+
+    @property
+    def followers(self) -> int:
+        """How many follow at this moment."""
+        return self._followers
+
+    def push(self, kind: type[Message], **fields: Any) -> None:
+        """Add a message under the next cursor."""
+        self.cursor += 1
+        text = kind.model_validate({"cursor": self.cursor, **fields}).to_json()
+        self._ring.append(text)
+        self._bytes += len(text)
+        while len(self._ring) > self._max_messages or self._bytes > self._max_bytes:
+            self._bytes -= len(self._ring.popleft())
+        self._wake()
+
+    def holds_after(self, cursor: int) -> bool:
+        """Whether every message after this cursor is held."""
+        return self.cursor - len(self._ring) <= cursor <= self.cursor
+
+    async def follow(self, cursor: int | None) -> AsyncGenerator[str]:
+        """Yield what came after a cursor and what comes, until the feed is closed."""
+        self._followers += 1
+        try:
+            while not self._closed:
+                if cursor is None or not self.holds_after(cursor):
+                    cursor = self.cursor
+                    yield self._snapshot(cursor).to_json()
+                    continue
+                skipped = len(self._ring) - (self.cursor - cursor)
+                batch = list(itertools.islice(self._ring, skipped, skipped + _BATCH))
+                for text in batch:
+                    yield text
+                cursor += len(batch)
+                if not batch:
+                    await self._moved.wait()
+        finally:
+            self._followers -= 1
+
+    def close(self) -> None:
+        """End every follower."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+
+class FeedPublisher:
+    """Puts what changed into the feed, and nothing that did not."""
+
+    def __init__(self, feed: FeedBuffer) -> None:
+        self._feed = feed
+        self._status: tuple[Any, ...] = ()
+        self._clients: dict[str, ClientStatus] = {}
+        self._refreshed_at = float("-inf")
+
+    def status(self, status: Status, now: float) -> None:
+        """Publish run, services and server where they changed; what time alone moves, once a second."""
+        steady = _steady(status)
+        refresh = bool(status.services) and now - self._refreshed_at >= 1.0
+        if steady != self._status or refresh:
+            self._status = steady
+            self._refreshed_at = now
+            told = {name: getattr(status, name) for name in ("run", "services", "server", "allowed")}
+            self._feed.push(StatusChange, **told)
+
+    def clients(self, clients: list[ClientStatus]) -> None:
+        """Publish the clients whose status changed, and those that are gone."""
+        changed = [
+            client
+            for client in clients
+            if (older := self._clients.get(client.id)) is None or _moved(client, older)
+        ]
+        removed = sorted(set(self._clients) - {client.id for client in clients})
+        if changed or removed:
+            for name in removed:
+                del self._clients[name]
+            self._clients |= {client.id: client for client in changed}
+            self._feed.push(ClientsChange, changed=changed, removed=removed)
+
+    def rows(self, rows: list[Row]) -> None:
+        """Publish new rows of the curves."""
+        if rows:
+            self._feed.push(RowsChange, rows=rows)
+
+    def event(self, event: Event) -> None:
+        """Publish an event."""
+        self._feed.push(EventChange, event=event)
+
+    def lines(self, lines: list[LogLine]) -> None:
+        """Publish new log lines."""
+        if lines:
+            self._feed.push(LogChange, lines=lines)
+
+    def job(self, job: Job) -> None:
+        """Publish the progress of a job."""
+        self._feed.push(JobChange, job=job)
+
+
+def _steady(status: Status) -> tuple[Any, ...]:
+    """The state without what moves with time alone."""
+    run = status.run.model_copy(update={"seconds": 0.0, "checkpoint_age_s": None})
+    server = status.server.model_copy(update={"memory_bytes": 0, "disk_free_bytes": 0})
+    moving = {"uptime_s": None, "cpu_percent": None, "memory_bytes": None, "restart_in_s": None}
+    services = [service.model_copy(update=moving) for service in status.services]
+    return run, services, server, status.allowed
+
+
+def _moved(client: ClientStatus, older: ClientStatus) -> bool:
+    """Whether a client's status differs in more than its age, or its age in a way a reader would notice."""
+    if vars(client) | {"age_s": None} != vars(older) | {"age_s": None}:
+        return True
+    if client.age_s is None or older.age_s is None:
+        return client.age_s != older.age_s
+    return abs(client.age_s - older.age_s) >= max(1.0, 0.1 * older.age_s)

@@ -1,0 +1,336 @@
+"""Commands about the runner, its services, its runs with their checkpoints and history, and the settings."""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from soulsgui import __version__
+from soulsgui.errors import ServiceError
+from soulsgui.runner import settings_file
+from soulsgui.runner.api.server import Check, Handler
+from soulsgui.runner.refusal import Refused, no_run
+from soulsgui.runner.run.library import curve, log_lines, log_paths, public_values, refuse_unknown
+from soulsgui.runner.run.start import refuse_without_torch, resumption
+from soulsgui.runner.server.bus import ANSWER_LIMIT_S
+from soulsgui.runner.server.redis_server import REDIS
+from soulsgui.wire.control import (
+    CheckpointEditParams,
+    CheckpointList,
+    CheckpointListParams,
+    CheckpointSaveParams,
+    CheckpointTold,
+    ClientCount,
+    ConfigCheckParams,
+    ConfigGetParams,
+    ConfigProblems,
+    ConfigSaveParams,
+    ConfigValues,
+    Done,
+    Empty,
+    ErrorCode,
+    EventList,
+    Hello,
+    History,
+    HistoryEventsParams,
+    HistoryLogsParams,
+    HistoryQueryParams,
+    LocalClientsParams,
+    LogLines,
+    Params,
+    PresetList,
+    RunList,
+    RunPlace,
+    RunResumeParams,
+    RunsEditParams,
+    RunStartParams,
+    RunSummary,
+    SavedConfig,
+    ServiceParams,
+    ShutdownParams,
+)
+from soulsgui.wire.keys import TRAINER
+from soulsgui.wire.node_commands import NodeCommand
+
+if TYPE_CHECKING:
+    from soulsgui.config.paths import RunFolder
+    from soulsgui.runner.app import Runner
+    from soulsgui.runner.base import BaseRunner
+
+_READY_LIMIT_S = 50.0
+
+
+async def hello(runner: "BaseRunner", _params: Empty) -> Hello:
+    """Say who answers and what it can do."""
+    return Hello(
+        version=__version__,
+        role=runner.role,
+        server_id=runner.control.server_id,
+        pid=os.getpid(),
+        started=runner.started,
+        data_dir=str(runner.folders.data),
+        config_dir=str(runner.folders.config),
+        capabilities=sorted(runner.handlers),
+        ends_with_window=runner.ends_with_window,
+    )
+
+
+async def shutdown(runner: "BaseRunner", params: ShutdownParams) -> None:
+    """End everything, after this answer."""
+    runner.ask_to_close(params.save)
+
+
+async def start_service(runner: "Runner", params: ServiceParams) -> None:
+    """Start a service and wait until it is ready."""
+    await runner.supervisor.start(runner.supervisor.spec_of(params.name))
+    await _ready(runner, params.name)
+
+
+async def stop_service(runner: "Runner", params: ServiceParams) -> None:
+    """Stop a service."""
+    await runner.supervisor.stop(params.name)
+
+
+async def restart_service(runner: "Runner", params: ServiceParams) -> None:
+    """Stop a service and start it again, and wait until it is ready."""
+    await runner.supervisor.restart(params.name)
+    await _ready(runner, params.name)
+
+
+async def _ready(runner: "Runner", name: str) -> None:
+    if not await runner.supervisor.wait_ready(name, _READY_LIMIT_S):
+        raise Refused(
+            ErrorCode.NO_ANSWER,
+            f"{name} is not ready after {_READY_LIMIT_S:.0f} s.",
+            f"Look at its log: soulsgui logs {name}",
+        )
+
+
+async def local_clients(runner: "Runner", params: LocalClientsParams) -> ClientCount:
+    """Start or stop clients of the server's own until there are so many."""
+    await runner.run_manager.set_clients(params.count)
+    return ClientCount(count=params.count)
+
+
+async def start(runner: "Runner", params: RunStartParams) -> RunPlace:
+    """Begin a new run; answered when trainer and telemetry are ready."""
+    return _place(await runner.run_manager.start(params))
+
+
+async def resume(runner: "Runner", params: RunResumeParams) -> RunPlace:
+    """Go on with a run; answered when trainer and telemetry are ready."""
+    return _place(await runner.run_manager.resume(params))
+
+
+async def stop(runner: "Runner", _params: Empty) -> RunPlace:
+    """Save and end the run; answered when its services have ended."""
+    return _place(await runner.run_manager.stop())
+
+
+def _place(run: "RunFolder") -> RunPlace:
+    return RunPlace(run_id=run.run_id, run_dir=str(run.root))
+
+
+async def pause(runner: "Runner", _params: Empty) -> Done:
+    """Let the run rest with everything kept; answered when it rests, or will as soon as the trainer can."""
+    return Done(done=await runner.run_manager.pause())
+
+
+async def go_on(runner: "Runner", _params: Empty) -> Done:
+    """Let a paused run go on; answered as `pause`."""
+    return Done(done=await runner.run_manager.go_on())
+
+
+async def quicksave(runner: "Runner", params: CheckpointSaveParams) -> CheckpointTold:
+    """Save a checkpoint; answered when it is on disk."""
+    run = runner.run_manager.run
+    if run is None:
+        raise no_run()
+    args = {"kind": "manual", "note": params.note, "buffer": params.buffer}
+    command = NodeCommand(command="save", args=args)
+    answer = await runner.bus.ask(TRAINER, command, ANSWER_LIMIT_S)
+    info = await asyncio.to_thread(runner.library.checkpoints.get, run, str(answer.result["path"]))
+    return CheckpointTold(checkpoint=info)
+
+
+def _check_run(runner: "Runner", _params: Params) -> None:
+    if runner.run_manager.run is None:
+        raise no_run()
+
+
+def _check_not_ending(runner: "Runner", _params: Params) -> None:
+    runner.run_manager.not_ending()
+
+
+def _check_continue(runner: "Runner", _params: Params) -> None:
+    runner.run_manager.not_ending().check_paused()
+
+
+def _check_save(runner: "Runner", _params: Params) -> None:
+    runner.run_manager.not_ending()
+    if not runner.supervisor.running(TRAINER):
+        raise Refused(
+            ErrorCode.NOT_NOW, "The trainer is not up, so there is nothing to save.", "Try again when it is."
+        )
+
+
+def _check_start(runner: "Runner", params: RunStartParams) -> None:
+    refuse_without_torch()
+    runner.run_manager.check_room(params.if_active)
+
+
+def _check_resume(runner: "Runner", params: RunResumeParams) -> None:
+    refuse_without_torch()
+    runner.run_manager.check_room(params.if_active)
+    resumption(runner.library, params)
+
+
+def _check_service(runner: "Runner", params: ServiceParams) -> None:
+    try:
+        runner.supervisor.spec_of(params.name)
+    except ServiceError as error:
+        raise Refused(ErrorCode.NOT_FOUND, error.message, error.remedy) from error
+    if params.name != REDIS:
+        _check_run(runner, params)
+
+
+def _check_start_service(runner: "Runner", params: ServiceParams) -> None:
+    _check_service(runner, params)
+    if params.name != REDIS:
+        runner.run_manager.not_ending()
+
+
+def _check_restart_service(runner: "Runner", params: ServiceParams) -> None:
+    _check_service(runner, params)
+    if runner.run_manager.run is not None:
+        runner.run_manager.not_ending()
+
+
+def _check_stop_service(runner: "Runner", params: ServiceParams) -> None:
+    _check_service(runner, params)
+    if params.name == REDIS and runner.run_manager.run is not None:
+        raise Refused(
+            ErrorCode.NOT_NOW, "Nothing can go on without Redis.", "Stop the run first: soulsgui run stop"
+        )
+
+
+async def list_runs(runner: "Runner", _params: Empty) -> RunList:
+    """List every run, the newest first."""
+    return RunList(runs=await asyncio.to_thread(runner.library.summaries, _active(runner)))
+
+
+async def edit_run(runner: "Runner", params: RunsEditParams) -> RunSummary:
+    """Change name or note of a run."""
+    run = runner.library.find(params.run)
+    changes = params.model_dump(include={"name", "note"}, exclude_none=True)
+    runner.run_manager.edit(run, changes)
+    return await asyncio.to_thread(runner.library.summary, run, _active(runner))
+
+
+def _active(runner: "Runner") -> "RunRecord | None":
+    return runner.run_manager.record if runner.run_manager.run is not None else None
+
+
+async def list_checkpoints(runner: "Runner", params: CheckpointListParams) -> CheckpointList:
+    """List the checkpoints of a run, verified, the newest first."""
+    run = runner.library.find(params.run)
+    return CheckpointList(checkpoints=await asyncio.to_thread(runner.library.checkpoints.list, run))
+
+
+async def edit_checkpoint(runner: "Runner", params: CheckpointEditParams) -> CheckpointTold:
+    """Change the note of a checkpoint."""
+    run, checkpoints = runner.library.find(params.run), runner.library.checkpoints
+    info = await asyncio.to_thread(checkpoints.edit_note, run, params.path, params.note)
+    return CheckpointTold(checkpoint=info)
+
+
+async def query(runner: "Runner", params: HistoryQueryParams) -> History:
+    """Return a curve."""
+    run = runner.library.find(params.run)
+    found = await asyncio.to_thread(curve, run, params)
+    if not found.value and not params.missing_ok:
+        refuse_unknown(run, params, found, runner.roster.names())
+    return found
+
+
+async def logs(runner: "Runner", params: HistoryLogsParams) -> LogLines:
+    """Return lines of logs."""
+    paths = log_paths(runner.folders, runner.library, params.run)
+    lines, first = await asyncio.to_thread(log_lines, paths, params)
+    return LogLines(lines=lines, first=first)
+
+
+async def events(runner: "BaseRunner", params: HistoryEventsParams) -> EventList:
+    """Return the events after a number."""
+    return EventList(events=runner.events.since(params.since))
+
+
+async def get_config(runner: "Runner", params: ConfigGetParams) -> ConfigValues:
+    """Return defaults, what the user changed, what the active run uses, and what another one used."""
+    session = runner.run_manager.session
+    running = public_values(session.settings) if session is not None else {}
+    asked = {}
+    if params.run:
+        run = runner.library.find(params.run)
+        asked = public_values(await asyncio.to_thread(runner.library.settings, run))
+    values = await asyncio.to_thread(settings_file.values, runner.folders, running)
+    return values.model_copy(update={"run": asked})
+
+
+async def check_config(runner: "Runner", params: ConfigCheckParams) -> ConfigProblems:
+    """Return every mistake, without changing anything."""
+    return ConfigProblems(problems=await asyncio.to_thread(settings_file.problems, runner.folders, params))
+
+
+async def save_config(runner: "Runner", params: ConfigSaveParams) -> SavedConfig:
+    """Write the user's config.yaml."""
+    return SavedConfig(**await asyncio.to_thread(settings_file.save, runner.folders, params))
+
+
+async def presets(_runner: "Runner", _params: Empty) -> PresetList:
+    """List the shipped presets."""
+    return PresetList(presets=await asyncio.to_thread(settings_file.presets))
+
+
+HANDLERS: dict[str, Handler] = {
+    "server.hello": hello,
+    "server.shutdown": shutdown,
+    "service.start": start_service,
+    "service.stop": stop_service,
+    "service.restart": restart_service,
+    "service.local_clients": local_clients,
+    "run.start": start,
+    "run.resume": resume,
+    "run.stop": stop,
+    "run.pause": pause,
+    "run.continue": go_on,
+    "checkpoint.save": quicksave,
+    "runs.list": list_runs,
+    "runs.edit": edit_run,
+    "history.query": query,
+    "history.logs": logs,
+    "history.events": events,
+    "checkpoint.list": list_checkpoints,
+    "checkpoint.edit": edit_checkpoint,
+    "config.get": get_config,
+    "config.check": check_config,
+    "config.save": save_config,
+    "config.presets": presets,
+}
+CHECKS: dict[str, Check] = {
+    "service.start": _check_start_service,
+    "service.stop": _check_stop_service,
+    "service.restart": _check_restart_service,
+    "service.local_clients": _check_not_ending,
+    "run.start": _check_start,
+    "run.resume": _check_resume,
+    "run.stop": _check_run,
+    "run.pause": _check_not_ending,
+    "run.continue": _check_continue,
+    "checkpoint.save": _check_save,
+}
+
+
+if TYPE_CHECKING:
+    from soulsgui.runner.app import Runner
+    from soulsgui.runner.base import BaseRunner
+    from soulsgui.runner.run.record import RunRecord

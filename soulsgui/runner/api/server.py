@@ -1,0 +1,301 @@
+"""The control API of a runner: HTTP and WebSocket on loopback, for holders of its token."""
+
+import asyncio
+import hmac
+import json
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Any, Protocol
+
+from aiohttp import WSMsgType, web
+from pydantic import ValidationError
+
+from soulsgui.config.errors import nearest
+from soulsgui.errors import SoulsGuiError
+from soulsgui.runner.api.feed import FeedBuffer
+from soulsgui.runner.refusal import Result, as_api_error, bad_parameters
+from soulsgui.system import free_port, who_listens
+from soulsgui.wire.control import (
+    COMMANDS,
+    PREFIX,
+    ApiError,
+    ClientParams,
+    ErrorCode,
+    Job,
+    Params,
+    RunStartParams,
+    ServiceParams,
+    Status,
+)
+
+logger = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+
+_OUR_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_MAX_BODY_BYTES = 4 * 2**20
+_HEARTBEAT_S = 20.0
+_CURSOR_DIGITS = 20
+_HTTP_STATUS = {
+    ErrorCode.BAD_REQUEST: 400,
+    ErrorCode.BAD_CONFIG: 422,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.NOT_NOW: 409,
+    ErrorCode.NOT_ALLOWED: 403,
+    ErrorCode.NO_ANSWER: 504,
+    ErrorCode.FAILED: 500,
+}
+
+_KEPT = 100
+
+
+class Jobs:
+    """The jobs of a runner; the last ones are remembered."""
+
+    def __init__(self, on_change: Callable[[Job], None]) -> None:
+        self._on_change = on_change
+        self._jobs: dict[str, Job] = {}
+
+    def get(self, job_id: str) -> Job | None:
+        """Return a job, None when it is not known (any more)."""
+        return self._jobs.get(job_id)
+
+    async def run(self, command: str, work: Awaitable[Result], progress: str = "") -> Result:
+        """Do the work of a command as a job and return its result."""
+        job = Job(id=uuid.uuid4().hex, command=command, state="running", progress=progress)
+        self._note(job)
+        try:
+            result = await work
+        except Exception as error:
+            self._note(job.model_copy(update={"state": "failed", "error": as_api_error(error, command)}))
+            raise
+        plain = result.model_dump(mode="json") if result is not None else {}
+        self._note(job.model_copy(update={"state": "done", "result": plain}))
+        return result
+
+    def _note(self, job: Job) -> None:
+        self._jobs[job.id] = job
+        while len(self._jobs) > _KEPT:
+            del self._jobs[next(iter(self._jobs))]
+        self._on_change(job)
+
+
+_RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Controlled(Protocol):
+    """What the API needs of a runner."""
+
+    feed: FeedBuffer
+
+    def status(self) -> Status:
+        """Return everything at this moment."""
+
+    def job(self, job_id: str) -> Job | None:
+        """Return a job."""
+
+    async def command(self, name: str, params: Params) -> Result:
+        """Carry out a command and return its result."""
+
+
+class ControlServer:
+    """The server of the control API."""
+
+    def __init__(self, runner: Controlled, token: str) -> None:
+        self._runner = runner
+        self.token = token
+        self._site: web.TCPSite | None = None
+        self.port = 0
+        app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
+        app.router.add_get(f"{PREFIX}/status", self._status)
+        app.router.add_post(PREFIX + "/commands/{name}", self._command)
+        app.router.add_get(PREFIX + "/jobs/{id}", self._job)
+        app.router.add_get(f"{PREFIX}/feed", self._feed)
+        self._app_runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+
+    async def start(self, port: int, remembered: int = 0) -> None:
+        """Listen."""
+        await self._app_runner.setup()
+        for candidate in [port] if port else [remembered or free_port(HOST), free_port(HOST)]:
+            self._site = web.TCPSite(self._app_runner, HOST, candidate)
+            try:
+                await self._site.start()
+            except OSError:
+                continue
+            self.port = candidate
+            return
+        await self._app_runner.cleanup()
+        raise SoulsGuiError(
+            f"Port {port} of the control interface is taken by {who_listens(port) or 'another program'}.",
+            f"Free it, or choose another: --set control.port={free_port(HOST)}",
+        )
+
+    async def close(self) -> None:
+        """Stop listening; requests under way are given a moment."""
+        await self._app_runner.cleanup()
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: _RequestHandler) -> web.StreamResponse:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            code = ErrorCode.NOT_FOUND if error.status == 404 else ErrorCode.BAD_REQUEST
+            return _failed(ApiError(code=code, message=f"{request.path}: {error.reason}"), error.status)
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        """Answer those who may not ask: other names for this machine, web pages, a wrong token."""
+        # A page whose name was made to point at this machine still sends its own name as Host.
+        host = request.headers.get("Host", "")
+        if host.rpartition(":")[0] not in _OUR_HOSTS and host not in _OUR_HOSTS:
+            return _not_allowed(403, f"This interface is not reached under the name {host!r}.")
+        origin = request.headers.get("Origin")
+        if origin is not None and origin != f"http://{host}":
+            return _not_allowed(403, "Web pages of others may not use this interface.")
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(
+            token.strip().encode(errors="replace"), self.token.encode()
+        ):
+            return _not_allowed(401, "The token is wrong or missing.")
+        return None
+
+    async def _status(self, _request: web.Request) -> web.Response:
+        return _json(self._runner.status().to_json())
+
+    async def _job(self, request: web.Request) -> web.Response:
+        job = self._runner.job(request.match_info["id"])
+        if job is None:
+            return _failed(ApiError(code=ErrorCode.NOT_FOUND, message="There is no such job."))
+        return _json(job.to_json())
+
+    async def _command(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        command = COMMANDS.get(name)
+        if command is None:
+            near = nearest(name, COMMANDS)
+            return _failed(
+                ApiError(
+                    code=ErrorCode.BAD_REQUEST,
+                    message=f"There is no command {name!r}.",
+                    remedy=f"Did you mean {near}?" if near else f"There are: {', '.join(COMMANDS)}",
+                ),
+                404,
+            )
+        try:
+            params = command.params.model_validate(_object(await request.read() or b"{}"))
+        except ValidationError as error:
+            return _failed(bad_parameters(error, name))
+        except (ValueError, RecursionError) as error:
+            message = f"{name}: the parameters are no JSON object: {error}"
+            return _failed(ApiError(code=ErrorCode.BAD_REQUEST, message=message))
+        try:
+            result = await self._runner.command(name, params)
+            text = result.to_json() if result is not None else "{}"
+        except Exception as error:
+            return _failed(as_api_error(error, name))
+        return _json(f'{{"ok": true, "result": {text}}}')
+
+    async def _feed(self, request: web.Request) -> web.StreamResponse:
+        text = request.query.get("cursor", "")
+        # Whatever was never a cursor of ours begins with a snapshot, as one that is no longer held does.
+        ours = text.isascii() and text.isdigit() and len(text) <= _CURSOR_DIGITS
+        socket = web.WebSocketResponse(heartbeat=_HEARTBEAT_S, compress=False)
+        await socket.prepare(request)
+        sending = asyncio.create_task(self._send(socket, int(text) if ours else None))
+        try:
+            async for received in socket:
+                # Nothing is expected of the other side; reading notices its end.
+                if received.type == WSMsgType.ERROR:
+                    break
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+        return socket
+
+    async def _send(self, socket: web.WebSocketResponse, cursor: int | None) -> None:
+        try:
+            async with aclosing(self._runner.feed.follow(cursor)) as texts:
+                async for text in texts:
+                    await socket.send_str(text)
+            await socket.close()
+        except (ConnectionError, RuntimeError) as error:
+            logger.debug("a window is gone: %s", error)
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"it is a {type(found).__name__}")
+    return found
+
+
+def _json(text: str, status: int = 200) -> web.Response:
+    return web.Response(text=text, status=status, content_type="application/json")
+
+
+def _failed(error: ApiError, status: int | None = None) -> web.Response:
+    body = json.dumps({"ok": False, "error": error.model_dump(mode="json")})
+    return _json(body, _HTTP_STATUS[error.code] if status is None else status)
+
+
+def _not_allowed(status: int, message: str) -> web.Response:
+    remedy = "Use the token of control.json: soulsgui control --json"
+    return _failed(ApiError(code=ErrorCode.NOT_ALLOWED, message=message, remedy=remedy), status)
+
+
+Handler = Callable[[Any, Any], Awaitable[Result]]
+"""Carries out one command for a runner."""
+
+Check = Callable[[Any, Any], None]
+"""Raises why a runner can't carry out a command with these parameters now; returns where it can."""
+
+# Whoever begins a run where one goes on is asked about that one first.
+_ASKED: Mapping[str, Params] = {"run.start": RunStartParams(if_active="stop")}
+
+
+class Permissions:
+    """The checks of a runner, by what their commands are about: the whole, one service, one client.
+
+    A status carries the message that the command itself would be refused with (`allowed`).
+    """
+
+    def __init__(self, checks: Mapping[str, Check]) -> None:
+        kinds: tuple[type[Params], ...] = (ServiceParams, ClientParams)
+        self._of_one = [
+            {name: check for name, check in checks.items() if issubclass(COMMANDS[name].params, kind)}
+            for kind in kinds
+        ]
+        self._of_all = {
+            name: check for name, check in checks.items() if not issubclass(COMMANDS[name].params, kinds)
+        }
+
+    def of_all(self, runner: object) -> dict[str, str]:
+        """Return why each command about the whole would be refused now, empty where it would not."""
+        return {
+            name: _why(check, runner, _ASKED.get(name) or COMMANDS[name].params.model_construct())
+            for name, check in self._of_all.items()
+        }
+
+    def of_service(self, runner: object, name: str) -> dict[str, str]:
+        """Return the same for the commands about one service."""
+        params = ServiceParams.model_construct(name=name)
+        return {command: _why(check, runner, params) for command, check in self._of_one[0].items()}
+
+    def of_client(self, runner: object, client: str) -> dict[str, str]:
+        """Return the same for the commands about one client."""
+        params = ClientParams.model_construct(client=client)
+        return {command: _why(check, runner, params) for command, check in self._of_one[1].items()}
+
+
+def _why(check: Check, runner: object, params: Params) -> str:
+    try:
+        check(runner, params)
+    except SoulsGuiError as error:
+        return error.message
+    except OSError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,240 @@
+"""The checkpoints of a run, listed and verified by their manifests, and the saving of its best model."""
+
+import asyncio
+import logging
+import time
+from pathlib import Path
+
+import redis
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import CheckpointError, NoCheckpointError
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.server.bus import ANSWER_LIMIT_S, Bus
+from soulsgui.system import atomic_write, find_dir
+from soulsgui.wire.connection import AWAY
+from soulsgui.wire.control import CheckpointInfo, CheckpointKind, ErrorCode, ScoredBy
+from soulsgui.wire.keys import TRAINER
+from soulsgui.wire.manifest import MEMORY, NOTE, Manifest, read_manifest, sha256_of, verify
+from soulsgui.wire.messages.node import Verdict
+from soulsgui.wire.node_commands import NodeCommand
+
+logger = logging.getLogger(__name__)
+
+_MOVED_TRIES = 5
+
+
+class Checkpoints:
+    """Lists the checkpoints of runs; hashes are remembered while the files don't change."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[Path, tuple[tuple[int, int, int], str]] = {}
+
+    def list(self, run: RunFolder) -> list[CheckpointInfo]:
+        """Return every checkpoint of a run, the newest first."""
+        places: list[tuple[Path, CheckpointKind]] = [(run.checkpoint, "current"), (run.best_model, "best")]
+        if run.manual_saves.is_dir():
+            saves = sorted(run.manual_saves.iterdir())
+            places += [(path, "manual") for path in saves if not path.name.startswith(".")]
+        found = (self._info(run, path, kind) for path, kind in places)
+        return sorted((info for info in found if info is not None), key=lambda info: -info.created)
+
+    def get(self, run: RunFolder, checkpoint: str) -> CheckpointInfo:
+        """Return one checkpoint by its path below the run's folder."""
+        wanted = checkpoint.replace("\\", "/").strip("/")
+        for info in self.list(run):
+            if info.id == wanted:
+                return info
+        raise NoCheckpointError(
+            f"Run {run.run_id} has no checkpoint {checkpoint!r}.",
+            f"See which there are: soulsgui checkpoints list {run.run_id}",
+        )
+
+    def get_resumable(self, run: RunFolder, checkpoint: str) -> CheckpointInfo:
+        """Return one checkpoint that training can go on from: a good one with more than weights."""
+        info = self.get(run, checkpoint)
+        if not info.resumable:
+            raise CheckpointError(
+                f"Training can't go on from {info.id}: {info.error or 'it holds weights alone'}.",
+                "Choose another checkpoint, or none to take the newest valid one.",
+            )
+        return info
+
+    def edit_note(self, run: RunFolder, checkpoint: str, note: str) -> CheckpointInfo:
+        """Change the note of a checkpoint and return it."""
+        info = self.get(run, checkpoint)
+        atomic_write(Path(info.path) / NOTE, note.encode())
+        return info.model_copy(update={"note": note})
+
+    def _info(self, run: RunFolder, path: Path, kind: CheckpointKind) -> CheckpointInfo | None:
+        info = None
+        for _ in range(_MOVED_TRIES):
+            place = find_dir(path)
+            if place is None:
+                return None
+            before = _identity(place)
+            info = self._read(run, path, place, kind)
+            # The trainer may have put another one into this place meanwhile.
+            if info.valid or _identity(place) == before:
+                break
+        return info
+
+    def _read(self, run: RunFolder, path: Path, place: Path, kind: CheckpointKind) -> CheckpointInfo:
+        name = path.relative_to(run.root).as_posix()
+        try:
+            manifest = read_manifest(place)
+            note = _note(place)
+            size = sum(file.stat().st_size for file in place.iterdir() if file.is_file())
+            error = self._fault(place, manifest)
+        except CheckpointError as problem:
+            return _broken(name, kind, place, problem.message)
+        except OSError as problem:
+            return _broken(name, kind, place, f"it can't be read: {problem}")
+        return CheckpointInfo(
+            id=name,
+            kind=kind,
+            path=str(path),
+            model_id=manifest.model_id,
+            attempt=manifest.attempt,
+            env_steps=manifest.env_steps,
+            updates=manifest.updates,
+            episodes=manifest.episodes,
+            score=manifest.score,
+            scored_by=_scored_by(manifest, kind),
+            created=manifest.created,
+            size_bytes=size,
+            note=note,
+            valid=not error,
+            resumable=manifest.resumable and not error,
+            memory=MEMORY in manifest.files and not manifest.memory_in_file,
+            memory_in_file=manifest.memory_in_file,
+            error=error,
+        )
+
+    def _fault(self, place: Path, manifest: Manifest) -> str:
+        """Return what is wrong with the files, empty when nothing is."""
+        try:
+            verify(place, manifest, self._sha256)
+        except CheckpointError as fault:
+            return fault.message
+        return ""
+
+    def _sha256(self, path: Path) -> str:
+        status = path.stat()
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        known = self._hashes.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        digest = sha256_of(path)
+        self._hashes[path] = (stamp, digest)
+        return digest
+
+
+def _scored_by(manifest: Manifest, kind: CheckpointKind) -> ScoredBy:
+    """Return what the score is the mean of; of old ones, which do not say it, only the best may be either."""
+    if manifest.scored_by or manifest.score is None or kind == "best":
+        return manifest.scored_by
+    return "training"
+
+
+def _identity(place: Path) -> int | None:
+    try:
+        return place.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _note(place: Path) -> str:
+    try:
+        return (place / NOTE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def _broken(name: str, kind: CheckpointKind, place: Path, error: str) -> CheckpointInfo:
+    created = place.stat().st_mtime if place.exists() else 0.0
+    return CheckpointInfo(
+        id=name,
+        kind=kind,
+        path=str(place),
+        model_id=-1,
+        env_steps=0,
+        created=created,
+        size_bytes=0,
+        valid=False,
+        resumable=False,
+        error=error,
+    )
+
+
+_GAP_S = 1.0
+_SETTLE_S = 1.0
+
+
+class BestModel:
+    """Asks the trainer to save the best model: once per change, one save at a time.
+
+    `saved` is model id and score of the one that is saved already. `oldest` is the id of the oldest weights
+    that the trainer may still hold: those of earlier attempts are gone.
+    """
+
+    def __init__(self, bus: Bus, saved: tuple[int, float] | None = None) -> None:
+        self.oldest = float("-inf")
+        self._bus = bus
+        self._saved = saved
+        self._outstanding: tuple[int, float] | None = None
+        self._last_at = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+
+    def due(self, verdict: Verdict | None, now: float, hurry: bool = False) -> tuple[int, float] | None:
+        """Return (model id, score) to save now, or None; what is returned counts as being saved.
+
+        In a hurry it is the last one, which waits neither for a gap nor for an answer.
+        """
+        if verdict is None or verdict.best_model_id is None or verdict.best_score is None:
+            return None
+        best = (verdict.best_model_id, verdict.best_score)
+        if best in (self._saved, self._outstanding) or verdict.best_model_id < self.oldest:
+            return None
+        if not hurry and (self._outstanding is not None or now - self._last_at < _GAP_S):
+            return None
+        self._outstanding, self._last_at = best, now
+        return best
+
+    def answered(self, delivered: bool) -> None:
+        """Note that the save was answered (or that nobody will answer)."""
+        if delivered:
+            self._saved = self._outstanding
+        self._outstanding = None
+
+    def look(self, verdict: Verdict | None, now: float) -> None:
+        """Ask for a save if one is due."""
+        due = self.due(verdict, now)
+        if verdict is not None and due is not None:
+            self._asking = asyncio.create_task(self._ask(*due, verdict.best_by))
+
+    async def settle(self) -> None:
+        """Wait for the answer to the last request, a moment at most."""
+        if self._asking is not None and not self._asking.done():
+            await asyncio.wait({self._asking}, timeout=_SETTLE_S)
+
+    async def save_last(self, verdict: Verdict | None) -> None:
+        """Ask for the last one, without the usual gap, and return when it is answered."""
+        due = self.due(verdict, time.monotonic(), hurry=True)
+        if verdict is not None and due is not None:
+            await self._ask(*due, verdict.best_by)
+
+    async def _ask(self, model_id: int, score: float, scored_by: str) -> None:
+        args = {"kind": "best", "model_id": model_id, "score": score, "scored_by": scored_by}
+        delivered = False
+        try:
+            await self._bus.ask(TRAINER, NodeCommand(command="save", args=args), ANSWER_LIMIT_S)
+            delivered = True
+        except Refused as error:
+            # A refusal is final: the weights are gone. Without an answer it is asked again.
+            delivered = error.code == ErrorCode.FAILED
+            logger.info("the best model stays as it is: %s", error.message)
+        except (redis.RedisError, *AWAY) as error:
+            logger.info("the best model was not saved: %s", error)
+        finally:
+            self.answered(delivered)

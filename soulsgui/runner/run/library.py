@@ -1,0 +1,285 @@
+"""The runs in the data folder: their folders, their records, their checkpoints."""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from soulsgui.config.errors import nearest
+from soulsgui.config.layers import flatten, load_run_settings
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings, all_settings
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.checkpoints import Checkpoints
+from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
+from soulsgui.runner.services.log_lines import read_lines
+from soulsgui.system import atomic_write, find_dir
+from soulsgui.telemetry.store import client_names, query_history
+from soulsgui.wire.control import (
+    ErrorCode,
+    History,
+    HistoryLogsParams,
+    HistoryQueryParams,
+    LogLine,
+    RunSummary,
+)
+from soulsgui.wire.messages.metrics import EVALUATION_METRICS
+
+logger = logging.getLogger(__name__)
+
+
+LATEST = "latest"
+
+_NAME_LENGTH = 40
+_STAMP_LENGTH = len("2026-01-01_00-00-00")
+_SIZE_AGE_S = 10.0
+_OLD_SIZE_AGE_S = 600.0
+
+
+class Library:
+    """The runs of a data folder: one folder each."""
+
+    def __init__(self, runs: Path) -> None:
+        self.root = runs
+        self.checkpoints = Checkpoints()
+        self._sizes: dict[str, tuple[float, int]] = {}
+        self._numbers: dict[str, int] = {}
+
+    def create(self, name: str, wall_time: float) -> RunFolder:
+        """Make the folder of a new run; the user's name for it may be empty."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        stamp = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(wall_time))
+        slug = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:_NAME_LENGTH]
+        base = f"{stamp}_{slug}" if slug else stamp
+        for number in range(1, 1000):
+            path = self.root / (base if number == 1 else f"{base}-{number}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            run = RunFolder(path)
+            try:
+                run.logs.mkdir()
+            except OSError:
+                path.rmdir()
+                raise
+            return run
+        raise FileExistsError(f"{self.root / base} and a thousand like it exist already")
+
+    def folders(self) -> list[RunFolder]:
+        """Return every run, the newest first."""
+        if not self.root.is_dir():
+            return []
+        found = (RunFolder(path) for path in self.root.iterdir() if path.is_dir())
+        return sorted((run for run in found if _has_record(run)), key=self._place, reverse=True)
+
+    def next_number(self) -> int:
+        """Return the number of the next run: greater than that of every other one."""
+        return 1 + max((self._number(run) for run in self.folders()), default=0)
+
+    def _place(self, run: RunFolder) -> tuple[int, str, int, str]:
+        """Sort key: the number, which no clock moves; those of before it by their time."""
+        return (self._number(run), *_moment(run))
+
+    def _number(self, run: RunFolder) -> int:
+        """Return the number of a run, which never changes."""
+        if run.run_id not in self._numbers:
+            record = self.record(run)
+            if not record.created:
+                return 0  # it can't be read at the moment
+            self._numbers[run.run_id] = record.number
+        return self._numbers[run.run_id]
+
+    def find(self, run_id: str) -> RunFolder:
+        """Return a run by its id, by a beginning of it that fits no other, or `latest`."""
+        runs = self.folders()
+        if run_id == LATEST and runs:
+            return runs[0]
+        exact = [run for run in runs if run.run_id == run_id]
+        alike = exact or [run for run in runs if run_id and run.run_id.startswith(run_id)]
+        if len(alike) == 1:
+            return alike[0]
+        reason = f"{run_id!r} fits several runs." if alike else f"There is no run {run_id!r}."
+        if run_id == LATEST:
+            reason = "There is no run yet."
+        remedy = "See which there are: soulsgui runs list"
+        if "/" in run_id:
+            remedy += ". To go on from one of its checkpoints: soulsgui run resume RUN --checkpoint KIND/NAME"
+        raise Refused(ErrorCode.NOT_FOUND, reason, remedy)
+
+    def record(self, run: RunFolder) -> RunRecord:
+        """Return the record of a run; a damaged one holds the error in its place."""
+        try:
+            found = RunRecord.read(run.run.read_bytes())
+        except OSError as error:
+            return RunRecord(id=run.run_id, dir=str(run.root), state="failed", error=str(error))
+        if found is None:
+            return RunRecord(id=run.run_id, dir=str(run.root), state="failed", error="run.json is damaged")
+        return found.model_copy(update={"id": run.run_id, "dir": str(run.root)})
+
+    def best(self, run: RunFolder) -> tuple[int, float] | None:
+        """Return model id and score of the best model that was saved, None while there is none."""
+        for info in self.checkpoints.list(run):
+            if info.kind == "best" and info.valid and info.score is not None:
+                return info.model_id, info.score
+        return None
+
+    def last_record(self) -> RunRecord:
+        """Return the record of the newest run; an empty one before the first."""
+        runs = self.folders()
+        record = self.record(runs[0]) if runs else RunRecord()
+        return interrupted(record) if record.state in LIVE_STATES else record
+
+    def write_record(self, run: RunFolder, record: RunRecord) -> None:
+        """Write the record of a run."""
+        atomic_write(run.run, record.model_dump_json(indent=1).encode())
+        if record.state not in LIVE_STATES:
+            # From now on it is looked at seldom.
+            self._sizes.pop(run.run_id, None)
+
+    def write_settings(self, run: RunFolder, settings: Settings) -> None:
+        """Write the configuration of a run, without secrets."""
+        atomic_write(run.config, json.dumps(public_tree(settings), indent=1).encode())
+
+    def settings(self, run: RunFolder) -> Settings:
+        """Return the configuration of a run."""
+        return load_run_settings(run.config)
+
+    def summaries(self, active: RunRecord | None) -> list[RunSummary]:
+        """Return every run, the newest first; of the `active` one the record on disk is a little older."""
+        return [self.summary(run, active) for run in self.folders()]
+
+    def summary(self, run: RunFolder, active: RunRecord | None) -> RunSummary:
+        """Return one run."""
+        record = self.record(run)
+        if active is not None and active.id == run.run_id:
+            record = active
+        elif record.state in LIVE_STATES:
+            record = interrupted(record)
+        return RunSummary(
+            **record.model_dump(include=set(RunSummary.model_fields)),
+            size_bytes=self._size(run, _SIZE_AGE_S if record.state in LIVE_STATES else _OLD_SIZE_AGE_S),
+            resumable=run.config.exists()
+            and (find_dir(run.checkpoint) is not None or run.manual_saves.exists()),
+        )
+
+    def _size(self, run: RunFolder, greatest_age_s: float) -> int:
+        now = time.monotonic()
+        at, size = self._sizes.get(run.run_id, (float("-inf"), 0))
+        if now - at >= greatest_age_s:
+            size = _tree_bytes(run.root)
+            self._sizes[run.run_id] = (now, size)
+        return size
+
+
+def _has_record(run: RunFolder) -> bool:
+    try:
+        return run.run.exists()
+    except OSError as error:  # somebody else's folder among ours, such as lost+found
+        logger.info("%s is left out: %s", run.root, error)
+        return False
+
+
+def _moment(run: RunFolder) -> tuple[str, int, str]:
+    """Sort key: the name begins with the second; within one, the configuration was written in order."""
+    written_ns = run.config.stat().st_mtime_ns if run.config.exists() else 0
+    return run.run_id[:_STAMP_LENGTH], written_ns, run.run_id
+
+
+def public_tree(settings: Settings) -> dict[str, Any]:
+    """Return all settings but the secret ones, nested as in the file."""
+    tree = settings.model_dump(mode="json")
+    for key, info in all_settings().items():
+        if info.secret:
+            node = tree
+            *parents, last = key.split(".")
+            for parent in parents:
+                node = node[parent]
+            node.pop(last, None)
+    return tree
+
+
+def public_values(settings: Settings) -> dict[str, Any]:
+    """Return all settings but the secret ones, by dotted key."""
+    return flatten(public_tree(settings))
+
+
+def _tree_bytes(root: Path) -> int:
+    total = 0
+    for path in root.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def server_logs(folders: Folders) -> Path:
+    """Logs of what lives longer than a run."""
+    return folders.server / "logs"
+
+
+def curve(run: RunFolder, params: HistoryQueryParams) -> History:
+    """Return a curve of a run."""
+    return query_history(run.store, params)
+
+
+def refuse_unknown(
+    run: RunFolder, params: HistoryQueryParams, found: History, present: Iterable[str]
+) -> None:
+    """Refuse a query, whose answer was empty, of a metric or client that a run does not know.
+
+    What may yet come is no mistake: a run without rows, or `present` clients without an episode.
+    """
+    metrics = [*found.metrics, *(one for one in EVALUATION_METRICS if one not in found.metrics)]
+    if tuple(found.last_update) != (0, 0) and params.metric not in metrics:
+        raise _unknown("metric", params.metric, metrics)
+    clients = sorted({*client_names(run.store), *present})
+    if params.client and params.client not in clients:
+        raise _unknown("client", params.client, clients)
+
+
+def _unknown(what: str, name: str, known: list[str]) -> Refused:
+    near = nearest(name, known)
+    hint = f"Did you mean {near}? " if near else ""
+    return Refused(
+        ErrorCode.BAD_REQUEST,
+        f"The run has no {what} {name!r}.",
+        f"{hint}There are: {', '.join(known) or 'none yet'}",
+    )
+
+
+def log_paths(folders: Folders, library: Library, run_id: str) -> dict[str, Path]:
+    """Return the logs there are, by service: those of a run (`latest` need not exist), and others."""
+    found = {path.stem: path for path in sorted(server_logs(folders).glob("*.log"))}
+    if run_id != LATEST or library.folders():
+        run = library.find(run_id)
+        found |= {path.stem: path for path in sorted(run.logs.glob("*.log"))}
+    return found
+
+
+def log_lines(paths: Mapping[str, Path], params: HistoryLogsParams) -> tuple[list[LogLine], int]:
+    """Return lines of one log, or the newest of all by time, and the number of the first line there is."""
+    if params.service:
+        path = paths.get(params.service)
+        if path is None:
+            known = ", ".join(paths) or "none"
+            raise Refused(ErrorCode.NOT_FOUND, f"{params.service!r} has no log.", f"There are: {known}")
+        return read_lines(path, params.service, params.before, params.n, params.level, params.filter)
+    if params.before is not None:
+        raise Refused(
+            ErrorCode.BAD_REQUEST, "before: lines are numbered per service.", "Name the service to page back."
+        )
+    timed: list[tuple[float, LogLine]] = []
+    for service, path in paths.items():
+        lines, _ = read_lines(path, service, None, params.n, params.level, params.filter)
+        moment = 0.0
+        for line in lines:
+            # A line without a time of its own (of a traceback) belongs to the one before it.
+            moment = line.time if line.time is not None else moment
+            timed.append((moment, line))
+    timed.sort(key=lambda pair: pair[0])
+    return [line for _, line in timed[-params.n :]], 1

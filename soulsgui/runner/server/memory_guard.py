@@ -1,0 +1,187 @@
+"""Guards the memory of the Redis server: full, it would refuse even the weights.
+
+From half of its limit on the trainer grants clients nothing more; beyond 70 % the client that holds most is
+cut off. It goes on by itself when there is room again.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import redis
+
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.server.bus import Bus
+from soulsgui.runner.server.redis_server import REDIS
+from soulsgui.runner.status_text import size_words
+from soulsgui.wire.connection import AWAY
+from soulsgui.wire.keys import TRAINER, Keys
+from soulsgui.wire.node_commands import NodeCommand
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+
+_HALF, _FULL = 0.5, 0.7
+_BELOW = 0.05
+_HOLD_S = 5.0
+_ANSWER_S = 2.0
+_WORTH_CUTTING = 0.1
+_MUCH = 0.3
+
+Level = Literal["", "half", "full"]
+
+_FROM: dict[Level, float] = {"full": _FULL, "half": _HALF}
+
+
+def level_of(used: float, before: Level) -> Level:
+    """Return how full the memory is; the level of before is left a little below where it is entered."""
+    held = ("full", "half", "").index(before)
+    for place, (level, start) in enumerate(_FROM.items()):
+        if used >= (start - _BELOW if place >= held and before else start):
+            return level
+    return ""
+
+
+def held_by_client(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis], dict[str, int]]:
+    """Return the operation that measures the bytes of the server's memory each client's streams take up."""
+
+    def measure(connection: redis.Redis) -> dict[str, int]:
+        pipeline = connection.pipeline(transaction=False)
+        for client in clients:
+            for key in keys.streams(client):
+                pipeline.memory_usage(key)
+        sizes = [size if isinstance(size, int) else 0 for size in pipeline.execute(raise_on_error=False)]
+        each = len(sizes) // max(len(clients), 1)
+        return {client: sum(sizes[n * each : (n + 1) * each]) for n, client in enumerate(clients)}
+
+    return measure
+
+
+def emptying(*names: str) -> Callable[[redis.Redis], Any]:
+    """Return the operation that takes everything off these streams."""
+
+    def trim(connection: redis.Redis) -> None:
+        pipeline = connection.pipeline(transaction=False)
+        for name in names:
+            pipeline.xtrim(name, maxlen=0, approximate=False)
+        pipeline.execute(raise_on_error=False)
+
+    return trim
+
+
+class MemoryGuard:
+    """Looks at the memory, and does what is needed; `words` say how full it is, once that matters."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        events: EventLog,
+        clients: Callable[[], Sequence[str]],
+        trainer_runs: Callable[[], bool],
+        run_id: Callable[[], str],
+    ) -> None:
+        self.words = ""
+        self._bus = bus
+        self._events = events
+        self._clients = clients
+        self._trainer_runs = trainer_runs
+        self._run_id = run_id
+        self._level: Level = ""
+        self._why = ""
+        self._told: set[tuple[str, bool]] = set()  # of whom, and whether it was cut off, at this level
+        self._reasons: dict[str, str] = {}
+
+    def has_told_of(self, client: str, reason: str) -> bool:
+        """Whether it was told here that a client was cut off for this reason."""
+        return self._reasons.get(client) == reason
+
+    async def look(self) -> None:
+        """Look once; a server that is away, or that has no limit, is left alone."""
+        try:
+            info = await self._bus.call(lambda connection: connection.info("memory"))
+            used, limit = int(info["used_memory"]), int(info.get("maxmemory", 0))
+            if limit:
+                await self._take(used, limit)
+        except (*AWAY, redis.RedisError) as error:
+            logger.debug("the server's memory can't be looked at: %s", error)
+
+    async def _take(self, used: int, limit: int) -> None:
+        part, before = used / limit, self._level
+        self._level = level_of(part, before)
+        if self._level != before:
+            self._told.clear()
+            self._why = await self._find_cause(used) if self._level else ""
+            self._tell(f"{part:.0%} of its {size_words(limit)}", before)
+        self.words = f"memory {part:.0%} full: clients wait. {self._why}" if self._level else ""
+        if self._level:
+            held = await self._ask(NodeCommand(command="hold", args={"seconds": _HOLD_S}))
+            if self._level == "full":
+                await self._cut_worst(limit, trainer_answers=held)
+
+    def _tell(self, filled: str, before: Level) -> None:
+        if not self._level:
+            what = f"The memory of Redis has room again: {filled} are used."
+            self._events.add("info", what, service=REDIS, run_id=self._run_id())
+        elif before != "full":
+            remedy = "It goes on by itself when there is room; redis.max_memory gives it more."
+            what = f"The memory of Redis fills up: {filled} are used; clients are granted nothing more."
+            self._events.add("warning", what, self._why, remedy, service=REDIS, run_id=self._run_id())
+
+    async def _find_cause(self, used: int) -> str:
+        """Say who fills the memory: the clients with what waits of them, or nobody of them."""
+        held = await self._bus.call(held_by_client(self._bus.keys, self._clients()))
+        waiting = sum(held.values())
+        most = max(held, key=lambda client: held[client], default="")
+        if waiting >= _MUCH * used:
+            return (
+                f"{size_words(waiting)} of it wait to be taken off the server, most of {most} "
+                f"({size_words(held[most])})."
+            )
+        return (
+            f"Clients are no cause: {size_words(waiting)} of it wait of them; the rest are weights, curves "
+            "and what the server itself needs."
+        )
+
+    async def _ask(self, command: NodeCommand) -> bool:
+        """Ask the trainer for something; return whether it did that."""
+        if not self._trainer_runs():
+            return False
+        try:
+            await self._bus.ask(TRAINER, command, _ANSWER_S)
+        except (Refused, redis.RedisError, *AWAY) as error:
+            logger.info("the trainer does not %s: %s", command.command, error)
+            return False
+        return True
+
+    async def _cut_worst(self, limit: int, trainer_answers: bool) -> None:
+        """Cut the client off that holds most, when that helps."""
+        keys, clients = self._bus.keys, self._clients()
+        held = await self._bus.call(held_by_client(keys, clients))
+        worst = max(held, key=lambda client: held[client], default="")
+        if not worst or held[worst] < _WORTH_CUTTING * limit:
+            return
+        reason = f"it held {size_words(held[worst])} of the server's {size_words(limit)}"
+        cut = NodeCommand(command="cut", args={"client": worst, "reason": reason})
+        asked = trainer_answers and await self._ask(cut)
+        chunks, *others = keys.streams(worst)
+        await self._bus.call(emptying(*others) if asked else emptying(chunks, *others))
+        if asked:
+            self._reasons[worst] = reason
+        if (worst, asked) not in self._told:
+            self._told.add((worst, asked))
+            self._tell_of(worst, reason, asked)
+
+    def _tell_of(self, client: str, reason: str, cut_off: bool) -> None:
+        """Report whether the client that held most was cut off, or only its data removed."""
+        keep_out = f"To keep it out: soulsgui revoke {client}"
+        if cut_off:
+            what = f"{client} was cut off: {reason}."
+            cause = "What it had sent was taken off the server, unread."
+            remedy = f"Look at it, then let it send again: soulsgui clients release {client}. {keep_out}"
+        else:
+            what = f"What {client} had sent was taken off the server, unread: {reason}."
+            cause = "No trainer answers that could cut it off, so it may go on sending."
+            remedy = f"Look at the trainer and at {client}. {keep_out}"
+        self._events.add("warning", what, cause, remedy, service=REDIS, run_id=self._run_id())

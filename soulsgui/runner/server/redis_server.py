@@ -1,0 +1,405 @@
+"""The Redis server of a runner: its password, port, configuration, command line, and whether it answers."""
+
+import errno
+import json
+import logging
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import Any
+
+import psutil
+import redis
+
+from soulsgui.config.paths import Folders
+from soulsgui.config.sections.server import RedisSettings
+from soulsgui.errors import ServiceError, UsageError
+from soulsgui.runner.access.certificate import Certificate, ensure_certificate
+from soulsgui.runner.server.binary import ServerBinary, cut_off_damage, find_binary
+from soulsgui.runner.services.processes import Identities
+from soulsgui.runner.services.service import Health
+from soulsgui.system import free_port, is_loopback, is_private, make_private, who_listens, write_private
+from soulsgui.wire.connection import AWAY, Address, connect
+from soulsgui.wire.invitation import is_host
+
+logger = logging.getLogger(__name__)
+
+IpAddress = IPv4Address | IPv6Address
+
+MOST = 15
+"""Private addresses that are listened on: a server takes 16, and its own is one."""
+
+_SOMEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+
+
+def private_addresses(
+    interfaces: Mapping[str, Sequence[Any]] | None = None,
+    outward: Collection[str] | None = None,
+    public: bool = False,
+) -> tuple[str, ...]:
+    """Return this machine's own private addresses, the likeliest to be reached first; at most `MOST`.
+
+    Private is what Python calls so (RFC 1918, unique local, link-local, ranges for tests), but for loopback,
+    and for IPv6 addresses of one link: nobody else could be told those. With `public`, others are wanted too.
+    What is not given is asked of the system: `interfaces` as `psutil.net_if_addrs` tells them, and the
+    addresses this machine has towards the rest of the world (`outward`).
+    """
+    found = interfaces if interfaces is not None else psutil.net_if_addrs()
+    first = outward if outward is not None else _outward()
+    addresses = {
+        parsed
+        for listed in found.values()
+        for one in listed
+        if one.family in (socket.AF_INET, socket.AF_INET6)
+        and (parsed := _parsed(one.address)) is not None
+        and _is_of_use(parsed, public)
+    }
+
+    def rank(address: IpAddress) -> tuple[bool, bool, bool, int]:
+        return str(address) not in first, address.is_link_local, address.version == 6, int(address)
+
+    return tuple(str(address) for address in sorted(addresses, key=rank)[:MOST])
+
+
+def told_addresses(listened: Iterable[str], host_name: str) -> tuple[str, ...]:
+    """Return the addresses for other computers, then the name where they can resolve it."""
+    useful = is_host(host_name) and not host_name.lower().startswith("localhost")
+    return (*listened, *((host_name,) if useful else ()))
+
+
+def _outward() -> set[str]:
+    """Ask the system from which addresses it would reach somewhere else; nothing is sent."""
+    found = set()
+    for family, somewhere in _SOMEWHERE:
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as asking:
+            asking.connect((somewhere, 9))
+            found.add(str(asking.getsockname()[0]))
+    return found
+
+
+def _parsed(address: str) -> IpAddress | None:
+    try:
+        return ip_address(address)
+    except ValueError:
+        return None
+
+
+def _is_of_use(address: IpAddress, public: bool) -> bool:
+    if address.is_loopback or address.is_unspecified or not (address.is_private or public):
+        return False
+    return not (address.version == 6 and address.is_link_local)
+
+
+REDIS = "redis"
+"""Name of the server among the supervised services."""
+
+_HEAD = "# Written by SoulsGUI; changes are lost."
+_PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")
+_PORT_TRIES = 5
+_PING_LIMIT_S = 0.5
+_PING_EVERY_S = 0.25
+_PING_EVERY_STARTING_S = 0.05
+
+
+@dataclass(frozen=True)
+class RedisServer:
+    """A server that is ready to be started.
+
+    Attributes:
+        argv: Its command line, without any secret.
+        address: Where it will answer.
+        config_path: Its configuration, written anew before every start.
+        settings: The lines of its configuration, but for those that say where it listens and who may come in.
+        lan: Whether it listens on this machine's private addresses.
+        public: Whether it also listens on those that are not private.
+    """
+
+    argv: tuple[str, ...]
+    address: Address
+    config_path: Path
+    binary: ServerBinary
+    data_dir: Path
+    settings: tuple[str, ...] = ()
+    lan: bool = False
+    public: bool = False
+
+    def listens_on(self) -> tuple[str, ...]:
+        """Return the network addresses of this machine to listen on now, beside loopback."""
+        return private_addresses(public=self.public) if self.lan else ()
+
+    def bind(self, private: Sequence[str]) -> str:
+        """Return its setting `bind`; an address this machine has lost meanwhile does not hinder a start."""
+        return " ".join([self.address.host, *(f"-{address}" for address in private)])
+
+    def configure(self, private: Sequence[str], users: Sequence[str]) -> None:
+        """Write its configuration anew, with the lines that let users in; every start reads it."""
+        lines = [_HEAD, f"bind {self.bind(private)}", *self.settings, *users]
+        write_private(self.config_path, ("\n".join(lines) + "\n").encode())
+
+    def repair(self, lines: Sequence[str]) -> str:
+        """Repair the data if the log says that it prevented the start; return what was done."""
+        return cut_off_damage(self.binary, self.data_dir, lines)
+
+
+def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str] = ()) -> RedisServer:
+    """Prepare everything a server needs: program, password, port, configuration, and the children's address.
+
+    The port is the user's choice, or else the one of last time, which moves when it is taken and nobody was
+    told of it. A server that a crashed runner left keeps its port, so that it can be adopted. `users` are the
+    lines that let the invited in.
+    """
+    _check_where_it_listens(settings)
+    host = "127.0.0.1" if settings.host == "localhost" else settings.host
+    binary = find_binary(settings.binary, tls=settings.tls)
+    _ensure_private(folders.server)
+    certificate = ensure_certificate(folders.server) if settings.tls else None
+    password = read_or_make_password(folders.redis_secret)
+    hosts = (host, *(private_addresses(public=settings.public) if settings.lan else ()))
+    port = _choose_port(folders.server, hosts, settings.port, told=bool(users))
+    address = Address(host, port, password, settings.prefix, pin=certificate.pin if certificate else "")
+    # The two products can't read each other's files.
+    data_dir = _ensure_private(folders.server / f"{binary.product}-data")
+    config_path = folders.server / "redis.conf"
+    address.write(folders.server_address)
+    # The port stands here too, so that a server on another port is not adopted.
+    port_name = "--tls-port" if certificate is not None else "--port"
+    argv = (str(binary.path), _without_wildcards(config_path), port_name, str(address.port))
+    lines = (
+        *_listening(address.port, certificate),
+        *_configuration(data_dir, folders.redis_secret, settings.max_memory),
+    )
+    server = RedisServer(
+        argv, address, config_path, binary, data_dir, lines, settings.lan, public=settings.public
+    )
+    server.configure(hosts[1:], users)
+    return server
+
+
+def refuse_a_second(folders: Folders) -> None:
+    """Make sure that the server of a data folder is not there already, as one whose parent was killed is.
+
+    Another one would take another port, where those who play would not find it, and the same files.
+    """
+    try:
+        address = Address.read(folders.server_address)
+    except UsageError:
+        return
+    health = ping(address)
+    if health.ready or health.phase == "loading":
+        raise ServiceError(
+            f"The server of this data folder answers already at {address.url}: "
+            f"{who_listens(address.port) or 'another program'}.",
+            "Use that one, or end it before you start another.",
+        )
+
+
+def _check_where_it_listens(settings: RedisSettings) -> None:
+    if not is_loopback(settings.host):
+        raise ServiceError(
+            f"The server may not listen on {settings.host}.",
+            "Set redis.host to 127.0.0.1, and redis.lan to true for other computers on private networks.",
+        )
+    if settings.public and not (settings.lan and settings.tls):
+        raise ServiceError(
+            "The server may not listen beyond private networks without encryption.",
+            "Set redis.tls and redis.lan to true, or redis.public to false.",
+        )
+
+
+def _ensure_private(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
+    return folder
+
+
+def read_or_make_password(path: Path) -> str:
+    """Return the server's password; at the first start it is made up.
+
+    Its file holds the line `requirepass <password>` and is included by the server's configuration.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        password = secrets.token_urlsafe(32)
+        write_private(path, f"requirepass {password}\n".encode())
+        return password
+    if not is_private(path):
+        raise ServiceError(f"The server's password file {path} can be read by others.", f"chmod 600 '{path}'")
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    match = _PASSWORD_LINE.fullmatch(lines[0]) if len(lines) == 1 else None
+    if match is None:
+        raise ServiceError(
+            f"The server's password file {path} should hold the one line `requirepass <password>`, where the "
+            "password has no spaces, quotes or backslashes.",
+            "Mend it, or remove it to have a new password made up.",
+        )
+    return match[1]
+
+
+def _choose_port(server_dir: Path, hosts: Sequence[str], chosen: int, told: bool) -> int:
+    remembered = _remembered_port(server_dir)
+    record = Identities(server_dir).read(REDIS)
+    ours = remembered if record is not None and record.lives() else None
+    port = chosen or remembered
+    if port is None or (port != ours and not all(_is_free(host, port) for host in hosts)):
+        if chosen or (told and port is not None):
+            raise _port_is_taken(port or chosen, _free_everywhere(hosts), bool(chosen), told)
+        port = _free_everywhere(hosts)
+        if remembered is not None:
+            logger.info(
+                "port %d is taken by %s; the server moves to %d", remembered, who_listens(remembered), port
+            )
+    if port != remembered:
+        write_private(server_dir / "port.json", json.dumps({"port": port}).encode())
+    return port
+
+
+def _port_is_taken(port: int, free: int, chosen: bool, told: bool) -> ServiceError:
+    where = "redis.port" if chosen else "which invitations name"
+    again = "; invitations must be issued anew then" if told else " (0 takes any)"
+    return ServiceError(
+        f"Port {port} ({where}) is taken by {who_listens(port) or 'another program'}.",
+        f"End that program, or set redis.port to {free}, which is free{again}.",
+    )
+
+
+def _remembered_port(server_dir: Path) -> int | None:
+    try:
+        port = json.loads((server_dir / "port.json").read_bytes())["port"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    # true is an int as well
+    return port if type(port) is int and 0 < port < 65_536 else None
+
+
+def _free_everywhere(hosts: Sequence[str]) -> int:
+    """Return a port that is free on every address, as far as a few tries find one."""
+    ports = [free_port(hosts[0]) for _ in range(_PORT_TRIES)]
+    return next((port for port in ports if all(_is_free(host, port) for host in hosts)), ports[0])
+
+
+def _is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        # As the server does it: a connection that lingers from the last time is no hindrance.
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        # An address this machine has just lost is left out by the server as well.
+        return error.errno == errno.EADDRNOTAVAIL
+    return True
+
+
+def _listening(port: int, certificate: Certificate | None) -> tuple[str, ...]:
+    if certificate is None:
+        return (f"port {port}",)
+    return (
+        "port 0",
+        f"tls-port {port}",
+        f"tls-cert-file {_quoted(str(certificate.path))}",
+        f"tls-key-file {_quoted(str(certificate.key))}",
+        # Clients prove who they are by their secrets.
+        "tls-auth-clients no",
+        'tls-protocols "TLSv1.2 TLSv1.3"',
+    )
+
+
+def _configuration(data_dir: Path, secret: Path, max_memory: int) -> tuple[str, ...]:
+    return (
+        # It refuses strangers from other machines even where the password below were missing.
+        "protected-mode yes",
+        f"include {_quoted(_without_wildcards(secret))}",
+        "daemonize no",
+        # A changed title would hide the process from the runner after a crash.
+        "set-proc-title no",
+        'logfile ""',
+        f"dir {_quoted(str(data_dir))}",
+        "appendonly yes",
+        "appendfsync everysec",
+        "aof-load-truncated yes",
+        'save ""',
+        f"maxmemory {max_memory}",
+        "maxmemory-policy noeviction",
+        # Per argument, and per connection: one command can't fill the memory.
+        f"proto-max-bulk-len {max(max_memory // 4, 2**20)}",
+        f"client-query-buffer-limit {max(max_memory // 2, 2**20)}",
+        "tcp-keepalive 30",
+        "databases 1",
+    )
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _without_wildcards(path: Path) -> str:
+    # The server takes the names of its files as patterns: in a folder named "[x]" it would not find them, and
+    # start without configuration or password.
+    text = str(path)
+    return re.sub(r"([*?\[\]\\])", r"\\\1", text) if re.search(r"[*?\[]", text) else text
+
+
+def ping(address: Address) -> Health:
+    """Ask the server whether it is there; takes at most about half a second.
+
+    The tick is the moment of its answer, so it stands still while there is none. "Disk full" (MISCONF) is an
+    answer: the server lives, reads, and refuses writes.
+    """
+    client = connect(address, timeout_s=_PING_LIMIT_S)
+    try:
+        client.ping()
+    except redis.AuthenticationError as error:
+        return Health(ready=False, error=f"it does not know our password ({error})")
+    except redis.BusyLoadingError:
+        return Health(ready=False, tick=time.monotonic_ns(), phase="loading", detail="loading its data")
+    except AWAY as error:
+        return Health(ready=False, detail=f"no answer ({type(error).__name__})")
+    except redis.ResponseError as error:
+        return _health_of_refusal(str(error))
+    finally:
+        client.close()
+    return Health(ready=True, tick=time.monotonic_ns())
+
+
+def _health_of_refusal(reply: str) -> Health:
+    if reply.startswith("MISCONF"):
+        return Health(
+            ready=True,
+            tick=time.monotonic_ns(),
+            detail="disk full: the server can't store and refuses writes",
+            error=reply,
+            disk_full=True,
+        )
+    return Health(ready=False, tick=time.monotonic_ns(), error=reply)
+
+
+class Pinger:
+    """Asks the server in a thread of its own, so that `health()` never waits."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._health = Health(ready=False)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="redis-ping", daemon=True)
+        self._thread.start()
+
+    def health(self) -> Health:
+        """Return the newest answer."""
+        return self._health
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        while not self._stop.wait(pause_s):
+            self._health = ping(self._address)
+            pause_s = _PING_EVERY_S if self._health.ready else _PING_EVERY_STARTING_S

@@ -1,0 +1,1 @@
+"""Services: processes that are started, watched, started again and ended, and the logs they write."""

@@ -1,0 +1,226 @@
+"""A run that is trained, and one attempt of it: the server, the clients, the rows, the checkpoints."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings, client_settings
+from soulsgui.environments.spaces import MOST_OUTPUTS, reference_observation
+from soulsgui.experience.segments import Ints
+from soulsgui.policies.exploration import Moment
+from soulsgui.rl.agents.base import Agent
+from soulsgui.system import atomic_write
+from soulsgui.training.checkpoint_manager import CheckpointManager
+from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
+from soulsgui.training.hardware import learner_device
+from soulsgui.training.intake.chunks import Steps
+from soulsgui.training.intake.reader import Intake
+from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.spaces import find_spaces
+from soulsgui.training.status import Rows, Stopwatch, TrainerStatus
+from soulsgui.wire.connection import Address, Link
+from soulsgui.wire.control import CheckpointKind
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.manifest import Manifest
+from soulsgui.wire.messages.metrics import CheckpointRow, UpdateRow
+from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, state_of
+from soulsgui.wire.messages.session import Grant
+
+if TYPE_CHECKING:
+    from soulsgui.training.learners.learner import Learner
+    from soulsgui.training.trainer import Trainer
+
+logger = logging.getLogger(__name__)
+
+
+class TrainingRun:
+    """Settings, spaces and counters of a run.
+
+    Attributes:
+        settings: Its settings.
+        folder: Its folder.
+        spaces: Spaces of its environment.
+        device: Where the networks live, as torch names it.
+        attempt: Number of the attempt, 0 before the first one.
+        model_id: Id of the newest weights.
+        env_steps: Environment steps that were trained on.
+        episodes: Episodes among them.
+        high_water: The newest entry of each client's stream that was taken over.
+        status: What it is doing.
+    """
+
+    def __init__(self, settings: Settings, folder: RunFolder) -> None:
+        self.folder = folder
+        self.attempt = self.model_id = self.env_steps = self.episodes = 0
+        self.high_water: dict[str, str] = {}
+        self.status = TrainerStatus()
+        self.configure(settings)
+
+    def configure(self, settings: Settings) -> None:
+        """Take settings over."""
+        self.settings = settings
+        self.spaces = find_spaces(settings, self.folder)
+        self.device = learner_device(settings, self.spaces)
+
+    @property
+    def moment(self) -> Moment:
+        """Where the run is: what schedules look at."""
+        return Moment(self.env_steps, self.settings.stop.env_steps)
+
+    def standing(self, updates: int) -> Standing:
+        """Return where the run is, with so many updates of the agent."""
+        return Standing(self.model_id, updates, self.env_steps, self.episodes)
+
+    def manifest(
+        self,
+        kind: CheckpointKind,
+        score: float | None,
+        standing: Standing,
+        policy: dict[str, Any],
+        resumable: bool,
+    ) -> Manifest:
+        """Return what a checkpoint says of itself."""
+        return Manifest(
+            run_id=self.folder.run_id,
+            attempt=self.attempt,
+            model_id=standing.model_id,
+            updates=standing.update,
+            env_steps=standing.env_steps,
+            episodes=standing.episodes,
+            algorithm=self.settings.algorithm,
+            agent=self.settings.agent,
+            env_id=self.settings.env.id,
+            spaces=self.spaces.to_json(),
+            policy=policy,
+            kind=kind,
+            score=score,
+            scored_by="" if score is None else "training",
+            created=time.time(),
+            resumable=resumable,
+        )
+
+    def count_attempt(self) -> None:
+        """Begin the next attempt, and write its number into the run's folder."""
+        try:
+            begun = int(json.loads(self.folder.attempts.read_text(encoding="utf-8"))["begun"])
+        except (OSError, ValueError, KeyError, TypeError):
+            begun = 0
+        atomic_write(self.folder.attempts, json.dumps({"begun": begun + 1}).encode())
+        self.attempt = begun + 1
+
+    def server_config(self, policy: dict[str, Any], family: str) -> ServerConfig:
+        """Return the run as clients see it."""
+        settings, env = self.settings, self.settings.env
+        told = client_settings(settings) | {"client.segment_length": settings.longest_segment}
+        spaces = self.spaces.to_json()
+        return ServerConfig(
+            run_id=self.folder.run_id,
+            attempt=self.attempt,
+            contract=contract_hash(
+                env.id, env.kwargs, told["env.wrappers"], spaces, family, state_of(policy)
+            ),
+            spaces=spaces,
+            policy=policy,
+            settings=told,
+            seed=settings.seed,
+        )
+
+
+class Attempt:
+    """What an attempt of a run uses from its first turn to its last.
+
+    Attributes:
+        unpublished: Whether the newest weights are still to be sent.
+    """
+
+    def __init__(
+        self, run: TrainingRun, learner: Learner, address: Address, stop: threading.Event, trainer: Trainer
+    ) -> None:
+        config = run.server_config(learner.agent.policy_spec(), learner.family)
+        self.run, self.stop = run, stop
+        self.keys = Keys(address.prefix)
+        self.link = Link(address, stop, trainer.name)
+        self.divergences = Divergences(run.folder.divergence)
+        self.publisher = Publisher(self.keys, config, learner.remembered_ids)
+        bytes_ahead = run.settings.redis.max_memory // 2
+        self.intake = Intake(self.keys, config, run.spaces, self.publisher, bytes_ahead, learner)
+        self.intake.reader.high_water = run.high_water
+        self.rows = Rows()
+        self.checkpoints = CheckpointManager(trainer, run.folder, self.keys, trainer.name, self._saved)
+        self.unpublished = False
+        self._reference = reference_observation(run.spaces.observation)
+
+    def here(self) -> dict[str, Any]:
+        """Return where the run is, as rows name it."""
+        return {
+            "run_id": self.run.folder.run_id,
+            "attempt": self.run.attempt,
+            "env_steps": self.run.env_steps,
+            "episodes": self.run.episodes,
+            "model_id": self.run.model_id,
+            "time": time.time(),
+        }
+
+    def tell_update(self, update: int, previous: int, values: Mapping[str, float]) -> None:
+        """Put the agent's newest update on the curves."""
+        reason = find_divergence(values, self.run.settings.guard)
+        if reason:
+            raise DivergenceError(update, reason)
+        finite = {name: value for name, value in values.items() if math.isfinite(value)}  # JSON has no NaN
+        self.rows.add(UpdateRow(**self.here(), update=update, previous=previous, values=finite))
+
+    def prepare(self, agent: Agent, weights: dict[str, NDArray[Any]]) -> None:
+        """Make an agent's weights the newest ones under the present model id."""
+        outputs = agent.outputs(self._reference)[0, :MOST_OUTPUTS]
+        if not np.isfinite(outputs).all():
+            raise DivergenceError(agent.updates, "the network gives numbers that are not finite")
+        self.publisher.prepare(self.run.standing(agent.updates), weights, tuple(map(float, outputs)))
+        self.unpublished = True
+
+    def publish(self, grants: Mapping[str, Grant]) -> None:
+        """Send the newest weights with the grants that belong to them."""
+        with Stopwatch(self.run.status.timings["publish"]):
+            self.publisher.publish(self.link.redis, grants)
+        self.unpublished = False
+
+    def refused_late(self, updates: int, model_ids: Ints, lengths: Steps) -> None:
+        """Count what is refused as late; ids that were never published have no age."""
+        known = self.publisher.updates
+        oldest = next(iter(known))
+        published = (model_ids >= 0) & (model_ids <= self.run.model_id)
+        # Between two publishes there was an update at least: more of those that are forgotten nobody knows.
+        made_with = [
+            known.get(one, known[oldest] - max(oldest - one, 0)) for one in model_ids[published].tolist()
+        ]
+        lags = updates - np.array(made_with, np.int64)
+        self.run.status.staleness.refuse(np.maximum(lags, 0), lengths[published])
+
+    def _saved(self, info: Manifest, path: Path) -> None:
+        """Put a marker on the curves; called by the writing thread."""
+        if info.kind == "current" and self.divergences.overcome(info.updates):
+            logger.info("the training has passed the place where it diverged")
+            self.run.status.diverged = ""
+        self.rows.add(
+            CheckpointRow(
+                run_id=info.run_id,
+                attempt=info.attempt,
+                update=info.updates,
+                env_steps=info.env_steps,
+                episodes=info.episodes,
+                model_id=info.model_id,
+                time=info.created,
+                saved=info.kind,
+                path=path.relative_to(self.run.folder.root).as_posix(),
+            )
+        )

@@ -1,0 +1,444 @@
+"""Chunks of many clients into a learner's hands: opened and judged together, booked client by client.
+
+Almost all chunks are good, and those of a client follow each other: then a client's chunks of one read are
+booked in one step. A client of whom anything is refused, repeated or not wanted is booked chunk by chunk,
+with the very same outcome as if every chunk had come alone.
+"""
+
+import hashlib
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import redis
+from numpy.typing import NDArray
+
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import printable
+from soulsgui.experience.segments import Ints, Segments
+from soulsgui.training.intake.checks import CODES, GOOD, LEFT_OUT, Codes, count_refused
+from soulsgui.training.intake.sessions import Session, Sessions
+from soulsgui.wire.group_reader import Fields, as_dict
+from soulsgui.wire.keys import EntryId, Keys
+from soulsgui.wire.messages.chunk import NUMBER_FIELD, Reason
+from soulsgui.wire.messages.chunk_decoder import ChunkForm, OpenedChunks
+from soulsgui.wire.messages.node import HEAD_BYTES, Reject, Rejects
+from soulsgui.wire.messages.server_config import ServerConfig, state_of
+from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_NUMBER = 18
+
+
+@dataclass
+class Chunks:
+    """Chunks of one stream, in their order.
+
+    Attributes:
+        ids: Id of each entry.
+        payloads: The chunks.
+        numbers: Number of each within its session, None where there is none that can be read.
+    """
+
+    ids: list[bytes] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)
+    numbers: list[int | None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.ids)
+
+    @property
+    def size(self) -> int:
+        """Their bytes."""
+        return sum(map(len, self.payloads))
+
+    def after(self, newest: EntryId) -> "Chunks":
+        """Return those that came after an entry."""
+        if not self.ids or EntryId.parse(self.ids[0]) > newest:
+            return self
+        first = sum(EntryId.parse(entry) <= newest for entry in self.ids)
+        return Chunks(self.ids[first:], self.payloads[first:], self.numbers[first:])
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Chunks of one session that may send."""
+
+    session: Session
+    chunks: Chunks
+
+    def part(self, begin: int, end: int) -> "list[Arrivals]":
+        """Return the chunks from `begin` up to `end` as arrivals, if there are any."""
+        if (begin, end) == (0, len(self.chunks)):
+            return [self]
+        here, chunks = slice(begin, end), self.chunks
+        part = Chunks(chunks.ids[here], chunks.payloads[here], chunks.numbers[here])
+        return [Arrivals(self.session, part)] if len(part) else []
+
+
+def sort_out(ids: list[bytes], fields: list[Fields]) -> list[Chunks | tuple[EntryId, bytes]]:
+    """Return what stands in the entries of one stream: chunks together, each hello (id, payload) alone."""
+    odd = [
+        at
+        for at, found in enumerate(fields)
+        if found is None or len(found) != 4 or found[0] != CHUNK_FIELD or found[2] != NUMBER_FIELD
+    ]
+    parts: list[Chunks | tuple[EntryId, bytes]] = []
+    begin = 0
+    for at in odd:
+        _add_plain(parts, ids[begin:at], fields[begin:at])
+        begin = at + 1
+        named = as_dict(fields[at])
+        if HELLO_FIELD in named:
+            parts.append((EntryId.parse(ids[at]), named[HELLO_FIELD]))
+        elif named:
+            number = named.get(NUMBER_FIELD, b"")
+            _add_plain(parts, [ids[at]], [[CHUNK_FIELD, named.get(CHUNK_FIELD, b""), NUMBER_FIELD, number]])
+    _add_plain(parts, ids[begin:], fields[begin:])
+    return parts
+
+
+def _add_plain(
+    parts: list[Chunks | tuple[EntryId, bytes]], ids: list[bytes], fields: Sequence[Fields]
+) -> None:
+    """Put entries that hold a chunk and its number behind what is there, with the chunks before them."""
+    if not ids:
+        return
+    plain = [found for found in fields if found is not None]
+    more = Chunks(ids, [found[1] for found in plain], _numbers([found[3] for found in plain]))
+    last = parts[-1] if parts else None
+    if isinstance(last, Chunks):
+        last.ids += more.ids
+        last.payloads += more.payloads
+        last.numbers += more.numbers
+    else:
+        parts.append(more)
+
+
+def _numbers(texts: list[bytes]) -> list[int | None]:
+    if b"".join(texts).isdigit() and min(map(len, texts)) > 0 and max(map(len, texts)) <= _LONGEST_NUMBER:
+        return list(map(int, texts))
+    return [int(text) if text.isdigit() and len(text) <= _LONGEST_NUMBER else None for text in texts]
+
+
+Steps = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Segments of several clients, those of one after those of the other.
+
+    Attributes:
+        segments: `S` segments.
+        sessions: Of whom they are.
+        counts: How many of them are of each session.
+    """
+
+    segments: Segments
+    sessions: Sequence[Session]
+    counts: Ints
+
+    @property
+    def num_envs(self) -> Ints:
+        """Environments that the client of each segment announced, `[S]`."""
+        return np.repeat(np.array([one.num_envs for one in self.sessions], np.int64), self.counts)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What the learner takes over.
+
+    Attributes:
+        segments: `S` segments with their `source`, those of one client after those of the other.
+        clients: Client of each, as a position in `names`, `[S]`.
+        names: The clients.
+        chunks: In how many chunks they came.
+    """
+
+    segments: Segments
+    clients: Ints
+    names: Sequence[str]
+    chunks: int
+
+
+def _source_of(client: str, session: str) -> int:
+    """Return 46 bits of a hash, with 17 free ones for the environment (`heartbeat.MAX_ENVS`).
+
+    It is the same in every process, so that a saved memory goes on with sessions that go on.
+    """
+    digest = hashlib.blake2b(f"{client} {session}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 18 << 17
+
+
+class Taker(Protocol):
+    """Who takes samples over: a learner's side of the intake."""
+
+    def judge(self, owned: Owned) -> Codes:
+        """Say of each segment whether it is good, and why not, as far as it does not depend on others."""
+
+    def wants(self, session: Session) -> float:
+        """Return how many transitions of a client would be let in now."""
+
+    def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
+        """Let segments of one client in, and count them as delivered."""
+
+    def insert(self, accepted: Accepted) -> None:
+        """Take over what was let in."""
+
+    def refused_late(self, model_ids: Ints, lengths: Steps) -> None:
+        """Take note of segments that are refused as late."""
+
+    def lost(self, client: str, reason: str) -> None:
+        """Take note that a client won't deliver what it was asked for."""
+
+
+KEPT = 64
+KEPT_OF_A_KIND = 8
+"""Of each client and reason: one client that fails all the time must not hide what others sent."""
+
+_EVERY_S = 0.5
+
+
+class RejectRing:
+    """Keeps the last refused chunks and writes them where the runner finds them."""
+
+    def __init__(self, keys: Keys, run_id: str, clock: Callable[[], float] = time.time) -> None:
+        self._key = keys.rejects
+        self._run_id = run_id
+        self._clock = clock
+        self._ring: deque[Reject] = deque()
+        self._kinds: Counter[tuple[str, str]] = Counter()
+        self._changed = False
+        self._next_write = 0.0
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._ring)
+
+    def add(
+        self, client: str, entry: bytes, payload: bytes, reason: str, segments: int = 1, detail: str = ""
+    ) -> None:
+        """Keep a refused chunk."""
+        kind = (client, reason)
+        if self._kinds[kind] >= KEPT_OF_A_KIND:
+            oldest = next(one for one in self._ring if (one.client, one.reason) == kind)
+            self._ring.remove(oldest)
+            self._kinds[kind] -= 1
+        elif len(self._ring) >= KEPT:
+            gone = self._ring.popleft()
+            self._kinds[gone.client, gone.reason] -= 1
+        self._ring.append(
+            Reject(
+                client=client,
+                entry=entry.decode(errors="replace"),
+                reason=reason,
+                segments=segments,
+                time=self._clock(),
+                size=len(payload),
+                head=payload[:HEAD_BYTES].hex(),
+                detail=printable(detail),
+            )
+        )
+        self._kinds[kind] += 1
+        self._changed = True
+
+    def load(self, connection: redis.Redis) -> None:
+        """Go on with what an earlier trainer of this run kept."""
+        # MGET answers nil for a key of another type.
+        (data,) = connection.mget([self._key])
+        found = Rejects.read(data)
+        if found is not None and found.run_id == self._run_id:
+            self._ring = deque(found.rejects[-KEPT:])
+            self._kinds = Counter((one.client, one.reason) for one in self._ring)
+
+    def flush(self, connection: redis.Redis, now: float) -> None:
+        """Write the ring when it has changed, but not too often."""
+        if not self._changed or now < self._next_write:
+            return
+        self._next_write = now + _EVERY_S
+        connection.set(self._key, Rejects(run_id=self._run_id, rejects=list(self._ring)).to_json())
+        self._changed = False
+
+
+# Memory up to this size is used again by the next read instead of being asked for anew.
+_OPENED_AT_ONCE = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The chunks of one call, opened and judged.
+
+    Attributes:
+        found: All of them, opened as one.
+        codes: What is said of each segment, `[S]`; booking changes it.
+        starts: First segment of each chunk, and the number of segments, `[C + 1]`.
+        steps: First step of each segment, and the number of steps, `[S + 1]`.
+        first: Position of the first chunk of each arrival.
+    """
+
+    found: OpenedChunks
+    codes: Codes
+    starts: Ints
+    steps: Ints
+    first: Sequence[int]
+
+    def codes_of(self, chunk: int) -> Codes:
+        """Return what is said of the segments of one chunk, to be changed in place."""
+        return self.codes[self.starts[chunk] : self.starts[chunk + 1]]
+
+
+class Ingest:
+    """Hands what is good of the chunks to a learner and books the rest."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        spaces: SpacesSpec,
+        sessions: Sessions,
+        taker: Taker,
+        rejects: RejectRing,
+    ) -> None:
+        box = spaces.observation
+        self._form = ChunkForm(
+            config.run_id,
+            config.contract,
+            box.shape,
+            box.dtype,
+            spaces.masked_actions,
+            state_of(config.policy),
+            spaces.action.shape,
+            spaces.action.dtype,
+        )
+        self._sessions = sessions
+        self._taker = taker
+        self._rejects = rejects
+
+    def use(self, arrivals: Sequence[Arrivals]) -> list[Session]:
+        """Take chunks over; return the sessions that were cut off by what came of them."""
+        cut_off: list[Session] = []
+        for together in self._portions(arrivals):
+            self._use_together(together, cut_off)
+        return cut_off
+
+    def _portions(self, arrivals: Sequence[Arrivals]) -> Iterator[Sequence[Arrivals]]:
+        """Yield the chunks in their order, no more at once than fit into the memory meant for them.
+
+        Compressed ones may be a thousand times as large when they are opened.
+        """
+        if not self._form.is_compressed:
+            yield arrivals
+            return
+        portion: list[Arrivals] = []
+        size = 0
+        for arrival in arrivals:
+            sizes = [self._form.opened_size(payload) for payload in arrival.chunks.payloads]
+            begin = 0
+            for at, more in enumerate(sizes):
+                if size and size + more > _OPENED_AT_ONCE:
+                    yield [*portion, *arrival.part(begin, at)]
+                    portion, begin, size = [], at, 0
+                size += more
+            portion += arrival.part(begin, len(sizes))
+        if portion:
+            yield portion
+
+    def _use_together(self, arrivals: Sequence[Arrivals], cut_off: list[Session]) -> None:
+        opened = self._open(arrivals)
+        for number, arrival in enumerate(arrivals):
+            if not self._book_together(opened, number, arrival):
+                self._book_one_by_one(opened, number, arrival, cut_off)
+        segments, codes = opened.found.segments, opened.codes
+        late = codes == CODES[Reason.LATE]
+        if late.any():
+            self._taker.refused_late(segments.model_id_first[late], segments.length[late])
+        good = codes == GOOD
+        if good.any():
+            self._hand_over(opened, arrivals, good)
+
+    def _open(self, arrivals: Sequence[Arrivals]) -> _Opened:
+        found = self._form.open([payload for arrival in arrivals for payload in arrival.chunks.payloads])
+        starts = np.concatenate(([0], np.cumsum(found.counts)))
+        first = [0]
+        for arrival in arrivals:
+            first.append(first[-1] + len(arrival.chunks))
+        counts = np.diff(starts[first])
+        codes = self._taker.judge(Owned(found.segments, [one.session for one in arrivals], counts))
+        return _Opened(found, codes, starts, found.segments.starts, first)
+
+    def _book_together(self, opened: _Opened, number: int, arrival: Arrivals) -> bool:
+        """Book all chunks of a client in one step, if they are good and in order; return whether they are."""
+        first, last = opened.first[number], opened.first[number + 1]
+        begin, end = opened.starts[first], opened.starts[last]
+        if not opened.found.counts[first:last].all() or opened.codes[begin:end].any():
+            return False
+        session, chunks = arrival.session, arrival.chunks
+        if session.status != "accepted":
+            return False
+        numbers = session.expected(chunks.numbers, EntryId.parse(chunks.ids[0]))
+        steps = int(opened.steps[end] - opened.steps[begin])
+        if numbers is None or self._taker.wants(session) < steps:
+            return False
+        segments = opened.found.segments
+        lengths, model_ids = segments.length[begin:end], segments.model_id_first[begin:end]
+        self._taker.admit(session, lengths, model_ids, opened.codes[begin:end])
+        session.received_run(chunks.size, steps, numbers)
+        session.taken = EntryId.parse(chunks.ids[-1])
+        return True
+
+    def _book_one_by_one(
+        self, opened: _Opened, number: int, arrival: Arrivals, cut_off: list[Session]
+    ) -> None:
+        session, chunks = arrival.session, arrival.chunks
+        for chunk, (entry, payload, at) in enumerate(
+            zip(chunks.ids, chunks.payloads, chunks.numbers, strict=True), start=opened.first[number]
+        ):
+            session.taken = EntryId.parse(entry)
+            new = session.received(len(payload), at, session.taken)
+            if session.status != "accepted":
+                self._sessions.count_unadmitted(session.client, Reason.NOT_ADMITTED)
+                opened.codes_of(chunk)[:] = LEFT_OUT
+            elif not new:
+                session.rejected[Reason.REPEATED] += 1
+                self._rejects.add(session.client, entry, payload, Reason.REPEATED)
+                opened.codes_of(chunk)[:] = LEFT_OUT
+            elif self._book(opened, chunk, session, entry, payload):
+                logger.warning("%s was cut off: %s", session.client, session.reason)
+                cut_off.append(session)
+
+    def _book(self, opened: _Opened, chunk: int, session: Session, entry: bytes, payload: bytes) -> bool:
+        """Book one chunk that is new; return whether its client is cut off by it."""
+        error = opened.found.errors.get(chunk)
+        if error is not None:
+            logger.info("a chunk of %s was refused: %s", session.client, error)
+            self._rejects.add(session.client, entry, payload, error.reason, detail=str(error))
+            return session.refuse({error.reason.value: 1}, 0)
+        session.received_steps(int(opened.found.steps[chunk]), session.taken)
+        codes, segments = opened.codes_of(chunk), opened.found.segments
+        here = slice(opened.starts[chunk], opened.starts[chunk + 1])
+        self._taker.admit(session, segments.length[here], segments.model_id_first[here], codes)
+        refused, accepted = count_refused(codes), int(np.count_nonzero(codes == GOOD))
+        if refused:
+            worst = max(refused, key=lambda reason: refused[reason])
+            self._rejects.add(session.client, entry, payload, worst, sum(refused.values()))
+        return session.refuse(refused, accepted) if refused or accepted else False
+
+    def _hand_over(self, opened: _Opened, arrivals: Sequence[Arrivals], good: NDArray[np.bool_]) -> None:
+        counts = np.diff(opened.starts[opened.first])
+        chunks = np.repeat(np.arange(len(opened.found.counts)), opened.found.counts)[good]
+        clients = np.repeat(np.arange(len(arrivals)), counts)[good]
+        sources = [_source_of(arrival.session.client, arrival.session.id) for arrival in arrivals]
+        segments = opened.found.segments.take(good)
+        self._taker.insert(
+            Accepted(
+                replace(segments, source=np.array(sources, np.int64)[clients] + segments.env_index),
+                clients,
+                [arrival.session.client for arrival in arrivals],
+                int(np.count_nonzero(np.bincount(chunks))),
+            )
+        )

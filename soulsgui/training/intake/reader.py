@@ -1,0 +1,444 @@
+"""From the clients' streams to well-formed segments: sessions, credits, refusals."""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+import redis
+
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.training.intake.chunks import Arrivals, Chunks, Ingest, RejectRing, Taker, sort_out
+from soulsgui.training.intake.roster import Readmission, Roster
+from soulsgui.training.intake.sessions import LEFT, NEW_SESSION, Session, Sessions
+from soulsgui.training.publisher import Publisher
+from soulsgui.wire.group_reader import GroupReader, StreamPart
+from soulsgui.wire.keys import TRAINER_GROUP, EntryId, Keys
+from soulsgui.wire.messages.chunk import Reason
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import SessionHello
+
+logger = logging.getLogger(__name__)
+
+# What is read is copied several times on its way into the memory of the learner. As long as that stays in
+# the caches, and the same memory serves for the next read, it costs little beside reading.
+READ_BYTES = 4 * 2**20
+_LEAST_ENTRIES = 8
+_UNKNOWN_ENTRY_BYTES = 16384.0
+
+
+class ReadSize:
+    """Says how many entries to read of each stream.
+
+    Streams that were read to their end don't count: a thousand slow clients must not make every read of a
+    fast one short.
+
+    Attributes:
+        entries: Most entries that the last read could bring of each stream.
+        full: Streams that brought so many, and may have more waiting; None before the first read.
+    """
+
+    def __init__(self) -> None:
+        self.entries = _LEAST_ENTRIES
+        self.full: int | None = None
+        self._entry_bytes = _UNKNOWN_ENTRY_BYTES
+
+    def next(self, streams: int, most: int) -> int:
+        """Return how many entries to read next of each stream, at least 1."""
+        sharing = streams if self.full is None else self.full
+        fitting = int(READ_BYTES / (self._entry_bytes * sharing)) if sharing else most
+        self.entries = max(1, min(most, max(fitting, _LEAST_ENTRIES)))
+        return self.entries
+
+    def note(self, parts: Sequence[StreamPart]) -> None:
+        """Take note of what the last read brought."""
+        self.full = sum(len(part.ids) >= self.entries for part in parts)
+        newest = [sum(map(len, part.fields[-1] or ())) for part in parts]
+        if any(newest):
+            self._entry_bytes = sum(newest) / len(newest)
+
+
+# What the server needs beside the payload of an entry, and how it rounds its blocks up.
+_OVERHEAD = 1.25
+_ALWAYS_BYTES = 2**20
+_MOST_GREETINGS, _GREETINGS_S = 50, 10.0
+
+
+class FloodGuard:
+    """Looks at how much waits on the streams of clients.
+
+    Nobody is ever granted more than all clients together may have on their way; a stream that holds more was
+    filled against the rules. As long as the whole server uses less than that, no stream is looked at.
+
+    Attributes:
+        most_bytes: Memory that one stream may take.
+    """
+
+    def __init__(self, keys: Keys, bytes_ahead: int) -> None:
+        self.most_bytes = int(bytes_ahead * _OVERHEAD) + _ALWAYS_BYTES
+        self._keys = keys
+
+    def look(self, connection: redis.Redis, clients: Sequence[str]) -> dict[str, int]:
+        """Return the clients whose stream holds more than may be, with its bytes."""
+        used = cast("dict[str, int]", connection.info("memory"))["used_memory"]
+        if used <= self.most_bytes:
+            return {}
+        pipeline = connection.pipeline(transaction=False)
+        for client in clients:
+            pipeline.memory_usage(self._keys.chunks(client))
+        sizes = pipeline.execute(raise_on_error=False)
+        return {
+            client: size
+            for client, size in zip(clients, sizes, strict=True)
+            if isinstance(size, int) and size > self.most_bytes
+        }
+
+    def sweep(self, connection: redis.Redis, clients: Iterable[str]) -> dict[str, int]:
+        """Take everything off the streams of clients; return how many entries that were.
+
+        What a client put there in the place of its stream is taken off, too.
+        """
+        names = sorted(clients)
+        pipeline = connection.pipeline(transaction=False)
+        for client in names:
+            pipeline.xtrim(self._keys.chunks(client), maxlen=0, approximate=False)
+        counts = pipeline.execute(raise_on_error=False) if names else []
+        no_streams = [
+            self._keys.chunks(client)
+            for client, reply in zip(names, counts, strict=True)
+            if isinstance(reply, redis.ResponseError) and str(reply).startswith("WRONGTYPE")
+        ]
+        if no_streams:
+            connection.unlink(*no_streams)
+        return {client: n for client, n in zip(names, counts, strict=True) if isinstance(n, int) and n}
+
+
+class Greetings:
+    """Counts the hellos of each client: one that begins session after session floods the server too."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, int]] = {}  # since when, and how many
+
+    def too_many(self, client: str, now: float) -> bool:
+        """Count a hello; return whether these are more than a client that crashes all the time would send."""
+        since, count = self._seen.get(client, (now, 0))
+        if now - since > _GREETINGS_S:
+            since, count = now, 0
+        self._seen[client] = since, count + 1
+        return count >= _MOST_GREETINGS
+
+
+PER_STREAM = 200
+"""Most entries that are read at once of each client."""
+
+_ROSTER_EVERY_S = 0.5
+_ROSTER_EVERY_WHILE_WAITING_S = 0.1
+# Of many clients a look takes a while: most of the time is for their samples, and for learning.
+_ROSTER_AT_LEAST_EVERY_S = 1.0
+_PAUSE_AFTER_LOOK = 15
+# No run publishes so often; a beat that says more would push the ids of the run there.
+_BELIEVABLE_MODEL_ID = 2**40
+
+
+class Intake:
+    """Everything that comes from clients.
+
+    Attributes:
+        sessions: The clients' sessions.
+        rejects: The last refused chunks.
+        ingest: Takes chunks over.
+        reader: Reads the clients' streams.
+    """
+
+    def __init__(
+        self,
+        keys: Keys,
+        config: ServerConfig,
+        spaces: SpacesSpec,
+        publisher: Publisher,
+        bytes_ahead: int,
+        taker: Taker,
+    ) -> None:
+        least = config.settings.get("clients.min_versions", {})
+        self.sessions = Sessions(config.run_id, config.contract, bytes_ahead, least)
+        self.rejects = RejectRing(keys, config.run_id)
+        self.ingest = Ingest(config, spaces, self.sessions, taker, self.rejects)
+        self.reader = GroupReader(TRAINER_GROUP, keys.chunks, self._entries_to_read)
+        self._keys = keys
+        self._config = config
+        self._publisher = publisher
+        self._taker = taker
+        self._guard = FloodGuard(keys, bytes_ahead)
+        self._arrived: list[Arrivals] = []
+        self._to_tell: set[str] = set()
+        self._outdated: set[str] = set()
+        self._flooding: set[str] = set()
+        self._left_over: dict[str, EntryId] = {}  # newest entry of each stream before this trainer came
+        self._leavers: dict[str, Session] = {}  # who said goodbye, and may have sent more before
+        self._greetings = Greetings()
+        self._roster = Roster(keys)
+        self._readmission = Readmission(keys, config.run_id, self._roster, self.sessions)
+        self._next_look = self._look_s = 0.0
+        self._most_entries = PER_STREAM
+        self._read_size = ReadSize()
+        self._beats_are_new = False
+
+    def begin(self, connection: redis.Redis) -> int:
+        """Go on with the sessions of an earlier trainer; return the newest model id that clients know."""
+        self._roster.read(connection)
+        self.rejects.load(connection)
+        self._to_tell |= self._readmission.look(connection)
+        self._left_over = self._readmission.newest_entries(connection, self._roster.clients)
+        ours = [beat.model_id for beat in self._roster.beats.values() if beat.run_id == self._config.run_id]
+        return max([0, *(model_id for model_id in ours if model_id < _BELIEVABLE_MODEL_ID)])
+
+    def rest(self, connection: redis.Redis, resting: bool) -> None:
+        """Tell every client that the run is paused, or goes on."""
+        if changed := resting != self.sessions.resting:
+            self.sessions.resting = resting
+            self._to_tell.update(self.sessions.by_client)
+        if changed or resting:  # in a pause nothing else tells what could not be told at once
+            self._tell(connection)
+
+    def start_over(self) -> None:
+        """After the server was away."""
+        self.reader.start_over()
+        self._roster.start_over()
+        self._left_over.clear()  # of a server that came back without its data, newer entries may be smaller
+        self._next_look = 0.0
+
+    def unsettle(self) -> None:
+        """After the server refused something: what was read and not acknowledged comes again."""
+        self.reader.unsettle()
+
+    @property
+    def beats(self) -> Mapping[str, Heartbeat]:
+        """The newest beat of each client."""
+        return self._roster.beats
+
+    def eligible(self) -> dict[str, Session]:
+        """Return the sessions that can take part in a round now."""
+        return {
+            client: session
+            for client, session in self.sessions.by_client.items()
+            if not self.why_absent(client)
+        }
+
+    def look_around(self, connection: redis.Redis, often: bool) -> None:
+        """Now and then: who is there, and who is gone."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        every_s = _ROSTER_EVERY_WHILE_WAITING_S if often else _ROSTER_EVERY_S
+        self._next_look = now + max(every_s, min(_PAUSE_AFTER_LOOK * self._look_s, _ROSTER_AT_LEAST_EVERY_S))
+        self._roster.read(connection)
+        self._hold_back_floods(connection)
+        self._tell(connection)
+        listed = [client for client in self._roster.clients if client not in self._flooding]
+        self.reader.set_clients(connection, listed)
+        self._to_tell |= self._readmission.look(connection)
+        self.sessions.set_playing(self.eligible())
+        self.sessions.measure(now)
+        self._beats_are_new = True
+        for client, session in list(self.sessions.by_client.items()):
+            reason = self._roster.gone(session)
+            if reason:
+                self._taker.lost(client, reason)
+            if reason == LEFT:
+                self._leavers[client] = session
+        self.sessions.forget_all_but(self._roster.clients)
+        self._give_credit()
+        self._tell(connection)
+        self._look_s = time.monotonic() - now
+
+    def _give_credit(self) -> None:
+        """Grant more to those who can send nothing: what they sent was lost, or credits were held."""
+        self._to_tell |= {
+            client
+            for client, session in self.sessions.by_client.items()
+            if self.sessions.needs_credit(session)
+        }
+
+    def why_absent(self, client: str) -> str:
+        """Return why a client can take no part in a round now; empty when it can."""
+        session = self.sessions.by_client.get(client)
+        if session is None:
+            return LEFT  # nobody loses its session but by a goodbye, or by being taken off the list
+        return self._roster.why_not(session) if session.status == "accepted" else session.status
+
+    def cut_off(self, connection: redis.Redis, client: str, reason: str) -> int:
+        """Take nothing of a client any more, and what it has sent off the server; return how many entries."""
+        self._exclude(client, reason)
+        taken_off = self._guard.sweep(connection, [client]).get(client, 0)
+        self.sessions.count_unadmitted(client, Reason.CUT_OFF, taken_off)
+        self._tell(connection)
+        return taken_off
+
+    def _exclude(self, client: str, reason: str | None = None) -> None:
+        """Expect nothing of a client any more, and tell it."""
+        if reason is not None:
+            self.sessions.cut_off(client, reason)
+        self._taker.lost(client, "quarantined")
+        self._to_tell.add(client)
+
+    def _hold_back_floods(self, connection: redis.Redis) -> None:
+        """Cut clients off that fill the server, and keep their streams empty from then on."""
+        for client, size in self._guard.look(connection, self._roster.clients).items():
+            if client not in self._flooding:
+                self._hold_back(client, f"{size / 1e6:,.0f} MB wait on its stream")
+        self._flooding &= set(self._roster.clients)
+        for client, count in self._guard.sweep(connection, self._flooding).items():
+            self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, count)
+
+    def _hold_back(self, client: str, how: str) -> None:
+        """Cut a client off that floods the server, and read its stream no longer."""
+        self._flooding.add(client)
+        reason = f"it floods the server: {how}"
+        logger.warning("%s was cut off: %s", client, reason)
+        self._exclude(client, reason)
+        self._next_look = 0.0
+
+    def make_room(self) -> None:
+        """The server is full: look at once who fills it."""
+        self._next_look = 0.0
+
+    def release(self, client: str) -> bool:
+        """Let a client that was cut off send again, from the next look around on; return whether it was."""
+        if not self.sessions.release(client):
+            return False
+        logger.info("%s was released", client)
+        self._flooding.discard(client)
+        if client in self.sessions.by_client:
+            self._to_tell.add(client)
+        else:
+            self._outdated.add(client)  # the grant of a session that is over
+        self._next_look = 0.0
+        return True
+
+    def take(self, connection: redis.Redis, block_ms: int, per_stream: int = PER_STREAM) -> None:
+        """Read what came, take it over and acknowledge it."""
+        self._most_entries = per_stream
+        parts = self.reader.read_parts(connection, block_ms)
+        self._read_size.note(parts)
+        for client in self.reader.take_unusable():
+            self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
+            self._taker.lost(client, "its stream can't be read")
+        heard = {part.client for part in parts}
+        self._look_for_losses(heard)
+        if self.reader.up_to_date:
+            self._see_off(self._leavers.keys() - heard)
+        if not parts:
+            return
+        for part in parts:
+            self._sort(part)
+        self._use_arrived()
+        self._tell(connection)
+        self.reader.acknowledge_parts(connection, parts)
+
+    @property
+    def busy(self) -> int:
+        """How many clients may have more waiting than was read last."""
+        return self._read_size.full or 0
+
+    def _entries_to_read(self, streams: int) -> int:
+        return self._read_size.next(streams, self._most_entries)
+
+    def _look_for_losses(self, heard: set[str]) -> None:
+        """Once for each look around, right after a read: what those of whom nothing came have lost."""
+        if not self._beats_are_new:
+            return
+        self._beats_are_new = False
+        for client, session in self.sessions.by_client.items():
+            beat = self._roster.beats.get(client)
+            if client not in heard and beat is not None and beat.session == session.id:
+                session.look_for_losses(beat)
+
+    def _see_off(self, clients: set[str]) -> None:
+        """End the sessions of those who have left, now that all is read that they sent before."""
+        for client in clients:
+            if self.sessions.by_client.get(client) is self._leavers.pop(client):
+                self.sessions.end(client)
+
+    def _sort(self, part: StreamPart) -> None:
+        """Take note of what came of one client."""
+        for found in sort_out(part.ids, part.fields):
+            if isinstance(found, Chunks):
+                self._arrive(part.client, found)
+            else:
+                self._welcome(part.client, *found)
+
+    def _welcome(self, client: str, entry: EntryId, payload: bytes) -> None:
+        """Begin a session; its grant is written before the hello is acknowledged.
+
+        A hello that is read a second time, because its acknowledgement was lost, changes nothing.
+        """
+        if client in self._flooding:
+            return
+        session = self.sessions.by_client.get(client)
+        if session is None or EntryId.parse(session.id) < entry:
+            if self._greetings.too_many(client, time.monotonic()):
+                self._hold_back(client, "it begins one session after the other")
+                return
+            if any(arrived.session is session for arrived in self._arrived):
+                self._use_arrived()  # what it sent before belongs to the session before
+            hello = SessionHello.read(payload)
+            if self.sessions.is_of_another_run(hello):
+                # No answer: it reads this run's description next, and says hello again.
+                logger.info("%s greets another run; it is waited for", client)
+                self.sessions.end(client)
+                return
+            self.sessions.hello(client, entry, hello, time.monotonic())
+            self._taker.lost(client, NEW_SESSION)
+        self._to_tell.add(client)
+
+    def _arrive(self, client: str, chunks: Chunks) -> None:
+        """Keep what may be used of a client's chunks for `_use_arrived`; count the rest."""
+        session = self.sessions.by_client.get(client)
+        if session is None:
+            # What was on its way when an earlier trainer took no more is no fault of anybody.
+            chunks = chunks.after(self._left_over.get(client, EntryId(0, 0)))
+        if session is None or session.status == "refused":
+            self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(chunks))
+            return
+        of_session = chunks.after(EntryId.parse(session.id))
+        if len(of_session) < len(chunks):
+            self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(chunks) - len(of_session))
+        # What was taken over, and comes again because its acknowledgement was lost, is nothing new.
+        new = of_session.after(session.taken)
+        if not len(new):
+            return
+        if session.status == "accepted":
+            self._arrived.append(Arrivals(session, new))
+            return
+        self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(new))
+        session.taken = EntryId.parse(new.ids[-1])
+        counted = new.after(session.since)
+        session.passed_over(counted.size, counted.numbers)
+
+    def _use_arrived(self) -> None:
+        """Take over the chunks that came, and take note of whom to tell of it."""
+        arrived, self._arrived = self._arrived, []
+        if not arrived:
+            return
+        for session in self.ingest.use(arrived):
+            self._exclude(session.client)
+        for arrival in arrived:
+            session = arrival.session
+            if session.overdrew(len(arrival.chunks.payloads[-1])):
+                self._hold_back(
+                    session.client, f"{session.size / 1e6:,.0f} MB came, more than it was granted"
+                )
+            elif session.status == "accepted" and self.sessions.needs_credit(session):
+                self._to_tell.add(session.client)
+
+    def _tell(self, connection: redis.Redis) -> None:
+        """Write the grants that have changed."""
+        sessions = self.sessions.by_client
+        grants = {name: self.sessions.grant(sessions[name]) for name in self._to_tell if name in sessions}
+        if grants:
+            self._publisher.tell_all(connection, grants)
+        self._to_tell.clear()
+        if self._outdated:
+            connection.delete(*map(self._keys.grant, self._outdated))
+            self._outdated.clear()

@@ -1,0 +1,238 @@
+"""Asynchronous off-policy learning: batches are drawn from a memory, as often as the replay ratio says."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.errors import MemoryGoneError
+from soulsgui.experience.segments import Segments
+from soulsgui.rl.agents.base import OffPolicyAgent
+from soulsgui.rl.buffers.array_storage import IN_FILE
+from soulsgui.training.attempt import TrainingRun
+from soulsgui.training.compiling import Compiling
+from soulsgui.training.intake.chunks import Accepted
+from soulsgui.training.intake.sessions import Session
+from soulsgui.training.learners import limits
+from soulsgui.training.learners.asynchronous import AsynchronousLearner
+from soulsgui.training.learners.learner import Memory
+from soulsgui.training.learners.limits import Lockstep
+from soulsgui.training.learners.off_policy import OffPolicy
+from soulsgui.training.status import Stopwatch
+from soulsgui.wire.messages.session import Grant
+
+logger = logging.getLogger(__name__)
+
+
+class ReplayLearner(AsynchronousLearner):
+    """Trains an agent that draws from a memory.
+
+    Learning begins with `learning_starts` transitions. A run that goes on from a checkpoint without the
+    memory collects `learning_starts` transitions again before its next update, with the agent, the counters
+    and the exploration as they were.
+    """
+
+    agent: OffPolicyAgent
+
+    def __init__(self, run: TrainingRun, algorithm: OffPolicy) -> None:
+        self.pacing = algorithm.settings
+        super().__init__(run, self.pacing)
+        self.algorithm, self.memory, self.agent = algorithm, algorithm.memory, algorithm.agent
+        self.band = limits.ReplayBand.of(self.pacing, self.memory.drawn_with(self.pacing.batch_size))
+        self.learning = self._told_of_file = False
+        in_step = run.settings.determinism == "lockstep"
+        self._lockstep = Lockstep(run.settings.longest_segment) if in_step else None
+        part = self.agent.compiled_loss
+        self._compiling = Compiling(run.settings.learner.compiles, part, in_step, run.device)
+
+    def close(self, keep_memory: bool) -> None:
+        """Compile nothing any more, and let go of the memory's file."""
+        self._compiling.close()
+        self.memory.close(leave=keep_memory)
+
+    def weights(self, published: bool = True) -> dict[str, NDArray[Any]]:
+        """Return the weights that are published, or else those that a checkpoint holds."""
+        return self.algorithm.weights(published)
+
+    def state(self, with_memory: bool) -> tuple[dict[str, float], Memory]:
+        """Return how far learner and clients are in step, and the memory, if it is wanted."""
+        memory = self.memory.state() if with_memory else {}
+        if IN_FILE in memory and not self._told_of_file:
+            self._told_of_file = True
+            logger.warning(
+                "The observations of the replay memory lie in %s, not in checkpoints: a run goes on with "
+                "them from where it was stopped, and only from there.",
+                self.run.folder.replay,
+            )
+        return {name: getattr(self.band, name) for name in ("ratio", "drawn", "inserted")}, memory
+
+    def load(self, pacing: Mapping[str, float], memory: Memory) -> None:
+        """Go on with a memory, if it is still there."""
+        try:
+            self.memory.load_state(memory)
+        except MemoryGoneError as error:
+            logger.warning("%s It is filled anew before the next update.", error.message)
+            return
+        # With another ratio, what was drawn by the old one is no debt.
+        if pacing.get("ratio") == self.band.ratio:
+            self.band.drawn, self.band.inserted = int(pacing["drawn"]), int(pacing["inserted"])
+            self.learning = len(self.memory) >= self.pacing.learning_starts
+
+    @property
+    def due(self) -> bool:
+        """Whether an update is due."""
+        if not (self.learning and len(self.memory)):
+            return False
+        return self.band.owes if self.all_taken_in else self.band.may_draw
+
+    @property
+    def behind(self) -> bool:
+        """Whether the learner has to catch up before more is taken in."""
+        return self.learning and len(self.memory) > 0 and not self.band.may_insert
+
+    @property
+    def room(self) -> float | None:
+        """Transitions that may be taken in before the learner has to catch up."""
+        return self.band.room if self.learning else None
+
+    @property
+    def oldest(self) -> int:
+        """Id of the oldest weights whose samples are taken in: in lockstep, of the newest."""
+        return super().oldest if self._lockstep is None else self.run.model_id
+
+    @property
+    def steps_per_update(self) -> float:
+        """Transitions that are taken in for each update."""
+        return self.band.batch_size / self.band.ratio
+
+    @property
+    def steps_ahead(self) -> int:
+        """Transitions on their way: with those that wait to be learned from no more than may be in all."""
+        return limits.beside_waiting(super().steps_ahead, self.band.waiting)
+
+    def wants(self, session: Session) -> float:
+        """Return how many more transitions are wanted: in lockstep, of the client whose share it is."""
+        wanted, lockstep = super().wants(session), self._lockstep
+        if lockstep is None:
+            return wanted
+        return min(wanted, lockstep.left) if session.client == lockstep.client else 0
+
+    def takes(self, session: Session, steps: int) -> bool:
+        """Return whether transitions of a client are taken: in lockstep, those of its share."""
+        return self._lockstep is None or self._lockstep.takes(session.client, steps)
+
+    def insert(self, accepted: Accepted) -> None:
+        """Write samples into the replay memory, as `chunks.Taker`."""
+        segments = accepted.segments
+        self.memory.add(self.rewarded(segments))
+        self.agent.observe(segments.obs)
+        self.run.env_steps += segments.steps
+        self.run.episodes += int(np.count_nonzero(segments.ended))
+        if self.learning:
+            self.band.inserted += segments.steps
+        self.tally.taken_in(segments.steps, self.lag_of(self.note_taken(accepted), segments.length))
+
+    def rewarded(self, segments: Segments) -> Segments:
+        """Return segments with the rewards that are remembered."""
+        rewards = self.agent.rewards
+        if not rewards.changes:
+            return segments
+        return replace(segments, reward=rewards.learned_from(segments, self.pacing.gamma))
+
+    def lost(self, client: str, reason: str) -> None:
+        """The others go on: nobody waits for anybody, unless in lockstep."""
+        if self._lockstep is not None:
+            self._lockstep.drop(client)
+
+    def learn(self, until: float) -> float:
+        """Make updates until a time, or until there is nothing to learn from."""
+        if not self.learning and len(self.memory) >= self.pacing.learning_starts:
+            self.learning = True
+            self.tally.close(time.monotonic(), self.agent.updates, self.run.env_steps)
+            logger.info("learning begins with %d transitions", len(self.memory))
+        if self._lockstep is not None:
+            self._give_up_lost_share(self._lockstep)
+            self.set_limits()  # of the share that was taken in, in however many turns it is learned from
+            if self._lockstep.waits:
+                return 0
+        drawn = 0
+        while self.due:
+            with Stopwatch(self.status.timings["update"]), self._compiling.update(self._expected_updates):
+                batch, number = self.memory.draw(self.band.batch_size, self.agent.sample_rng)
+                error = self.agent.update(batch, tell=number is not None)
+                if number is not None and error is not None:
+                    self.memory.learned(number, error)
+            self.band.drawn += self.band.batch_size
+            drawn += self.band.batch_size
+            if time.monotonic() >= until:
+                break
+        return drawn / self.band.ratio
+
+    def _give_up_lost_share(self, lockstep: Lockstep) -> None:
+        client = lockstep.client
+        if lockstep.waits and lockstep.lost(self.attempt.intake.eligible(), time.monotonic()):
+            logger.warning(
+                "%s is silent: another client plays on, and this run can't be repeated to the bit", client
+            )
+            lockstep.drop(client)
+            session = self.attempt.intake.sessions.by_client.get(client)
+            if session is not None:
+                session.round = None
+
+    @property
+    def _expected_updates(self) -> float:
+        """Updates until the run's goal, as far as that is known."""
+        return max(self.wanted, 0.0) * self.band.ratio / self.band.batch_size
+
+    def tell_when_due(self, now: float) -> None:
+        """Publish and tell when it is time; in lockstep, after each share."""
+        if self._lockstep is None:
+            super().tell_when_due(now)
+        elif not (self._lockstep.waits or self.due):
+            self._step_on(self._lockstep, now)
+
+    def _step_on(self, lockstep: Lockstep, now: float) -> None:
+        """In lockstep: a share is taken in and learned from; publish, and let the next one be played."""
+        self.tell_row(now)
+        if not self.all_taken_in and lockstep.begin(self.attempt.intake.eligible(), self.run.model_id + 1):
+            self.publish_next(now)
+
+    def grants_to_publish(self) -> dict[str, Grant]:
+        """Return the grants that have to change: nobody waits for anybody here, unless in lockstep."""
+        return (
+            super().grants_to_publish() if self._lockstep is None else self.attempt.intake.sessions.grants()
+        )
+
+    def set_limits(self) -> None:
+        """Say what clients may have on their way, and how they explore."""
+        if self._lockstep is None:
+            super().set_limits()
+        self.attempt.intake.sessions.exploration = self.algorithm.exploration(self.run.moment)
+        self.algorithm.scheduled(self.run.moment)
+        self.agent.moment = self.run.moment
+
+    @property
+    def collects_for(self) -> str:
+        """What more samples are collected for."""
+        missing = self.pacing.learning_starts - len(self.memory)
+        return f"learning begins in {missing:,} steps" if missing > 0 else ""
+
+    def own_figures(self) -> dict[str, float]:
+        """Return what a row tells besides the figures of the agent and of the tally."""
+        exploration = self.algorithm.exploration(self.run.moment)
+        explored = {} if exploration is None else exploration.figures()
+        fill = len(self.memory) / self.memory.capacity
+        return {
+            "replay_ratio": self.band.value,
+            "buffer_fill": fill,
+            **explored,
+            **self.algorithm.scheduled(self.run.moment),
+        }
+
+    def note_figures(self, values: Mapping[str, float]) -> None:
+        """Look at the figures of a row."""
+        self.algorithm.note_figures(values)

@@ -1,0 +1,66 @@
+"""Files of settings that are no text of settings."""
+
+from pathlib import Path
+
+import pytest
+
+from soulsgui.config.editing import read_text, save_text
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.parsing import MOST_BYTES, parse_layer, read_layer
+
+TEXT = "# ähnlich\nseed: 5\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def told(path: Path) -> str:
+    with pytest.raises(ConfigError) as first:
+        read_layer(path)
+    with pytest.raises(ConfigError) as second:
+        read_text(path)
+    assert str(first.value) == str(second.value)
+    return str(first.value)
+
+
+def test_a_mark_of_utf_8_is_no_part_of_the_text(path: Path) -> None:
+    path.write_text(TEXT, encoding="utf-8-sig")
+    assert read_text(path) == TEXT
+    assert read_layer(path).values == {"seed": 5}
+    assert read_layer(path).lines == {"seed": 2}
+
+
+@pytest.mark.parametrize("name", ["utf-16", "utf-32"])
+def test_other_widths_are_named_with_the_remedy(path: Path, name: str) -> None:
+    path.write_text(TEXT, encoding=name)
+    said = told(path)
+    assert f"config.yaml: is written as {name.upper()}" in said
+    assert "Save it as UTF-8" in said
+
+
+def test_a_byte_that_is_no_utf_8_is_named_with_its_line(path: Path) -> None:
+    path.write_bytes(b"seed: 5\n# \xe9t\xe9\n")
+    said = told(path)
+    assert "config.yaml, line 2: the byte 0xe9 is no UTF-8" in said
+    assert "Save it as UTF-8" in said
+
+
+def test_a_file_of_megabytes_is_refused_unread(path: Path) -> None:
+    path.write_bytes(b"seed: 5\n" * 1_310_720)
+    assert "is 10.0 MB large" in told(path)
+    with pytest.raises(ConfigError, match="large"):
+        parse_layer("#" * (MOST_BYTES + 1), "config.yaml")
+
+
+def test_a_folder_of_that_name_is_told(path: Path) -> None:
+    path.mkdir()
+    assert "config.yaml: can't be read" in told(path)
+
+
+def test_what_is_no_text_is_not_written_over(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError):
+        save_text(path, TEXT, "0" * 16)
+    assert path.read_bytes() == b"\xff\xfe\x00"

@@ -1,0 +1,120 @@
+"""Which actions are valid: told by single environments, by vector ones in every mode, and by the report."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from soulsgui.environments.check import check
+from soulsgui.environments.choices import DiscreteSpec, gives_masks, read_mask, read_masks
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.step import EnvStepper
+from soulsgui.errors import EnvironmentCheckError
+from tests.environments.toys import Counter, Masked
+
+ENV_ID = "tests.environments.toys:ToysMasked-v0"
+
+
+class Stuck(Masked):
+    """Leaves no action in the middle of an episode."""
+
+    def mask(self, ended: bool) -> Any:
+        return super().mask(ended or self.steps == 1)
+
+
+def _expected(obs: Any) -> list[bool]:
+    """Return the mask that a `Masked` shows at (episode, step), while its episode goes on."""
+    episode, step = (int(number) for number in obs)
+    return [index in (step % 4, (episode + step + 1) % 4) for index in range(4)]
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_every_autoreset_mode_tells_the_masks_of_each_observation(mode: AutoresetMode) -> None:
+    vector = SyncVectorEnv([lambda: Masked(3), lambda: Masked(4)], autoreset_mode=mode)
+    stepper, rng = EnvStepper(vector), np.random.default_rng(0)
+    obs = stepper.reset(seed=1)
+    ends = 0
+    for _ in range(20):
+        assert stepper.mask is not None
+        actions = np.array([rng.choice(np.flatnonzero(row)) for row in stepper.mask]) + 1
+        result = stepper.step(actions)
+        assert result.next_mask is not None
+        assert result.reset_mask is not None
+        assert result.reset_mask is stepper.mask
+        ended = result.terminated | result.truncated
+        for env in np.flatnonzero(result.valid):
+            wanted = [True] * 4 if ended[env] else _expected(result.next_obs[env])
+            assert result.next_mask[env].tolist() == wanted
+        acted_on_next = ~ended if mode is AutoresetMode.NEXT_STEP else np.ones(2, np.bool_)
+        for env in np.flatnonzero(acted_on_next):
+            assert result.reset_mask[env].tolist() == _expected(result.reset_obs[env])
+        ends += int(ended.sum())
+        obs = result.reset_obs
+    assert ends >= 6
+    assert len(obs) == 2
+    stepper.close()
+
+
+def test_environments_without_masks_tell_none() -> None:
+    stepper = EnvStepper(SyncVectorEnv([Counter], autoreset_mode=AutoresetMode.SAME_STEP))
+    stepper.reset(seed=1)
+    result = stepper.step(np.zeros(1, np.int64))
+    assert (stepper.mask, result.next_mask, result.reset_mask) == (None, None, None)
+
+
+def test_a_mask_that_leaves_no_action_in_an_episode_is_an_error() -> None:
+    stepper = EnvStepper(SyncVectorEnv([lambda: Stuck(3)], autoreset_mode=AutoresetMode.SAME_STEP))
+    stepper.reset(seed=1)
+    with pytest.raises(EnvironmentCheckError, match="no action is valid"):
+        stepper.step(np.array([1]))
+
+
+def test_masks_of_a_vector_count_only_where_they_were_told() -> None:
+    told = np.array([[1, 0, 0], [0, 0, 0], [0, 1, 1]], np.int8)
+    info = {"action_mask": told, "_action_mask": np.array([True, False, True])}
+    assert read_masks(info, 3, 3).tolist() == [[True, False, False], [True] * 3, [False, True, True]]
+    assert read_masks({}, 2, 3).all()
+    assert read_masks({"action_mask": told[[0, 2]]}, 2, 3).sum() == 3
+
+
+@pytest.mark.parametrize("value", [np.ones(4), np.ones((1, 3)), None, "all", [1, 0]])
+def test_a_misshapen_mask_is_an_error(value: Any) -> None:
+    with pytest.raises(EnvironmentCheckError, match="there are 3 actions"):
+        read_mask(value, 3)
+
+
+def test_the_report_tells_of_masks_and_tries_valid_actions_only() -> None:
+    report = check(ENV_ID, {}, [])
+    assert report.problems == ()
+    assert report.spaces is not None
+    assert report.spaces.action == DiscreteSpec(4, 1, masked=True)
+    assert report.spaces.masked_actions == 4
+    plain = check("tests.environments.toys:ToysCounter-v0", {}, [])
+    assert plain.spaces is not None
+    assert plain.spaces.masked_actions == 0
+
+
+def test_the_report_tells_of_bad_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Masked, "mask", lambda self, ended: np.zeros(4) if self.steps == 1 else np.ones(4))
+    assert "leaves no action" in check(ENV_ID, {}, []).problems[0]
+    monkeypatch.setattr(Masked, "mask", lambda self, ended: np.ones(5))
+    assert "there are 4 actions" in check(ENV_ID, {}, []).problems[0]
+
+
+def test_a_description_says_masks_only_where_there_are_some() -> None:
+    spaces = SpacesSpec.from_env(Masked.observation_space, Masked.action_space, masked=True)
+    assert SpacesSpec.from_json(spaces.to_json()) == spaces
+    assert (
+        "masked" not in SpacesSpec.from_env(Masked.observation_space, Masked.action_space).to_json()["action"]
+    )
+
+
+def test_taxi_tells_masks() -> None:
+    newest = max(name for name in gymnasium.registry if name.startswith("Taxi-"))
+    assert gives_masks(gymnasium.make(newest).reset(seed=0)[1])
+    report = check(newest, {}, ["FlattenObservation"])
+    assert report.problems == ()
+    assert report.spaces is not None
+    assert report.spaces.masked_actions == 6

@@ -1,0 +1,190 @@
+"""The record of experience: its layout, and what is taken, cut, laid end to end and put in order."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
+from soulsgui.frame_stacks import FrameStacks
+from soulsgui.rl.returns import gae
+from tests.experience.segments import segments_of
+
+
+def batch(lengths: tuple[int, ...] = (2, 1, 3), **changes: object) -> Segments:
+    steps = sum(lengths)
+    fields: dict[str, object] = {
+        "obs": np.arange(steps + len(lengths), dtype=np.float32)[:, None],
+        "length": np.array(lengths),
+        "action": np.zeros(steps, np.int64),
+        "log_prob": np.zeros(steps, np.float32),
+        "reward": np.zeros(steps, np.float32),
+        "flags": np.array([TERMINATED, TRUNCATED, TERMINATED], np.uint8),
+    }
+    return segments_of(**(fields | changes))  # type: ignore[arg-type]
+
+
+def test_rows_skip_the_last_observation_of_each_segment() -> None:
+    rollout = batch()
+    assert rollout.steps == 6
+    assert rollout.step_rows.tolist() == [0, 1, 3, 5, 6, 7]
+
+
+def test_ends_and_terminations_stand_at_the_last_steps() -> None:
+    rollout = batch()
+    assert rollout.ends.tolist() == [False, True, True, False, False, True]
+    assert rollout.terminated_steps.tolist() == [False, True, False, False, False, True]
+
+
+def test_no_estimate_ends_where_another_segment_goes_on() -> None:
+    rollout = batch((2, 1, 3), joined=np.array([False, True, False]))
+    assert rollout.ends.tolist() == [False, False, True, False, False, True]
+
+
+def test_an_episode_in_pieces_has_the_advantages_of_the_whole() -> None:
+    rng, steps = np.random.default_rng(1), 12
+    reward, value = rng.normal(size=steps).astype(np.float32), rng.normal(size=steps + 1).astype(np.float32)
+    found = []
+    for lengths in ((12,), (5, 4, 3)):
+        pieces = np.ones(len(lengths), np.bool_)
+        pieces[0] = False
+        never = np.zeros(len(lengths), np.uint8)
+        rollout = batch(lengths, reward=reward, joined=pieces, flags=never)
+        ended = rollout.terminated_steps
+        found.append(gae(reward, value[:-1], value[1:], ended, rollout.ends, 0.9, 0.8))
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"obs": np.zeros((8, 1), np.float32)},
+        {"action": np.zeros(5, np.int64)},
+        {"length": np.array([2, 0, 4])},
+        {"length": np.array([], np.int64)},
+        {"flags": np.array([TERMINATED], np.uint8)},
+        {"source": np.zeros(4, np.int64)},
+        {"action_mask": np.ones((6, 2), np.bool_)},
+        {"state": {"hidden": np.zeros((2, 1), np.float32)}},
+        {"joined": np.array([True, False, False])},
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="segments"):
+        batch(**changes).check()
+
+
+LENGTHS = np.array([2, 1, 3, 4])
+
+
+def numbered(obs: Any = None, **columns: Any) -> Segments:
+    """Four segments in which each row of each column has a number of its own."""
+    count, steps = len(LENGTHS), int(LENGTHS.sum())
+    rows = steps + count
+    return segments_of(
+        LENGTHS,
+        obs=np.arange(rows, dtype=np.float32)[:, None] if obs is None else obs,
+        truncated=[True, False, False, True],
+        env_index=np.arange(count, dtype=np.int32),
+        episode=np.arange(count) + 10,
+        first_step=np.arange(count) + 20,
+        model_id_first=np.arange(count) + 30,
+        digest=np.arange(count, dtype=np.uint64) + 40,
+        action=np.arange(steps),
+        reward=np.arange(steps, dtype=np.float32),
+        log_prob=-np.arange(steps, dtype=np.float32),
+        action_mask=np.arange(rows)[:, None] % 3 == [[0, 1]],
+        state={"hidden": np.arange(count, dtype=np.float32)[:, None]},
+        source=np.arange(count) + 50,
+        **columns,
+    )
+
+
+def stacks() -> FrameStacks:
+    """Observations of three frames each, each frame once."""
+    first = np.arange(int(LENGTHS.sum()) + len(LENGTHS))
+    return FrameStacks(np.arange(len(first) + 2, dtype=np.uint8)[:, None], first, 3, 1)
+
+
+def assert_equal(one: Segments, other: Segments) -> None:
+    for field in fields(Segments):
+        first, second = getattr(one, field.name), getattr(other, field.name)
+        if field.name == "state":
+            assert first.keys() == second.keys()
+            first, second = first.get("hidden"), second.get("hidden")
+        np.testing.assert_array_equal(first, second, err_msg=field.name)
+
+
+def one_by_one(whole: Segments, positions: list[int]) -> Segments:
+    """The segments at these positions, cut out alone and laid end to end."""
+    return Segments.concat([whole.cut(position, position + 1) for position in positions])
+
+
+@pytest.mark.parametrize("obs", [None, stacks()], ids=["array", "frames held once"])
+@pytest.mark.parametrize("positions", [[1, 3], [3, 0, 2, 1], [2], [0, 1, 2, 3]])
+def test_segments_are_taken_with_all_their_rows(obs: Any, positions: list[int]) -> None:
+    whole = numbered(obs, joined=np.array([False, True, False, False]))
+    taken = whole.take(np.array(positions))
+    taken.check()
+    assert taken.joined is None
+    assert taken.env_index.tolist() == positions
+    assert_equal(taken, one_by_one(whole, positions))
+    if positions == sorted(positions) and len(positions) < 4:
+        assert_equal(whole.take(np.isin(np.arange(4), positions)), taken)
+
+
+def test_all_of_them_are_themselves_and_none_is_an_empty_record() -> None:
+    whole = numbered()
+    assert whole.take(np.ones(4, np.bool_)) is whole
+    nothing = whole.take(np.zeros(4, np.bool_))
+    assert (nothing.count, nothing.steps, len(nothing.obs)) == (0, 0, 0)
+
+
+def test_a_part_shares_the_memory_and_both_parts_make_the_whole() -> None:
+    whole = numbered()
+    parts = [whole.cut(0, 1), whole.cut(1, 4)]
+    for part in parts:
+        part.check()
+        assert np.shares_memory(part.obs, whole.obs)
+        assert np.shares_memory(part.action, whole.action)
+    assert parts[1].action.tolist() == list(range(2, 10))
+    assert_equal(Segments.concat(parts), whole)
+
+
+def test_what_one_part_does_not_tell_the_whole_does_not_tell() -> None:
+    told, untold = numbered(), numbered().take(np.array([0]))
+    both = Segments.concat([told, segments_of([2], np.zeros((3, 1)), action_mask=np.ones((3, 2)),
+                                              state=untold.state)])  # fmt: skip
+    assert both.source is None
+    assert both.action_mask is not None
+    with pytest.raises(ValueError, match="no segments"):
+        Segments.concat([])
+
+
+def test_episodes_come_in_order_and_are_joined_where_nothing_lies_between() -> None:
+    # Environment 0 in two pieces that see the same at their seam; environment 1 in four: what is seen at the
+    # first seam differs, the second one is good, and behind it a step is missing.
+    pieces = [
+        (1, 4, [7, 8]),
+        (1, 9, [9, 1]),
+        (0, 2, [2, 3]),
+        (1, 5, [0, 9]),
+        (0, 0, [0, 1, 2]),
+        (1, 6, [9, 9]),
+    ]
+    env, first, rows = zip(*pieces, strict=True)
+    given = segments_of(
+        [len(seen) - 1 for seen in rows],
+        np.concatenate(rows)[:, None],
+        env_index=np.array(env),
+        first_step=np.array(first),
+        action=np.arange(7),
+    )
+    found = given.in_order(given.env_index)
+    found.check()
+    assert found.first_step.tolist() == [0, 2, 4, 5, 6, 9]
+    assert found.action.tolist() == [4, 5, 2, 0, 3, 6, 1]
+    assert found.obs[:, 0].tolist() == [0, 1, 2, 2, 3, 7, 8, 0, 9, 9, 9, 9, 1]
+    assert found.joined is not None
+    assert found.joined.tolist() == [False, True, False, False, True, False]

@@ -1,0 +1,182 @@
+"""The question about an invitation: its words, and the page."""
+
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.client_mode.consent import ConsentPanel, consent_lines, consent_title
+from soulsgui.gui.client_mode.runner import ClientSide
+from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.command_button import Stage
+from soulsgui.wire.control import ApiError, OfferedServer, SavedServer
+from soulsgui.wire.invitation import Invitation
+from tests.gui.fake_feed import FakeFeed, refusal
+
+INVITATION = Invitation(
+    server_id="server-1",
+    server_name="atelier",
+    client="gamer-01",
+    addresses=(("192.168.1.5", 6379), ("fd00::5", 6379), ("atelier", 6379), ("atelier.local", 6379)),
+    secret="0123456789abcdef-for-tests",
+    prefix="souls:",
+    created=1.0,
+)
+SERVER = SavedServer(
+    server_id="server-1", server_name="atelier", client="gamer-01", addresses=[], created=1.0
+)
+
+
+def words(offered: OfferedServer | None, trouble: str = "", plays_for: str = "") -> dict[str, str]:
+    return {
+        line.name: f"{line.words} {line.look.word if line.look else ''}".strip()
+        for line in consent_lines(INVITATION, offered, trouble, plays_for)
+    }
+
+
+def test_it_says_who_asks_what_runs_what_is_sent_what_it_costs_and_who_decides() -> None:
+    offered = OfferedServer(
+        server=SERVER,
+        known=False,
+        address="192.168.1.5:6379",
+        round_trip_s=0.0031,
+        env_id="Toy-v0",
+        num_envs=4,
+        cores=8,
+    )
+    said = words(offered)
+    assert consent_title(INVITATION) == "Help atelier train?"
+    assert list(said) == ["who", "what", "sent", "cpu", "you"]
+    assert "atelier, at 192.168.1.5:6379, [fd00::5]:6379, atelier:6379 and 1 more address" in said["who"]
+    assert "knows this computer as gamer-01. It answers at 192.168.1.5:6379, in 3 ms" in said["who"]
+    assert said["what"].startswith("Toy-v0, 4 copies side by side")
+    assert "warnings and errors" in said["sent"]
+    assert "No files" in said["sent"]
+    assert said["sent"].endswith("it is not encrypted.")
+    pinned = INVITATION.model_copy(update={"pin": "0" * 64})
+    assert consent_lines(pinned, offered)[2].words.endswith("it is encrypted.")
+    assert "one of this computer's 8 cores" in said["cpu"]
+    assert "pause it at any time" in said["you"]
+
+
+def test_before_the_answer_and_without_one_it_says_so() -> None:
+    assert words(None)["who"].endswith("Asking it …")
+    assert words(None, "No runner answers.")["who"].endswith("No runner answers.")
+    away = OfferedServer(
+        server=SERVER, known=False, error="No answer from 192.168.1.5:6379 (no route to host)."
+    )
+    assert "You can agree all the same" in words(away)["who"]
+    assert words(away)["what"].startswith("The environment that is trained there")
+
+
+def test_it_says_whom_this_computer_leaves_for_it() -> None:
+    assert "plays for cellar at present" in words(None, plays_for="cellar")["instead"]
+
+
+def test_it_says_how_many_processes_run_here_and_what_else_is_called() -> None:
+    offered = OfferedServer(
+        server=SERVER,
+        known=False,
+        env_id="Toy-v0",
+        num_envs=4,
+        workers=3,
+        restart_hook="toys:start",
+        cores=8,
+    )
+    said = words(offered)
+    assert "3 more for its environments: while they play, up to 3 of this computer's 8 cores" in said["cpu"]
+    assert "toys:start is called on this computer" in said["what"]
+    one = offered.model_copy(update={"num_envs": 1, "workers": 9, "restart_hook": ""})
+    assert "one more for its environments" in words(one)["cpu"], "no worker is without an environment"
+    assert "called" not in words(one)["what"]
+    small = offered.model_copy(update={"num_envs": 64, "workers": 64, "cores": 2})
+    assert "64 more for its environments: while they play, up to 2 of" in words(small)["cpu"]
+
+
+FIRST = Invitation(
+    server_id="server-1",
+    server_name="atelier",
+    client="gamer-01",
+    addresses=(("192.168.1.5", 6379),),
+    secret="0123456789abcdef-for-tests",
+    prefix="souls:",
+    created=1.0,
+)
+SECOND = FIRST.model_copy(update={"server_id": "server-2", "server_name": "cellar"})
+
+
+class _Asked:
+    """The panel, asking about the first invitation, and what came of it."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        self.feed = FakeFeed()
+        self.side = ClientSide(feed=self.feed)  # type: ignore[arg-type]
+        self.panel = ConsentPanel(self.side)
+        qtbot.addWidget(self.panel)
+        self.answered = 0
+        self.problems: list[ApiError] = []
+        self.panel.answered.connect(self._count)
+        self.panel.problem.connect(self.problems.append)
+        self.panel.ask(FIRST)
+
+    def _count(self) -> None:
+        self.answered += 1
+
+    def commands(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(one.command, one.params) for one in self.feed.sent if one.command != "servers.look"]
+
+
+@pytest.fixture
+def asked(qapp: QApplication, theme: Theme, qtbot: QtBot) -> _Asked:
+    return _Asked(qtbot)
+
+
+def test_while_it_joins_there_is_no_no(asked: _Asked) -> None:
+    panel = asked.panel
+    assert panel.decline.isEnabled()
+    panel.accept.click()
+    assert not panel.decline.isEnabled()
+    panel.decline.click()
+    assert asked.answered == 0
+    asked.feed.sent[-1].call.refuse(refusal("The server is full."))
+    assert panel.decline.isEnabled()
+    assert [one.message for one in asked.problems] == ["The server is full."]
+    panel.decline.click()
+    assert (asked.answered, asked.commands()) == (1, [("servers.join", {"invitation": FIRST.link})])
+
+
+def test_a_second_question_is_not_answered_by_the_first_yes(asked: _Asked) -> None:
+    panel = asked.panel
+    panel.accept.click()
+    joining = asked.feed.sent[-1].call
+    panel.ask(SECOND)
+    joining.answer({"server_id": "server-1"})
+    assert asked.answered == 0
+    assert panel.title.text() == "Help cellar train?"
+    assert panel.decline.isEnabled()
+    panel.accept.click()
+    assert asked.feed.sent[-1].params == {"invitation": SECOND.link}
+    asked.feed.sent[-1].call.answer({"server_id": "server-2"})
+    assert asked.answered == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "undone"),
+    [(False, ("servers.forget", {"server_id": "server-1"})), (True, ("service.stop", {"name": "client"}))],
+)
+def test_a_no_after_silence_is_kept_also_when_the_join_goes_through_later(
+    asked: _Asked, known: bool, undone: tuple[str, dict[str, Any]]
+) -> None:
+    panel, feed = asked.panel, asked.feed
+    server = SavedServer(server_id="server-1", server_name="", client="", addresses=[], created=1.0)
+    feed.sent[-1].call.answer(OfferedServer(server=server, known=known).model_dump(mode="json"))
+    panel.accept.click()
+    joining = feed.sent[-1].call
+    joining.silent.emit(refusal("No answer."))
+    assert panel.accept.stage is Stage.SILENT
+    panel.decline.click()
+    panel.ask(FIRST)
+    joining.answer({"server_id": "server-1"})
+    assert asked.commands()[-1] == undone
+    assert asked.answered == 1, "the question that is asked again is not answered by that"

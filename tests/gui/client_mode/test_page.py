@@ -1,0 +1,402 @@
+"""The page of client mode before a played runner: what it says, and what each control asks for."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt, QTime
+from PySide6.QtWidgets import QApplication, QLineEdit
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.client_mode.page import ClientPage
+from soulsgui.gui.client_mode.runner import ClientSide
+from soulsgui.gui.client_mode.servers import ChangeAddressDialog
+from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.shell.update import UpdateDialog
+from soulsgui.gui.theme import Theme
+from soulsgui.wire.control import ClientStatus, RunStatus, SavedServer, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.versions import PROTOCOL_NAME, Lack
+from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
+
+NAME = "gamer-01"
+
+
+class _Shell(FakeShell):
+    """A played window with a client side."""
+
+    def __init__(self, folder: Path, side: Any) -> None:
+        super().__init__(folder)
+        self._side = side
+
+    def client_side(self) -> Any:
+        return self._side
+
+
+def _status(service: str = "running", state: str = "online", wish: str = "run") -> Status:
+    client = ClientStatus(id=NAME, name=NAME, state=state, wish=wish, episodes=3, env_steps=1234)
+    return Status(
+        run=RunStatus(id="run-1"),
+        services=[ServiceStatus.model_validate({"name": "client", "kind": "client", "state": service})],
+        clients=[client],
+        server=ServerStatus(url="redis://127.0.0.1:1", reachable=True),
+    )
+
+
+@pytest.fixture
+def played(
+    qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path
+) -> tuple[ClientPage, FakeFeed, _Shell]:
+    """The page before a feed that the test plays."""
+    fake = FakeFeed(_status())
+    shell = _Shell(tmp_path, ClientSide(feed=fake))  # type: ignore[arg-type]
+    page = ClientPage(FakeFeed(), shell)  # type: ignore[arg-type]
+    qtbot.addWidget(page)
+    page.show()
+    return page, fake, shell
+
+
+Played = tuple[ClientPage, FakeFeed, _Shell]
+
+
+def test_every_control_sends_its_command(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    for button, command, params in (
+        (page.pausing.now, "clients.pause", {"client": NAME, "after_episode": False}),
+        (page.pausing.later, "clients.pause", {"client": NAME, "after_episode": True}),
+        (page.switch.toggle, "service.stop", {"name": "client"}),
+    ):
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+        assert (fake.sent[-1].command, fake.sent[-1].params) == (command, params)
+    fake.take_snapshot(_status(wish="pause"))
+    qtbot.waitUntil(page.pausing.resume.isEnabled)
+    qtbot.mouseClick(page.pausing.resume, Qt.MouseButton.LeftButton)
+    assert (fake.sent[-1].command, fake.sent[-1].params) == ("clients.resume", {"client": NAME})
+
+
+def test_it_pauses_for_the_chosen_time_and_for_another_one(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    assert [one.text().replace("&", "") for one in page.pausing.for_a_time.choices] == [
+        "30 minutes",
+        "1 hour",
+    ]
+    for choice, seconds in zip(page.pausing.for_a_time.choices, (1800.0, 3600.0), strict=True):
+        choice.trigger()
+        assert fake.sent[-1].command == "clients.pause"
+        assert fake.sent[-1].params == {"client": NAME, "after_episode": False, "for_s": seconds}
+        fake.sent[-1].call.answer({})
+        paused = _status(wish="pause")
+        client = paused.clients[0].model_copy(update={"paused_until": time.time() + seconds})
+        fake.take_snapshot(paused.model_copy(update={"clients": [client]}))
+        qtbot.waitUntil(lambda: "Paused by you until " in page.state.words)
+        assert page.pausing.for_a_time.isEnabled()
+        assert page.pausing.now.isEnabled()
+    assert not page.pausing.later.isEnabled()
+
+
+@pytest.mark.parametrize("width", [760, 1280])
+def test_the_buttons_of_the_pause_fit_into_the_window(played: Played, qtbot: QtBot, width: int) -> None:
+    page, _, _ = played
+    page.resize(width, 600)
+    qtbot.wait(20)
+    page.pausing.show_words(page._words)
+    buttons = (page.pausing.now, page.pausing.later, page.pausing.for_a_time, page.pausing.resume)
+    for button in buttons:
+        right = button.mapTo(page, button.rect().topRight()).x()
+        assert right < width, button.accessibleName()
+        assert not button.text() or button.width() >= button.full_width, button.text()
+
+
+def test_the_share_is_what_the_server_tells_this_computer(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    assert page.given.value("share") == "—"
+    status = _status()
+    client = status.clients[0].model_copy(update={"share": 0.25})
+    fake.take_snapshot(status.model_copy(update={"clients": [client]}))
+    qtbot.waitUntil(lambda: page.given.value("share") == "25 %")
+
+
+def test_what_was_wrong_with_an_invitation_is_gone_when_a_good_one_is_pasted(
+    qapp: QApplication, played: Played, qtbot: QtBot
+) -> None:
+    page, _, shell = played
+    shell.notify("error", "The trainer crashed.")
+    for text in ("soulsgui://join/abc", "no link at all"):
+        qapp.clipboard().setText(text)
+        page.servers.paste_link()
+    assert [told.level for told in shell.told] == ["error"] * 3
+    good = Invitation(
+        server_id="server-1",
+        server_name="vm",
+        client=NAME,
+        addresses=(("10.0.0.1", 6379),),
+        secret="x" * 32,
+        prefix="souls:",
+        created=1.0,
+    )
+    qapp.clipboard().setText(good.link)
+    page.servers.paste_link()
+    assert page.consent.title.text() == "Help vm train?"
+    assert [told.text for told in shell.told] == ["The trainer crashed."]
+
+
+def test_the_filter_of_the_log_searches_all_that_is_kept(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    qtbot.mouseClick(page.log.button, Qt.MouseButton.LeftButton)
+    words = page.log.pane.findChild(QLineEdit)
+    assert words is not None
+    words.setText("needle")
+    qtbot.waitUntil(lambda: fake.sent[-1].params.get("filter") == "needle")
+    assert fake.sent[-1].command == "history.logs"
+    assert "level" not in fake.sent[-1].params, "each of them"
+
+
+def test_a_refused_switch_goes_back_and_says_why(played: Played, qtbot: QtBot) -> None:
+    page, fake, shell = played
+    fake.answers["service.stop"] = refusal("It does not stop.", "Wait.")
+    qtbot.mouseClick(page.switch.toggle, Qt.MouseButton.LeftButton)
+    assert not page.switch.toggle.isChecked()
+    qtbot.waitUntil(page.switch.toggle.isChecked)
+    assert [(told.level, told.text, told.detail) for told in shell.told] == [
+        ("error", "It does not stop.", "Wait.")
+    ]
+
+
+def test_an_answer_to_an_earlier_wish_does_not_move_the_switch(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    toggle = page.switch.toggle
+    for _ in range(3):
+        qtbot.mouseClick(toggle, Qt.MouseButton.LeftButton)
+    first, second, third = (sent.call for sent in fake.sent[-3:])
+    first.answer({})
+    second.refuse(refusal())
+    assert not toggle.isChecked(), "the last wish is not answered yet"
+    third.answer({})
+    assert toggle.isChecked(), "nothing has changed, so the switch goes back"
+
+
+def test_an_answer_after_all_does_not_move_the_switch(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    toggle = page.switch.toggle
+    qtbot.mouseClick(toggle, Qt.MouseButton.LeftButton)
+    late = fake.sent[-1].call
+    late.silent.emit(refusal("No answer."))
+    assert toggle.isChecked()
+    qtbot.mouseClick(toggle, Qt.MouseButton.LeftButton)
+    late.answer({})
+    assert not toggle.isChecked()
+
+
+def test_without_a_runner_the_switch_starts_one(played: Played, qtbot: QtBot) -> None:
+    page, fake, shell = played
+    fake.connect_as(Connection(ConnectionState.WELCOME))
+    qtbot.waitUntil(lambda: "Not joined" in page.state.words)
+    assert not page.switch.toggle.isChecked()
+    assert not page.pausing.now.isEnabled()
+    with qtbot.waitSignal(shell.client_side().start_wanted):
+        qtbot.mouseClick(page.switch.toggle, Qt.MouseButton.LeftButton)
+    assert page.switch.toggle.isChecked()
+    fake.connect_as(Connection(ConnectionState.STARTING))
+    qtbot.waitUntil(lambda: "Connecting" in page.state.words)
+    assert page.switch.toggle.isChecked()
+
+
+def test_a_lost_connection_dims_what_is_known_and_keeps_it(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    qtbot.waitUntil(lambda: page.given.value("episodes") == "3")
+    fake.connect_as(Connection(ConnectionState.RECONNECTING, "this computer", since=1.0))
+    qtbot.waitUntil(lambda: not page.given.isEnabled())
+    assert (page.given.value("episodes"), page.given.value("steps")) == ("3", "1,234")
+    assert not page.curve.isEnabled()
+
+
+def test_nothing_is_drawn_while_the_page_is_hidden(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    qtbot.waitUntil(lambda: "Playing, episode 4" in page.state.words)
+    page.hide()
+    fake.take_snapshot(_status(wish="pause"))
+    qtbot.wait(150)
+    assert "Playing, episode 4" in page.state.words
+    page.show()
+    qtbot.waitUntil(lambda: "Paused by you" in page.state.words)
+
+
+def test_the_buttons_stay_where_they_are_when_a_sentence_comes_or_goes(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    qtbot.waitUntil(lambda: "Playing, episode 4" in page.state.words)
+    place = page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft())
+    fake.take_snapshot(_status(wish="pause"))
+    qtbot.waitUntil(lambda: page.state.words == "Paused by you")
+    assert page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft()) == place
+    fake.take_snapshot(_status())
+    qtbot.waitUntil(lambda: "Playing" in page.state.words)
+    assert page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft()) == place
+
+
+# --- the server ---
+
+
+SAVED = {
+    "server_id": "server-1",
+    "server_name": "atelier",
+    "client": NAME,
+    "addresses": [["192.168.1.5", 6379]],
+    "created": 1.0,
+}
+
+
+def _lost() -> Status:
+    server = ServerStatus(url="redis://192.168.1.5:6379", name="atelier", reachable=False)
+    return _status().model_copy(update={"server": server})
+
+
+def test_a_test_of_the_server_is_told_in_words(played: Played, qtbot: QtBot) -> None:
+    page, fake, shell = played
+    fake.answers["servers.test"] = {"address": "127.0.0.1:1", "round_trip_s": 0.003, "env_id": "Toy-v0"}
+    qtbot.mouseClick(page.server.test, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: bool(shell.told))
+    (told,) = shell.told
+    assert (told.level, told.detail) == ("success", "It trains Toy-v0; the versions fit.")
+    assert "answers at 127.0.0.1:1 in 3 ms" in told.text
+
+
+def test_ways_to_a_server_are_offered_only_while_it_is_not_found(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    assert (page.server.change.isHidden(), page.server.paste.isHidden()) == (True, True)
+    fake.take_snapshot(_lost())
+    qtbot.waitUntil(lambda: not page.server.change.isHidden())
+    assert not page.server.paste.isHidden()
+    fake.take_snapshot(_status())
+    qtbot.waitUntil(page.server.change.isHidden)
+
+
+def test_another_address_is_taken_at_once_where_the_server_is_and_else_when_confirmed(
+    played: Played, qtbot: QtBot
+) -> None:
+    page, fake, _ = played
+    fake.sent_of("servers.list")[-1].call.answer({"chosen": "server-1", "servers": [SAVED]})
+    fake.take_snapshot(_lost())
+    qtbot.waitUntil(lambda: page.servers.chosen is not None and page.server.change.isEnabled())
+    qtbot.mouseClick(page.server.change, Qt.MouseButton.LeftButton)
+    dialog = page.findChild(ChangeAddressDialog)
+    assert dialog is not None
+    assert dialog.place.text() == "192.168.1.5:6379"
+    dialog.place.setText("192.168.1.9")
+    qtbot.mouseClick(dialog.use, Qt.MouseButton.LeftButton)
+    wanted = {"server_id": "server-1", "place": "192.168.1.9", "confirmed": False}
+    assert (fake.sent[-1].command, fake.sent[-1].params) == ("servers.change_address", wanted)
+    fake.sent[-1].call.answer({"taken": False, "why": "Another server answers."})
+    assert dialog.wrong.text() == "Another server answers."
+    assert not dialog.insist.isHidden()
+    dialog.place.setText("192.168.1.10")
+    dialog.place.textEdited.emit("192.168.1.10")
+    assert dialog.insist.isHidden(), "nothing was said of that one yet"
+    dialog.place.setText("192.168.1.9")
+    dialog.use.send()
+    fake.sent[-1].call.answer({"taken": False, "why": "Another server answers."})
+    qtbot.mouseClick(dialog.insist, Qt.MouseButton.LeftButton)
+    assert fake.sent[-1].params == wanted | {"confirmed": True}
+    with qtbot.waitSignal(dialog.accepted):
+        fake.sent[-1].call.answer({"taken": True})
+
+
+def test_a_server_with_another_certificate_can_t_be_confirmed(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    dialog = ChangeAddressDialog(fake, SavedServer.model_validate(SAVED), page)  # type: ignore[arg-type]
+    dialog.open()
+    dialog.use.send()
+    fake.sent[-1].call.answer({"taken": False, "final": True, "why": "Another server answers."})
+    assert "Ask its owner for a new invitation." in dialog.wrong.text()
+    assert dialog.insist.isHidden()
+    dialog.close()
+
+
+# --- the rules ---
+
+
+def _rules(**change: Any) -> dict[str, Any]:
+    rules: dict[str, Any] = {
+        "only_idle": False,
+        "not_full_screen": False,
+        "only_hours": False,
+        "begin": 1320,
+        "end": 480,
+    }
+    rules["share"] = "full"
+    return rules | change
+
+
+def _know_rules(page: ClientPage, fake: FakeFeed, **state: Any) -> None:
+    fake.sent_of("rules.get")[-1].call.answer({"rules": _rules()} | state)
+    assert page.rules.hours.isEnabled()
+
+
+def test_a_changed_rule_is_sent_with_all_the_others(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    _know_rules(page, fake)
+    assert (page.rules.begin.isEnabled(), page.rules.begin.text()) == (False, "22:00")
+    page.rules.hours.click()
+    assert fake.sent[-1].command == "rules.set"
+    assert fake.sent[-1].params == {"rules": _rules(only_hours=True)}
+    fake.sent[-1].call.answer({"rules": _rules(only_hours=True)})
+    assert page.rules.begin.isEnabled()
+    page.rules.end.setTime(QTime(7, 30))
+    assert fake.sent[-1].params == {"rules": _rules(only_hours=True, end=450)}
+
+
+def test_the_share_of_the_processor_is_chosen_from_what_this_system_can(played: Played) -> None:
+    page, fake, _ = played
+    _know_rules(page, fake, why_not_one_core="macOS chooses the cores itself.")
+    assert (
+        not page.rules.share.model().flags(page.rules.share.model().index(2, 0)) & Qt.ItemFlag.ItemIsEnabled
+    )
+    page.rules.share.setCurrentIndex(1)
+    assert fake.sent[-1].params == {"rules": _rules(share="gentle")}
+
+
+def test_a_rule_that_can_t_be_followed_here_is_off_with_its_reason(played: Played) -> None:
+    page, fake, _ = played
+    _know_rules(page, fake, why_not_idle="xprintidle is not installed.")
+    assert (page.rules.idle.isEnabled(), page.rules.full_screen.isEnabled()) == (False, True)
+    assert page.rules.why_idle.text() == page.rules.idle.toolTip() == "xprintidle is not installed."
+
+
+def test_a_refused_rule_goes_back_and_says_why(played: Played, qtbot: QtBot) -> None:
+    page, fake, shell = played
+    _know_rules(page, fake)
+    page.rules.full_screen.click()
+    fake.sent[-1].call.refuse(refusal("The disk is full."))
+    assert not page.rules.full_screen.isChecked()
+    assert shell.told[-1].text == "The disk is full."
+
+
+def test_a_computer_that_is_too_old_gets_a_button_that_copies_what_to_type(
+    played: Played, qtbot: QtBot, qapp: QApplication
+) -> None:
+    page, fake, _ = played
+    assert not page.state.update_button.isVisible()
+    before = _status()
+    old = before.clients[0].model_copy(
+        update={"checks": {"version": False}, "lacks": [Lack(what="pygame", has="", needs="2.5")]}
+    )
+    fake.take_snapshot(before.model_copy(update={"clients": [old]}))
+    qtbot.waitUntil(page.state.update_button.isVisible)
+    qtbot.mouseClick(page.state.update_button, Qt.MouseButton.LeftButton)
+    dialog = page.findChild(UpdateDialog)
+    assert isinstance(dialog, UpdateDialog)
+    qtbot.mouseClick(dialog.copy, Qt.MouseButton.LeftButton)
+    assert qapp.clipboard().text().endswith('-m pip install --upgrade "pygame>=2.5"')
+    dialog.reject()
+
+
+def test_where_the_server_is_too_old_this_computer_has_nothing_to_update(
+    played: Played, qtbot: QtBot
+) -> None:
+    page, fake, _ = played
+    before = _status()
+    older = Lack(what=PROTOCOL_NAME, has="2", needs="1")
+    client = before.clients[0].model_copy(update={"checks": {"version": False}, "lacks": [older]})
+    fake.take_snapshot(before.model_copy(update={"clients": [client]}))
+    qtbot.waitUntil(lambda: "Update of the server needed" in page.state.words)
+    assert not page.state.update_button.isVisible()

@@ -1,0 +1,259 @@
+"""The page of client mode before a real server, a real runner of client mode and a real client."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from soulsgui.config.paths import Folders
+from soulsgui.gui.client_mode.page import ClientPage
+from soulsgui.gui.client_mode.runner import ClientSide
+from soulsgui.gui.loop import Tasks
+from soulsgui.gui.shell.connection import connect_client_side
+from soulsgui.gui.theme import Theme
+from soulsgui.system import free_port
+from soulsgui.wire.api_client import CONTROL_FILE
+from soulsgui.wire.connection import Address
+from soulsgui.wire.control import ClientStatus, ServiceStatus
+from tests.end_to_end.server import RunningServer, command_line, wait_for
+from tests.faults.waiting import LIMIT_S
+from tests.gui.fake_feed import FakeFeed, FakeShell
+from tests.gui.shell.driving import connected_feed, fail_loudly, finish, qt_asyncio, until
+
+NAME = "gamer-01"
+ENVS, STEPS = 4, 128
+
+
+class _Shell(FakeShell):
+    """A played window with a client side."""
+
+    def __init__(self, folder: Path, side: Any) -> None:
+        super().__init__(folder)
+        self._side = side
+
+    def client_side(self) -> Any:
+        return self._side
+
+
+@dataclass
+class _Seen:
+    """A page on the screen, and what it stands on."""
+
+    app: QApplication
+    page: ClientPage
+    side: ClientSide
+    shell: _Shell
+    qtbot: QtBot
+
+    def until(self, words: str) -> None:
+        """Wait until the page says this of its state."""
+        until(self.app, lambda: words in self.page.state.words, words, LIMIT_S)
+
+    def click(self, button: Any) -> None:
+        until(self.app, button.isEnabled, f"{button.text()} can be clicked")
+        self.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    @property
+    def service(self) -> ServiceStatus:
+        return self.side.feed.status.services[0]
+
+
+@contextmanager
+def _seen(qapp: QApplication, qtbot: QtBot, folders: Folders, server: Any, tmp_path: Path) -> Iterator[_Seen]:
+    """A page on the screen whose client side is connected for real; use it within `qt_asyncio`."""
+    tasks = Tasks(fail_loudly)
+    side = ClientSide()
+    shell = _Shell(tmp_path, side)
+    connect_client_side(side, folders, tasks).open()
+    page = ClientPage(server, shell)
+    qtbot.addWidget(page)
+    page.resize(900, 800)
+    page.show()
+    try:
+        yield _Seen(qapp, page, side, shell, qtbot)
+    finally:
+        page.hide()
+        finish(qapp, tasks)
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server whose run needs no more than its own client."""
+    running = RunningServer(tmp_path_factory.mktemp("server"))
+    try:
+        running.start_run(
+            overrides={
+                "clients.local": 1,
+                "env.num_envs": ENVS,
+                "ppo.n_steps": STEPS,
+                "ppo.minibatch_size": 128,
+                "ppo.round_timeout": 4.0,
+            }
+        )
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def joined(training: RunningServer) -> Iterator[RunningServer]:
+    """The same server with this computer's client playing for it."""
+    join = training.spawn("join", "--name", NAME)
+    wait_for(lambda: training.client_state(NAME) == "online", "the client plays", LIMIT_S)
+    yield training
+    join.terminate()
+    join.wait(LIMIT_S)
+
+
+def _folders(folder: Path) -> Folders:
+    return Folders(folder / "config", folder / "data")
+
+
+@pytest.fixture
+def seen(
+    qapp: QApplication, theme: Theme, qtbot: QtBot, joined: RunningServer, tmp_path: Path
+) -> Iterator[_Seen]:
+    """The page, connected to the runner of client mode that plays."""
+    folders = _folders(joined.folder)
+    with (
+        qt_asyncio(qapp),
+        connected_feed(qapp, folders) as server,
+        _seen(qapp, qtbot, folders, server, tmp_path) as page,
+    ):
+        page.until("Playing")
+        yield page
+
+
+def _episodes_on_server(server: RunningServer, client: str) -> int:
+    return sum(server.api.command("history.query", {"metric": "return", "client": client})["count"])
+
+
+def _own_client(server: RunningServer) -> ClientStatus:
+    return next(client for client in server.status().clients if client.id == NAME)
+
+
+def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
+    seen: _Seen, joined: RunningServer
+) -> None:
+    page = seen.page
+    seen.click(page.switch.toggle)
+    seen.until("Not joined")
+    assert not page.switch.toggle.isChecked()
+    until(seen.app, lambda: joined.client_state(NAME) == "left", "it said goodbye")
+    assert seen.service.pid is None
+    before = _episodes_on_server(joined, NAME)
+
+    seen.click(page.switch.toggle)
+    seen.until("Playing")
+    assert page.switch.toggle.isChecked()
+    until(seen.app, lambda: joined.client_state(NAME) == "online", "the server sees it play")
+    until(
+        seen.app, lambda: _episodes_on_server(joined, NAME) > before, "the server has its episodes", LIMIT_S
+    )
+    first = joined.status().run
+
+    def steps_per_update() -> float:
+        now = joined.status().run
+        return (now.env_steps - first.env_steps) / max(now.updates - first.updates, 1)
+
+    until(seen.app, lambda: steps_per_update() > ENVS * STEPS * 1.2, "its samples are part of the rounds")
+    until(seen.app, lambda: page.given.value("share").endswith("%"), "its share is told")
+    assert int(page.given.value("episodes").replace(",", "")) > 0
+    words = ["Configuration received", "Version fits", "Environment found", "Network agrees"]
+    assert page.checks.words == words
+    assert page.server.place.startswith("this computer, 127.0.0.1:")
+    until(seen.app, lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
+
+
+def test_pause_now_is_seen_on_the_server_until_resume(seen: _Seen, joined: RunningServer) -> None:
+    seen.click(seen.page.pausing.now)
+    seen.until("Paused by you")
+    until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server shows it")
+    steps = _own_client(joined).env_steps
+    joined.wait_updates(2)
+    assert _own_client(joined).env_steps == steps, "nothing is stepped while paused"
+    seen.click(seen.page.pausing.resume)
+    seen.until("Playing")
+    until(seen.app, lambda: joined.client_state(NAME) == "online", "it plays again")
+
+
+def test_pause_after_the_episode_ends_all_episodes_first(seen: _Seen, joined: RunningServer) -> None:
+    episodes = _own_client(joined).episodes
+    seen.click(seen.page.pausing.later)
+    seen.until("Paused by you")
+    until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server shows it")
+    assert _own_client(joined).episodes >= episodes + ENVS, "each environment ended its episode"
+    seen.click(seen.page.pausing.resume)
+    seen.until("Playing")
+
+
+def test_pausing_works_while_the_server_is_killed(seen: _Seen, joined: RunningServer) -> None:
+    redis = joined.pid("redis")
+    assert redis is not None
+    os.kill(redis, 9)
+    seen.click(seen.page.pausing.now)
+    seen.until("Paused by you")
+    until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server, back, shows it", LIMIT_S)
+    seen.click(seen.page.pausing.resume)
+    seen.until("Playing")
+
+
+def test_a_killed_client_is_started_again_and_its_curve_goes_on(seen: _Seen, joined: RunningServer) -> None:
+    until(seen.app, lambda: seen.side.feed.status.clients[0].episodes > 0, "an episode")
+    before, old = seen.side.feed.status.clients[0].episodes, seen.service.pid
+    assert old is not None
+    os.kill(old, 9)
+    until(seen.app, lambda: seen.service.pid not in (None, old), "another process", LIMIT_S)
+    seen.until("Playing")
+    until(seen.app, lambda: seen.side.feed.status.clients[0].episodes > before, "more episodes", LIMIT_S)
+    call = seen.side.feed.call("history.query", {"metric": "return", "points": 200_000})
+    with seen.qtbot.waitSignal(call.done) as answered:
+        pass
+    rows = answered.args[0]["row"]
+    assert rows == list(range(1, len(rows) + 1))
+
+
+def test_the_log_opens_behind_its_button(seen: _Seen) -> None:
+    assert not seen.page.log.pane.isVisible()
+    seen.click(seen.page.log.button)
+    until(seen.app, lambda: "start of client" in seen.page.log.pane.text, "its lines")
+
+
+def test_without_its_runner_the_client_ends_by_itself_and_the_switch_starts_another_one(
+    qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path
+) -> None:
+    folders = _folders(tmp_path)
+    folders.server.mkdir(parents=True)
+    Address("127.0.0.1", free_port(), "x").write(folders.server_address)
+    with (tmp_path / "join.log").open("ab") as log:
+        join = psutil.Popen(command_line("join", "--name", NAME, folder=tmp_path), stdout=log, stderr=log)
+    # Before the page: it would start one of its own.
+    wait_for((folders.client / CONTROL_FILE).exists, "its control file")
+    with qt_asyncio(qapp), _seen(qapp, qtbot, folders, FakeFeed(), tmp_path) as seen:
+        seen.until("Server away since")
+        until(qapp, lambda: seen.service.state == "running", "the client's process")
+        assert seen.page.switch.toggle.isChecked()
+        client = psutil.Process(seen.service.pid or 0)
+        join.kill()
+        join.wait()
+        seen.until("Not joined")
+        assert "stopped by itself" in seen.page.state.words
+        assert not seen.page.switch.toggle.isChecked()
+        until(qapp, lambda: not client.is_running(), "the client ends by itself", LIMIT_S)
+
+        seen.click(seen.page.switch.toggle)
+        assert seen.page.switch.toggle.isChecked()
+        seen.until("Server away since")
+        assert seen.side.feed.hello is not None
+        assert seen.side.feed.hello.pid != join.pid
+        seen.side.feed.call("server.shutdown")
+        until(qapp, lambda: not (folders.client / CONTROL_FILE).exists(), "its runner ends", LIMIT_S)
+        seen.until("Not joined")

@@ -1,0 +1,170 @@
+"""The dialog of an invitation: what it says, asks for and gives out."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.clients.invite import (
+    InviteDialog,
+    known_as,
+    lan_words,
+    next_name,
+    reach_look,
+    reissue_words,
+    wrong_name,
+)
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.theme import Theme
+from soulsgui.system import is_private
+from soulsgui.wire.control import InvitationInfo, InvitationList, NewInvitation
+from soulsgui.wire.invitation import Invitation
+from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
+
+
+def invited(name: str, revoked: float | None = None) -> InvitationInfo:
+    return InvitationInfo(client=name, invited=1_790_000_000.0, revoked=revoked)
+
+
+def test_the_next_free_name_is_offered() -> None:
+    assert next_name([]) == "gamer-01"
+    assert next_name([invited("gamer-01"), invited("gamer-03")]) == "gamer-02"
+
+
+def test_one_that_was_revoked_is_invited_as_if_never_before() -> None:
+    assert known_as("a", [invited("a", revoked=1.0)]) is None
+    found = known_as("a", [invited("a")])
+    assert found is not None
+    assert "ends the older one at once" in reissue_words(found, 1_790_000_100.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("", "Give the computer"),
+        ("client-3", "this server's own"),
+        ("two words", "letters, digits"),
+        ("gamer-01", ""),
+    ],
+)
+def test_a_name_is_checked_as_it_is_typed(name: str, wrong: str) -> None:
+    assert wrong_name(name).startswith(wrong) or wrong in wrong_name(name)
+    assert bool(wrong_name(name)) is bool(wrong)
+
+
+def test_it_says_from_where_the_server_is_reachable() -> None:
+    closed = reach_look(InvitationList(lan=False, addresses=[("127.0.0.1", 6379)], invitations=[]))
+    assert (closed.tone, closed.word) == (
+        Tone.WARNING,
+        "Reachable from this computer alone, at 127.0.0.1:6379",
+    )
+    places = [("192.168.1.5", 6379), ("pc", 6379)]
+    wide = reach_look(InvitationList(lan=True, addresses=places, invitations=[]))
+    assert wide.tone is Tone.GOOD
+    assert wide.word.endswith("at 192.168.1.5:6379, pc:6379")
+
+
+def test_opening_the_network_says_what_it_means_and_what_it_needs() -> None:
+    assert "Only with redis.tls" in lan_words(saved=False, run_goes_on=True)
+    assert "the run is saved and ended first" in lan_words(saved=True, run_goes_on=True)
+    assert "no run goes on" in lan_words(saved=True, run_goes_on=False)
+
+
+INVITATION = Invitation(
+    server_id="server-1",
+    server_name="my-server",
+    client="gamer-13",
+    addresses=(("127.0.0.1", 6379),),
+    secret="s" * 20,
+    prefix="souls:",
+    created=1.0,
+)
+
+
+def told_once() -> NewInvitation:
+    return NewInvitation(
+        client="gamer-13",
+        username="client-gamer-13",
+        addresses=[("127.0.0.1", 6379)],
+        lan=False,
+        secret=INVITATION.secret,
+        link=INVITATION.link,
+        file_text=INVITATION.file_text,
+    )
+
+
+@pytest.fixture
+def dialog(qtbot: QtBot, theme: Theme, fake: FakeFeed, shell: FakeShell) -> InviteDialog:
+    fake.answers["clients.invite.list"] = InvitationList(
+        lan=False, addresses=[("127.0.0.1", 6379)], invitations=[invited("gamer-01")]
+    )
+    made = InviteDialog(fake, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(made)
+    made.show()
+    qtbot.waitUntil(lambda: made.name.text() == "gamer-02")
+    return made
+
+
+def write_name(dialog: InviteDialog, name: str) -> None:
+    dialog.name.setText(name)
+    dialog.name.textEdited.emit(name)
+
+
+def test_an_invitation_is_given_out_as_a_link_and_a_file_and_taken_back(
+    qtbot: QtBot, dialog: InviteDialog, fake: FakeFeed, tmp_path: Path
+) -> None:
+    write_name(dialog, "two words")
+    assert not dialog.invite.isEnabled()
+    write_name(dialog, "gamer-13")
+    fake.answers["clients.invite.create"] = told_once()
+    dialog.invite.click()
+    qtbot.waitUntil(lambda: dialog.link.text() == INVITATION.link)
+    assert fake.sent_of("clients.invite.create")[-1].params == {"client": "gamer-13", "reissue": False}
+    assert "Only this computer can use it" in dialog.told.text()
+    dialog.copy.click()
+    assert QGuiApplication.clipboard().text() == INVITATION.link
+    path = tmp_path / "gamer-13.soulsgui"
+    dialog.save_to(str(path))
+    assert Invitation.load(path) == INVITATION
+    assert is_private(path)
+    dialog.save_to(str(tmp_path / "nowhere" / "x.soulsgui"))
+    assert "not saved" in dialog.not_done.text()
+    fake.answers["clients.revoke"] = {}
+    dialog.revoke.click()
+    qtbot.waitUntil(dialog.name.isVisible)
+    assert fake.sent_of("clients.revoke")[-1].params == {"client": "gamer-13"}
+
+
+def test_a_name_that_is_invited_already_is_invited_anew(
+    qtbot: QtBot, dialog: InviteDialog, fake: FakeFeed
+) -> None:
+    write_name(dialog, "gamer-13")
+    assert "plays under this name" in dialog.hint.text()
+    # Since the list was read it was invited by somebody else: the server says so, and the list is read again.
+    fake.answers["clients.invite.create"] = refusal("gamer-13 is invited already.")
+    fake.answers["clients.invite.list"] = InvitationList(
+        lan=False, addresses=[("127.0.0.1", 6379)], invitations=[invited("gamer-13")]
+    )
+    dialog.invite.click()
+    qtbot.waitUntil(lambda: "invited already" in dialog.wrong.text())
+    qtbot.waitUntil(lambda: "ends the older one" in dialog.hint.text())
+    fake.answers["clients.invite.create"] = told_once()
+    dialog.invite.click()
+    qtbot.waitUntil(lambda: dialog.link.text() == INVITATION.link)
+    reissued = [sent.params["reissue"] for sent in fake.sent_of("clients.invite.create")]
+    assert reissued == [False, True]
+
+
+def test_the_network_is_allowed_in_the_settings_and_needs_a_new_start(
+    qtbot: QtBot, dialog: InviteDialog, fake: FakeFeed, shell: FakeShell
+) -> None:
+    assert dialog.lan.isVisible()
+    assert not dialog.lan.restart.isVisible()
+    fake.answers["config.save"] = {}
+    dialog.lan.allow.click()
+    qtbot.waitUntil(dialog.lan.restart.isVisible)
+    assert fake.sent_of("config.save")[-1].params == {"changes": {"redis.lan": True}}
+    assert "starts anew" in dialog.lan.about.text()
+    dialog.lan.restart.click()
+    assert shell.opened == [("restart", {})]

@@ -1,0 +1,218 @@
+"""The page of the clients before a played runner: what it says, what it allows, what each button asks for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtWidgets import QLabel, QMessageBox
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.clients.model import RATES_ROLE
+from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage
+from soulsgui.gui.clients.section import spark_points
+from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+
+INVITED = 1_790_000_000.0
+
+
+def client(name: str, *refused: str, **fields: Any) -> ClientStatus:
+    allowed = {f"clients.{action}": f"{name} can't be asked that." for action in refused}
+    given = {"id": name, "name": name, "state": "online", "age_s": 0.5, "allowed": allowed} | fields
+    return ClientStatus.model_validate(given)
+
+
+STAYS = ("forget", "release")
+ONLINE = client("gamer-01", *STAYS, invited=INVITED, rejected={"late": 12, "shape": 3}, version="0.4.0")
+NEVER_SEEN = client("gamer-02", *STAYS, state="joining", age_s=None, invited=INVITED)
+LONG_LOST = client("gamer-03", *STAYS, state="lost", age_s=3.2 * 86_400, invited=INVITED, wish="pause")
+REVOKED = client(
+    "gamer-04", "pause", "resume", "drain", "stop", "release", state="revoked", age_s=None, invited=INVITED
+)
+LOCAL = client("client-1", *STAYS, "revoke", local=True, error="it raised")
+
+
+@pytest.fixture
+def page(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> ClientsPage:
+    made = ClientsPage(fake, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(made)
+    made.resize(1100, 700)
+    made.show()
+    fake.change_clients([ONLINE, NEVER_SEEN, LONG_LOST, REVOKED, LOCAL])
+    qtbot.waitUntil(lambda: made.roster.model.rowCount() == 5)
+    return made
+
+
+def column(page: ClientsPage, name: str) -> dict[str, str]:
+    model = page.roster.model
+    place = model.column_number(name)
+    rows = range(model.rowCount())
+    return {str(model.name_at(row)): str(model.index(row, place).data()) for row in rows}
+
+
+def choose(page: ClientsPage, *names: str) -> None:
+    page.roster.choose(*names)
+
+
+def test_everyone_is_listed_from_never_seen_to_long_lost(page: ClientsPage) -> None:
+    assert column(page, "state") == {
+        "client-1": "Online",
+        "gamer-01": "Online",
+        "gamer-02": "Invited, never seen",
+        "gamer-03": "Lost for 3 d, will pause when back",
+        "gamer-04": "Revoked",
+    }
+
+
+@pytest.mark.parametrize(
+    ("chosen", "allowed"),
+    [
+        (ONLINE, {"pause", "drain", "stop", "revoke"}),
+        (NEVER_SEEN, {"pause", "drain", "stop", "revoke"}),
+        (LONG_LOST, {"resume", "drain", "stop", "revoke"}),
+        (REVOKED, {"forget"}),
+        (LOCAL, {"pause", "drain", "stop"}),
+    ],
+)
+def test_what_can_not_work_is_off_and_says_why(
+    page: ClientsPage, chosen: ClientStatus, allowed: set[str]
+) -> None:
+    assert page.roster.buttons["stop"].toolTip() == "Choose a client first."
+    choose(page, chosen.id)
+    buttons = page.roster.buttons
+    assert {name for name, button in buttons.items() if button.isEnabled()} == allowed
+    assert all(button.toolTip() for button in buttons.values())
+    assert page.roster.rename.isEnabled()
+    assert page.roster.log.isEnabled() is (chosen.local or chosen.age_s is not None)
+
+
+def test_each_button_sends_its_command_for_the_chosen_one(
+    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
+) -> None:
+    choose(page, "gamer-01")
+    for name in ("pause", "drain", "stop"):
+        qtbot.mouseClick(page.roster.buttons[name], Qt.MouseButton.LeftButton)
+        assert (fake.sent[-1].command, fake.sent[-1].params) == (f"clients.{name}", {"client": "gamer-01"})
+    before = len(fake.sent)
+    qtbot.mouseClick(page.roster.buttons["revoke"], Qt.MouseButton.LeftButton)
+    assert len(fake.sent) == before, "it asks first"
+    (box,) = page.findChildren(QMessageBox)
+    yes = next(button for button in box.buttons() if button.text().replace("&", "") == "Revoke")
+    qtbot.mouseClick(yes, Qt.MouseButton.LeftButton)
+    assert (fake.sent[-1].command, fake.sent[-1].params) == ("clients.revoke", {"client": "gamer-01"})
+
+
+def test_the_chosen_client_is_told_with_the_reasons_of_its_rejections(page: ClientsPage) -> None:
+    assert not page.details.isVisible()
+    choose(page, "gamer-01")
+    assert page.details.isVisible()
+    assert page.details.value("rejected") == "12 late, 3 shape"
+    assert page.details.value("version") == "0.4.0"
+    choose(page, "client-1")
+    assert page.details.value("error") == "it raised"
+    assert page.details.value("invited") == "one of this server's own"
+    choose(page, "gamer-01", "client-1")
+    assert not page.details.isVisible()
+
+
+def test_the_filter_finds_states_and_an_empty_page_says_what_to_do(
+    page: ClientsPage, fake: FakeFeed, shell: FakeShell, qtbot: QtBot
+) -> None:
+    page.roster.words.setText("never seen")
+    assert list(column(page, "name")) == ["gamer-02"]
+    page.roster.words.setText("nobody at all")
+    assert "No client fits" in page.roster.empty.words  # type: ignore[attr-defined]
+    assert not page.roster.empty.button.isVisible()  # type: ignore[attr-defined]
+    page.roster.words.clear()
+    fake.take_snapshot(Status())
+    qtbot.waitUntil(lambda: "Nobody plays" in page.roster.empty.words)  # type: ignore[attr-defined]
+    qtbot.mouseClick(page.roster.empty.button, Qt.MouseButton.LeftButton)  # type: ignore[attr-defined]
+    assert shell.opened == [("invite", {})]
+
+
+def test_the_log_of_a_local_client_is_shown_on_the_page_of_the_logs(
+    page: ClientsPage, shell: FakeShell, qtbot: QtBot
+) -> None:
+    choose(page, "client-1")
+    qtbot.mouseClick(page.roster.log, Qt.MouseButton.LeftButton)
+    assert shell.shown == [("logs", {"service": "client-1"})]
+
+
+def test_the_log_of_another_computer_is_what_it_has_told(
+    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
+) -> None:
+    line = LogLine(service="gamer-01", number=1, time=INVITED, level="error", text="the game crashed")
+    fake.answers["clients.log"] = ClientLog(lines=[line], whole=False)
+    choose(page, "gamer-01")
+    qtbot.mouseClick(page.roster.log, Qt.MouseButton.LeftButton)
+    dialog = page.findChild(ClientLogDialog)
+    assert isinstance(dialog, ClientLogDialog)
+    qtbot.waitUntil(lambda: "the game crashed" in dialog.pane.text)
+    assert fake.sent_of("clients.log")[0].params == {"client": "gamer-01", "n": 200}
+    fake.answers["clients.log"] = refusal("It was taken away.")
+    dialog.renew.click()
+    qtbot.waitUntil(lambda: "taken away" in dialog.wrong.text())
+    dialog.reject()
+
+
+def test_a_name_that_looks_like_markup_is_read_as_it_was_given(
+    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
+) -> None:
+    fake.change_clients([ONLINE.model_copy(update={"name": "<i>Eve</i>"})])
+    qtbot.waitUntil(lambda: column(page, "name")["gamer-01"] == "<i>Eve</i>")
+    choose(page, "gamer-01")
+    page.roster.log.click()
+    page.roster.buttons["revoke"].click()
+    dialogs = [*page.findChildren(ClientLogDialog), *page.findChildren(QMessageBox)]
+    said = [label for dialog in dialogs for label in dialog.findChildren(QLabel) if "Eve" in label.text()]
+    assert len(said) == 2
+    assert {label.textFormat() for label in said} == {Qt.TextFormat.PlainText}
+    for dialog in dialogs:
+        dialog.reject()
+
+
+def test_without_a_connection_everything_is_off_and_stays_in_sight(
+    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
+) -> None:
+    choose(page, "gamer-01")
+    fake.connect_as(LOST)
+    buttons = [*page.roster.buttons.values(), page.roster.rename, page.roster.log, page.roster.invite]
+    assert not any(button.isEnabled() for button in buttons)
+    assert all("Not connected" in button.toolTip() for button in buttons)
+    assert len(column(page, "name")) == 5
+    fake.connect_as(LIVE)
+    assert page.roster.buttons["pause"].isEnabled()
+
+
+def test_rates_are_remembered_also_while_nobody_looks(
+    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
+) -> None:
+    page.hide()
+    for rate in (100.0, 300.0, 200.0):
+        fake.change_clients([client("gamer-01", env_steps_per_s=rate)])
+    fake.take_snapshot(fake.status)
+    page.show()
+    qtbot.waitUntil(lambda: column(page, "rate")["gamer-01"] == "200")
+    model = page.roster.model
+    row = model.row_of("gamer-01") or 0
+    rates = model.index(row, 0).data(RATES_ROLE)
+    assert rates == (0.0, 100.0, 300.0, 200.0, 200.0)
+
+
+def test_a_small_curve_ends_at_the_right_edge_and_stands_on_zero() -> None:
+    room = QRectF(0, 0, 90, 10)
+    points = spark_points([0.0, 10.0, 5.0], room, 10)
+    assert [(point.x(), point.y()) for point in points] == [(70, 10), (80, 0), (90, 5)]
+    assert spark_points([1.0], room, 10) == []
+    assert spark_points([0.0, 0.0], room, 10) == []
+
+
+def test_columns_are_where_the_user_left_them(
+    page: ClientsPage, fake: FakeFeed, shell: FakeShell, qtbot: QtBot, tmp_path: Path
+) -> None:
+    page.roster.table.setColumnWidth(1, 333)
+    page.hide()
+    again = ClientsPage(fake, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    assert again.roster.table.columnWidth(1) == 333

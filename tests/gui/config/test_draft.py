@@ -1,0 +1,161 @@
+"""The text of config.yaml from reading to saving, and its mistakes in words."""
+
+import pytest
+import yaml
+
+from soulsgui.gui.config.draft import (
+    Draft,
+    by_key,
+    by_line,
+    changed_keys,
+    merged,
+    read,
+    read_problems,
+    sentence,
+    with_wanted,
+)
+
+TEXT = """# mine
+preset: cartpole_ppo
+ppo:
+  # patient
+  gamma: 0.99
+  epochs: 4
+network:
+  hidden_sizes: [32, 32]
+"""
+
+
+def wanted(text: str) -> dict[str, object]:
+    layer = read(text)
+    assert layer is not None
+    return dict(layer.values)
+
+
+def test_wanting_what_is_there_changes_nothing() -> None:
+    layer = read(TEXT)
+    assert layer is not None
+    same = wanted(TEXT) | {"network.hidden_sizes": (32, 32)}
+    assert with_wanted(TEXT, layer, same, "cartpole_ppo") == TEXT
+
+
+def test_only_what_differs_is_written_and_comments_stay() -> None:
+    draft = Draft(TEXT, "h")
+    own = wanted(TEXT) | {"ppo.gamma": 0.9, "seed": 5}
+    del own["ppo.epochs"]
+    draft.want(own, "")
+    assert yaml.safe_load(draft.text) == {
+        "ppo": {"gamma": 0.9},
+        "network": {"hidden_sizes": [32, 32]},
+        "seed": 5,
+    }
+    assert "# mine" in draft.text
+    assert "# patient" in draft.text
+    assert "[32, 32]" in draft.text
+    assert draft.dirty
+
+
+def test_a_text_that_is_no_yaml_is_not_touched_by_a_form() -> None:
+    draft = Draft(TEXT, "h")
+    draft.write("ppo: [")
+    draft.want({"seed": 5}, "")
+    assert draft.text == "ppo: ["
+    assert draft.layer is None
+    assert not draft.mergeable
+
+
+def test_going_back_to_the_same_text_is_no_change() -> None:
+    draft = Draft(TEXT, "h")
+    draft.write("seed: 1\n")
+    draft.write(TEXT)
+    assert not draft.dirty
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "result"),
+    [
+        ("seed: 2\n", "seed: 1\nppo: {gamma: 0.9}\n", {"seed": 2, "ppo": {"gamma": 0.9}}),
+        ("seed: 2\n", "seed: 3\n", {"seed": 2}),
+        ("", "seed: 1\nppo: {gamma: 0.9}\n", {"ppo": {"gamma": 0.9}}),
+        ("seed: 1\n", "ppo: {gamma: 0.9}\n", {"ppo": {"gamma": 0.9}}),
+        ("preset: cartpole_ppo\nseed: 1\n", "seed: 7\n", {"preset": "cartpole_ppo", "seed": 7}),
+        ("seed: 1\n", "preset: cartpole_ppo\nseed: 1\n", {"preset": "cartpole_ppo", "seed": 1}),
+    ],
+    ids=["both stay", "mine wins", "mine took it out", "they took it out", "my preset", "their preset"],
+)
+def test_merging_puts_my_changes_into_their_text(mine: str, theirs: str, result: dict[str, object]) -> None:
+    base, own = read("seed: 1\n"), read(mine)
+    assert base is not None
+    assert own is not None
+    mixed = merged(base, own, theirs)
+    assert mixed is not None
+    assert yaml.safe_load(mixed) == result
+
+
+def test_merging_keeps_their_comments_and_begins_from_their_hash() -> None:
+    draft = Draft("seed: 1\n", "old")
+    draft.write("seed: 2\n")
+    assert draft.merge("# theirs\nseed: 1  # lucky\n", "new")
+    assert draft.text == "# theirs\nseed: 2  # lucky\n"
+    assert draft.base_hash == "new"
+    assert not draft.merge("seed: [", "newest")
+    assert draft.base_hash == "new"
+
+
+def test_keys_that_two_texts_set_differently() -> None:
+    assert changed_keys(read("seed: 1\nppo: {gamma: 0.9}\n"), read("seed: 1\nppo: {clip: 0.1}\n")) == [
+        "ppo.gamma",
+        "ppo.clip",
+    ]
+    assert changed_keys(None, read("seed: 1\n")) == ["seed"]
+
+
+UNKNOWN = {
+    "source": "config.yaml",
+    "line": 4,
+    "key": "ppo.gama",
+    "value": None,
+    "reason": "is not a setting.",
+    "nearest": "ppo.gamma",
+}
+RANGE = {
+    "source": "config.yaml",
+    "line": 4,
+    "key": "ppo.clip",
+    "value": 70,
+    "reason": "should be at most 10",
+    "nearest": "",
+}
+ELSEWHERE = {
+    "source": "preset x",
+    "line": 2,
+    "key": "seed",
+    "value": -1,
+    "reason": "should be at least 0.",
+    "nearest": "",
+}
+BROKEN = {
+    "source": "config.yaml",
+    "line": 9,
+    "key": "",
+    "value": None,
+    "reason": "not valid YAML: x",
+    "nearest": "",
+}
+
+
+def test_each_mistake_is_a_sentence_with_its_place() -> None:
+    assert [sentence(problem) for problem in read_problems([UNKNOWN, RANGE, ELSEWHERE, BROKEN])] == [
+        "Line 4: ppo.gama is not a setting. Did you mean ppo.gamma?",
+        "Line 4: ppo.clip = 70: should be at most 10.",
+        "preset x: seed = -1: should be at least 0.",
+        "Line 9: Not valid YAML: x.",
+    ]
+
+
+def test_mistakes_by_setting_and_by_line() -> None:
+    problems = read_problems([UNKNOWN, RANGE, ELSEWHERE, BROKEN])
+    assert set(by_key(problems)) == {"ppo.gama", "ppo.clip", "seed"}
+    lines = by_line(problems)
+    assert set(lines) == {4, 9}
+    assert lines[4].count("\n") == 1

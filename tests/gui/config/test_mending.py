@@ -1,0 +1,154 @@
+"""A config.yaml with mistakes, mended without a server; its dialog."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import shiboken6
+from pytestqt.qtbot import QtBot
+
+from soulsgui.config.editing import FileChangedError
+from soulsgui.config.errors import ConfigError
+from soulsgui.gui.config.mending import MendConfigDialog, Mending
+from soulsgui.gui.theme import Theme
+
+WRONG = "# mine\nppo:\n  gama: 0.9  # typo\n  epochs: 3\nseed: many\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "config.yaml"
+    made.write_text(WRONG)
+    return made
+
+
+# --- the file ---
+
+
+def places(mending: Mending) -> list[tuple[int | None, str]]:
+    return [(problem.line, problem.key) for problem in mending.problems]
+
+
+def test_every_mistake_is_told_with_line_and_key(path: Path) -> None:
+    mending = Mending(path)
+    assert places(mending) == [(3, "ppo.gama"), (5, "seed")]
+    assert mending.problems[0].nearest == "ppo.gamma"
+
+
+def test_settings_are_taken_out_and_the_rest_is_saved_with_its_comments(path: Path) -> None:
+    mending = Mending(path)
+    mending.take_out("ppo.gama")
+    assert places(mending) == [(4, "seed")]
+    with pytest.raises(ConfigError):
+        mending.save()
+    assert path.read_text() == WRONG
+    mending.take_out("seed")
+    assert mending.changed
+    mending.save()
+    assert path.read_text() == "# mine\nppo:\n  epochs: 3\n"
+    assert not mending.changed
+
+
+def test_a_change_by_somebody_else_is_overwritten_only_when_asked_again(path: Path) -> None:
+    mending = Mending(path)
+    mending.write("seed: 1\n")
+    path.write_text("seed: 2\n")
+    with pytest.raises(FileChangedError):
+        mending.save()
+    assert path.read_text() == "seed: 2\n"
+    mending.save()
+    assert path.read_text() == "seed: 1\n"
+
+
+def test_what_is_no_text_can_be_set_aside_whole(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe\x00\x01")
+    mending = Mending(path)
+    assert (mending.readable, mending.text) == (False, "")
+    assert "UTF-16" in mending.problems[0].reason
+    aside = mending.set_aside(1_000_000.0)
+    assert aside.read_bytes() == b"\xff\xfe\x00\x01"
+    assert not path.exists()
+    assert mending.problems == []
+
+
+# --- the dialog ---
+
+
+@pytest.fixture
+def dialog(qtbot: QtBot, theme: Theme, path: Path) -> Iterator[MendConfigDialog]:
+    made = MendConfigDialog(path)
+    made.open()
+    yield made
+    if shiboken6.isValid(made):  # one that has mended the file is gone by itself
+        made.close()
+
+
+def test_the_dialog_shows_the_mistakes_and_goes_to_the_first(dialog: MendConfigDialog) -> None:
+    assert len(dialog.problem_bar.problems) == 2
+    assert set(dialog.text.problems) == {3, 5}
+    assert dialog.text.textCursor().blockNumber() + 1 == 3
+    assert "ppo.gama" in dialog.take_out.toolTip()
+    assert dialog.again.text() == "Try again"
+
+
+def test_taking_settings_out_and_saving_lets_the_server_start(
+    qtbot: QtBot, dialog: MendConfigDialog, path: Path
+) -> None:
+    dialog.take_out.click()
+    dialog.again.click()
+    assert "mistakes still" in dialog.wrong.text()
+    assert path.read_text() == WRONG
+    dialog.take_out.click()
+    assert not dialog.take_out.isEnabled()
+    assert dialog.again.text() == "Save and try again"
+    with qtbot.waitSignal(dialog.mended):
+        dialog.again.click()
+    assert path.read_text() == "# mine\nppo:\n  epochs: 3\n"
+
+
+def test_a_value_is_mended_by_typing(qtbot: QtBot, dialog: MendConfigDialog, path: Path) -> None:
+    dialog.text.setPlainText(WRONG.replace("gama", "gamma").replace("many", "7"))
+    qtbot.waitUntil(lambda: not dialog.problem_bar.problems)
+    with qtbot.waitSignal(dialog.mended):
+        dialog.again.click()
+    assert path.read_text() == WRONG.replace("gama", "gamma").replace("many", "7")
+
+
+def test_what_was_mended_in_another_program_is_seen(
+    qtbot: QtBot, dialog: MendConfigDialog, path: Path
+) -> None:
+    aside = path.with_name("written")
+    aside.write_text("seed: 7\n")
+    aside.replace(path)
+    qtbot.waitUntil(lambda: dialog.text.toPlainText() == "seed: 7\n")
+    assert dialog.problem_bar.problems == []
+    with qtbot.waitSignal(dialog.mended):
+        dialog.again.click()
+
+
+def test_a_refusal_of_the_disk_is_said(
+    dialog: MendConfigDialog, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    dialog.text.setPlainText("seed: 7\n")
+    dialog.again.click()
+    assert "no room left" in dialog.wrong.text()
+    assert str(path) in dialog.wrong.text()
+    assert path.read_text() == WRONG
+    dialog.text.setPlainText(WRONG)  # with nothing unsaved it closes unasked
+
+
+def test_a_file_that_is_no_text_is_set_aside(qtbot: QtBot, theme: Theme, path: Path) -> None:
+    path.write_bytes(b"seed: 1 # \xe9\n")
+    dialog = MendConfigDialog(path)
+    dialog.open()
+    assert not dialog.text.isEnabled()
+    assert not dialog.take_out.isEnabled()
+    with qtbot.waitSignal(dialog.mended):
+        dialog.aside.click()
+    (aside,) = path.parent.glob("config.yaml.*")
+    assert aside.read_bytes() == b"seed: 1 # \xe9\n"
+    assert not path.exists()

@@ -1,0 +1,102 @@
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLineEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.config.views import Views
+from soulsgui.gui.config.yaml_edit import YamlEdit
+from soulsgui.gui.theme import Theme, ThemeChoice
+
+TEXT = "seed: 1\nppo:\n  gamma: 0.99  # patient\n"
+
+
+@pytest.fixture
+def edit(qtbot: QtBot, theme: Theme) -> YamlEdit:
+    made = YamlEdit()
+    qtbot.addWidget(made)
+    made.setPlainText(TEXT)
+    made.resize(400, 300)
+    made.show()
+    return made
+
+
+def line(edit: YamlEdit) -> int:
+    return edit.textCursor().blockNumber() + 1
+
+
+def test_it_goes_to_a_line_and_stays_inside_the_text(edit: YamlEdit) -> None:
+    edit.go_to(3)
+    assert line(edit) == 3
+    edit.go_to(99)
+    assert line(edit) == 4
+
+
+def test_the_next_line_begins_where_this_one_does_and_deeper_below_a_section(
+    qtbot: QtBot, edit: YamlEdit
+) -> None:
+    edit.go_to(2)
+    qtbot.keyClick(edit, Qt.Key.Key_Return)
+    qtbot.keyClicks(edit, "clip: 0.1")
+    qtbot.keyClick(edit, Qt.Key.Key_Return)
+    qtbot.keyClicks(edit, "epochs: 3")
+    assert edit.toPlainText().splitlines()[1:4] == ["ppo:", "  clip: 0.1", "  epochs: 3"]
+
+
+def test_a_text_from_elsewhere_can_be_undone_and_leaves_the_cursor_in_its_line(edit: YamlEdit) -> None:
+    edit.go_to(2)
+    edit.take_text(TEXT.replace("0.99", "0.9"))
+    assert line(edit) == 2
+    edit.undo()
+    assert edit.toPlainText() == TEXT
+
+
+def test_lines_with_mistakes_are_marked(edit: YamlEdit) -> None:
+    plain = len(edit.extraSelections())
+    edit.show_problems({2: "wrong", 3: "also", 77: "nowhere"})
+    assert len(edit.extraSelections()) == plain + 2
+    edit.show_problems({})
+    assert len(edit.extraSelections()) == plain
+
+
+def test_tab_leaves_the_editor(qtbot: QtBot, theme: Theme) -> None:
+    around = QWidget()
+    qtbot.addWidget(around)
+    edit, after = YamlEdit(around), QLineEdit(around)
+    edit.setPlainText(TEXT)
+    with qtbot.waitExposed(around):
+        around.show()
+    edit.setFocus()
+    qtbot.keyClick(edit, Qt.Key.Key_Tab)
+    assert edit.toPlainText() == TEXT
+    assert around.focusWidget() is after
+
+
+def test_numbers_need_more_room_in_a_larger_font_and_in_a_longer_text(
+    edit: YamlEdit, both_themes: Theme
+) -> None:
+    before = edit.gutter_width()
+    edit.setPlainText("\n" * 2000)
+    longer = edit.gutter_width()
+    assert longer > before
+    both_themes.set_font_scale(150)
+    edit.take_font()
+    assert edit.gutter_width() > longer
+
+
+def test_it_is_drawn_in_both_themes(edit: YamlEdit, both_themes: Theme) -> None:
+    edit.show_problems({3: "wrong"})
+    light = edit.grab().toImage()
+    both_themes.choose(ThemeChoice.DARK)
+    dark = edit.grab().toImage()
+    assert light.pixelColor(5, 5).lightness() > 128 > dark.pixelColor(5, 5).lightness()
+
+
+def test_the_yaml_tab_follows_the_size_of_letters_at_once(qtbot: QtBot, both_themes: Theme) -> None:
+    views = Views()
+    qtbot.addWidget(views)
+    views.show()
+    before = views.text.fontMetrics().height()
+    both_themes.set_font_scale(150)
+    qtbot.waitUntil(lambda: views.text.fontMetrics().height() > 1.3 * before)
+    both_themes.set_font_scale(100)
+    qtbot.waitUntil(lambda: views.text.fontMetrics().height() == before)

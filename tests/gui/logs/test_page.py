@@ -1,0 +1,384 @@
+"""The logs before a played runner: which lines are asked for, and how they come together."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QComboBox, QFileDialog, QLineEdit, QPlainTextEdit
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.logs.page import LogsPage
+from soulsgui.gui.logs.reader import (
+    LogPlace,
+    as_file,
+    first_since,
+    reaches_back_to,
+    run_words,
+    service_words,
+    services_offered,
+)
+from soulsgui.wire.control import (
+    ApiError,
+    ErrorCode,
+    LogLine,
+    RunStatus,
+    RunSummary,
+    ServiceStatus,
+    Status,
+)
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+
+START = 1_790_000_000.0
+
+
+def line(number: int, service: str = "trainer", level: str = "info") -> LogLine:
+    text = f"{service} line {number}"
+    return LogLine(service=service, number=number, time=START + number, level=level, text=text)
+
+
+class Logs:
+    """Answers as the runner does."""
+
+    def __init__(self) -> None:
+        self.lines = {"trainer": [line(n) for n in range(1, 2501)], "redis": [line(1, "redis")]}
+
+    def answer(self, params: dict[str, Any]) -> dict[str, Any] | ApiError:
+        service, n = params.get("service", ""), params.get("n", 200)
+        if service and service not in self.lines:
+            return refusal(f"{service!r} has no log.", "There are: trainer", ErrorCode.NOT_FOUND)
+        found = self.lines[service] if service else [one for each in self.lines.values() for one in each]
+        found = [one for one in found if one.number < params.get("before", 10**9)]
+        found = [one for one in found if params.get("filter", "") in one.text]
+        if params.get("level", "debug") == "error":
+            found = [one for one in found if one.level == "error"]
+        return {"lines": [one.model_dump() for one in found[-n:]], "first": 1}
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return Logs()
+
+
+@pytest.fixture
+def server(fake: FakeFeed, logs: Logs) -> FakeFeed:
+    fake.status = Status(
+        run=RunStatus(id="r2", name="cart", state="running"),
+        services=[ServiceStatus(name="client-1", kind="client", state="running")],
+    )
+    runs = [RunSummary(id="r2", name="cart"), RunSummary(id="r1", name="early", created=START)]
+    fake.answers |= {
+        "history.logs": logs.answer,
+        "runs.list": {"runs": [run.model_dump(mode="json") for run in runs]},
+    }
+    return fake
+
+
+@pytest.fixture
+def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[LogsPage]:
+    made = LogsPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(made)
+    made.resize(900, 500)
+    made.show()
+    qtbot.waitUntil(lambda: bool(made.pane.lines) and made.run.count() == 2)
+    yield made
+    made.hide()
+
+
+def numbers(page: LogsPage) -> list[int]:
+    return [one.number for one in page.pane.shown]
+
+
+def asked(server: FakeFeed) -> dict[str, Any]:
+    return server.sent_of("history.logs")[-1].params
+
+
+def choose(box: QComboBox, data: str) -> None:
+    box.setCurrentIndex(box.findData(data))
+    box.activated.emit(box.currentIndex())
+
+
+def show(qtbot: QtBot, page: LogsPage, service: str) -> None:
+    choose(page.service, service)
+    qtbot.waitUntil(lambda: {one.service for one in page.pane.lines} == {service})
+
+
+def text_of(page: LogsPage) -> QPlainTextEdit:
+    found = page.pane.findChild(QPlainTextEdit)
+    assert found is not None
+    return found
+
+
+# --- which lines ---
+
+
+def test_at_first_the_newest_lines_of_all_services_are_shown(page: LogsPage, server: FakeFeed) -> None:
+    assert asked(server) == {"n": 1000, "run": "r2"}
+    assert {one.service for one in page.pane.lines} == {"trainer", "redis"}
+
+
+def test_services_and_earlier_runs_can_be_chosen(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
+    offered = [page.service.itemData(place) for place in range(page.service.count())]
+    assert offered == ["", "runner", "redis", "trainer", "telemetry", "client-1"]
+    assert page.run.itemText(1).startswith("early · ")
+    choose(page.run, "r1")
+    show(qtbot, page, "trainer")
+    assert asked(server) == {"service": "trainer", "run": "r1", "n": 1000}
+
+
+def test_live_lines_join_without_doubles_and_only_those_that_are_wanted(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed
+) -> None:
+    show(qtbot, page, "trainer")
+    server.bring_log(line(2500), line(2501), line(2, "redis"))
+    qtbot.waitUntil(lambda: "line 2501" in page.pane.text)
+    assert numbers(page)[-2:] == [2500, 2501]
+    choose(page.run, "r1")
+    qtbot.waitUntil(lambda: numbers(page)[-1:] == [2500])
+    server.bring_log(line(2502))
+    qtbot.wait(120)
+    assert numbers(page)[-1] == 2500
+
+
+def test_lines_that_come_while_the_answer_is_under_way_are_kept(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed, logs: Logs
+) -> None:
+    del server.answers["history.logs"]
+    choose(page.service, "trainer")
+    count = len(server.sent_of("history.logs"))
+    qtbot.waitUntil(lambda: len(server.sent_of("history.logs")) > count)
+    server.bring_log(line(2500), line(2501))
+    sent = server.sent_of("history.logs")[-1]
+    answer = logs.answer(sent.params)
+    assert isinstance(answer, dict)
+    sent.call.answer(answer)
+    assert numbers(page)[-3:] == [2499, 2500, 2501]
+
+
+def test_level_and_words_are_looked_for_in_the_whole_log(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed, logs: Logs
+) -> None:
+    logs.lines["trainer"][4] = line(5, level="error")
+    show(qtbot, page, "trainer")
+    assert 5 not in numbers(page)
+    level = page.pane.findChild(QComboBox)
+    words = page.pane.findChild(QLineEdit)
+    assert level is not None
+    assert words is not None
+    level.setCurrentText("Errors")
+    qtbot.waitUntil(lambda: numbers(page) == [5])
+    level.setCurrentIndex(0)
+    qtbot.keyClicks(words, "line 77")
+    qtbot.waitUntil(lambda: asked(server).get("filter") == "line 77" and 77 in numbers(page))
+
+
+def test_the_run_that_begins_is_followed(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
+    server.change_run(RunStatus(id="r3", state="starting"))
+    qtbot.waitUntil(lambda: asked(server)["run"] == "r3")
+    qtbot.waitUntil(lambda: page.run.findData("r2") > 0)
+
+
+# --- paging back ---
+
+
+def test_earlier_lines_are_put_above_and_what_is_in_view_stays(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed
+) -> None:
+    show(qtbot, page, "trainer")
+    bar = text_of(page).verticalScrollBar()
+    bar.setValue(10)
+    top = text_of(page).firstVisibleBlock().text()
+    page.earlier.click()
+    qtbot.waitUntil(lambda: len(numbers(page)) == 2000)
+    assert asked(server)["before"] == 1501
+    assert numbers(page) == list(range(501, 2501))
+    assert text_of(page).firstVisibleBlock().text() == top
+    assert not page.pane.follow
+
+
+def test_scrolling_to_the_top_brings_earlier_lines_until_there_are_none(qtbot: QtBot, page: LogsPage) -> None:
+    show(qtbot, page, "trainer")
+    bar = text_of(page).verticalScrollBar()
+    for count in (2000, 2500):
+        bar.triggerAction(bar.SliderAction.SliderToMinimum)
+        qtbot.waitUntil(lambda count=count: len(numbers(page)) == count)
+    assert not page.earlier.isEnabled()
+    assert page.earlier.toolTip() == "These are all there are."
+
+
+def test_all_logs_together_come_again_with_more_lines(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
+    first = page.pane.shown[0]
+    page.earlier.click()
+    qtbot.waitUntil(lambda: len(numbers(page)) == 2501)
+    assert asked(server)["n"] == 5000
+    assert text_of(page).textCursor().selectedText().endswith(first.text)
+
+
+def test_memory_stays_bounded_and_follow_brings_the_newest_back(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed, logs: Logs
+) -> None:
+    logs.lines["trainer"] = [line(n) for n in range(1, 7001)]
+    show(qtbot, page, "trainer")
+    for _ in range(5):
+        count, first = len(numbers(page)), numbers(page)[0]
+        page.earlier.click()
+        qtbot.waitUntil(lambda first=first: numbers(page)[0] < first)
+        assert len(numbers(page)) == min(count + 1000, 5000)
+    assert numbers(page)[-1] == 6000
+    server.bring_log(line(7001))
+    qtbot.wait(120)
+    assert numbers(page)[-1] == 6000
+    page.pane.set_follow(True)
+    qtbot.waitUntil(lambda: numbers(page)[-1] == 7000)
+
+
+# --- a place ---
+
+
+def test_a_moment_is_looked_for_far_back_and_brought_into_view(
+    qtbot: QtBot, page: LogsPage, logs: Logs
+) -> None:
+    logs.lines["trainer"] = [line(n) for n in range(1, 8001)]
+    page.show_where(service="trainer", time=START + 1234)
+    # Four questions, each with thousands of lines to draw: a busy machine takes its time.
+    qtbot.waitUntil(lambda: "trainer line 1234" in text_of(page).textCursor().selectedText())
+    assert not page.pane.follow
+    assert numbers(page)[-1] == 6000
+
+
+def test_a_place_takes_level_and_filter_back(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
+    words = page.pane.findChild(QLineEdit)
+    assert words is not None
+    words.setText("nothing like it")
+    page.show_where(service="redis")
+    qtbot.waitUntil(lambda: numbers(page) == [1])
+    assert page.place == LogPlace(service="redis")
+
+
+def test_an_earlier_run_can_be_the_place_before_it_is_listed(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed
+) -> None:
+    page.show_where(service="trainer", run="r0")
+    qtbot.waitUntil(lambda: asked(server).get("run") == "r0")
+    page.show_where(service="trainer", run="r2")
+    assert page.place.run == ""
+
+
+def test_only_of_what_was_searched_it_is_said_that_nothing_fits(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed, logs: Logs
+) -> None:
+    show(qtbot, page, "trainer")
+    held, words = len(page.pane.lines), page.pane.findChild(QLineEdit)
+    assert words is not None
+    del server.answers["history.logs"]
+    count = len(server.sent_of("history.logs"))
+    words.setText("no such text")
+    assert text_of(page).placeholderText() == f"None of the {held:,} lines read fits."
+    server.connect_as(LIVE)
+    assert "No line" not in text_of(page).placeholderText()
+    qtbot.waitUntil(lambda: len(server.sent_of("history.logs")) > count)
+    assert "No line" not in text_of(page).placeholderText()
+    server.sent_of("history.logs")[-1].call.answer({"lines": [], "first": 1})
+    told = text_of(page).placeholderText()
+    assert told.startswith("No line contains “no such text”.")
+    assert "Trainer, This run" in told
+
+
+def test_a_search_that_failed_found_nothing_out(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    server.answers["history.logs"] = refusal("The disk is gone.", code=ErrorCode.FAILED)
+    words = page.pane.findChild(QLineEdit)
+    assert words is not None
+    words.setText("no such text")
+    qtbot.waitUntil(lambda: bool(shell.told))
+    assert "No line" not in text_of(page).placeholderText()
+    page.pane.replace([])
+    assert text_of(page).placeholderText() == "The disk is gone."
+
+
+# --- saving, troubles ---
+
+
+def test_the_lines_shown_are_saved_with_their_dates(
+    qtbot: QtBot, page: LogsPage, shell: FakeShell, tmp_path: Path
+) -> None:
+    show(qtbot, page, "redis")
+    page.save.click()
+    dialog = page.findChild(QFileDialog)
+    assert dialog is not None
+    target = tmp_path / "redis.log"
+    dialog.fileSelected.emit(str(target))
+    dialog.close()
+    saved = target.read_text(encoding="utf-8")
+    assert saved == as_file([line(1, "redis")])
+    assert saved.startswith("2026-")
+    assert shell.told[-1].text == "1 line was saved"
+    page.save_to(tmp_path / "missing" / "x.log")
+    assert shell.told[-1].level == "error"
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_service_without_a_log_is_not_an_error(qtbot: QtBot, page: LogsPage, shell: FakeShell) -> None:
+    choose(page.service, "telemetry")
+    qtbot.waitUntil(lambda: "'telemetry' has no log." in text_of(page).placeholderText())
+    assert shell.told == []
+
+
+def test_other_troubles_are_told(qtbot: QtBot, page: LogsPage, server: FakeFeed, shell: FakeShell) -> None:
+    server.answers["history.logs"] = refusal("The disk is gone.", code=ErrorCode.FAILED)
+    page.refresh()
+    qtbot.waitUntil(lambda: [told.text for told in shell.told] == ["The disk is gone."])
+
+
+def test_without_connection_lines_stay_and_come_anew_afterwards(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed
+) -> None:
+    server.connect_as(LOST)
+    count = len(server.sent)
+    choose(page.service, "redis")
+    qtbot.wait(200)
+    assert len(server.sent) == count
+    assert page.pane.lines
+    assert page.earlier.toolTip() == "Not connected to my-server."
+    server.connect_as(LIVE)
+    qtbot.waitUntil(lambda: numbers(page) == [1])
+
+
+def test_nothing_is_asked_while_hidden(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
+    page.hide()
+    count = len(server.sent)
+    server.take_snapshot(server.status)
+    qtbot.wait(300)
+    assert len(server.sent) == count
+    page.show()
+    qtbot.waitUntil(lambda: len(server.sent) > count)
+
+
+# --- words ---
+
+
+def test_services_are_offered_in_order() -> None:
+    running = [ServiceStatus(name=f"client-{n}", kind="client", state="running") for n in (10, 9)]
+    assert services_offered(running, ["trainer", "evaluator"]) == [
+        "runner", "redis", "trainer", "telemetry", "client-9", "client-10", "evaluator",
+    ]  # fmt: skip
+    assert [service_words(name) for name in ("", "runner", "client-9")] == [
+        "All services",
+        "Runner",
+        "Client 9",
+    ]
+
+
+def test_runs_are_named_by_name_and_beginning() -> None:
+    assert run_words(RunSummary(id="r1"), START) == "r1"
+    assert run_words(RunSummary(id="r1", name="early", created=START), START).startswith("early · ")
+
+
+def test_a_moment_is_found_among_lines() -> None:
+    lines = [line(1), LogLine(service="trainer", number=2, text="Traceback"), line(3)]
+    assert first_since(lines, START + 2) == lines[2]
+    assert first_since(lines, START + 9) == lines[2]
+    assert first_since([], START) is None
+    assert reaches_back_to(lines, START + 2)
+    assert not reaches_back_to(lines, START + 1)

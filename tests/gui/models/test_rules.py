@@ -1,0 +1,190 @@
+"""What can be done now, why not, and what is asked before."""
+
+import pytest
+
+from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.models.rules import (
+    load_question,
+    possible,
+    question_before,
+    resume_question,
+    stop_question,
+    why_not_loaded,
+    why_not_possible,
+    why_not_resumed,
+    why_refused,
+)
+from soulsgui.wire.control import CheckpointInfo, ClientStatus, RunStatus, RunSummary, ServiceStatus, Status
+
+RUNNING = RunStatus(id="lunar-1", name="lunar", state="running", env_id="LunarLander-v3", algorithm="ppo")
+
+
+ACTIVE = Status(run=RUNNING)
+
+
+def service(name: str, state: str = "running", **fields: object) -> ServiceStatus:
+    kind = "client" if name.startswith("client") else name
+    return ServiceStatus.model_validate({"name": name, "kind": kind, "state": state} | fields)
+
+
+def client(name: str = "gamer-1", state: str = "online", **fields: object) -> ClientStatus:
+    return ClientStatus.model_validate({"id": name, "name": name, "state": state} | fields)
+
+
+CONNECTED, NO_REDIS, CUT = (
+    Connection(state, "my-server")
+    for state in (ConnectionState.CONNECTED, ConnectionState.REDIS_DOWN, ConnectionState.RECONNECTING)
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "connection", "reason"),
+    [
+        ("run.stop", CONNECTED, "No run goes on."),
+        ("run.start", CONNECTED, ""),
+        ("run.start", NO_REDIS, "Redis is down."),
+        ("run.pause", NO_REDIS, ""),
+        ("run.start", CUT, "Not connected to my-server."),
+        ("run.stop", CUT, "Not connected to my-server."),
+    ],
+)
+def test_the_runner_says_what_it_would_refuse_and_the_window_that_it_is_away(
+    command: str, connection: Connection, reason: str
+) -> None:
+    status = Status(allowed={"run.stop": "No run goes on.", "run.start": ""})
+    assert why_refused(command, connection, status) == reason
+
+
+def test_only_stopping_the_trainer_of_a_run_is_asked_about() -> None:
+    asked = stop_question(service("trainer"), RUNNING.model_copy(update={"checkpoint_age_s": 120.0}))
+    assert asked is not None
+    assert "Clients will wait" in asked.sentence
+    assert "2 min ago" in asked.sentence
+    assert stop_question(service("telemetry"), RUNNING) is None
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "able"),
+    [
+        ("pause", client(), True),
+        ("pause", client(wish="pause"), False),
+        ("pause", client(state="lost"), True),
+        ("pause", client(state="left"), False),
+        ("resume", client(), False),
+        ("resume", client(state="paused", wish="pause"), True),
+        ("resume", client(state="lost", wish="pause"), True),
+        ("resume", client(state="paused"), False),
+        ("resume", client(state="left", local=True), True),
+        ("resume", client(state="left"), False),
+        ("drain", client(), True),
+        ("drain", client(wish="finish"), False),
+        ("stop", client(wish="finish"), True),
+        ("stop", client(state="left"), False),
+        ("forget", client(), True),
+        ("revoke", client(state="revoked"), False),
+        ("revoke", client(state="left"), True),
+    ],
+)
+def test_an_action_is_possible_or_says_why_not(action: str, status: ClientStatus, able: bool) -> None:
+    reason = why_not_possible(action, status, ACTIVE)
+    assert (reason == "") is able
+    assert able or status.name in reason
+
+
+def test_what_the_runner_refuses_is_not_possible_in_its_words() -> None:
+    known = client(allowed={"clients.pause": "gamer-1 is revoked.", "clients.stop": ""})
+    assert why_not_possible("pause", known, ACTIVE) == "gamer-1 is revoked."
+    assert why_not_possible("stop", known, ACTIVE) == ""
+
+
+def test_a_stopped_local_client_is_not_started_without_a_run() -> None:
+    left = client(state="left", local=True)
+    status = Status(allowed={"service.local_clients": "No run goes on."})
+    assert why_not_possible("resume", left, status) == "No run goes on."
+
+
+def test_a_local_client_is_started_again_once_its_process_has_ended() -> None:
+    left = client("client-1", "left", local=True, wish="finish")
+    ending = Status(run=RUNNING, services=[service("client-1", "running")])
+    assert why_not_possible("resume", left, ending) == "client-1 is about to end."
+    ended = Status(run=RUNNING, services=[service("client-1", "stopped")])
+    assert why_not_possible("resume", left, ended) == ""
+
+
+def test_an_action_takes_those_of_the_chosen_it_is_possible_with() -> None:
+    first, second = client("a", "left"), client("b")
+    able, reason = possible("pause", [first, second], ACTIVE)
+    assert able == [second]
+    assert reason == ""
+    assert possible("pause", [first], ACTIVE)[1].startswith("a is left")
+    assert possible("stop", [], ACTIVE) == ([], "Choose a client first.")
+
+
+def test_an_action_without_a_rule_is_not_taken_for_a_possible_one() -> None:
+    with pytest.raises(KeyError):
+        why_not_possible("dance", client(), ACTIVE)
+
+
+def test_revoking_asks_first_and_pausing_does_not() -> None:
+    assert question_before("pause", [client()]) is None
+    asked = question_before("revoke", [client("gamer-01"), client("gamer-03")])
+    assert asked is not None
+    assert asked.title == "Revoke gamer-01, gamer-03?"
+    assert asked.sentence.startswith("They are cut off at once")
+
+
+# --- runs and checkpoints ---
+
+OLD = RunSummary(id="2026-01-01_a", name="old", state="finished", created=1.0, resumable=True, env_steps=3500)
+NEW = RunSummary(id="2026-02-01_b", name="new", state="stopped", created=2.0, resumable=True)
+AGAIN = RunStatus(id=OLD.id, name="old", state="running", env_steps=9000, checkpoint_age_s=125)
+SAVED = CheckpointInfo(
+    id="manual_save/1",
+    kind="manual",
+    path="/runs/a/manual_save/1",
+    model_id=4,
+    env_steps=1000,
+    updates=40,
+    created=1.0,
+    size_bytes=5,
+    valid=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (None, "Choose"),
+        (OLD.model_copy(update={"state": "paused"}), "already"),
+        (OLD.model_copy(update={"resumable": False}), "no checkpoint"),
+        (OLD.model_copy(update={"reached": "mean_return"}), "reached its goal"),
+        (OLD, ""),
+    ],
+)
+def test_why_a_run_can_not_be_resumed(run: RunSummary | None, words: str) -> None:
+    reason = why_not_resumed(run)
+    assert words in reason
+    assert bool(reason) == bool(words)
+
+
+def test_resuming_asks_only_where_another_run_would_be_stopped() -> None:
+    assert resume_question(NEW, RunStatus()) is None
+    assert resume_question(NEW, AGAIN.model_copy(update={"state": "finished"})) is None
+    question = resume_question(NEW, AGAIN)
+    assert question is not None
+    assert question.title == "Stop old and resume new?"
+    assert "saves before it ends (last checkpoint 2 min ago)" in question.sentence
+
+
+def test_loading_tells_what_is_overwritten_and_stopped() -> None:
+    assert why_not_loaded(None)
+    question = load_question(SAVED, OLD, RunStatus())
+    assert question.title == "Load this checkpoint of old?"
+    assert "from update 40 as a new attempt" in question.sentence
+    assert "The 2,500 steps after it stay on the curves" in question.sentence
+    assert "stopped" not in question.sentence
+    newest = load_question(SAVED, OLD.model_copy(update={"env_steps": 1000}), RunStatus())
+    assert "overwritten" not in newest.sentence
+    goes_on = load_question(SAVED, OLD, AGAIN).sentence
+    assert "old is stopped first; it saves before it ends (last checkpoint 2 min ago)." in goes_on
+    assert "8,000 steps" in goes_on, "of the active run its newest ones count"

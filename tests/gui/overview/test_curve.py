@@ -1,0 +1,334 @@
+"""The curve joins history and live rows: nothing missing, nothing twice."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.overview.curve import LiveCurve, leaves_gap
+from soulsgui.gui.plotting.rows import Axis
+from soulsgui.wire.control import History
+from soulsgui.wire.messages.metrics import EpisodeRows, Row
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, refusal
+from tests.gui.plotting.curves import RUN, attempt_row, drawn, episodes, history, update
+
+
+class Store:
+    """The rows that telemetry has stored, and the answers made of them."""
+
+    def __init__(self) -> None:
+        self.episodes = 0
+        self.updates: list[int] = []
+
+    def answer(self, params: dict[str, object]) -> History:
+        if params.get("metric", "return") == "return":
+            return history(range(1, self.episodes + 1))
+        rows = [update(number, loss=float(number)) for number in self.updates]
+        return History(
+            run_id=RUN,
+            metric="loss",
+            last_row=0,
+            last_update=(1, self.updates[-1]) if self.updates else (0, 0),
+            row=[row.update for row in rows],
+            attempt=[1] * len(rows),
+            episode=[row.episodes for row in rows],
+            env_steps=[row.env_steps for row in rows],
+            time=[row.time for row in rows],
+            value=[row.values["loss"] for row in rows],
+            low=[row.values["loss"] for row in rows],
+            high=[row.values["loss"] for row in rows],
+            count=[1] * len(rows),
+            metrics=["return", "length", "loss"],
+        )
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def feed(store: Store) -> FakeFeed:
+    made = FakeFeed()
+    made.answers["history.query"] = store.answer
+    return made
+
+
+@pytest.fixture
+def curve(qtbot: QtBot, feed: FakeFeed) -> Iterator[LiveCurve]:
+    widget = QWidget()
+    qtbot.addWidget(widget)
+    widget.show()
+    made = LiveCurve(feed, widget)  # type: ignore[arg-type]
+    yield made
+    widget.hide()
+
+
+def values(curve: LiveCurve) -> list[int]:
+    return [round(y) for _, y in drawn(curve.series)]
+
+
+def tell(curve: LiveCurve, *rows: Row) -> None:
+    curve.take(list(rows))
+
+
+def queries(feed: FakeFeed) -> int:
+    return len(feed.sent_of("history.query"))
+
+
+def test_live_rows_go_on_where_the_history_ends(qtbot: QtBot, curve: LiveCurve, store: Store) -> None:
+    store.episodes = 5
+    curve.follow(RUN, "return")
+    tell(curve, episodes([5, 6]))
+    qtbot.waitUntil(lambda: curve.complete)
+    tell(curve, episodes([7]))
+    tell(curve, episodes([6, 7, 8]))
+    assert values(curve) == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_missing_row_number_makes_it_ask_again_once(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
+) -> None:
+    store.episodes = 3
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    store.episodes = 9
+    tell(curve, episodes([8, 9]))
+    assert not curve.complete
+    tell(curve, episodes([10]))
+    qtbot.waitUntil(lambda: curve.complete)
+    assert values(curve) == list(range(1, 11))
+    assert queries(feed) == 2
+
+
+def test_rows_before_the_answer_are_not_lost_when_it_is_refused(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
+) -> None:
+    feed.answers["history.query"] = refusal("The store is busy.")
+    with qtbot.waitSignal(curve.failed):
+        curve.follow(RUN, "return")
+    tell(curve, episodes([1, 2]))
+    store.episodes = 2
+    feed.answers["history.query"] = store.answer
+    qtbot.waitUntil(lambda: curve.complete)
+    assert values(curve) == [1, 2]
+
+
+def test_updates_that_were_not_stored_yet_are_asked_for_until_the_history_meets_the_live_rows(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
+) -> None:
+    store.updates = [1, 2, 3]
+    curve.follow(RUN, "loss")
+    qtbot.waitUntil(lambda: curve.is_loaded)
+    # Updates 4 and 5 were sent before this window listened, and are stored later.
+    tell(curve, update(6, loss=6.0))
+    assert not curve.complete
+    store.updates = [1, 2, 3, 4, 5]
+    tell(curve, update(7, loss=7.0))
+    qtbot.waitUntil(lambda: curve.complete)
+    assert values(curve) == [1, 2, 3, 4, 5, 6, 7]
+    asked = queries(feed)
+    tell(curve, update(8, loss=8.0))
+    assert curve.complete
+    assert queries(feed) == asked
+
+
+@pytest.mark.parametrize(
+    ("stored", "first", "previous", "gap"),
+    [
+        ((1, 5), (1, 6), 5, False),
+        ((1, 5), (1, 905), 5, False),
+        ((1, 5), (1, 4), 3, False),
+        ((1, 5), (1, 7), 6, True),
+        ((1, 5), (2, 3), 2, True),
+        ((2, 3), (2, 3), 2, False),
+        ((0, 0), (1, 1), 0, True),
+    ],
+)
+def test_what_may_be_missing_between_stored_and_live_updates(
+    stored: tuple[int, int], first: tuple[int, int], previous: int, gap: bool
+) -> None:
+    row = update(first[1], attempt=first[0]).model_copy(update={"previous": previous})
+    assert leaves_gap(stored, row) is gap
+
+
+def test_an_attempt_told_of_before_it_was_stored_stays_known(
+    qtbot: QtBot, curve: LiveCurve, store: Store
+) -> None:
+    store.episodes = 10
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    tell(curve, attempt_row(2, 6), episodes([11, 12], attempt=2, episode=[7, 8]))
+    assert [x for x, _ in drawn(curve.series, overwritten=True)] == [7, 8, 9, 10]
+    curve.renew()
+    qtbot.waitUntil(lambda: curve.complete)
+    assert [x for x, _ in drawn(curve.series, overwritten=True)] == [7, 8, 9, 10]
+
+
+def test_rows_wait_while_nobody_looks(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store) -> None:
+    store.episodes = 2
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    widget = curve.parent()
+    assert isinstance(widget, QWidget)
+    widget.hide()
+    tell(curve, episodes([3]), episodes([4, 5]))
+    assert values(curve) == [1, 2]
+    widget.show()
+    curve.wake()
+    assert values(curve) == [1, 2, 3, 4, 5]
+    assert queries(feed) == 1
+
+
+def test_the_answer_to_an_older_question_is_not_drawn(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
+) -> None:
+    store.episodes, store.updates = 3, [1, 2]
+    del feed.answers["history.query"]
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: queries(feed) == 1)
+    curve.follow(RUN, "loss")
+    qtbot.waitUntil(lambda: queries(feed) == 2)
+    late, now = feed.sent_of("history.query")
+    late.call.answer(store.answer(late.params).model_dump())
+    assert values(curve) == []
+    now.call.answer(store.answer(now.params).model_dump())
+    assert values(curve) == [1, 2]
+    assert "loss" in curve.metrics
+
+
+def test_rows_of_another_run_are_passed_over(qtbot: QtBot, curve: LiveCurve, store: Store) -> None:
+    store.episodes = 1
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    tell(curve, episodes([2], run="another"))
+    assert values(curve) == [1]
+
+
+def test_the_metrics_of_a_run_that_has_just_begun_are_learned_from_its_updates(
+    qtbot: QtBot, curve: LiveCurve
+) -> None:
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.is_loaded)
+    with qtbot.waitSignal(curve.loaded):
+        tell(curve, update(1, entropy=0.5))
+    assert "entropy" in curve.metrics
+
+
+def test_without_connection_it_waits_and_goes_on_afterwards(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
+) -> None:
+    store.episodes = 2
+    feed.connect_as(LOST)
+    curve.follow(RUN, "return")
+    qtbot.wait(30)
+    assert queries(feed) == 0
+    feed.connect_as(LIVE)
+    curve.go_on()
+    qtbot.waitUntil(lambda: curve.complete)
+    assert values(curve) == [1, 2]
+
+
+def test_a_long_absence_is_made_up_for_by_asking_again(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.gui.overview.curve._MOST_ASIDE", 5)
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    widget = curve.parent()
+    assert isinstance(widget, QWidget)
+    widget.hide()
+    rows: list[EpisodeRows] = [episodes([number]) for number in range(1, 21)]
+    for row in rows:
+        tell(curve, row)
+    store.episodes = 20
+    widget.show()
+    curve.wake()
+    qtbot.waitUntil(lambda: curve.complete)
+    assert values(curve) == list(range(1, 21))
+
+
+def bucketed(params: dict[str, Any]) -> History:
+    """The run of 10,000 episodes with the return 1 to 10,000, in at most 100 buckets of any part of it."""
+    first = max(math.ceil(params.get("start", 1)), 1)
+    last = min(math.floor(params.get("end", 10_000)), 10_000)
+    count = -(-(last - first + 1) // 100)
+    ends = [min(n + count - 1, last) for n in range(first, last + 1, count)]
+    found = history(ends)
+    lows = [float(n) for n in range(first, last + 1, count)]
+    return found.model_copy(update={"low": lows, "count": [count] * len(ends), "last_row": 10_000})
+
+
+def test_what_is_in_view_is_asked_for_again_until_every_row_is_drawn(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed
+) -> None:
+    feed.answers["history.query"] = bucketed
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    assert len(curve.series) == 10_000
+    assert drawn(curve.series)[0][1] == 1.0, "the first episode is there"
+    assert not curve.look_at(0, 10_100)
+    for left, right in ((2000, 2400), (2000, 2040)):
+        assert curve.look_at(left, right)
+        qtbot.waitUntil(lambda left=left, right=right: not curve.look_at(left, right))
+    assert {y for x, y in drawn(curve.series) if 2000 <= x <= 2040} == set(range(2000, 2041))
+    sent = [one.params for one in feed.sent_of("history.query")]
+    assert [(one.get("start"), one.get("end")) for one in sent] == [(None, None), (1800, 2600), (1980, 2060)]
+    tell(curve, episodes([10_001]))
+    assert {y for x, y in drawn(curve.series) if x > 10_000} == {10_001}
+
+
+def test_an_answer_for_another_view_or_metric_is_not_drawn(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed
+) -> None:
+    feed.answers["history.query"] = bucketed
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    del feed.answers["history.query"]
+    assert curve.look_at(2000, 2040)
+    qtbot.waitUntil(lambda: queries(feed) == 2)
+    assert curve.refining
+    curve.follow(RUN, "length")
+    late = feed.sent_of("history.query")[-1]
+    assert not curve.refining
+    late.call.answer(bucketed(late.params).model_dump())
+    assert values(curve) == []
+
+
+def test_a_run_in_buckets_is_asked_for_again_along_another_axis(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed
+) -> None:
+    feed.answers["history.query"] = bucketed
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    curve.show_along(Axis.TIME)
+    qtbot.waitUntil(lambda: queries(feed) == 2)
+    assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time", "missing_ok": True}
+
+
+def test_an_answer_along_the_axis_before_is_not_drawn(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed) -> None:
+    del feed.answers["history.query"]
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: queries(feed) == 1)
+    curve.show_along(Axis.TIME)
+    late = feed.sent_of("history.query")[0]
+    late.call.answer(bucketed(late.params).model_dump())
+    assert not curve.is_loaded
+    qtbot.waitUntil(lambda: queries(feed) == 2)
+    assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time", "missing_ok": True}
+
+
+def test_many_live_rows_are_asked_for_again_in_buckets(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.gui.overview.curve._MOST_LIVE", 5)
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    store.episodes = 6
+    tell(curve, episodes(range(1, 7)))
+    qtbot.waitUntil(lambda: curve.complete and curve.series.live_rows == 0)
+    tell(curve, episodes([7]))
+    assert values(curve) == list(range(1, 8))

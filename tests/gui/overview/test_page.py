@@ -1,0 +1,654 @@
+"""The overview before a played runner: what it shows, asks and allows."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QMessageBox, QSplitter, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.overview.page import OverviewPage
+from soulsgui.gui.plotting.plot import Plot
+from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.shell.pages import PageArea
+from soulsgui.gui.theme import Theme
+from soulsgui.wire.control import (
+    ClientStatus,
+    ErrorCode,
+    History,
+    LogLine,
+    Preset,
+    RunStatus,
+    ServiceStatus,
+    Status,
+)
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+from tests.gui.plotting.curves import RUN, drawn, episodes, history, update
+
+RUNNING = RunStatus(
+    id=RUN,
+    name="cart",
+    state="running",
+    env_id="CartPole-v1",
+    algorithm="ppo",
+    mean_return=312.4,
+    goal_return=475.0,
+    checkpoint_age_s=61.0,
+)
+
+
+def service(name: str, state: str = "running", **fields: object) -> ServiceStatus:
+    kind = "client" if name.startswith("client") else name
+    return ServiceStatus.model_validate({"name": name, "kind": kind, "state": state} | fields)
+
+
+def client(name: str, state: str = "online", **fields: object) -> ClientStatus:
+    return ClientStatus.model_validate({"id": name, "name": name, "state": state} | fields)
+
+
+SERVICES = [
+    service("telemetry", uptime_s=30.0),
+    service("client-1"),
+    service("redis", pid=4121, port=6379, uptime_s=60.0, cpu_percent=0.4, memory_bytes=12_000_000),
+    service("trainer", phase="updating", uptime_s=40.0),
+    service("client-2"),
+]
+
+
+@pytest.fixture
+def server(fake: FakeFeed) -> FakeFeed:
+    """A runner with a run that goes on."""
+    fake.status = Status(
+        run=RUNNING, services=SERVICES, clients=[client("gamer-1"), client("gamer-2", "lost")]
+    )
+    fake.answers |= {
+        "history.query": history(range(1, 11)),
+        "checkpoint.list": {"checkpoints": []},
+        "history.logs": {"lines": [], "first": 1},
+        "config.presets": {"presets": []},
+    }
+    return fake
+
+
+@pytest.fixture
+def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[OverviewPage]:
+    """The page on the screen; time stands still for its cards."""
+    made = OverviewPage(server, shell, clock=lambda: 100.0)  # type: ignore[arg-type]
+    qtbot.addWidget(made)
+    made.resize(1120, 710)
+    made.show()
+    qtbot.waitUntil(lambda: made.plot.curve.is_loaded and made.clients.model.rowCount() > 0)
+    yield made
+    made.hide()
+
+
+def plot(qtbot: QtBot, page: OverviewPage) -> Plot:
+    qtbot.waitUntil(lambda: page.plot.host.plot is not None)
+    assert page.plot.host.plot is not None
+    return page.plot.host.plot
+
+
+def press(box: QMessageBox, words: str) -> None:
+    next(button for button in box.buttons() if button.text().replace("&", "") == words).click()
+
+
+# --- services ---
+
+
+def test_each_kind_of_service_has_a_card_in_order_and_clients_share_one(page: OverviewPage) -> None:
+    assert list(page.services.cards) == ["redis", "trainer", "telemetry"]
+    assert page.services.cards["redis"].words == (
+        "Redis\nRunning\npid 4121 · port 6379 · 00:01:00\nCPU 0.4 % · 12.0 MB"
+    )
+    assert page.services.clients.words.startswith("Local clients 2/2\nRunning")
+
+
+def test_the_single_clients_are_shown_when_asked_and_can_be_stopped_each(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    page.services.clients.each.click()
+    card = page.services.cards["client-2"]
+    qtbot.waitUntil(card.isVisible)
+    qtbot.mouseClick(card.stop, Qt.MouseButton.LeftButton)
+    assert server.sent_of("service.stop")[-1].params == {"name": "client-2"}
+    server.sent[-1].call.answer({})
+    page.services.clients.each.click()
+    assert "client-2" not in page.services.cards
+
+
+def test_one_client_more_and_one_less_are_asked_for(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    server.answers["service.local_clients"] = {"count": 3}
+    page.services.clients.more.click()
+    qtbot.waitUntil(lambda: server.sent[-1].call.over)
+    page.services.clients.fewer.click()
+    qtbot.waitUntil(lambda: server.sent[-1].call.over)
+    assert [sent.params for sent in server.sent_of("service.local_clients")] == [{"count": 3}, {"count": 1}]
+
+
+def test_stopping_the_trainer_asks_first(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    page.services.cards["trainer"].stop.click()
+    box = page.findChild(QMessageBox)
+    assert box is not None
+    assert "Clients will wait" in box.informativeText()
+    assert server.sent_of("service.stop") == []
+    press(box, "Stop trainer")
+    assert server.sent_of("service.stop")[-1].params == {"name": "trainer"}
+    server.sent[-1].call.answer({})
+
+
+def test_the_log_buttons_lead_to_the_logs(page: OverviewPage, shell: FakeShell) -> None:
+    page.services.cards["redis"].log.click()
+    page.services.clients.log.click()
+    page.log.open_logs.click()
+    assert shell.shown == [
+        ("logs", {"service": "redis"}),
+        ("logs", {"service": "client-1"}),
+        ("logs", {"service": ""}),
+    ]
+
+
+def test_what_cant_be_done_is_off_and_says_why(page: OverviewPage, server: FakeFeed) -> None:
+    needs_redis = {"service.stop": "Nothing can go on without Redis."}
+    no_run = {"service.start": "No run goes on."}
+    server.change_services([service("redis", allowed=needs_redis)])
+    assert not page.services.cards["redis"].stop.isEnabled()
+    assert page.services.cards["redis"].stop.toolTip() == "Nothing can go on without Redis."
+    assert page.services.clients.more.isEnabled()
+    server.change_services([service("redis"), service("trainer", "stopped", allowed=no_run)])
+    server.change_allowed(service_local_clients="No run goes on.")
+    assert list(page.services.cards) == ["redis", "trainer"]
+    assert page.services.cards["redis"].stop.isEnabled()
+    assert not page.services.cards["trainer"].start.isEnabled()
+    assert "No run goes on" in page.services.cards["trainer"].start.toolTip()
+    assert "No run goes on" in page.services.clients.more.toolTip()
+
+
+def test_a_refused_command_is_told_with_its_remedy(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    server.answers["service.restart"] = refusal("telemetry is not ready.", "Look at its log.")
+    page.services.cards["telemetry"].restart.click()
+    qtbot.waitUntil(lambda: bool(shell.told))
+    assert (shell.told[0].level, shell.told[0].detail) == ("error", "Look at its log.")
+
+
+def test_narrow_cards_keep_their_buttons_without_words(qtbot: QtBot, page: OverviewPage) -> None:
+    button = page.services.cards["trainer"].restart
+    assert button.text() == "Restart"
+    page.resize(700, 710)
+    qtbot.waitUntil(lambda: button.text() == "")
+    assert button.accessibleName() == button.toolTip() == "Restart"
+    page.resize(1400, 710)
+    qtbot.waitUntil(lambda: button.text() == "Restart")
+
+
+# --- the run and its end ---
+
+
+def test_without_a_run_it_says_what_to_do(page: OverviewPage, server: FakeFeed, shell: FakeShell) -> None:
+    server.change_run(RunStatus())
+    assert page.empty.isVisible()
+    assert not page.plot.isVisible()
+    page.empty.button.click()
+    assert shell.opened[0][0] == "new_run"
+
+
+def test_key_figures_follow_the_run(page: OverviewPage, server: FakeFeed) -> None:
+    assert "Mean return: 312.4 of 475" in page.figures.words
+    server.change_run(RUNNING.model_copy(update={"mean_return": 400.0, "rejected": {"late": 2}}))
+    assert "Mean return: 400.0 of 475" in page.figures.words
+    assert "Rejected: 2" in page.figures.words
+    server.change_run(RUNNING)
+    assert "Rejected" not in page.figures.words
+    server.change_run(RUNNING.model_copy(update={"goal_judged_by": "evaluation", "evaluation_return": 99.0}))
+    words = page.figures.words
+    assert words.index("Evaluation: 99.0 of 475") < words.index("Mean return: 312.4\n"), (
+        "what is judged first"
+    )
+
+
+def test_a_solved_run_offers_what_next(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    preset = Preset(name="lunar", title="", values={"env.id": "LunarLander-v3"})
+    server.answers["config.presets"] = {"presets": [preset.model_dump()]}
+    assert page.end.words == ""
+    server.change_run(
+        RUNNING.model_copy(update={"state": "finished", "reached": "mean_return", "seconds": 31.0})
+    )
+    assert page.end.words.startswith("Solved: reached 475 after 31 s")
+    qtbot.waitUntil(lambda: page.end.next.isVisible() and page.end.next.text() == "Train LunarLander…")
+    page.end.next.click()
+    page.end.checkpoints.click()
+    assert [(what, how["preset"]) for what, how in shell.opened] == [("new_run", "lunar")]
+    assert shell.shown == [("runs", {"run": RUN})]
+    server.change_run(RUNNING)
+    assert not page.end.isVisible()
+
+
+def test_a_failed_run_leads_to_the_log(page: OverviewPage, server: FakeFeed, shell: FakeShell) -> None:
+    server.change_run(RUNNING.model_copy(update={"state": "failed", "error": "out of <b>memory</b>"}))
+    assert page.end.words == "The run failed\nout of <b>memory</b>"
+    detail = next(label for label in page.end.findChildren(QLabel) if "memory" in label.text())
+    assert detail.textFormat() is Qt.TextFormat.PlainText
+    page.end.log.click()
+    assert shell.shown == [("logs", {"service": "trainer"})]
+
+
+# --- the curve ---
+
+
+def test_the_curve_goes_on_live(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.bring_rows(episodes([10, 11, 12]))
+    assert [y for _, y in drawn(page.plot.curve.series)] == list(range(1, 13))
+    canvas = plot(qtbot, page)
+    qtbot.waitUntil(lambda: not canvas.drawing_waits and not canvas.is_empty)
+    assert canvas.x_view()[1] >= 12
+
+
+def test_a_snapshot_asks_for_the_curve_again(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.answers["history.query"] = history(range(1, 31))
+    server.take_snapshot(server.status)
+    qtbot.waitUntil(lambda: page.plot.curve.complete)
+    assert len(page.plot.curve.series) == 30
+
+
+def test_another_run_is_another_curve(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    other = history(range(1, 4)).model_copy(update={"run_id": "later"})
+    server.answers["history.query"] = other
+    server.change_run(RUNNING.model_copy(update={"id": "later"}))
+    qtbot.waitUntil(lambda: page.plot.curve.complete)
+    assert len(page.plot.curve.series) == 3
+    assert server.sent_of("history.query")[-1].params == {"run": "later", "x": "env_step", "missing_ok": True}
+
+
+def test_another_metric_is_asked_for_and_remembered(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    server.bring_rows(update(1, entropy=0.6))
+    box = page.plot.controls.metric_box
+    titles = [box.itemText(place) for place in range(box.count())]
+    assert titles == ["Return", "Episode length", "Mean return", "Entropy"]
+    server.answers["history.query"] = History(
+        run_id=RUN, metric="entropy", last_row=0, row=[], attempt=[], episode=[], env_steps=[], time=[],
+        value=[], low=[], high=[], count=[], last_update=(1, 0),
+    )  # fmt: skip
+    box.setCurrentIndex(3)
+    box.activated.emit(3)
+    qtbot.waitUntil(lambda: page.plot.curve.is_loaded)
+    server.bring_rows(update(1, entropy=0.6), update(2, entropy=0.5))
+    assert len(page.plot.curve.series) == 2
+    again = OverviewPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    assert again.plot.controls.wanted == "entropy"
+
+
+def test_x_smoothing_and_follow_act_on_the_plot(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    canvas, controls = plot(qtbot, page), page.plot.controls
+    assert page.plot.curve.series.axis is Axis.ENV_STEP
+    place = controls.axis_box.findData(Axis.TIME)
+    controls.axis_box.setCurrentIndex(place)
+    controls.axis_box.activated.emit(place)
+    assert page.plot.curve.series.axis is Axis.TIME
+    again = OverviewPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    assert again.plot.curve.series.axis is Axis.TIME
+    server.bring_rows(episodes(range(11, 61)))
+    assert page.plot.curve.series.smooths
+    smooth = drawn(page.plot.curve.series, smooth=True)
+    controls.smoothing.setValue(0)
+    qtbot.waitUntil(lambda: not page.plot.curve.series.smooths)
+    assert drawn(page.plot.curve.series, smooth=True) != smooth
+    controls.follow.click()
+    assert not canvas.follow
+    canvas.fit()
+    assert controls.follow.isChecked()
+
+
+def test_what_is_zoomed_into_is_drawn_finer_and_loading_is_said_when_that_takes_long(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    def notes() -> set[str]:
+        return {label.text() for label in page.plot.controls.findChildren(QLabel)}
+
+    whole = history(range(100, 10_001, 100))
+    server.answers["history.query"] = whole.model_copy(update={"count": [100] * 100})
+    page.refresh()
+    qtbot.waitUntil(lambda: len(page.plot.curve.series) == 10_000)
+    del server.answers["history.query"]
+    canvas = plot(qtbot, page)
+    canvas.show_x(10_000, 12_000)
+    qtbot.waitUntil(lambda: "Loading …" in notes())
+    asked = server.sent_of("history.query")[-1]
+    around = {"start": 9000.0, "end": 13_000.0}
+    assert asked.params == {"run": RUN, "x": "env_step", "missing_ok": True, **around}
+    asked.call.answer(history(range(900, 1301)).model_copy(update={"last_row": 10_000}).model_dump())
+    assert "Loading …" not in notes()
+    assert len([x for x, _ in drawn(page.plot.curve.series) if 10_000 <= x <= 12_000]) >= 201
+
+
+def test_the_goal_is_drawn_where_it_belongs(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.bring_rows(episodes([11], values=[400.0]))
+    canvas = plot(qtbot, page)
+    qtbot.waitUntil(lambda: canvas.y_view()[1] > 475)
+    box = page.plot.controls.metric_box
+    box.setCurrentIndex(1)
+    box.activated.emit(1)
+    assert canvas.goal is None
+
+
+def test_where_evaluations_judge_their_curve_opens_beside_that_of_training(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    canvas, controls, curves = plot(qtbot, page), page.plot.controls, (page.plot.curve, page.plot.beside)
+    assert (page.plot.curve.series.metric, canvas.goal) == ("return", 475.0)
+    stored = {
+        metric: history([]).model_copy(update={"metric": metric, "last_update": (1, 1)})
+        for metric in ("evaluation_return", "return")
+    }
+    server.answers["history.query"] = lambda params: stored[str(params.get("metric", "return"))]
+    judged = RUNNING.model_copy(update={"goal_judged_by": "evaluation"})
+    server.change_run(judged)
+    assert [curve.series.metric for curve in curves] == ["evaluation_return", "return"]
+    assert canvas.goal == 475.0
+    # Before the first evaluation, too.
+    qtbot.waitUntil(lambda: canvas.is_empty and canvas.y_view()[0] < 475 < canvas.y_view()[1])
+    qtbot.waitUntil(lambda: all(curve.is_loaded for curve in curves))
+    names = {label.text() for label in canvas.findChildren(QLabel)}
+    assert {"Evaluation return: none yet", "Training return"} <= names
+    evaluated = update(2, evaluation_return=99.0).model_copy(update={"kind": "evaluation"})
+    server.bring_rows(episodes([1, 2, 3]), evaluated)
+    assert [len(curve.series) for curve in curves] == [1, 3]
+    assert "Evaluation return" in {label.text() for label in canvas.findChildren(QLabel)}
+    place = controls.metric_box.findData("return")
+    controls.metric_box.setCurrentIndex(place)
+    controls.metric_box.activated.emit(place)
+    assert (page.plot.curve.series.metric, page.plot.beside.series.run_id) == ("return", "")
+    assert canvas.goal is None
+    again = OverviewPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    again.plot.show_run(judged)
+    assert again.plot.curve.series.metric == "return", "what the user chose stays"
+
+
+def test_a_curve_that_cant_be_read_is_told_once_and_asked_for_again(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    server.answers["history.query"] = refusal("The store is damaged.", code=ErrorCode.FAILED)
+    asked = len(server.sent_of("history.query"))
+    page.refresh()
+    qtbot.waitUntil(lambda: len(server.sent_of("history.query")) >= asked + 2)
+    server.answers["history.query"] = history(range(1, 21))
+    qtbot.waitUntil(lambda: len(page.plot.curve.series) == 20)
+    assert [told.text for told in shell.told] == ["The store is damaged."]
+
+
+# --- clients ---
+
+
+def test_the_chosen_clients_are_paused_each(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.answers["clients.pause"] = {}
+    page.clients.choose("gamer-1", "gamer-2")
+    page.clients.buttons["pause"].click()
+    assert [sent.params for sent in server.sent_of("clients.pause")] == [
+        {"client": "gamer-1"},
+        {"client": "gamer-2"},
+    ]
+    qtbot.waitUntil(lambda: all(sent.call.over for sent in server.sent))
+
+
+def test_the_context_menu_holds_what_the_toolbar_holds(page: OverviewPage, server: FakeFeed) -> None:
+    server.answers["clients.forget"] = {}
+    page.clients.choose("gamer-2")
+    menu = page.clients.menu()
+    titles = {action.text(): action for action in menu.actions()}
+    assert list(titles) == ["Pause", "Resume", "Finish episode, then stop", "Stop", "Forget"]
+    assert not titles["Resume"].isEnabled()
+    titles["Forget"].trigger()
+    assert server.sent_of("clients.forget")[-1].params == {"client": "gamer-2"}
+    menu.deleteLater()
+
+
+def test_clients_come_change_and_go(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.change_clients([client("gamer-3", "late")], ["gamer-2"])
+    qtbot.waitUntil(lambda: page.clients.model.row_of("gamer-3") is not None)
+    assert page.clients.model.row_of("gamer-2") is None
+    qtbot.keyClicks(page.clients.words, "late")
+    assert page.clients.model.rowCount() == 1
+    qtbot.keyClicks(page.clients.words, "xyz")
+    assert page.clients.empty.isVisible()
+    page.clients.words.clear()
+
+
+# --- connection, sight, memory ---
+
+
+def test_without_connection_values_stay_and_nothing_can_be_pressed(
+    page: OverviewPage, server: FakeFeed
+) -> None:
+    page.clients.choose("gamer-1")
+    server.connect_as(LOST)
+    assert "Mean return: 312.4 of 475" in page.figures.words
+    assert not page.figures.isEnabled()
+    assert not page.clients.table.isEnabled()
+    for button in (page.services.cards["trainer"].stop, page.clients.buttons["pause"]):
+        assert not button.isEnabled()
+        assert button.toolTip() == "Not connected to my-server."
+    server.connect_as(LIVE)
+    assert page.services.cards["trainer"].stop.isEnabled()
+    assert page.clients.buttons["pause"].isEnabled()
+
+
+def test_nothing_is_asked_and_nothing_shown_while_hidden(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    page.hide()
+    asked = len(server.sent)
+    server.take_snapshot(server.status.model_copy(update={"run": RUNNING.model_copy(update={"updates": 7})}))
+    server.change_services([service("trainer", "failed")])
+    qtbot.wait(600)
+    assert len(server.sent) == asked
+    assert "Updates: 0" in page.figures.words
+    assert "Failed" not in page.services.cards["trainer"].words
+    page.show()
+    assert "Updates: 7" in page.figures.words
+    assert "Failed" in page.services.cards["trainer"].words
+    qtbot.waitUntil(lambda: page.plot.curve.complete)
+
+
+def test_the_last_log_lines_go_on_live(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    def line(number: int) -> LogLine:
+        return LogLine(service="trainer", number=number, level="info", text=f"line {number}")
+
+    server.answers["history.logs"] = {"lines": [line(1).model_dump(), line(2).model_dump()], "first": 1}
+    page.refresh()
+    server.bring_log(line(2), line(3))
+    qtbot.waitUntil(lambda: "line 3" in page.log.pane.text)
+    assert page.log.pane.text.count("line 2") == 1
+
+
+def test_the_arrangement_is_remembered(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    splitter = page.findChild(QSplitter, "overviewSplitter")
+    assert splitter is not None
+    splitter.setSizes([330, 220, 100])
+    page.hide()
+    again = OverviewPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    again.resize(page.size())
+    again.show()
+    found = again.findChild(QSplitter, "overviewSplitter")
+    assert found is not None
+    # The heights of the windows may differ by a few pixels.
+    shares = [[size / sum(each.sizes()) for size in each.sizes()] for each in (found, splitter)]
+    assert shares[0] == pytest.approx(shares[1], abs=0.02)
+    again.hide()
+
+
+def test_a_dimmed_curve_that_is_drawn_anew_leaves_nothing_of_the_old_picture(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    made = plot(qtbot, page)
+    qtbot.waitUntil(lambda: not made.drawing_waits)
+    server.connect_as(LOST)
+    assert made.is_dimmed
+    made.show_x(2.0, 5.0)
+    qtbot.waitUntil(lambda: not made.drawing_waits)
+    page.resize(1120, 640)
+    qtbot.waitUntil(lambda: not made.drawing_waits)
+    page.repaint()
+    on_screen = page.screen().grabWindow(page.winId()).toImage()
+    fresh = page.grab().toImage().convertToFormat(on_screen.format())
+    place = made.mapTo(page, made.rect().topLeft())
+    area = (place.x(), place.y(), made.width(), made.height())
+    assert on_screen.copy(*area) == fresh.copy(*area)
+    server.connect_as(LIVE)
+    assert not made.is_dimmed
+
+
+def test_another_run_is_seen_from_its_beginning_whatever_was_looked_at_before(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    made = plot(qtbot, page)
+    made.show_x(2.0, 5.0)
+    assert not page.plot.controls.follow.isChecked()
+    server.change_run(RUNNING.model_copy(update={"id": "another"}))
+    assert made.follow
+    assert page.plot.controls.follow.isChecked()
+
+
+def test_the_strip_of_the_last_success_goes_when_another_run_is_begun(
+    page: OverviewPage, server: FakeFeed
+) -> None:
+    solved = RUNNING.model_copy(update={"state": "finished", "reached": "mean_return"})
+    server.change_run(solved)
+    assert "Solved" in page.end.words
+    server.call("run.start")
+    assert page.end.words == ""
+    server.change_run(solved.model_copy(update={"episodes": 7}))
+    assert page.end.words == "", "a refused start does not bring it back"
+    server.change_run(RUNNING)
+    server.change_run(solved)
+    assert "Solved" in page.end.words
+
+
+def test_a_curve_that_was_not_read_before_the_connection_went_says_so(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    made = plot(qtbot, page)
+    del server.answers["history.query"]
+    server.change_run(RUNNING.model_copy(update={"id": "another"}))
+    qtbot.waitUntil(lambda: not made.drawing_waits)
+    assert made.empty_text == "Loading …"
+    server.connect_as(LOST)
+    assert made.empty_text == "The curve is read as soon as the connection is back."
+
+
+def test_the_age_of_the_checkpoint_is_told_only_while_it_grows(page: OverviewPage, server: FakeFeed) -> None:
+    saved = RUNNING.model_copy(update={"checkpoint_env_steps": 16_400})
+    server.change_run(saved)
+    assert "Checkpoint: 1 min ago" in page.figures.words
+    server.connect_as(LOST)
+    assert "Checkpoint: at 16.4 k" in page.figures.words
+    server.connect_as(LIVE)
+    assert "Checkpoint: 1 min ago" in page.figures.words
+    server.change_run(saved.model_copy(update={"state": "stopped"}))
+    assert "Checkpoint: at 16.4 k" in page.figures.words
+
+
+def test_a_trainer_that_rests_or_does_not_run_makes_no_steps(page: OverviewPage, server: FakeFeed) -> None:
+    server.change_run(RUNNING.model_copy(update={"state": "paused", "env_steps_per_s": 99.0}))
+    assert "Steps/s: —" in page.figures.words
+    server.change_run(RUNNING.model_copy(update={"env_steps_per_s": 12_200.0}))
+    assert "Steps/s: 12.2 k" in page.figures.words
+    server.change_services([service("redis"), service("trainer", "stopped")])
+    assert "Steps/s: —" in page.figures.words
+    server.change_services(SERVICES)
+    assert "Steps/s: 12.2 k" in page.figures.words
+
+
+def test_with_large_letters_the_curve_keeps_its_height_and_the_page_scrolls(
+    qtbot: QtBot, page: OverviewPage, both_themes: Theme
+) -> None:
+    made = plot(qtbot, page)
+    page.services.clients.each.setChecked(True)
+    both_themes.set_font_scale(150)
+    qtbot.waitUntil(lambda: made.minimumSizeHint().height() > 8 * made.fontMetrics().height())
+    area = PageArea(page)
+    qtbot.addWidget(area)
+    area.resize(1120, 690)
+    area.show()
+    qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() > 0)
+    qtbot.waitUntil(lambda: made.height() >= made.minimumSizeHint().height())
+    both_themes.set_font_scale(100)
+    page.services.clients.each.setChecked(False)
+    area.resize(1120, 1000)
+    qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() == 0)
+    page.setParent(None)  # it is not to be deleted with the area
+
+
+def test_a_solved_run_goes_on_without_its_goal(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    solved = {"state": "finished", "reached": "mean_return", "mean_return": 480.0, "goal_window": 20}
+    server.change_run(RUNNING.model_copy(update=solved))
+    assert "Mean of the last 20 episodes: 480.0" in page.end.words
+    page.end.go_on.click()
+    (sent,) = server.sent_of("run.resume")
+    assert sent.params == {"run": RUN, "without_goal": True}
+
+
+def test_a_paused_client_is_told_of_as_what_makes_the_rounds_smaller(
+    page: OverviewPage, server: FakeFeed
+) -> None:
+    assert "rounds" not in page.figures.words
+    server.change_clients([client("gamer-2"), client("gamer-3", "paused")])
+    assert "Running: rounds of 2 of 3 clients (gamer-3 paused)" in page.figures.words
+    server.change_clients([client("gamer-3")])
+    assert "rounds" not in page.figures.words
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("percent", [100, 150, 200])
+def test_nothing_has_to_be_scrolled_sideways_with_large_letters(
+    qtbot: QtBot, server: FakeFeed, shell: FakeShell, both_themes: Theme, percent: int, ended: bool
+) -> None:
+    both_themes.set_font_scale(percent)
+    solved = {"state": "finished", "reached": "mean_return"} if ended else {}
+    preset = Preset(name="lunar", title="", values={"env.id": "LunarLander-v3"})
+    server.answers["config.presets"] = {"presets": [preset.model_dump()]}
+    server.status = server.status.model_copy(
+        update={
+            "run": RUNNING.model_copy(update={"rejected": {"late": 3}, "seconds": 40_000.0} | solved),
+            "clients": [client("gamer-1"), client("gamer-2", "paused")],
+        }
+    )
+    page = OverviewPage(server, shell, clock=lambda: 100.0)  # type: ignore[arg-type]
+    area = PageArea(page)
+    qtbot.addWidget(area)
+    # What a window of 1280x800 leaves for a page beside navigation and toolbar of that size.
+    area.resize({100: 1166, 150: 1123, 200: 1080}[percent], 690)
+    area.show()
+    qtbot.waitUntil(lambda: page.plot.host.plot is not None)
+    qtbot.waitUntil(lambda: page.end.next.isVisible() is ended)
+    qtbot.waitUntil(lambda: page.minimumSizeHint().width() <= area.viewport().width())
+    assert area.horizontalScrollBar().maximum() == 0
+    for box in page.figures.findChildren(QWidget):
+        right = box.mapTo(page.figures, box.rect().topRight()).x()
+        assert right < page.figures.width(), box.accessibleName()
+    if not ended:
+        assert "rounds of 1 of 2 clients (gamer-2 paused)" in page.figures.words
+    area.hide()
+
+
+def test_where_there_is_room_the_figures_stand_in_one_line_with_the_state(
+    qtbot: QtBot, page: OverviewPage
+) -> None:
+    in_one_line = page.figures.height()
+    page.resize(600, 710)
+    qtbot.waitUntil(lambda: page.figures.height() > 1.5 * in_one_line)
+    page.resize(1120, 710)
+    qtbot.waitUntil(lambda: page.figures.height() == in_one_line)

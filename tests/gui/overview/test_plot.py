@@ -1,0 +1,109 @@
+"""The moments, metrics and smoothing of the live plot."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from soulsgui.gui.overview.plot import RunMarks
+from soulsgui.gui.overview.plot_controls import (
+    metric_order,
+    metric_title,
+    smoothing_weight,
+    smoothing_words,
+)
+from soulsgui.wire.control import (
+    AttemptStart,
+    CheckpointInfo,
+)
+from soulsgui.wire.messages.metrics import CheckpointRow
+from tests.gui.plotting.curves import RUN, attempt_row
+
+
+def saved(kind: str, path: str, update: int, time: float) -> CheckpointRow:
+    return CheckpointRow(
+        run_id=RUN,
+        attempt=1,
+        update=update,
+        env_steps=100 * update,
+        episodes=10 * update,
+        model_id=update,
+        time=time,
+        saved=kind,
+        path=path,
+    )
+
+
+def mark_words(marks: RunMarks) -> Sequence[str]:
+    return [mark.text for mark in marks.marks]
+
+
+def test_a_newer_current_checkpoint_takes_the_place_of_the_older_and_quicksaves_stay() -> None:
+    marks = RunMarks()
+    assert marks.take_rows(
+        [
+            saved("manual", "manual_save/1", 3, 3.0),
+            saved("current", "checkpoint", 5, 5.0),
+            saved("manual", "manual_save/2", 6, 6.0),
+            saved("current", "checkpoint", 10, 10.0),
+        ],
+        RUN,
+    )
+    assert mark_words(marks) == [
+        "Quicksave, update 3",
+        "Quicksave, update 6",
+        "Current checkpoint, update 10",
+    ]
+
+
+def test_a_list_of_checkpoints_and_a_live_one_are_the_same_mark() -> None:
+    marks = RunMarks()
+    info = CheckpointInfo(
+        id="manual_save/1",
+        kind="manual",
+        path="/runs/x/manual_save/1",
+        model_id=3,
+        env_steps=300,
+        updates=3,
+        episodes=30,
+        created=3.0,
+        size_bytes=1,
+        valid=True,
+    )
+    marks.take_list([info])
+    marks.take_rows([saved("manual", "manual_save/1", 3, 3.0)], RUN)
+    assert [(mark.episode, mark.env_steps) for mark in marks.marks] == [(30, 300)]
+
+
+def test_later_attempts_are_marked_and_the_first_is_not() -> None:
+    marks = RunMarks()
+    marks.take_attempts([AttemptStart(attempt=1, update=0, env_steps=0, episodes=0, time=1.0)])
+    marks.take_rows([attempt_row(2, 60)], RUN)
+    assert mark_words(marks) == ["Attempt 2 from update 0"]
+    assert not marks.take_rows([attempt_row(3, 90)], "another run")
+
+
+def test_metrics_have_names_that_can_be_read() -> None:
+    assert [metric_title(name) for name in ("return", "approx_kl", "policy_loss", "update_s")] == [
+        "Return",
+        "Approx KL",
+        "Policy loss",
+        "Update (s)",
+    ]
+
+
+def test_metrics_of_evaluations_and_episodes_are_offered_first() -> None:
+    assert metric_order(["value_loss", "return", "entropy", "evaluation_return"]) == [
+        "evaluation_return",
+        "return",
+        "length",
+        "mean_return",
+        "entropy",
+        "value_loss",
+    ]
+
+
+def test_the_smoothing_slider_goes_from_none_to_a_thousand_values() -> None:
+    assert smoothing_weight(0) == 0.0
+    assert smoothing_weight(100) == pytest.approx(0.999)
+    words = [smoothing_words(position) for position in (0, 33, 100)]
+    assert words == ["off", "up to 10 values", "up to 1,000 values"]

@@ -1,0 +1,353 @@
+"""The page of the runs before a played runner: what it asks, allows and says."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QLabel, QMessageBox, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.runs.page import RunsPage
+from soulsgui.gui.widgets.command_button import Stage
+from soulsgui.wire.control import CheckpointInfo, Event, Hello, RunStatus, RunSummary, Status
+from soulsgui.wire.messages.metrics import CheckpointRow
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+
+ACTIVE = RunSummary(
+    id="r3", name="lunar", state="running", env_id="LunarLander-v3", created=3.0, resumable=True
+)
+PAST = RunSummary(id="r2", name="cart", state="finished", env_id="CartPole-v1", created=2.0, resumable=True)
+BARE = RunSummary(id="r1", name="early", state="failed", env_id="CartPole-v1", created=1.0)
+GOES_ON = RunStatus(id="r3", name="lunar", state="running", env_steps=700, checkpoint_age_s=61.0)
+SAVED = CheckpointInfo(
+    id="checkpoint",
+    kind="current",
+    path="/r3/checkpoint",
+    model_id=1,
+    env_steps=100,
+    updates=4,
+    created=9.0,
+    size_bytes=1,
+    valid=True,
+)
+
+
+def listed(*runs: RunSummary) -> dict[str, object]:
+    return {"runs": [run.model_dump(mode="json") for run in runs]}
+
+
+def checkpoints(*found: CheckpointInfo) -> dict[str, object]:
+    return {"checkpoints": [one.model_dump(mode="json") for one in found]}
+
+
+@pytest.fixture
+def server(fake: FakeFeed) -> FakeFeed:
+    """A runner with three runs, of which one goes on."""
+    fake.status = Status(run=GOES_ON)
+    fake.answers |= {
+        "runs.list": listed(ACTIVE, PAST, BARE),
+        "checkpoint.list": checkpoints(SAVED),
+        "history.events": {"events": []},
+    }
+    return fake
+
+
+@pytest.fixture
+def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[RunsPage]:
+    made = RunsPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(made)
+    made.show()
+    qtbot.waitUntil(lambda: made.chosen is not None and made.details.checkpoints.chosen is not None)
+    yield made
+    made.hide()
+
+
+def choose(page: RunsPage, qtbot: QtBot, run: str) -> None:
+    page.show_where(run=run)
+    qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.id == run)
+    qtbot.waitUntil(lambda: page.details.checkpoints.chosen is not None)
+
+
+def question(page: QWidget) -> QMessageBox:
+    found = page.findChild(QMessageBox)
+    assert found is not None
+    return found
+
+
+def press(box: QMessageBox, words: str) -> None:
+    next(button for button in box.buttons() if button.text().replace("&", "") == words).click()
+
+
+def test_a_hidden_page_asks_nothing(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> None:
+    page = RunsPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(page)
+    server.change_run(GOES_ON.model_copy(update={"env_steps": 900}))
+    server.take_snapshot(server.status)
+    qtbot.wait(20)
+    assert server.sent == []
+
+
+def test_without_runs_it_says_what_to_do_next(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
+    fake.answers["runs.list"] = listed()
+    page = RunsPage(fake, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(page)
+    page.show()
+    qtbot.waitUntil(page.empty.isVisible)
+    page.empty.button.click()
+    assert shell.opened == [("new_run", {"overrides": None, "preset": ""})]
+    page.hide()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "offered"), [("dqn", True), ("sac", True), ("ppo", False), ("vtrace", False)]
+)
+def test_a_quicksave_has_the_replay_memory_where_there_is_one_and_it_is_wanted(
+    page: RunsPage, server: FakeFeed, algorithm: str, offered: bool
+) -> None:
+    tab = page.details.checkpoints
+    server.change_run(GOES_ON.model_copy(update={"algorithm": algorithm}))
+    assert tab.memory.isVisibleTo(tab) is offered
+    tab.memory.setChecked(True)
+    tab.save.click()
+    assert server.sent_of("checkpoint.save")[-1].params["buffer"] is offered
+
+
+def test_the_active_run_is_chosen_at_first(page: RunsPage) -> None:
+    assert page.chosen is not None
+    assert page.chosen.id == "r3"
+    assert page.chosen.env_steps == 700
+
+
+def test_f5_lists_everything_again(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+    runs, saved = len(server.sent_of("runs.list")), len(server.sent_of("checkpoint.list"))
+    qtbot.keyClick(page.table, Qt.Key.Key_F5)
+    qtbot.waitUntil(lambda: len(server.sent_of("runs.list")) == runs + 1)
+    qtbot.waitUntil(lambda: len(server.sent_of("checkpoint.list")) == saved + 1)
+
+
+def test_a_run_is_found_by_its_words_and_comes_back(qtbot: QtBot, page: RunsPage) -> None:
+    choose(page, qtbot, "r2")
+    page.words.setText("early")
+    assert page.chosen == BARE
+    page.words.setText("nothing like this")
+    assert page.chosen is None
+    assert not page.details.isEnabled()
+    page.words.clear()
+    assert page.chosen == PAST
+
+
+def test_another_run_is_resumed_after_the_active_one_was_given_up(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    choose(page, qtbot, "r2")
+    page.details.resume.click()
+    box = question(page)
+    assert "lunar is stopped first" in box.informativeText()
+    press(box, "Stop and resume")
+    (sent,) = server.sent_of("run.resume")
+    assert sent.params == {"run": "r2", "if_active": "stop"}
+    sent.call.answer({"run_id": "r2", "run_dir": "/r2"})
+    assert page.details.resume.stage is Stage.DONE
+
+
+def test_nothing_is_sent_after_a_no(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+    choose(page, qtbot, "r2")
+    page.details.resume.click()
+    question(page).reject()
+    assert server.sent_of("run.resume") == []
+    assert page.details.resume.stage is Stage.IDLE
+
+
+def test_a_run_without_checkpoints_says_why_it_can_not_be_resumed(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    server.answers["checkpoint.list"] = checkpoints()
+    page.show_where(run="r1")
+    assert not page.details.resume.isEnabled()
+    assert "no checkpoint" in page.details.resume.toolTip()
+
+
+def test_a_quicksave_that_fails_tells_cause_and_remedy(
+    page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    tab = page.details.checkpoints
+    tab.note.setText("precious")
+    tab.save.click()
+    server.sent_of("checkpoint.save")[-1].call.refuse(refusal("The disk is full.", "Free 200 MB."))
+    assert (shell.told[-1].level, shell.told[-1].text, shell.told[-1].detail) == (
+        "error",
+        "The disk is full.",
+        "Free 200 MB.",
+    )
+    assert tab.note.text() == "precious"
+    assert tab.save.stage is Stage.FAILED
+
+
+def test_loading_sends_the_checkpoint_after_a_yes(page: RunsPage, server: FakeFeed) -> None:
+    page.details.checkpoints.load.click()
+    box = question(page)
+    assert "600 steps" in box.informativeText()
+    press(box, "Load")
+    (sent,) = server.sent_of("run.resume")
+    assert sent.params == {"run": "r3", "checkpoint": "checkpoint", "if_active": "stop"}
+    sent.call.answer({})
+
+
+def test_a_saved_checkpoint_is_listed_without_asking(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+    newer = SAVED.model_copy(update={"id": "best_model", "kind": "best", "created": 10.0})
+    server.answers["checkpoint.list"] = checkpoints(newer, SAVED)
+    row = CheckpointRow(
+        run_id="r3",
+        attempt=1,
+        update=5,
+        env_steps=1,
+        episodes=1,
+        model_id=2,
+        time=1.0,
+        saved="best",
+        path="best_model",
+    )
+    asked = len(server.sent_of("checkpoint.list"))
+    server.bring_rows(row.model_copy(update={"run_id": "r2"}))
+    server.bring_rows(row)
+    qtbot.waitUntil(lambda: page.details.checkpoints.model.row_of("best_model") == 0)
+    assert len(server.sent_of("checkpoint.list")) == asked + 1
+    assert page.details.checkpoints.chosen == SAVED
+
+
+def test_an_answer_about_another_run_comes_too_late(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+    del server.answers["checkpoint.list"]
+    page.details.checkpoints.refresh()
+    qtbot.waitUntil(lambda: not server.sent_of("checkpoint.list")[-1].call.over)
+    late = server.sent_of("checkpoint.list")[-1].call
+    page.show_where(run="r2")
+    late.answer(checkpoints(SAVED.model_copy(update={"id": "of the other run"})))
+    assert page.details.checkpoints.model.rowCount() == 0
+
+
+def test_a_new_run_appears_on_top_and_is_chosen(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+    newer = ACTIVE.model_copy(update={"id": "r4", "name": "next", "created": 4.0})
+    stopped = ACTIVE.model_copy(update={"state": "stopped"})
+    server.answers["runs.list"] = listed(newer, stopped, PAST, BARE)
+    server.change_run(RunStatus(id="r4", name="next", state="starting"))
+    qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.id == "r4")
+
+
+def test_a_run_chosen_by_hand_stays_chosen_when_another_begins(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    choose(page, qtbot, "r2")
+    newer = ACTIVE.model_copy(update={"id": "r4", "name": "next", "created": 4.0})
+    server.answers["runs.list"] = listed(newer, ACTIVE, PAST, BARE)
+    server.change_run(RunStatus(id="r4", name="next", state="starting"))
+    qtbot.waitUntil(lambda: page.model.row_of("r4") == 0)
+    assert page.chosen == PAST
+
+
+def test_events_of_the_run_arrive_as_they_happen(page: RunsPage, server: FakeFeed) -> None:
+    events = page.details.events
+    server.bring_event(Event(number=1, time=1.0, level="error", what="trainer crashed", run_id="r3"))
+    server.bring_event(Event(number=2, time=2.0, level="info", what="something else", run_id="r9"))
+    assert [event.what for event in events.model.records] == ["trainer crashed"]
+
+
+def test_no_text_of_an_event_is_cut_where_there_is_room(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    events, what = page.details.events, "redis ended unexpectedly, " * 5
+    page.details.tabs.setCurrentWidget(events)
+    page.resize(2400, 900)
+    told = Event(number=1, time=1.0, level="error", what=what, cause="killed", remedy="Wait.", run_id="r3")
+    server.answers["history.events"] = {"events": [told.model_dump(mode="json")]}
+    page.refresh()
+    table, model = events.table, events.model
+    names = ("what", "cause", "remedy")
+
+    def fits(name: str) -> bool:
+        column = model.column_number(name)
+        return table.columnWidth(column) >= table.sizeHintForColumn(column) > 0
+
+    qtbot.waitUntil(lambda: all(fits(name) for name in names))
+    page.resize(900, 900)
+    qtbot.waitUntil(lambda: not fits("what"))
+    assert fits("cause"), "what is short is whole also where there is little room"
+    assert sum(table.columnWidth(each) for each in range(model.columnCount())) <= table.viewport().width()
+    table.selectRow(0)
+    labels = [label.text() for label in events.findChildren(QLabel)]
+    assert f"{what}. killed. Wait" in labels, "the chosen one is told whole below the table"
+
+
+def test_an_event_has_the_room_of_columns_that_say_nothing(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    events = page.details.events
+    page.details.tabs.setCurrentWidget(events)
+    table, model = events.table, events.model
+    what, cause = model.column_number("what"), model.column_number("cause")
+    told = Event(number=1, time=1.0, level="info", what="the run has reached its goal " * 3, run_id="r3")
+    server.bring_event(told)
+    others = table.columnWidth(model.column_number("time")) + table.columnWidth(model.column_number("level"))
+    page.resize(others + table.sizeHintForColumn(what) + 60, 900)
+    qtbot.waitUntil(lambda: table.columnWidth(what) >= table.sizeHintForColumn(what))
+    page.resize(others + 200, 900)
+    qtbot.waitUntil(lambda: table.columnWidth(what) < table.sizeHintForColumn(what))
+    assert told.what in str(model.index(0, what).data(Qt.ItemDataRole.ToolTipRole))
+    assert table.isColumnHidden(cause)
+    server.bring_event(told.model_copy(update={"number": 2, "cause": "killed"}))
+    assert not table.isColumnHidden(cause)
+
+
+def test_without_a_connection_all_stays_readable_and_nothing_can_be_sent(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    server.connect_as(LOST)
+    assert page.chosen is not None
+    assert not page.table.isEnabled()
+    details = page.details
+    for button in (details.resume, details.again, details.checkpoints.save, details.checkpoints.load):
+        assert not button.isEnabled()
+        assert button.toolTip() == "Not connected to my-server."
+    asked = len(server.sent_of("runs.list"))
+    server.connect_as(LIVE)
+    qtbot.waitUntil(lambda: len(server.sent_of("runs.list")) == asked + 1)
+    assert page.table.isEnabled()
+
+
+def test_settings_that_can_not_be_read_say_why(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+    server.answers["config.get"] = refusal("config.json: no configuration.", "Choose another run.")
+    page.details.tabs.setCurrentWidget(page.details.settings)
+    qtbot.waitUntil(lambda: "no configuration" in page.details.settings.words)
+    assert page.details.settings.form is None
+
+
+def test_a_folder_that_nothing_opens_is_named(
+    page: RunsPage, server: FakeFeed, shell: FakeShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.hello = Hello(
+        version="1", server_id="s", pid=7, started=1.0, data_dir="/d", config_dir="/c", capabilities=[]
+    )
+    for opened, level in ((False, "warning"), (True, "info")):
+        monkeypatch.setattr(QDesktopServices, "openUrl", lambda _, opened=opened: opened)
+        page.details.open.click()
+        assert shell.told[-1].level == level
+        assert shell.told[-1].detail.endswith("r3")
+
+
+def test_a_run_that_reached_its_goal_goes_on_without_it(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    server.answers["runs.list"] = listed(ACTIVE, PAST.model_copy(update={"reached": "mean_return"}), BARE)
+    server.answers["run.resume"] = {"run_id": "r2", "run_dir": "/r2"}
+    assert page.details.without_goal.isHidden()
+    page.refresh()
+    choose(page, qtbot, "r2")
+    qtbot.waitUntil(page.details.without_goal.isVisible)
+    assert not page.details.resume.isEnabled()
+    assert "reached its goal" in page.details.resume.toolTip()
+    page.details.without_goal.click()
+    press(question(page.details.without_goal), "Stop and resume")
+    (sent,) = server.sent_of("run.resume")
+    assert sent.params == {"run": "r2", "if_active": "stop", "without_goal": True}
+    choose(page, qtbot, "r1")
+    assert page.details.without_goal.isHidden()

@@ -1,0 +1,606 @@
+"""Finding, starting and following a runner: most of it with a real one."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from aiohttp import web
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from soulsgui.config.paths import Folders
+from soulsgui.errors import ServerUnreachableError
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.loop import Tasks
+from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.shell import connection as connecting
+from soulsgui.gui.shell.connection import Connector, SleepWatch
+from soulsgui.gui.shell.runner_link import RunnerLink, RunnerPlace, StartedRunner, control_path, read_control
+from soulsgui.system import free_port, process_identity
+from soulsgui.wire.api_client import CommandFailedError
+from soulsgui.wire.control import ApiError, ControlFile, Job, LogChange
+from tests.end_to_end.server import RunningServer, soulsgui
+from tests.faults.waiting import LIMIT_S
+from tests.gui.shell.conftest import folders_below
+from tests.gui.shell.driving import connected_feed, fail_loudly, finish, until
+
+S = ConnectionState
+Loop = asyncio.AbstractEventLoop
+
+
+class Link:
+    """A feed with its connector, and every state it went through."""
+
+    def __init__(self, qapp: QApplication, feed: Feed, connector: Connector) -> None:
+        self._qapp = qapp
+        self.feed = feed
+        self.connector = connector
+        self.states: list[Connection] = []
+        feed.connection_changed.connect(self.states.append)
+
+    def until(self, state: ConnectionState, limit_s: float = LIMIT_S) -> Connection:
+        until(self._qapp, lambda: self.feed.connection.state is state, f"{state}, not {self.states}", limit_s)
+        return self.feed.connection
+
+    def seen(self, state: ConnectionState) -> Connection:
+        return next(one for one in self.states if one.state is state)
+
+
+@contextmanager
+def link(
+    qapp: QApplication, folders: Folders, may_start: bool = False, sleep: SleepWatch | None = None
+) -> Iterator[Link]:
+    tasks = Tasks(fail_loudly)
+    feed = Feed()
+    connector = Connector(feed, folders, "my-server", tasks, may_start, sleep)
+    made = Link(qapp, feed, connector)
+    connector.open()
+    try:
+        yield made
+    finally:
+        finish(qapp, tasks)
+
+
+@pytest.fixture
+def own_runner(tmp_path: Path) -> Iterator[Folders]:
+    """Folders of a runner that the test starts; it is ended with everything below it."""
+    folders = folders_below(tmp_path)
+    yield folders
+    if control_path(folders).exists():
+        soulsgui("shutdown", folder=tmp_path)
+
+
+def runner_pid(folders: Folders) -> int:
+    return ControlFile.load(control_path(folders)).pid
+
+
+class Proxy:
+    """Passes every connection on to a runner until it is cut.
+
+    Args:
+        control: The runner.
+    """
+
+    def __init__(self, control: ControlFile) -> None:
+        self._control = control
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self._open = True
+        self.port = 0
+        self.connected = 0
+
+    async def start(self) -> None:
+        """Listen on any free port."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def cut(self) -> None:
+        """End every connection and refuse new ones."""
+        self._open = False
+        for connection in self._connections:
+            connection.cancel()
+
+    def mend(self) -> None:
+        """Let connections through again."""
+        self._open = True
+
+    async def close(self) -> None:
+        """End for good."""
+        self.cut()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self._open:
+            writer.close()
+            return
+        self.connected += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            to_reader, to_writer = await asyncio.open_connection(self._control.host, self._control.port)
+            try:
+                await asyncio.gather(_pump(reader, to_writer), _pump(to_reader, writer))
+            finally:
+                to_writer.close()
+        except asyncio.CancelledError:
+            pass
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+def proxy(qapp: QApplication, qt_loop: Loop, server: RunningServer) -> Iterator[Proxy]:
+    """It stands before the runner."""
+    made = Proxy(ControlFile.load(control_path(folders_below(server.folder))))
+    opened = asyncio.ensure_future(made.start())
+    until(qapp, opened.done, "the proxy listens")
+    yield made
+    ending = asyncio.ensure_future(made.close())
+    until(qapp, ending.done, "the proxy ends")
+
+
+def beside(folders: Folders, port: int, folder: Path) -> Folders:
+    """Return folders whose control file leads to another port of the same runner."""
+    control = ControlFile.load(control_path(folders)).model_copy(update={"port": port})
+    led = Folders(folder / "config", folder / "data")
+    led.server.mkdir(parents=True)
+    control_path(led).write_text(control.to_json())
+    return led
+
+
+# --- finding ---
+
+
+def test_a_feed_finds_its_runner_and_carries_commands(
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer
+) -> None:
+    with connected_feed(qapp, folders_below(server.folder)) as feed:
+        assert feed.connection.state is S.NO_RUN
+        assert feed.hello is not None
+        assert feed.hello.pid == server.process.pid
+        call = feed.call("config.presets")
+        with qtbot.waitSignal(call.done) as answered:
+            pass
+        assert "cartpole_ppo" in {preset["name"] for preset in answered.args[0]["presets"]}
+
+
+def test_a_refused_command_brings_cause_and_remedy(
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer
+) -> None:
+    with connected_feed(qapp, folders_below(server.folder)) as feed:
+        call = feed.call("run.resume", {"run": "none-such"})
+        with qtbot.waitSignal(call.failed) as failed:
+            pass
+        error = failed.args[0]
+        assert isinstance(error, ApiError)
+        assert "none-such" in error.message
+
+
+def test_without_a_runner_nothing_is_started_unasked(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path
+) -> None:
+    with link(qapp, folders_below(tmp_path)) as made:
+        made.until(S.WELCOME)
+    assert not (tmp_path / "data").exists()
+
+
+# --- starting, crashing, ending ---
+
+
+def test_a_runner_is_started_crashes_is_taken_over_and_is_ended(
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, own_runner: Folders
+) -> None:
+    with link(qapp, own_runner, may_start=True) as made:
+        with qtbot.waitSignal(made.connector.runner_started) as started:
+            pass
+        made.until(S.NO_RUN)
+        assert made.seen(S.STARTING).phase
+        pid = runner_pid(own_runner)
+        assert started.args[0].pid == pid
+        assert os.getsid(pid) == pid, "it leads a session of its own"
+        redis = next(one.pid for one in made.feed.status.services if one.name == "redis")
+
+        os.kill(pid, signal.SIGKILL)
+        gone = made.until(S.RUNNER_GONE)
+        assert gone.since == made.feed.last_data
+        assert psutil.pid_exists(redis or 0), "its services go on"
+        assert made.feed.status.services, "what was known stays on the screen"
+
+        made.connector.start_runner()
+        made.until(S.NO_RUN)
+        assert runner_pid(own_runner) != pid
+        assert next(one.pid for one in made.feed.status.services if one.name == "redis") == redis, "adopted"
+
+        made.feed.call("server.shutdown")
+        made.until(S.SHUT_DOWN)
+        assert not control_path(own_runner).exists()
+
+
+def test_a_runner_that_somebody_starts_later_is_found(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path
+) -> None:
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    with link(qapp, folders) as made:
+        made.until(S.WELCOME)
+        server = RunningServer(tmp_path)
+        try:
+            made.until(S.NO_RUN)
+        finally:
+            server.close()
+        made.until(S.SHUT_DOWN)
+
+
+@pytest.mark.allow_warnings
+def test_a_runner_that_ends_at_once_says_why_and_can_be_tried_again(
+    qapp: QApplication, qt_loop: Loop, own_runner: Folders
+) -> None:
+    own_runner.config.mkdir(parents=True)
+    own_runner.overrides.write_text("ppo:\n  gama: 0.9\n")
+    with link(qapp, own_runner, may_start=True) as made:
+        failed = made.until(S.START_FAILED)
+        assert "gama" in failed.detail
+        assert "gamma" in failed.detail, "the nearest key"
+        assert failed.detail.startswith("Line 2: ppo.gama")
+        assert failed.config == own_runner.overrides, "it can be mended"
+        own_runner.overrides.unlink()
+        made.connector.start_runner()
+        made.until(S.NO_RUN)
+
+
+@pytest.mark.allow_warnings
+def test_a_click_before_the_wait_begins_is_not_lost(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(place: RunnerPlace) -> StartedRunner:
+        raise OSError("no such program")
+
+    monkeypatch.setattr(connecting, "start_runner", fail)
+    with link(qapp, folders_below(tmp_path)) as made:
+
+        def click(connection: Connection) -> None:
+            if connection.state is S.WELCOME:
+                made.connector.start_runner()
+
+        made.feed.connection_changed.connect(click)
+        assert made.until(S.START_FAILED).detail == "no such program"
+
+
+@pytest.mark.allow_warnings
+def test_an_impatient_click_while_it_starts_does_not_hide_why_it_failed(
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with link(qapp, folders_below(tmp_path)) as made:
+        made.until(S.WELCOME)
+
+        def fail(place: RunnerPlace) -> StartedRunner:
+            made.connector.start_runner()
+            raise OSError("no such program")
+
+        monkeypatch.setattr(connecting, "start_runner", fail)
+        made.connector.start_runner()
+        made.until(S.START_FAILED)
+        qtbot.wait(100)
+        assert made.feed.connection.state is S.START_FAILED
+
+
+def test_a_runner_that_appears_while_it_is_looked_for_is_found(
+    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    looked: list[RunnerPlace] = []
+
+    def look(place: RunnerPlace) -> ControlFile | None:
+        found = read_control(place)
+        if not looked:
+            # Nobody watches the folder yet.
+            control_path(folders).write_bytes(control_path(folders_below(server.folder)).read_bytes())
+        looked.append(place)
+        return found
+
+    monkeypatch.setattr(connecting, "read_control", look)
+    with link(qapp, folders) as made:
+        made.until(S.NO_RUN)
+
+
+# --- refusals ---
+
+
+def test_another_program_on_the_port_does_not_end_the_search(
+    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n"
+        writer.write(head + b'{"result": {}}')
+        await writer.drain()
+        writer.close()
+
+    opened = asyncio.ensure_future(asyncio.start_server(answer, "127.0.0.1", 0))
+    until(qapp, opened.done, "the other program listens")
+    port = opened.result().sockets[0].getsockname()[1]
+    folders = beside(folders_below(server.folder), port, tmp_path)
+    with link(qapp, folders) as made:
+        until(qapp, lambda: "not a runner" in made.feed.connection.detail, "it is told")
+        assert made.feed.connection.state is S.CONNECTING
+        right = tmp_path / "right"
+        right.write_bytes(control_path(folders_below(server.folder)).read_bytes())
+        right.replace(control_path(folders))
+        made.until(S.NO_RUN)
+    opened.result().close()
+
+
+def test_a_wrong_token_is_named_and_a_right_one_found_by_itself(
+    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path
+) -> None:
+    control = ControlFile.load(control_path(folders_below(server.folder)))
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    control_path(folders).write_text(control.model_copy(update={"token": "wrong"}).to_json())
+    with link(qapp, folders) as made:
+        made.until(S.WRONG_TOKEN)
+        right = tmp_path / "right"
+        right.write_text(control.to_json())
+        right.replace(control_path(folders))
+        made.until(S.NO_RUN)
+
+
+def test_a_control_file_of_somebody_else_is_not_allowed(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with link(qapp, folders_below(tmp_path)) as made:
+        assert "another user" in made.until(S.NOT_ALLOWED).detail
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "state"), [("API_VERSION", 0, S.TOO_OLD), ("API_OLDEST", 99, S.TOO_NEW)]
+)
+def test_versions_that_do_not_fit_end_at_the_greeting(
+    qapp: QApplication,
+    qt_loop: Loop,
+    server: RunningServer,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    version: int,
+    state: ConnectionState,
+) -> None:
+    monkeypatch.setattr(connecting, name, version)
+    with link(qapp, folders_below(server.folder)) as made:
+        made.until(state)
+        assert made.feed.last_data is None
+
+
+# --- a connection that breaks ---
+
+
+def jobs_of(feed: Feed) -> list[tuple[str, str]]:
+    """Collect what a feed tells of jobs from now on."""
+    told: list[tuple[str, str]] = []
+
+    def note(job: Job) -> None:
+        told.append((job.id, job.state))
+
+    feed.job_changed.connect(note)
+    return told
+
+
+def make_jobs(server: RunningServer, number: int) -> None:
+    """Let the runner tell of jobs: there is no such preset, so that each fails at once."""
+    for _ in range(number):
+        with pytest.raises(CommandFailedError):
+            server.api.command("run.start", {"preset": "none"})
+
+
+def test_after_a_cut_the_feed_goes_on_without_gap_or_double(
+    qapp: QApplication, proxy: Proxy, server: RunningServer, tmp_path: Path
+) -> None:
+    folders = folders_below(server.folder)
+    with connected_feed(qapp, folders) as whole, link(qapp, beside(folders, proxy.port, tmp_path)) as made:
+        made.until(S.NO_RUN)
+        snapshots: list[object] = []
+        made.feed.snapshot_taken.connect(snapshots.append)
+        expected, told = jobs_of(whole), jobs_of(made.feed)
+        make_jobs(server, 4)
+        until(qapp, lambda: len(told) == 8, "both are up to date")
+
+        proxy.cut()
+        lost = made.until(S.RECONNECTING)
+        assert lost.since is not None
+        make_jobs(server, 4)
+        until(qapp, lambda: len(expected) == 16, "the other one goes on")
+        assert len(told) == 8
+        proxy.mend()
+        made.until(S.NO_RUN)
+        make_jobs(server, 2)
+        until(qapp, lambda: len(told) >= 20, "what was missed came")
+        assert told == expected
+        assert set(Counter(told).values()) == {1}
+        assert not snapshots, "the rest was still held: no new beginning was needed"
+        assert proxy.connected >= 2
+
+
+def test_a_command_that_loses_its_connection_fails(
+    qapp: QApplication, qtbot: QtBot, proxy: Proxy, server: RunningServer, tmp_path: Path
+) -> None:
+    with link(qapp, beside(folders_below(server.folder), proxy.port, tmp_path)) as made:
+        made.until(S.NO_RUN)
+        os.kill(server.process.pid, signal.SIGSTOP)
+        try:
+            call = made.feed.call("config.get")
+            qtbot.wait(50)
+            proxy.cut()
+            with qtbot.waitSignal(call.failed) as failed:
+                pass
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
+        assert failed.args[0].message
+
+
+class SleptOnce(SleepWatch):
+    """A machine that slept once, when the test says so."""
+
+    now = False
+
+    def slept(self) -> bool:
+        slept, self.now = self.now, False
+        return slept
+
+
+def test_after_sleep_the_whole_state_is_taken_anew_and_nothing_is_called_lost(
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer
+) -> None:
+    sleep = SleptOnce()
+    with link(qapp, folders_below(server.folder), sleep=sleep) as made:
+        made.until(S.NO_RUN)
+        states = len(made.states)
+        sleep.now = True
+        with qtbot.waitSignal(made.feed.snapshot_taken):
+            pass
+        assert len(made.states) == states
+
+
+# --- Redis ---
+
+
+def test_redis_down_is_a_state_of_its_own_and_passes(
+    qapp: QApplication, qt_loop: Loop, server: RunningServer
+) -> None:
+    with link(qapp, folders_below(server.folder)) as made:
+        made.until(S.NO_RUN)
+        os.kill(server.pid("redis") or 0, signal.SIGKILL)
+        made.until(S.REDIS_DOWN)
+        made.until(S.NO_RUN)
+
+
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    """The pid of another process of this program's name."""
+    process = subprocess.Popen([sys.executable, "-c", "input()", "soulsgui"], stdin=subprocess.PIPE)
+    yield process.pid
+    process.communicate(b"\n")
+
+
+def test_a_pid_that_is_somebody_elses_by_now_does_not_keep_the_window_waiting(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path, stranger: int
+) -> None:
+    identity = process_identity(stranger)
+    assert identity is not None
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    control = ControlFile(
+        port=free_port(),
+        token="t",
+        server_id="s",
+        pid=stranger,
+        process=dict(identity) | {"start_time": identity["start_time"] - 60.0},
+    )
+    control_path(folders).write_text(control.to_json())
+    with link(qapp, folders) as made:
+        made.until(S.RUNNER_GONE)
+        assert S.CONNECTING in {one.state for one in made.states}, "it was asked first"
+
+
+def test_a_runner_that_lives_but_does_not_answer_yet_is_waited_for(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path, stranger: int
+) -> None:
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    identity = dict(process_identity(stranger) or {})
+    control = ControlFile(port=free_port(), token="t", server_id="s", pid=stranger, process=identity)
+    control_path(folders).write_text(control.to_json())
+    with link(qapp, folders) as made:
+        until(qapp, lambda: made.feed.connection.detail, "it is told")
+        assert made.feed.connection.state is S.CONNECTING
+
+
+# --- programs that are no runners ---
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Listen = Callable[[Handler], Awaitable[RunnerLink]]
+
+
+@pytest.fixture
+async def listen() -> AsyncIterator[Listen]:
+    """Let a program answer on a port, and return a link to it."""
+    runners: list[web.AppRunner] = []
+    links: list[RunnerLink] = []
+
+    async def begin(handler: Handler) -> RunnerLink:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handler)
+        runners.append(web.AppRunner(app))
+        await runners[-1].setup()
+        await web.TCPSite(runners[-1], "127.0.0.1", 0).start()
+        port = runners[-1].addresses[0][1]
+        links.append(RunnerLink(ControlFile(host="127.0.0.1", port=port, token="t", server_id="s", pid=1)))
+        return links[-1]
+
+    yield begin
+    for link in links:
+        await link.close()
+    for runner in runners:
+        await runner.cleanup()
+
+
+def telling(*messages: str) -> Handler:
+    """A feed that says this and ends."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        for message in messages:
+            await socket.send_str(message)
+        await socket.close()
+        return socket
+
+    return handle
+
+
+@pytest.mark.parametrize("answer", [{"result": {}}, {"result": {"version": 3}}, {}, []])
+async def test_a_program_that_greets_otherwise_is_no_runner(listen: Listen, answer: object) -> None:
+    async def handle(_: web.Request) -> web.Response:
+        return web.json_response(answer)
+
+    link = await listen(handle)
+    with pytest.raises(ServerUnreachableError):
+        await link.hello(5.0)
+
+
+@pytest.mark.parametrize("message", ["welcome", "[]", "{}", '{"cursor": "one"}', '{"cursor": null}', "7"])
+async def test_a_feed_without_cursors_is_no_runners(listen: Listen, message: str) -> None:
+    link = await listen(telling(message))
+    with pytest.raises(ServerUnreachableError, match="not a runner"):
+        [one async for one in link.follow(None)]
+
+
+async def test_a_message_that_only_a_newer_runner_knows_counts_as_read(listen: Listen) -> None:
+    link = await listen(telling(json.dumps({"kind": "weather", "cursor": 7, "rain": True})))
+    assert [one async for one in link.follow(None)] == [LogChange(cursor=7, lines=[])]

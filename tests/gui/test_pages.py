@@ -1,0 +1,112 @@
+"""What every page must do: say what it waits for, and hear nothing more once it is gone."""
+
+from collections.abc import Callable
+
+import pytest
+import shiboken6
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.clients.page import ClientsPage
+from soulsgui.gui.config.new_run import NewRunDialog
+from soulsgui.gui.config.page import ConfigDialog, ConfigPage
+from soulsgui.gui.logs.page import LogsPage
+from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.overview.page import OverviewPage
+from soulsgui.gui.runs.details import EventsTab
+from soulsgui.gui.runs.page import RunsPage
+from soulsgui.gui.welcome.page import WelcomePage
+from soulsgui.wire.control import Event, LogLine, RunStatus, RunSummary
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell
+
+Make = Callable[[FakeFeed, FakeShell], QWidget]
+
+CONNECTING = Connection(ConnectionState.CONNECTING, "my-server")
+
+
+def events_tab(feed: FakeFeed, shell: FakeShell) -> EventsTab:
+    tab = EventsTab(feed, shell)  # type: ignore[arg-type]
+    tab.show_run(RunSummary(id="run-1"))
+    return tab
+
+
+def words_on(page: QWidget) -> str:
+    """Everything that is to be read on a page."""
+    labels = [label.text() for label in page.findChildren(QLabel) if label.isVisible()]
+    panes = [pane.placeholderText() for pane in page.findChildren(QPlainTextEdit) if pane.isVisible()]
+    return "\n".join([*labels, *panes])
+
+
+@pytest.mark.parametrize("make", [ClientsPage, LogsPage, OverviewPage, RunsPage])
+def test_while_connecting_a_page_says_so(qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make) -> None:
+    fake.connection = CONNECTING
+    page = make(fake, shell)
+    qtbot.addWidget(page)
+    page.show()
+    qtbot.waitUntil(lambda: "Connecting to my-server …" in words_on(page))
+    assert "No " not in words_on(page)
+    assert "Nobody" not in words_on(page)
+
+
+@pytest.mark.parametrize(
+    ("make", "command", "answer", "reading", "empty"),
+    [
+        (RunsPage, "runs.list", {"runs": []}, "Reading the list of runs …", "No run yet"),
+        (ConfigPage, "config.get", None, "Reading the configuration …", ""),
+        (LogsPage, "history.logs", {"lines": [], "first": 1}, "Reading …", "Nothing was written yet."),
+        (events_tab, "history.events", {"events": []}, "Reading the events …", "Nothing happened yet"),
+        (
+            OverviewPage,
+            "history.logs",
+            {"lines": [], "first": 1},
+            "Reading the last lines …",
+            "What the services write appears here.",
+        ),
+    ],
+)
+def test_while_an_answer_is_outstanding_a_page_says_what_it_reads(
+    qtbot: QtBot,
+    fake: FakeFeed,
+    shell: FakeShell,
+    make: Make,
+    command: str,
+    answer: dict[str, object] | None,
+    reading: str,
+    empty: str,
+) -> None:
+    fake.connection = LIVE
+    page = make(fake, shell)
+    qtbot.addWidget(page)
+    page.show()
+    qtbot.waitUntil(lambda: bool(fake.sent_of(command)))
+    qtbot.waitUntil(lambda: reading in words_on(page))
+    if answer is not None:
+        assert empty not in words_on(page)
+        fake.sent_of(command)[-1].call.answer(answer)
+        qtbot.waitUntil(lambda: empty in words_on(page))
+        assert reading not in words_on(page)
+
+
+def new_run(feed: FakeFeed, shell: FakeShell) -> NewRunDialog:
+    return NewRunDialog(feed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "make", [ConfigDialog, ConfigPage, LogsPage, OverviewPage, RunsPage, WelcomePage, new_run]
+)
+def test_what_is_gone_hears_nothing_of_the_feed(
+    qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Callable[[FakeFeed, FakeShell], QWidget]
+) -> None:
+    page = make(fake, shell)
+    shiboken6.delete(page)
+    # pytest-qt fails the test when a slot raises.
+    fake.connect_as(LOST)
+    fake.connect_as(LIVE)
+    fake.take_snapshot(fake.status)
+    fake.change_run(RunStatus(id="r", state="running"))
+    fake.change_services([])
+    fake.change_server(fake.status.server)
+    fake.change_clients([])
+    fake.bring_rows()
+    fake.bring_log(LogLine(service="trainer", number=1, text="x"))
+    fake.bring_event(Event(number=1, time=0.0, level="info", what="x"))

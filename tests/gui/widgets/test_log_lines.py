@@ -1,0 +1,108 @@
+from datetime import datetime
+
+import pytest
+
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.widgets.log_pane import LogBuffer, LogFilter, rank, tone, written
+from soulsgui.wire.control import LogLine
+
+
+def line(number: int, text: str = "text", level: str = "info", service: str = "trainer") -> LogLine:
+    return LogLine(service=service, number=number, time=0.0, level=level, text=text)
+
+
+def test_levels_are_ordered_and_coloured() -> None:
+    assert [rank(level) for level in ("DEBUG", "info", "WARN", "warning", "error", "CRITICAL", "")] == [
+        0,
+        1,
+        2,
+        2,
+        3,
+        3,
+        1,
+    ]
+    assert tone("error") is Tone.BAD
+    assert tone("") is Tone.TEXT
+
+
+@pytest.mark.parametrize(
+    ("wanted", "passes"),
+    [
+        (LogFilter(), True),
+        (LogFilter(least="warning"), True),
+        (LogFilter(least="error"), False),
+        (LogFilter(words="PERMISSION"), True),
+        (LogFilter(words="granted"), False),
+    ],
+)
+def test_a_line_passes_level_and_words(wanted: LogFilter, passes: bool) -> None:
+    assert wanted.passes(line(1, "permission denied", "warning")) is passes
+
+
+def test_a_line_is_written_in_columns_without_control_characters() -> None:
+    moment = datetime(2026, 11, 20, 14, 2, 9).timestamp()
+    given = LogLine(
+        service="redis", number=1, time=moment, level="info", text="\x1b[31mready\x1b[0m\x07 now \n"
+    )
+    assert written(given) == "14:02:09  redis       INFO     ready now"
+    assert written(given, with_service=False) == "14:02:09  INFO     ready now"
+    assert written(LogLine(service="x", number=2, text="bare"), with_service=False) == "bare"
+
+
+def test_lines_that_come_twice_are_kept_once_per_service() -> None:
+    buffer = LogBuffer()
+    buffer.add([line(1), line(2), line(1, service="redis")])
+    buffer.add([line(2), line(3)])
+    assert [(each.service, each.number) for each in buffer.wanted()] == [
+        ("trainer", 1),
+        ("trainer", 2),
+        ("redis", 1),
+        ("trainer", 3),
+    ]
+
+
+def test_fresh_lines_are_given_once_and_only_when_wanted() -> None:
+    buffer = LogBuffer()
+    buffer.filter = LogFilter("warning")
+    buffer.add([line(1, level="info"), line(2, level="error")])
+    assert [each.number for each in buffer.take_fresh()] == [2]
+    assert buffer.take_fresh() == []
+    buffer.filter = LogFilter("debug")
+    assert [each.number for each in buffer.wanted()] == [1, 2]
+
+
+def test_memory_is_bounded_however_much_comes() -> None:
+    buffer = LogBuffer(limit=10)
+    buffer.add(line(number) for number in range(1000))
+    assert len(buffer) == 10
+    assert [each.number for each in buffer.take_fresh()] == list(range(990, 1000))
+
+
+def test_after_clearing_lines_may_come_again() -> None:
+    buffer = LogBuffer()
+    buffer.add([line(1)])
+    buffer.clear()
+    buffer.add([line(1)])
+    assert len(buffer) == 1
+
+
+def test_a_line_without_a_level_counts_with_the_line_before_it_of_its_service() -> None:
+    buffer = LogBuffer()
+    buffer.filter = LogFilter("error")
+    buffer.add([line(1, level="error"), line(1, level="info", service="redis"), line(2, level="")])
+    buffer.add([line(2, level="", service="redis"), line(3, level="")])
+    assert [(each.service, each.number) for each in buffer.wanted()] == [
+        ("trainer", 1),
+        ("trainer", 2),
+        ("trainer", 3),
+    ]
+
+
+def test_older_lines_are_put_before_and_push_out_the_newest() -> None:
+    buffer = LogBuffer(limit=5)
+    buffer.add([line(number) for number in range(10, 13)])
+    assert not buffer.prepend([line(8), line(9)])
+    assert buffer.prepend([line(6), line(7)])
+    assert [each.number for each in buffer.lines] == [6, 7, 8, 9, 10]
+    assert buffer.place_of("trainer", 8) == 2
+    assert buffer.place_of("trainer", 12) is None

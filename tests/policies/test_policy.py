@@ -1,0 +1,121 @@
+"""Observations of parts: clients say what the server says, by one-hot choices and normalised numbers."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.observations import ObservationSpec, observation_from_space
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import CheckpointError
+from soulsgui.frame_stacks import IMAGE, NUMBERS
+from soulsgui.policies.normalise import RunningNormaliser
+from soulsgui.policies.numpy_recurrent import remembered_by
+from soulsgui.policies.policy import make_policy
+from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
+from soulsgui.rl.agents.sac import SACAgent
+from soulsgui.rl.inputs import Inputs, laid_out
+from tests.environments.toys import Room
+from tests.rl.agents.test_sac import SPACES as BOUNDED
+from tests.rl.support import dqn_settings, ppo_settings, sac_settings
+
+LAKE = spaces.Discrete(16)
+CARDS = spaces.Tuple([spaces.Discrete(32), spaces.Discrete(11), spaces.Discrete(2)])
+ROOM = Room(picture=False).observation_space
+PICTURED = Room().observation_space
+SMALL = {"hidden_sizes": (16,)}
+AGENTS: dict[str, Any] = {
+    "ppo": lambda shown: PPOAgent(shown, ppo_settings(**SMALL, policy_init_scale=1.0), 0),
+    "recurrent ppo": lambda shown: RecurrentPPOAgent(
+        shown, ppo_settings(**SMALL, recurrent="gru", policy_init_scale=1.0), 0
+    ),
+    "dqn": lambda shown: DQNAgent(shown, dqn_settings(**SMALL), 0),
+    "c51": lambda shown: DQNAgent(shown, dqn_settings(**SMALL, agent="c51"), 0),
+    "iqn": lambda shown: DQNAgent(shown, dqn_settings(**SMALL, agent="iqn"), 0),
+    "sac": lambda shown: SACAgent(
+        replace(shown, action=BOUNDED.action), sac_settings(**SMALL, policy_init_scale=1.0), 0
+    ),
+}
+
+
+def observations(spec: ObservationSpec, space: spaces.Space[Any], count: int) -> NDArray[Any]:
+    space.seed(1)
+    return np.stack([spec.read(space.sample()) for _ in range(count)])
+
+
+@pytest.mark.parametrize("space", [LAKE, CARDS, ROOM, PICTURED], ids=["lake", "cards", "room", "pictured"])
+@pytest.mark.parametrize("make", AGENTS.values(), ids=list(AGENTS))
+def test_a_client_says_what_the_server_says(make: Any, space: spaces.Space[Any]) -> None:
+    spec = observation_from_space(space)
+    agent = make(SpacesSpec(spec, DiscreteSpec(3, start=1)))
+    obs = observations(spec, space, 40)
+    agent._to_see.observe(obs)
+    if hasattr(agent, "observe"):
+        agent.observe(obs)
+    told = json.loads(json.dumps(agent.policy_spec()))
+    policy = make_policy(told)
+    policy.load(load(save(agent.export_weights())))
+    said = agent.outputs(obs)
+    assert said.std(0).min() > 1e-3, "it depends on the observation"
+    np.testing.assert_allclose(policy.outputs(obs), said, atol=1e-5, rtol=1e-5)
+    if remembered_by(policy).fields:
+        remembered_by(policy).begin(40)
+    action, log_prob = policy.act(obs, np.random.default_rng(0))
+    assert np.isfinite(log_prob).all()
+    assert len(policy.to_environment(action)) == 40
+    with pytest.raises(CheckpointError, match="can't be read"):
+        make_policy(told | {"encoding": {"images": False}})
+
+
+def test_only_numbers_are_normalised() -> None:
+    spec = observation_from_space(ROOM)
+    inputs = Inputs(spec, images=False, flat=True, normalises=True, clip=10.0)
+    obs = observations(spec, ROOM, 300)
+    inputs.observe(obs)
+    seen, raw = inputs.of(obs, inputs.normaliser.frozen()), spec.encode(obs, False)
+    fixed = spec.fixed(False)
+    np.testing.assert_array_equal(seen[:, fixed], raw[:, fixed])
+    np.testing.assert_allclose(seen[:, ~fixed].mean(0), 0, atol=1e-4)
+    np.testing.assert_allclose(seen[:, ~fixed].std(0), 1, atol=1e-3)
+
+
+def test_an_image_goes_beside_its_normalised_numbers_as_bytes() -> None:
+    spec = observation_from_space(PICTURED)
+    inputs = Inputs(spec, images=True, flat=False, normalises=True, clip=10.0)
+    obs = observations(spec, PICTURED, 50)
+    inputs.observe(obs)
+    rows = inputs.of(obs, inputs.normaliser.frozen())
+    numbers = Inputs(observation_from_space(ROOM), False, True, True, 10.0)
+    numbers.observe(obs[NUMBERS])
+    assert (rows.dtype, rows.shape) == (np.uint8, (50, 144 + 28 * 4))
+    np.testing.assert_array_equal(rows[:, :144], obs[IMAGE].reshape(50, 144))
+    np.testing.assert_array_equal(
+        np.ascontiguousarray(rows[:, 144:]).view(np.float32),
+        numbers.of(obs[NUMBERS], numbers.normaliser.frozen()),
+    )
+    plain = laid_out(spec.encode(obs, True), None, as_bytes=True)
+    np.testing.assert_array_equal(
+        np.ascontiguousarray(plain[:, 144:]).view(np.float32), spec.encode(obs, True)[NUMBERS]
+    )
+
+
+def test_a_shape_report_needs_no_observation_but_one_that_exists() -> None:
+    spec = observation_from_space(PICTURED)
+    nothing = Inputs(spec, images=True, flat=False, normalises=True, clip=10.0).nothing()
+    assert spec.contains(nothing).all()
+
+
+def test_features_that_are_fixed_stay_as_they_are() -> None:
+    normaliser = RunningNormaliser(2, 10.0, np.array([True, False]))
+    rows = np.array([[0, 4], [1, 6], [1, 8]], np.float32)
+    normaliser.update(rows)
+    np.testing.assert_array_equal(normaliser.normalise(rows)[:, 0], rows[:, 0])
+    assert normaliser.normalise(rows)[:, 1].mean() == pytest.approx(0, abs=1e-6)

@@ -1,0 +1,448 @@
+"""Who is let in, on each server program of this machine: live, after a restart, on private addresses."""
+
+import asyncio
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeGuard
+
+import psutil
+import pytest
+import redis
+
+from soulsgui.config.paths import Folders
+from soulsgui.config.sections.server import RedisSettings
+from soulsgui.runner.access.access_control import AccessControl, LocalClients, local_address_file
+from soulsgui.runner.access.invitations import Invitations
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.server.binary import packaged_binary
+from soulsgui.runner.server.bus import Bus
+from soulsgui.runner.server.redis_server import RedisServer, ensure_server, ping, private_addresses
+from soulsgui.system import is_private
+from soulsgui.wire.access import secret_hash, user_of
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import Keys
+from tests.faults.waiting import LIMIT_S
+from tests.runner.children import until_now
+from tests.wire.test_access import ALLOWED, OF_OTHERS, OF_THE_SERVER, OTHER, OWN, OWN_KEYS_MISUSED
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
+
+KEYS = Keys()
+PROGRAMS = [
+    str(path)
+    for path in (packaged_binary(), shutil.which("redis-server"), shutil.which("valkey-server"))
+    if path
+]
+SERVER_ID = "0123abcd"
+
+
+@dataclass
+class House:
+    """A server with its access control; the server can be ended and started again."""
+
+    folders: Folders
+    settings: RedisSettings
+    server: RedisServer
+    process: "subprocess.Popen[bytes]"
+    bus: Bus
+    events: EventLog
+    access: AccessControl
+
+    @classmethod
+    def build(cls, folder: Path, settings: RedisSettings) -> "House":
+        folders = Folders(folder / "config", folder / "data")
+        folders.server.mkdir(parents=True)
+        invitations = Invitations(folders.invited)
+        server = ensure_server(folders, settings, invitations.user_lines(settings.prefix))
+        events = EventLog(folders.server / "events.jsonl", lambda event: None)
+        bus = Bus(server.address)
+        local = LocalClients(folders.server, server.address)
+        access = AccessControl(server, invitations, local, bus, events, lambda invited: None)
+        return cls(folders, settings, server, start(server), bus, events, access)
+
+    def restart(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process = start(self.server)
+
+    def new_runner(self) -> None:
+        """Another runner takes this server over: it knows what stands in the files alone."""
+        invitations = Invitations(self.folders.invited)
+        local = LocalClients(self.folders.server, self.server.address)
+        self.access = AccessControl(
+            self.server, invitations, local, self.bus, self.events, lambda invited: None
+        )
+
+    async def invite(self, client: str, reissue: bool = False) -> Invitation:
+        return await self.access.invite(client, reissue, SERVER_ID)
+
+    def close(self) -> None:
+        self.bus.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def start(server: RedisServer) -> "subprocess.Popen[bytes]":
+    with (server.data_dir / "log").open("ab") as log:
+        process = subprocess.Popen(server.argv, stdout=log, stderr=subprocess.STDOUT)
+    until_now(lambda: ping(server.address).ready)
+    return process
+
+
+@pytest.fixture(params=PROGRAMS, ids=lambda path: Path(path).name)
+def settings(request: pytest.FixtureRequest) -> RedisSettings:
+    return RedisSettings(binary=request.param)
+
+
+@pytest.fixture
+async def house(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[House]:
+    built = House.build(tmp_path, settings)
+    await built.access.look(time.monotonic())
+    yield built
+    built.close()
+
+
+def address_of(invitation: Invitation) -> Address:
+    host, port = invitation.addresses[0]
+    return invitation.address(host, port)
+
+
+@contextmanager
+def guest(invitation: Invitation) -> Iterator[redis.Redis]:
+    connection = connect(address_of(invitation))
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def is_let_in(invitation: Invitation) -> bool:
+    return can_ping(address_of(invitation))
+
+
+def can_ping(address: Address) -> bool:
+    connection = connect(address)
+    try:
+        return bool(connection.ping())
+    except redis.AuthenticationError:
+        return False
+    finally:
+        connection.close()
+
+
+def connections_of(house: House, client: str) -> int:
+    admin = connect(house.server.address)
+    try:
+        return sum(one["user"] == user_of(client) for one in admin.client_list())
+    finally:
+        admin.close()
+
+
+def users(house: House) -> set[str]:
+    admin = connect(house.server.address)
+    try:
+        return {str(user) for user in admin.acl_users()}
+    finally:
+        admin.close()
+
+
+async def test_the_invited_comes_in_at_once_and_reaches_its_own_keys_alone(house: House) -> None:
+    invitation = await house.invite("a")
+    assert invitation.server_id == SERVER_ID
+    assert invitation.addresses == (("127.0.0.1", house.server.address.port),)
+    assert invitation.for_this_machine_only
+    with guest(invitation) as own:
+        own.xadd(KEYS.chunks("a"), {"c": b"x"})
+        own.set(KEYS.beat("a"), "x", ex=5)
+        assert own.get(KEYS.config) is None
+        for refused in (
+            lambda: own.xadd(KEYS.chunks("b"), {"c": b"x"}),
+            lambda: own.get(KEYS.beat("b")),
+            lambda: own.set(KEYS.weights, b"x"),
+            lambda: own.hgetall(KEYS.clients),
+            own.acl_list,
+        ):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                refused()
+
+
+async def test_a_revoked_client_is_cut_off_its_chunks_refused_and_others_go_on(house: House) -> None:
+    revoked, other = await house.invite("a"), await house.invite("b")
+    with guest(revoked) as own, guest(other) as beside:
+        own.xadd(KEYS.chunks("a"), {"c": b"x"})
+        beside.xadd(KEYS.chunks("b"), {"c": b"x"})
+        socket_of_other = beside.client_id()
+        assert await house.access.revoke("a")
+        until_now(lambda: connections_of(house, "a") == 0)
+        with pytest.raises(redis.ConnectionError):
+            own.xadd(KEYS.chunks("a"), {"c": b"x"})
+        with pytest.raises(redis.AuthenticationError):
+            own.xadd(KEYS.chunks("a"), {"c": b"x"})
+        assert beside.client_id() == socket_of_other
+    assert not is_let_in(revoked)
+    assert [(one.client, one.may_come) for one in house.access.invited] == [("a", False), ("b", True)]
+
+
+async def test_a_reissue_ends_the_older_secret_and_who_came_in_with_it(house: House) -> None:
+    older = await house.invite("a")
+    with guest(older) as own:
+        own.ping()
+        newer = await house.invite("a", reissue=True)
+        until_now(lambda: connections_of(house, "a") == 0)
+        with pytest.raises(redis.ConnectionError):
+            own.get(KEYS.config)
+    assert (is_let_in(older), is_let_in(newer)) == (False, True)
+
+
+async def test_a_subscription_outlives_the_rules_being_issued_again(house: House) -> None:
+    with guest(await house.invite("a")) as own:
+        heard = own.pubsub()
+        heard.subscribe(KEYS.weights_event)
+        assert heard.get_message(timeout=LIMIT_S) is not None
+        house.access.lost()
+        await house.access.look(time.monotonic())
+        await house.invite("b")
+        await house.bus.call(lambda admin: admin.publish(KEYS.weights_event, "1"))
+        message = heard.get_message(timeout=LIMIT_S)
+        assert message is not None
+        assert message["data"] == b"1"
+        heard.close()
+
+
+async def test_rules_stand_after_a_restart_of_the_server_before_anybody_looks(house: House) -> None:
+    stays, goes = await house.invite("a"), await house.invite("b")
+    await house.access.revoke("b")
+    house.restart()
+    assert (is_let_in(stays), is_let_in(goes)) == (True, False)
+
+
+async def test_a_new_runner_makes_an_adopted_server_as_the_list_says(house: House) -> None:
+    stays, goes = await house.invite("a"), await house.invite("b")
+    # What the last runner wrote down, and could not tell the server any more.
+    Invitations(house.folders.invited).revoke("b")
+    late = Invitations(house.folders.invited).invite("c", reissue=False)
+    await house.bus.call(lambda admin: admin.acl_setuser("stranger", enabled=True, nopass=True, keys=["*"]))
+    house.new_runner()
+    await house.access.look(time.monotonic())
+    assert users(house) == {"default", user_of("a"), user_of("c")}
+    assert (is_let_in(stays), is_let_in(goes)) == (True, False)
+    assert ping(replace(house.server.address, host="127.0.0.1")).ready
+    with guest(stays.model_copy(update={"client": "c", "secret": late})) as own:
+        assert own.ping()
+
+
+async def test_a_secret_that_was_changed_while_the_server_hung_shuts_the_older_one_out(house: House) -> None:
+    older = await house.invite("a")
+    with guest(older) as own:
+        own.ping()
+        hashed = secret_hash(Invitations(house.folders.invited).invite("a", reissue=True))
+        house.new_runner()
+        await house.access.look(time.monotonic())
+        until_now(lambda: connections_of(house, "a") == 0)
+    found = await house.bus.call(lambda admin: admin.acl_getuser(user_of("a")))
+    assert found["passwords"] == [hashed]
+
+
+async def test_rules_that_were_lost_are_issued_again(house: House) -> None:
+    invitation = await house.invite("a")
+    await house.bus.call(lambda admin: admin.acl_deluser(user_of("a")))
+    assert not is_let_in(invitation)
+    house.access.lost()
+    await house.access.look(time.monotonic())
+    assert is_let_in(invitation)
+
+
+@pytest.mark.allow_warnings
+async def test_who_is_revoked_while_the_server_is_away_is_out_when_it_comes_back(house: House) -> None:
+    invitation = await house.invite("a")
+    house.process.kill()
+    house.process.wait()
+    assert await house.access.revoke("a") is False
+    late = await house.invite("b")
+    house.process = start(house.server)
+    await house.access.look(time.monotonic())
+    assert (is_let_in(invitation), is_let_in(late)) == (False, True)
+
+
+async def test_one_who_was_forgotten_is_invited_as_if_for_the_first_time(house: House) -> None:
+    await house.invite("a")
+    with pytest.raises(Refused):
+        await house.access.forget("a")
+    await house.access.revoke("a")
+    await house.access.forget("a")
+    assert house.access.invited == []
+    assert is_let_in(await house.invite("a"))
+
+
+async def test_commands_at_the_same_time_leave_the_file_and_the_server_the_same(house: House) -> None:
+    made = await asyncio.gather(*(house.invite(f"g{number}") for number in range(8)))
+    await asyncio.gather(*(house.access.revoke(f"g{number}") for number in range(4)))
+    assert [is_let_in(one) for one in made] == [False] * 4 + [True] * 4
+    house.restart()
+    assert [is_let_in(one) for one in made] == [False] * 4 + [True] * 4
+
+
+async def test_each_of_its_own_clients_has_a_user_of_its_own_with_a_clients_rights_alone(
+    house: House,
+) -> None:
+    """R18 for those that the server starts itself, on every server program."""
+    await house.access.let_own_in([OWN, OTHER])
+    files = [local_address_file(house.folders.server, name) for name in (OWN, OTHER)]
+    assert all(is_private(path) for path in files)
+    addresses = [Address.read(path) for path in files]
+    assert [address.user for address in addresses] == [user_of(OWN), user_of(OTHER)]
+    assert len({house.server.address.password, *(address.password for address in addresses)}) == 3
+    connection = connect(addresses[0])
+    for command in ALLOWED:
+        if command[0] == "XINFO":
+            connection.xadd(KEYS.chunks(OWN), {"c": b"x"})
+        connection.execute_command(*_under_our_prefix(command))
+    for command in (*OWN_KEYS_MISUSED, *OF_OTHERS, *OF_THE_SERVER):
+        with pytest.raises(redis.ResponseError, match=r"(?i)no permissions|noperm|not allowed"):
+            connection.execute_command(*_under_our_prefix(command))
+    connection.close()
+
+
+def _under_our_prefix(command: tuple[object, ...]) -> list[object]:
+    renamed = (KEYS.prefix + word.removeprefix("t:") if is_key(word) else word for word in command)
+    return list(renamed)
+
+
+def is_key(word: object) -> TypeGuard[str]:
+    return isinstance(word, str) and word.startswith("t:")
+
+
+async def test_its_own_clients_are_let_in_after_a_restart_and_by_the_next_runner(house: House) -> None:
+    await house.access.let_own_in([OWN])
+    path = local_address_file(house.folders.server, OWN)
+    address = Address.read(path)
+    house.restart()
+    assert can_ping(address), "its configuration knows them before anybody looks"
+    house.new_runner()
+    await house.access.look(time.monotonic())
+    await house.access.let_own_in([OWN])
+    assert Address.read(path) == address
+    assert can_ping(address)
+
+
+async def test_a_client_that_is_not_its_own_any_more_is_shut_out_with_the_next_order(house: House) -> None:
+    await house.access.let_own_in([OWN, OTHER])
+    former = Address.read(local_address_file(house.folders.server, OTHER))
+    await house.access.let_own_in([OWN])
+    assert not can_ping(former)
+    assert not local_address_file(house.folders.server, OTHER).exists()
+    assert users(house) == {"default", user_of(OWN)}
+
+
+async def test_its_own_clients_are_told_where_the_server_is_now(house: House) -> None:
+    await house.access.let_own_in([OWN])
+    before = Address.read(local_address_file(house.folders.server, OWN))
+    moved = replace(house.server.address, port=house.server.address.port + 1, pin="0" * 64)
+    LocalClients(house.folders.server, moved)
+    after = Address.read(local_address_file(house.folders.server, OWN))
+    assert after == replace(before, port=moved.port, pin=moved.pin)
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"host": "127.0.0.1"}'])
+async def test_a_damaged_identity_of_its_own_client_is_made_anew(house: House, damage: str) -> None:
+    await house.access.let_own_in([OWN])
+    path = local_address_file(house.folders.server, OWN)
+    path.write_text(damage)
+    house.new_runner()
+    await house.access.let_own_in([OWN])
+    assert can_ping(Address.read(path))
+
+
+async def test_what_happened_is_told_without_any_secret(house: House) -> None:
+    invitation = await house.invite("a")
+    await house.invite("a", reissue=True)
+    await house.access.revoke("a")
+    told = [event.what for event in house.events.newest(10)]
+    assert told == ["a was invited.", "a was invited anew.", "The invitation of a was revoked."]
+    for path in house.folders.data.rglob("*"):
+        if path.is_file():
+            assert invitation.secret not in path.read_text(errors="replace"), path
+
+
+# --- the private networks --------------------------------------------------------------------------
+
+
+def listens(house: House) -> set[str]:
+    found = psutil.Process(house.process.pid).net_connections("tcp")
+    return {one.laddr.ip for one in found if one.status == psutil.CONN_LISTEN}
+
+
+@pytest.fixture
+async def open_house(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[House]:
+    if not private_addresses():
+        pytest.skip("this machine has no private address")
+    built = House.build(tmp_path, settings.model_copy(update={"lan": True}))
+    await built.access.look(time.monotonic())
+    yield built
+    built.close()
+
+
+async def test_with_the_lan_on_it_listens_on_private_addresses_and_loopback_alone(open_house: House) -> None:
+    wanted = {"127.0.0.1", *private_addresses()}
+    assert listens(open_house) == wanted
+    open_house.restart()
+    assert listens(open_house) == wanted
+
+
+async def test_with_the_lan_on_the_invited_comes_from_outside_and_nobody_else(open_house: House) -> None:
+    invitation = await open_house.invite("a")
+    assert not invitation.for_this_machine_only
+    host, port = invitation.addresses[0]
+    assert host == private_addresses()[0]
+    assert invitation.addresses[-1] == (socket.gethostname(), port)
+    assert is_let_in(invitation)
+    for stranger in (Address(host, port), Address(host, port, "guessed"), Address(host, port, "", "", "a")):
+        connection = connect(stranger)
+        with pytest.raises(redis.AuthenticationError):
+            connection.get(KEYS.config)
+        connection.close()
+    # The server's own password is good everywhere, and is told to nobody.
+    assert ping(replace(open_house.server.address, host=host)).ready
+
+
+async def test_a_network_that_comes_or_goes_is_followed_and_connections_stay(
+    open_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with guest(await open_house.invite("a")) as own:
+        number = own.client_id()
+        for later, private in ((1000, ()), (2000, private_addresses())):
+            monkeypatch.setattr(
+                "soulsgui.runner.server.redis_server.private_addresses", lambda public, now=private: now
+            )
+            await open_house.access.look(time.monotonic() + later)
+            assert listens(open_house) == {"127.0.0.1", *private}
+            bind = f"bind {open_house.server.bind(private)}\n"
+            assert bind in open_house.server.config_path.read_text()
+            assert own.client_id() == number
+    (warning,) = [event for event in open_house.events.newest(10) if event.level == "warning"]
+    assert warning.cause == "this machine has no private address"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="loopback has one address there")
+async def test_an_address_that_can_not_be_listened_on_is_said_once_and_others_are(
+    open_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = private_addresses()
+    with socket.create_server(("127.0.0.9", open_house.server.address.port)):
+        wanted = (*private, "127.0.0.9")
+        monkeypatch.setattr("soulsgui.runner.server.redis_server.private_addresses", lambda public: wanted)
+        for later in (1000, 2000):
+            await open_house.access.look(time.monotonic() + later)
+    (warning,) = [event for event in open_house.events.newest(10) if event.level == "warning"]
+    assert "can't reach the server" in warning.what
+    assert warning.cause
+    assert listens(open_house) == {"127.0.0.1", *private}

@@ -1,0 +1,197 @@
+"""Inviting and revoking by the control API of a whole runner, over restarts and crashes of it."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import psutil
+import pytest
+import redis
+
+from soulsgui.config.paths import Folders
+from soulsgui.runner.app import Runner
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.server.redis_server import REDIS, ping
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.control import ClientStatus
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from tests.runner.running import call, new_runner, until
+
+KEYS = Keys()
+
+
+async def invite(runner: Runner, client: str, reissue: bool = False) -> Invitation:
+    made = await call(runner, "clients.invite.create", client=client, reissue=reissue)
+    invitation = Invitation.parse(made["link"])
+    assert invitation == Invitation.parse(made["file_text"])
+    assert (made["secret"], made["username"]) == (invitation.secret, f"client.{client}")
+    assert made["addresses"] == [list(place) for place in invitation.addresses]
+    return invitation
+
+
+def address_of(invitation: Invitation) -> Address:
+    return invitation.address(*invitation.addresses[0])
+
+
+def ask(address: Address) -> object:
+    connection = connect(address)
+    try:
+        return connection.get(KEYS.config)
+    finally:
+        connection.close()
+
+
+def is_let_in(invitation: Invitation) -> bool:
+    try:
+        ask(address_of(invitation))
+    except redis.AuthenticationError:
+        return False
+    return True
+
+
+def client(runner: Runner, name: str) -> ClientStatus:
+    return next(one for one in runner.status().clients if one.id == name)
+
+
+def beat(invitation: Invitation, counter: int = 1) -> None:
+    """Give a sign of life as that client."""
+    own = connect(address_of(invitation))
+    said = Heartbeat(client=invitation.client, instance=Instance(host="pc"), counter=counter, phase="waiting")
+    own.set(KEYS.beat(invitation.client), said.to_json(), ex=EXPIRY_S)
+    own.close()
+
+
+async def test_invited_seen_revoked_forgotten(runner: Runner) -> None:
+    invitation = await invite(runner, "pc")
+    assert (client(runner, "pc").state, client(runner, "pc").age_s) == ("joining", None)
+    assert client(runner, "pc").invited == invitation.created
+    await asyncio.to_thread(beat, invitation)
+    await until(lambda: client(runner, "pc").state == "waiting")
+    with pytest.raises(Refused, match="could come back"):
+        await call(runner, "clients.forget", client="pc")
+    assert await call(runner, "clients.revoke", client="pc") == {"cut_off": True}
+    assert client(runner, "pc").state == "revoked"
+    assert not await asyncio.to_thread(is_let_in, invitation)
+    for command in ("pause", "resume", "drain", "stop"):
+        with pytest.raises(Refused, match="revoked"):
+            await call(runner, f"clients.{command}", client="pc")
+    await runner.server_state.next_turn(5)
+    await runner.server_state.next_turn(5)
+    assert client(runner, "pc").state == "revoked"
+    assert client(runner, "pc").host == "pc"
+    await call(runner, "clients.forget", client="pc")
+    await until(lambda: [one.id for one in runner.status().clients] == [])
+    assert not runner.folders.invited.read_text().count('"pc"')
+
+
+async def test_the_list_tells_who_was_invited_and_what_an_invitation_would_say(runner: Runner) -> None:
+    await invite(runner, "a")
+    await invite(runner, "b")
+    await call(runner, "clients.revoke", client="a")
+    found = await call(runner, "clients.invite.list")
+    assert (found["lan"], found["addresses"]) == (False, [["127.0.0.1", runner.bus.address.port]])
+    assert [(one["client"], one["revoked"] is None) for one in found["invitations"]] == [
+        ("a", False),
+        ("b", True),
+    ]
+
+
+async def test_what_can_not_be_invited_or_revoked_is_refused(runner: Runner) -> None:
+    await invite(runner, "a")
+    for command, params, said in (
+        ("clients.invite.create", {"client": "a"}, "invited already"),
+        ("clients.invite.create", {"client": "client-1"}, "server's own"),
+        ("clients.invite.create", {"client": "b", "reissue": True}, "never invited"),
+        ("clients.revoke", {"client": "b"}, "never invited"),
+        ("clients.forget", {"client": "b"}, "no client"),
+    ):
+        with pytest.raises(Refused, match=said):
+            await call(runner, command, **params)
+
+
+@pytest.mark.allow_warnings
+async def test_rules_stand_after_redis_was_killed(runner: Runner) -> None:
+    stays, goes = await invite(runner, "a"), await invite(runner, "b")
+    await call(runner, "clients.revoke", client="b")
+    old = runner.supervisor.pid_of(REDIS)
+    assert old is not None
+    psutil.Process(old).kill()
+    await until(lambda: runner.supervisor.pid_of(REDIS) not in (None, old))
+    await until(lambda: ping(runner.bus.address).ready)
+    assert await asyncio.to_thread(is_let_in, stays)
+    assert not await asyncio.to_thread(is_let_in, goes)
+
+
+async def test_rules_stand_in_the_next_runner(folders: Folders, fake_services: None) -> None:
+    first = new_runner(folders)
+    await first.open()
+    stays, goes = await invite(first, "a"), await invite(first, "b")
+    await call(first, "clients.revoke", client="b")
+    await first.close()
+    runner = new_runner(folders)
+    await runner.open()
+    try:
+        assert await asyncio.to_thread(is_let_in, stays)
+        assert not await asyncio.to_thread(is_let_in, goes)
+        assert client(runner, "b").state == "revoked"
+        newer = await invite(runner, "a", reissue=True)
+        assert newer.server_id == stays.server_id
+        assert newer.addresses == stays.addresses, "what others were told stays right"
+    finally:
+        await runner.close()
+
+
+@pytest.mark.allow_warnings
+async def test_a_damaged_list_is_an_event_and_lets_nobody_in(folders: Folders, fake_services: None) -> None:
+    first = new_runner(folders)
+    await first.open()
+    invitation = await invite(first, "a")
+    await first.close()
+    folders.invited.write_bytes(folders.invited.read_bytes()[:-9])
+    runner = new_runner(folders)
+    await runner.open()
+    try:
+        event = next(event for event in runner.events.newest(20) if event.level == "error")
+        assert "list of the invited is lost" in event.what
+        assert "clients.damaged-" in event.cause
+        assert "soulsgui invite" in event.remedy
+        assert not await asyncio.to_thread(is_let_in, invitation)
+        assert await asyncio.to_thread(is_let_in, await invite(runner, "a"))
+    finally:
+        await runner.close()
+
+
+async def test_no_secret_is_told_to_anybody_else(runner: Runner) -> None:
+    heard: list[str] = []
+
+    async def listen() -> None:
+        async for text in runner.feed.follow(None):
+            heard.append(text)
+
+    listening = asyncio.create_task(listen())
+    invitation = await invite(runner, "pc")
+    await call(runner, "clients.revoke", client="pc")
+    await until(lambda: any('"revoked"' in text for text in heard))
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
+    answers = [await call(runner, "clients.invite.list"), await call(runner, "history.events")]
+    told = [*heard, runner.status().to_json(), *(json.dumps(answer) for answer in answers)]
+    tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    told += [" ".join(process.cmdline()) for process in tree]
+    told += [path.read_text(errors="replace") for path in runner.folders.data.rglob("*") if path.is_file()]
+    payload = invitation.link.rpartition("/")[2]
+    assert not [text for text in told if invitation.secret in text or payload in text]
+
+
+async def test_the_servers_own_password_is_none_of_a_client(runner: Runner) -> None:
+    invitation = await invite(runner, "pc")
+    for wrong in (
+        replace(address_of(invitation), user=""),
+        replace(runner.bus.address, user="client.pc"),
+        replace(address_of(invitation), user="client.other"),
+    ):
+        with pytest.raises(redis.AuthenticationError):
+            await asyncio.to_thread(ask, wrong)

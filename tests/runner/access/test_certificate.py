@@ -1,0 +1,266 @@
+"""The certificate of a server: made once, private, kept."""
+
+import asyncio
+import re
+import shutil
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import redis
+
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import Layer, combine
+from soulsgui.config.paths import Folders
+from soulsgui.config.sections.server import RedisSettings
+from soulsgui.errors import ServiceError
+from soulsgui.runner.access.certificate import ensure_certificate, read_certificate
+from soulsgui.runner.app import Runner
+from soulsgui.runner.join.finder import Reply, try_address
+from soulsgui.runner.server.binary import can_encrypt, find_binary, packaged_binary
+from soulsgui.runner.server.redis_server import ensure_server
+from soulsgui.sampling.simulate import Fleet
+from soulsgui.wire.connection import Address, WrongServer, connect
+from soulsgui.wire.invitation import FORMAT, Invitation
+from tests.runner.running import call, new_runner, until
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
+
+
+def test_it_is_made_once_private_and_valid_for_a_hundred_years(tmp_path: Path) -> None:
+    made = ensure_certificate(tmp_path)
+    assert re.fullmatch("[0-9a-f]{64}", made.pin)
+    assert [path.name for path in tmp_path.iterdir()] == ["tls"]
+    assert stat.S_IMODE(made.path.parent.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made.path.parent.iterdir()} == {0o600}
+    assert ensure_certificate(tmp_path, which=lambda name: None) == made == read_certificate(tmp_path)
+    in_99_years = 99 * 365 * 24 * 3600
+    words = ["openssl", "x509", "-in", str(made.path), "-noout", "-checkend", str(in_99_years)]
+    assert subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+def test_two_servers_have_two(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    assert ensure_certificate(tmp_path / "a").pin != ensure_certificate(tmp_path / "b").pin
+
+
+def test_without_openssl_it_is_said_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match="openssl") as caught:
+        ensure_certificate(tmp_path, which=lambda name: None)
+    assert "apt install openssl" in caught.value.remedy
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_openssl_that_fails_is_quoted(tmp_path: Path) -> None:
+    program = tmp_path / "openssl"
+    program.write_text("#!/bin/sh\necho no entropy today >&2\nexit 1\n")
+    program.chmod(0o755)
+    (tmp_path / "server").mkdir()
+    with pytest.raises(ServiceError, match="no entropy today"):
+        ensure_certificate(tmp_path / "server", which=lambda name: str(program))
+    assert list((tmp_path / "server").iterdir()) == []
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    ensure_certificate(tmp_path).key.chmod(0o644)
+    with pytest.raises(ServiceError, match="can be read by others") as caught:
+        ensure_certificate(tmp_path)
+    assert "chmod 600" in caught.value.remedy
+
+
+@pytest.mark.parametrize("text", [None, "", "nothing", "-----BEGIN CERTIFICATE-----\nx"])
+def test_a_damaged_one_is_not_replaced_in_silence(tmp_path: Path, text: str | None) -> None:
+    """Every invitation names it: with another one nobody would be let in."""
+    made = ensure_certificate(tmp_path)
+    made.path.unlink()
+    if text is not None:
+        made.path.write_text(text)
+    with pytest.raises(ServiceError, match="can't be used") as caught:
+        ensure_certificate(tmp_path)
+    assert "issued anew" in caught.value.remedy
+
+
+PROGRAMS = [
+    str(path)
+    for path in (packaged_binary(), shutil.which("redis-server"), shutil.which("valkey-server"))
+    if path
+]
+ENCRYPTING = [path for path in PROGRAMS if can_encrypt(Path(path))]
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS"),
+    pytest.mark.skipif(not ENCRYPTING, reason="no server program here has TLS"),
+]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path / "config", tmp_path / "data")
+
+
+@pytest.fixture
+async def runner(folders: Folders, fake_services: None) -> AsyncIterator[Runner]:
+    made = new_runner(folders, {"redis.tls": True, "redis.binary": ENCRYPTING[0]})
+    await made.open()
+    yield made
+    await made.close()
+
+
+def ask(address: Address) -> object:
+    connection = connect(address, timeout_s=2.0)
+    try:
+        return connection.ping()
+    finally:
+        connection.close()
+
+
+def address_of(invitation: Invitation) -> Address:
+    return invitation.address(*invitation.addresses[0])
+
+
+async def invite(runner: Runner, client: str) -> Invitation:
+    made = await call(runner, "clients.invite.create", client=client)
+    return Invitation.parse(made["link"])
+
+
+async def test_the_whole_server_works_encrypted_and_nothing_listens_in_plain(runner: Runner) -> None:
+    """The runner, the services of a run and its own clients all read addresses with the pin."""
+    pin = read_certificate(runner.folders.server).pin
+    assert runner.bus.address.pin == pin
+    await until(lambda: runner.status().server.url.startswith("rediss://127.0.0.1:"))
+    await call(runner, "run.start")
+    await until(lambda: "client-1" in {one.id for one in runner.status().clients if one.state == "online"})
+    local = Address.read(runner.folders.server / "local" / "client-1.json")
+    assert (local.pin, local.user) == (pin, "client.client-1")
+    admin = connect(runner.bus.address)
+    assert (admin.config_get("port")["port"], admin.config_get("tls-port")["tls-port"]) == (
+        "0",
+        str(runner.bus.address.port),
+    )
+    admin.close()
+    with pytest.raises(redis.ConnectionError):
+        await asyncio.to_thread(ask, replace(runner.bus.address, pin=""))
+
+
+async def test_an_invitation_names_the_certificate_and_lets_in(runner: Runner) -> None:
+    invitation = await invite(runner, "pc")
+    assert invitation.pin == read_certificate(runner.folders.server).pin
+    assert invitation.version == FORMAT == 2, "who knows of no pins is told to update"
+    assert Invitation.parse(invitation.file_text) == invitation
+    assert await asyncio.to_thread(ask, address_of(invitation))
+    assert (await asyncio.to_thread(try_address, address_of(invitation))).reply is Reply.LET_IN
+
+
+async def test_who_was_invited_before_it_encrypted_is_told_to_ask_anew(runner: Runner) -> None:
+    plain = replace(address_of(await invite(runner, "pc")), pin="")
+    told = await asyncio.to_thread(try_address, plain)
+    assert told.reply is Reply.SILENT
+    assert "ask for a new invitation" in told.why
+
+
+async def test_a_server_with_another_certificate_is_not_the_one_of_the_invitation(runner: Runner) -> None:
+    invitation = await invite(runner, "pc")
+    wrong = replace(address_of(invitation), pin="0" * 64)
+    with pytest.raises(WrongServer):
+        await asyncio.to_thread(ask, wrong)
+    told = await asyncio.to_thread(try_address, wrong)
+    assert told.reply is Reply.ANOTHER
+    assert "certificate" in told.why
+
+
+def test_a_server_that_does_not_encrypt_is_none_of_an_invitation_that_wants_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def answer() -> None:
+            with plain.accept()[0] as taken:
+                taken.recv(65_536)
+                taken.sendall(b"-ERR unknown command\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        told = try_address(Address("127.0.0.1", plain.getsockname()[1], pin="0" * 64))
+        answering.join()
+    assert (told.reply, told.why) == (Reply.SILENT, "it does not encrypt as the invitation says")
+
+
+async def test_an_older_invitation_stays_valid_in_the_next_runner(
+    folders: Folders, fake_services: None
+) -> None:
+    settings = {"redis.tls": True, "redis.binary": ENCRYPTING[0]}
+    first = new_runner(folders, settings)
+    await first.open()
+    invitation = await invite(first, "pc")
+    await first.close()
+    second = new_runner(folders, settings)
+    await second.open()
+    try:
+        assert await asyncio.to_thread(ask, address_of(invitation))
+    finally:
+        await second.close()
+
+
+@pytest.mark.parametrize("years", [-50, 200], ids=["before it was made", "long after"])
+async def test_a_client_with_a_wrong_clock_is_let_in(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, years: int
+) -> None:
+    """The dates of the certificate are not looked at: OpenSSL would do so by a clock of its own."""
+    invitation = await invite(runner, "pc")
+    true_time = time.time
+    monkeypatch.setattr(time, "time", lambda: true_time() + years * 365 * 24 * 3600)
+    seen: list[ssl.VerifyMode] = []
+    wrap = ssl.SSLContext.wrap_socket
+
+    def watched(self: ssl.SSLContext, *args: object, **kwargs: object) -> ssl.SSLSocket:
+        seen.append(self.verify_mode)
+        return wrap(self, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ssl.SSLContext, "wrap_socket", watched)
+    assert await asyncio.to_thread(ask, address_of(invitation))
+    assert set(seen) == {ssl.CERT_NONE}
+
+
+async def test_many_clients_of_one_process_are_encrypted_too(runner: Runner) -> None:
+    fleet = Fleet(runner.bus.address, "sim", 1, 1.0, 1)
+    own = fleet._connection()
+    try:
+        assert await own.ping()
+    finally:
+        await own.aclose()
+    wrong = Fleet(replace(runner.bus.address, pin="0" * 64), "sim", 1, 1.0, 1)._connection()
+    with pytest.raises(redis.ConnectionError, match="certificate"):
+        await wrong.ping()
+    await wrong.aclose()
+
+
+# --- which program, which addresses ----------------------------------------------------------------
+
+
+def test_a_program_without_tls_is_refused_with_what_to_do() -> None:
+    if (inside := packaged_binary()) is None or can_encrypt(inside):
+        pytest.skip("no server program here is without TLS")
+    with pytest.raises(ServiceError, match="built without TLS") as caught:
+        find_binary(str(inside), tls=True)
+    assert "redis.tls to false" in caught.value.remedy
+    with pytest.raises(ServiceError, match="built without TLS") as caught:
+        find_binary(which=lambda name: None, packaged=lambda: inside, platform="linux", tls=True)
+    assert "apt install redis-server" in caught.value.remedy
+    found = find_binary(which=lambda name: ENCRYPTING[0], packaged=lambda: inside, tls=True)
+    assert str(found.path) == ENCRYPTING[0]
+
+
+def test_beyond_private_networks_it_listens_with_encryption_alone(folders: Folders) -> None:
+    for values in ({"public": True, "lan": True}, {"public": True, "tls": True}):
+        with pytest.raises(ConfigError, match=r"needs redis\.lan and redis\.tls"):
+            combine([Layer("test", {f"redis.{key}": value for key, value in values.items()})])
+        with pytest.raises(ServiceError, match="without encryption"):
+            ensure_server(folders, RedisSettings(**values))
+    combine([Layer("test", {"redis.public": True, "redis.lan": True, "redis.tls": True})])

@@ -1,0 +1,144 @@
+"""The list of the invited: names and hashes in one private file, and what becomes of a damaged one."""
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from soulsgui.errors import UsageError
+from soulsgui.runner.access.invitations import Invitations
+from soulsgui.runner.refusal import Refused
+from soulsgui.wire.access import secret_hash
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "clients.json"
+
+
+def test_a_secret_is_told_once_and_kept_nowhere(path: Path) -> None:
+    invitations = Invitations(path, wall_clock=lambda: 5.0)
+    secret = invitations.invite("gamer-01", reissue=False)
+    assert len(secret) == 43
+    assert secret not in path.read_text()
+    again = Invitations(path).clients["gamer-01"]
+    assert (again.hash, again.invited, again.revoked) == (secret_hash(secret), 5.0, None)
+    assert again.may_come
+    assert again.hash not in repr(again)
+    if sys.platform != "win32":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_who_is_invited_already_needs_a_reissue_which_ends_the_older_secret(path: Path) -> None:
+    invitations = Invitations(path)
+    first = invitations.invite("a", reissue=False)
+    with pytest.raises(Refused, match="invited already") as caught:
+        invitations.invite("a", reissue=False)
+    assert caught.value.remedy.endswith("soulsgui invite a --reissue")
+    assert not Invitations(path).clients["a"].again
+    second = invitations.invite("a", reissue=True)
+    assert Invitations(path).clients["a"].again
+    assert second != first
+    assert Invitations(path).clients["a"].hash == secret_hash(second)
+
+
+def test_who_was_never_invited_can_not_be_reissued_or_revoked(path: Path) -> None:
+    invitations = Invitations(path)
+    for act in (lambda: invitations.invite("a", reissue=True), lambda: invitations.revoke("a")):
+        with pytest.raises(Refused, match="'a' was never invited"):
+            act()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["two words", "", "a*", "../a", "x" * 65])
+def test_a_name_that_can_be_none_is_refused(path: Path, name: str) -> None:
+    with pytest.raises(UsageError):
+        Invitations(path).invite(name, reissue=False)
+
+
+def test_the_names_of_the_servers_own_clients_are_not_given_away(path: Path) -> None:
+    with pytest.raises(Refused, match="server's own"):
+        Invitations(path).invite("client-7", reissue=False)
+    assert Invitations(path).invite("client-7b", reissue=False)
+
+
+def test_a_revoked_client_stays_on_the_list_until_it_is_forgotten(path: Path) -> None:
+    invitations = Invitations(path, wall_clock=lambda: 9.0)
+    invitations.invite("a", reissue=False)
+    with pytest.raises(Refused, match="could come back"):
+        invitations.forget("a")
+    invitations.revoke("a")
+    revoked = Invitations(path).clients["a"]
+    assert (revoked.hash, revoked.revoked, revoked.may_come) == ("", 9.0, False)
+    assert Invitations(path).user_lines("souls:") == []
+    assert Invitations(path).users("souls:") == {}
+    invitations.revoke("a")
+    invitations.forget("a")
+    assert Invitations(path).clients == {}
+    invitations.forget("a")
+
+
+def test_a_revoked_client_is_invited_like_a_new_one(path: Path) -> None:
+    invitations = Invitations(path)
+    invitations.invite("a", reissue=False)
+    invitations.revoke("a")
+    secret = invitations.invite("a", reissue=False)
+    assert Invitations(path).users("souls:")["client.a"][0] == secret_hash(secret)
+
+
+def test_the_servers_lines_name_those_who_may_come(path: Path) -> None:
+    invitations = Invitations(path)
+    hashed = secret_hash(invitations.invite("a", reissue=False))
+    invitations.invite("b", reissue=False)
+    invitations.revoke("b")
+    (line,) = invitations.user_lines("x:")
+    assert line.startswith(f"user client.a on #{hashed} resetkeys ")
+    assert "%RW~x:in:a" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"version": 1}',
+        '{"version": 2, "clients": []}',
+        '{"clients": [{"client": "a b", "hash": "", "invited": 1}]}',
+        '{"clients": [{"client": "a", "hash": "0x", "invited": 1}]}',
+        '{"clients": [{"client": "a", "hash": "", "invited": 1}, {"client": "a", "hash": "", "invited": 2}]}',
+        "\0\xff",
+    ],
+)
+def test_a_damaged_list_is_set_aside_whole_and_said(path: Path, text: str) -> None:
+    path.write_text(text, encoding="latin-1")
+    invitations = Invitations(path, wall_clock=lambda: 7.0)
+    assert invitations.clients == {}
+    aside = path.with_name("clients.damaged-7.json")
+    assert aside.read_text(encoding="latin-1") == text
+    assert str(path) in invitations.damage
+    assert aside.name in invitations.damage
+    invitations.invite("a", reissue=False)
+    assert Invitations(path).damage == ""
+
+
+def test_no_list_is_an_empty_list(path: Path) -> None:
+    invitations = Invitations(path)
+    assert (invitations.clients, invitations.damage) == ({}, "")
+    assert not path.exists()
+
+
+def test_a_change_that_can_not_be_written_is_none(path: Path) -> None:
+    invitations = Invitations(path)
+    invitations.invite("a", reissue=False)
+    before = path.read_bytes()
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(OSError, match=str(path.name)):
+        invitations.revoke("a")
+    assert invitations.clients["a"].may_come
+    path.rmdir()
+    path.write_bytes(before)
+    assert json.loads(before)["clients"][0]["client"] == "a"

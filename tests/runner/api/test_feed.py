@@ -1,0 +1,157 @@
+"""The feed: gapless for those who keep up, a snapshot for those who don't, bounded for all."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from soulsgui.runner.api.feed import FeedBuffer, FeedPublisher
+from soulsgui.wire.control import (
+    FEED_MESSAGE,
+    ClientStatus,
+    Event,
+    EventChange,
+    FeedMessage,
+    RunStatus,
+    ServerStatus,
+    ServiceStatus,
+    Snapshot,
+    Status,
+)
+from tests.faults.waiting import LIMIT_S
+
+
+def feed(**limits: int) -> FeedBuffer:
+    return FeedBuffer(lambda cursor: Snapshot(cursor=cursor, status=Status()), first_cursor=100, **limits)
+
+
+def push(target: FeedBuffer, count: int = 1) -> None:
+    for _ in range(count):
+        target.push(EventChange, event=Event(number=1, time=0.0, level="info", what="x"))
+
+
+async def take(messages: AsyncIterator[str], count: int) -> list[FeedMessage]:
+    async with asyncio.timeout(LIMIT_S):
+        return [FEED_MESSAGE.validate_json(await anext(messages)) for _ in range(count)]
+
+
+async def test_new_window_begins_with_a_snapshot_and_goes_on_behind_it() -> None:
+    source = feed()
+    push(source, 3)
+    messages = source.follow(None)
+    (snapshot,) = await take(messages, 1)
+    assert (snapshot.type, snapshot.cursor) == ("snapshot", 103)
+    push(source, 2)
+    assert [message.cursor for message in await take(messages, 2)] == [104, 105]
+
+
+async def test_window_that_comes_back_gets_what_it_missed() -> None:
+    source = feed()
+    push(source, 150)
+    assert [message.cursor for message in await take(source.follow(120), 130)] == list(range(121, 251))
+
+
+async def test_cursor_of_an_earlier_runner_or_from_the_future_gets_a_snapshot() -> None:
+    source = feed()
+    push(source, 3)
+    for cursor in (5, 99, 500):
+        assert (await take(source.follow(cursor), 1))[0].type == "snapshot"
+    assert (await take(source.follow(100), 1))[0].type == "event"
+
+
+async def test_cursors_of_two_runners_never_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    first = FeedBuffer(lambda cursor: Snapshot(cursor=cursor, status=Status()))
+    push(first, 100)
+    monkeypatch.setattr(time, "time", lambda: 1000.001)
+    second = FeedBuffer(lambda cursor: Snapshot(cursor=cursor, status=Status()))
+    assert not second.holds_after(first.cursor)
+
+
+async def test_window_that_falls_behind_gets_a_snapshot_and_memory_stays_bounded() -> None:
+    source = feed(max_messages=10)
+    messages = source.follow(None)
+    await take(messages, 1)
+    push(source, 1000)
+    assert len(source._ring) == 10
+    snapshot, *_ = await take(messages, 1)
+    assert (snapshot.type, snapshot.cursor) == ("snapshot", 1100)
+
+
+async def test_long_messages_are_bounded_by_their_size() -> None:
+    source = feed(max_bytes=1000)
+    push(source, 100)
+    assert sum(map(len, source._ring)) <= 1000 == 1000
+    assert source._bytes == sum(map(len, source._ring))
+
+
+async def test_waiting_window_is_woken_and_ends_with_the_feed() -> None:
+    source = feed()
+
+    async def read() -> list[str]:
+        return [FEED_MESSAGE.validate_json(text).type async for text in source.follow(None)]
+
+    reading = asyncio.create_task(read())
+    await asyncio.sleep(0)
+    push(source)
+    await asyncio.sleep(0)
+    source.close()
+    assert await asyncio.wait_for(reading, LIMIT_S) == ["snapshot", "event"]
+
+
+class Collected(FeedBuffer):
+    """Remembers what was pushed."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda cursor: Snapshot(cursor=cursor, status=Status()))
+        self.pushed: list[tuple[str, dict[str, Any]]] = []
+
+    def push(self, kind: Any, **fields: Any) -> None:
+        self.pushed.append((kind.__name__, fields))
+
+
+def status(**fields: Any) -> Status:
+    service = ServiceStatus(name="redis", kind="redis", state="running", uptime_s=fields.pop("uptime_s", 1.0))
+    return Status(run=RunStatus(**fields), services=[service], server=ServerStatus())
+
+
+async def test_state_is_published_when_it_changed() -> None:
+    target = Collected()
+    publisher = FeedPublisher(target)
+    publisher.status(status(state="running"), 0.0)
+    publisher.status(status(state="running"), 0.2)
+    publisher.status(status(state="paused"), 0.4)
+    assert [fields["run"].state for _, fields in target.pushed] == ["running", "paused"]
+
+
+async def test_what_time_alone_moves_is_published_once_a_second() -> None:
+    target = Collected()
+    publisher = FeedPublisher(target)
+    for tick in range(21):
+        publisher.status(status(seconds=tick / 5, uptime_s=tick / 5), tick / 5)
+    assert len(target.pushed) == 5
+
+
+async def test_clients_are_published_as_changes() -> None:
+    target = Collected()
+    publisher = FeedPublisher(target)
+    one = ClientStatus(id="a", name="a", age_s=0.1)
+    two = ClientStatus(id="b", name="b", age_s=0.1)
+    publisher.clients([one, two])
+    publisher.clients([one.model_copy(update={"age_s": 0.6}), two])
+    publisher.clients([one.model_copy(update={"age_s": 6.0, "state": "late"}), two])
+    publisher.clients([two])
+    changes = [
+        ([client.id for client in fields["changed"]], fields["removed"]) for _, fields in target.pushed
+    ]
+    assert changes == [(["a", "b"], []), (["a"], []), ([], ["a"])]
+
+
+async def test_age_of_a_lost_client_is_renewed_ever_more_rarely() -> None:
+    target = Collected()
+    publisher = FeedPublisher(target)
+    for second in range(1000):
+        publisher.clients([ClientStatus(id="a", name="a", state="lost", age_s=float(second))])
+    assert len(target.pushed) < 60

@@ -1,0 +1,279 @@
+"""The runner of client mode: every command of its API, with its effect on the client and its files."""
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator
+
+import pytest
+
+from soulsgui.config.paths import Folders
+from soulsgui.errors import SoulsGuiError
+from soulsgui.runner.join import player
+from soulsgui.runner.join.app import ClientRunner, StateChanges
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.services.processes import Identities
+from soulsgui.system import free_port, is_private, process_identity
+from soulsgui.wire.connection import Address
+from soulsgui.wire.control import COMMANDS, ControlFile
+from soulsgui.wire.messages.owner import ClientFolder, OwnerPause, OwnerWish
+from soulsgui.wire.messages.session import Wish
+from tests.faults.waiting import LIMIT_S
+from tests.runner.joining import NAME, call, client, service, wish
+from tests.runner.running import until
+
+pytestmark = pytest.mark.usefixtures("fake_client")
+
+
+@pytest.fixture
+async def idle(folders: Folders) -> AsyncIterator[ClientRunner]:
+    """A runner of client mode on a machine without a server."""
+    made = ClientRunner(folders, NAME)
+    await made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def runner(folders: Folders, address: Address) -> AsyncIterator[ClientRunner]:
+    """A runner of client mode whose client plays."""
+    made = ClientRunner(folders, NAME)
+    await made.open()
+    await until(lambda: client(made).state == "online")
+    yield made
+    await made.close()
+
+
+async def test_hello_names_the_role_and_the_commands_of_client_mode(runner: ClientRunner) -> None:
+    hello = await call(runner, "server.hello")
+    assert hello["role"] == "client"
+    assert set(hello["capabilities"]) < set(COMMANDS)
+    assert "run.start" not in hello["capabilities"]
+    with pytest.raises(Refused, match=r"run\.start is no command"):
+        await call(runner, "run.start")
+
+
+async def test_files_are_private_and_the_servers_folder_is_left_alone(runner: ClientRunner) -> None:
+    folders = runner.folders
+    assert ControlFile.load(folders.client / "control.json") == runner.control
+    for name in ("control.json", "server.json", "wish.json", "runner.json"):
+        assert is_private(folders.client / name), name
+    assert [path.name for path in folders.server.iterdir()] == ["redis.json"]
+
+
+async def test_own_episodes_are_told_without_gap_and_kept(runner: ClientRunner) -> None:
+    seen: list[int] = []
+
+    async def read() -> None:
+        async for text in runner.feed.follow(None):
+            message = json.loads(text)
+            if message["type"] == "rows":
+                seen.extend(message["rows"][0]["row"])
+
+    reading = asyncio.create_task(read())
+    await until(lambda: len(seen) >= 5)
+    history = await call(runner, "history.query", metric="return", points=200_000)
+    reading.cancel()
+    assert seen == list(range(seen[0], seen[0] + len(seen)))
+    assert history["row"] == list(range(1, history["last_row"] + 1))
+    assert history["last_row"] >= seen[-1]
+    status = runner.status()
+    assert (status.run.id, status.run.env_id, status.run.state) == ("run-1", "Toy-v0", "running")
+    assert client(runner).episodes == status.run.episodes >= 5
+
+
+async def test_pause_and_resume_reach_the_client(runner: ClientRunner) -> None:
+    for after_episode, wanted in ((False, "pause"), (True, "pause_after_episode")):
+        await call(runner, "clients.pause", client=NAME, after_episode=after_episode)
+        assert wish(runner) == wanted
+        await until(lambda: client(runner).state == "paused")
+        assert client(runner).wish == wanted
+        await call(runner, "clients.resume", client=NAME)
+        assert wish(runner) == "run"
+        await until(lambda: client(runner).state == "online")
+
+
+async def test_a_pause_outlives_a_killed_client(runner: ClientRunner) -> None:
+    await call(runner, "clients.pause", client=NAME)
+    old = service(runner).pid
+    assert old is not None
+    os.kill(old, 9)
+    await until(lambda: service(runner).pid not in (None, old))
+    await until(lambda: service(runner).state == "running" and client(runner).state == "paused")
+    assert service(runner).restarts == 1
+
+
+async def test_the_switch_stops_and_starts_the_client(runner: ClientRunner) -> None:
+    old = service(runner).pid
+    await call(runner, "clients.pause", client=NAME)
+    await call(runner, "service.stop", name="client")
+    assert service(runner).state == "stopped"
+    assert process_identity(old or 0) is None
+    with pytest.raises(Refused, match="does not help"):
+        await call(runner, "clients.pause", client=NAME)
+    await call(runner, "service.start", name="client")
+    assert service(runner).state == "running"
+    await until(lambda: client(runner).state == "online")
+    assert wish(runner) == "run"
+
+
+async def test_restart_keeps_what_the_owner_wants(runner: ClientRunner) -> None:
+    old = service(runner).pid
+    await call(runner, "clients.pause", client=NAME)
+    await call(runner, "service.restart", name="client")
+    assert service(runner).pid not in (None, old)
+    assert wish(runner) == "pause"
+
+
+async def test_what_is_not_here_is_refused(runner: ClientRunner) -> None:
+    for command, params in (
+        ("service.start", {"name": "trainer"}),
+        ("service.stop", {"name": "redis"}),
+        ("clients.pause", {"client": "somebody"}),
+        ("clients.resume", {"client": "somebody"}),
+        ("history.query", {"run": "another"}),
+        ("history.logs", {"service": "oven"}),
+    ):
+        with pytest.raises(Refused):
+            await call(runner, command, **params)
+
+
+async def test_without_a_server_it_waits_and_plays_once_there_is_one(
+    idle: ClientRunner, redis_address: Address
+) -> None:
+    assert (service(idle).state, service(idle).pid) == ("starting", None)
+    server = idle.status().server
+    assert (server.reachable, server.url) == (False, "")
+    assert server.changed_at == pytest.approx(idle.started, abs=5)
+    await call(idle, "service.start", name="client")  # answered at once: it is wanted already
+    idle.folders.server.mkdir(parents=True)
+    redis_address.write(idle.folders.server_address)
+    await until(lambda: client(idle).state == "online")
+    assert idle.status().server.reachable
+    assert Address.read(idle.folder.server_address) == redis_address
+
+
+async def test_switched_off_before_there_is_a_server_it_stays_off(
+    idle: ClientRunner, redis_address: Address
+) -> None:
+    await call(idle, "service.stop", name="client")
+    assert service(idle).state == "stopped"
+    idle.folders.server.mkdir(parents=True)
+    redis_address.write(idle.folders.server_address)
+    await until(lambda: idle.status().server.reachable)
+    assert service(idle).state == "stopped"
+
+
+async def test_a_server_that_moved_is_followed_with_what_the_owner_wants(
+    runner: ClientRunner, address: Address
+) -> None:
+    await call(runner, "clients.pause", client=NAME)
+    old = service(runner).pid
+    moved = Address(address.host, free_port(), address.password, address.prefix)
+    moved.write(runner.folders.server_address)
+    await until(lambda: service(runner).pid not in (None, old))
+    assert Address.read(runner.folder.server_address) == moved
+    await until(lambda: client(runner).state == "paused")
+    assert wish(runner) == "pause"
+    assert not runner.status().server.reachable
+
+
+async def test_a_client_that_the_server_sent_away_is_not_started_again(runner: ClientRunner) -> None:
+    told = Wish(command_id="x", state="stop")
+    (runner.folder.root / "server_wish.json").write_text(told.to_json())
+    await until(lambda: service(runner).state == "stopped")
+    assert "the server asked it to stop" in service(runner).outcome
+    assert service(runner).restarts == 0
+    (runner.folder.root / "server_wish.json").unlink()
+    await call(runner, "service.start", name="client")
+    await until(lambda: client(runner).state == "online")
+
+
+async def test_logs_and_events_of_client_mode_are_told(runner: ClientRunner) -> None:
+    logs = await call(runner, "history.logs", service="client")
+    assert "start of client" in logs["lines"][0]["text"]
+    everything = await call(runner, "history.logs")
+    assert {line["service"] for line in everything["lines"]} == {"client", "runner"}
+    os.kill(service(runner).pid or 0, 9)
+    await until(lambda: runner.events.last_number > 0)
+    events = (await call(runner, "history.events"))["events"]
+    assert "client ended unexpectedly" in events[0]["what"]
+
+
+async def test_a_client_that_a_crashed_runner_left_is_taken_over_with_what_its_owner_wanted(
+    folders: Folders, address: Address
+) -> None:
+    here = ClientFolder(folders.client)
+    here.root.mkdir(parents=True)
+    address.write(here.server_address)
+    here.wish.write_text(OwnerWish(state="pause").to_json())
+    here.pause.write_text(OwnerPause().to_json())
+    places = ["--server-file", str(here.server_address), "--state-dir", str(here.root)]
+    argv = [*player.own_command("client"), "--name", NAME, *places]
+    left = subprocess.Popen(argv, start_new_session=True)
+    await until(here.state.exists)
+    Identities(folders.client).write("client", argv, left.pid)
+
+    runner = ClientRunner(folders, NAME)
+    await runner.open()
+    await until(lambda: client(runner).state == "paused")
+    assert (service(runner).pid, service(runner).restarts) == (left.pid, 0)
+    assert client(runner).wish == "pause"
+    await call(runner, "clients.resume", client=NAME)
+    await until(lambda: client(runner).state == "online")
+    await runner.close()
+    assert left.wait(LIMIT_S) is not None
+
+
+async def test_close_ends_the_client_and_leaves_no_way_in(folders: Folders, address: Address) -> None:
+    runner = ClientRunner(folders, NAME)
+    await runner.open()
+    await until(lambda: client(runner).state == "online")
+    pid = service(runner).pid
+    assert await call(runner, "server.shutdown") == {}
+    assert runner.closing.is_set()
+    await runner.close()
+    assert process_identity(pid or 0) is None
+    assert not (folders.client / "control.json").exists()
+    assert not (folders.client / "runner.json").exists()
+
+
+async def test_second_runner_of_client_mode_is_refused_and_changes_nothing(runner: ClientRunner) -> None:
+    before = (runner.folders.client / "runner.json").read_bytes()
+    with pytest.raises(SoulsGuiError, match=f"process {os.getpid()}"):
+        await ClientRunner(runner.folders, "another").open()
+    assert (runner.folders.client / "runner.json").read_bytes() == before
+    assert (runner.folders.client / "control.json").exists()
+
+
+async def test_without_a_window_it_ends_and_with_one_it_goes_on(folders: Folders, address: Address) -> None:
+    runner = ClientRunner(folders, NAME, unwatched_limit_s=0.8)
+    await runner.open()
+    window = asyncio.create_task(_follow(runner))
+    await until(lambda: client(runner).state == "online")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(runner.closing.wait(), 1.2)
+    window.cancel()
+    await asyncio.gather(window, return_exceptions=True)
+    await asyncio.wait_for(runner.closing.wait(), LIMIT_S)
+    assert service(runner).pid is None
+    assert "asked to stop" in service(runner).outcome
+    await runner.close()
+
+
+async def _follow(runner: ClientRunner) -> None:
+    async for _ in runner.feed.follow(None):
+        pass
+
+
+def test_a_wait_between_rounds_is_no_news_and_one_that_lasts_is() -> None:
+    told = StateChanges("left")
+    assert told.is_new("online CartPole-v1", 0.0)
+    for now in range(1, 100):
+        assert not told.is_new("waiting CartPole-v1" if now % 2 else "online CartPole-v1", float(now))
+    assert not told.is_new("waiting CartPole-v1", 101.0)
+    assert told.is_new("waiting CartPole-v1", 106.0)
+    assert not told.is_new("waiting CartPole-v1", 107.0)
+    assert told.is_new("online CartPole-v1", 107.2)
+    assert told.is_new("left", 107.3), "only waits have to last"

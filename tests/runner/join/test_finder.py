@@ -1,0 +1,220 @@
+"""The server of an invitation: which address is used, what is said of others, how often they are tried."""
+
+import http.server
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import redis
+
+from soulsgui.runner.join.finder import Finder, Reply, TryResult, find_server, try_address
+from soulsgui.system import free_port
+from soulsgui.wire.access import secret_hash, user_of, user_words
+from soulsgui.wire.connection import NOT_LET_IN, REVOKED, Address
+from soulsgui.wire.invitation import Invitation
+
+SECRET = "0123456789abcdef-for-tests"
+LET_IN, SHUT_OUT = TryResult(Reply.LET_IN), TryResult(Reply.SHUT_OUT)
+SILENT = TryResult(Reply.SILENT, "connection refused")
+
+
+def invitation(*places: tuple[str, int]) -> Invitation:
+    return Invitation(
+        server_id="server-1",
+        server_name="atelier",
+        client="gamer",
+        addresses=places,
+        secret=SECRET,
+        prefix="souls:",
+        created=1.0,
+    )
+
+
+class World:
+    """What each address answers, and a clock that the test moves on."""
+
+    def __init__(self, *hosts: str) -> None:
+        self.answers = dict.fromkeys(hosts, SILENT)
+        self.now = 0.0
+        self.tried: list[str] = []
+        places = invitation(*((host, 6379) for host in hosts))
+        self.finder = Finder(places, trying=self._try, clock=lambda: self.now)
+
+    def _try(self, address: Address) -> TryResult:
+        self.tried.append(address.host)
+        return self.answers[address.host]
+
+    def look(self, later: float = 0.0) -> bool:
+        self.now += later
+        return self.finder.look()
+
+    @property
+    def host(self) -> str:
+        return self.finder.address.host if self.finder.address is not None else ""
+
+
+def test_addresses_are_tried_in_turn_until_one_lets_us_in() -> None:
+    world = World("a", "b", "c")
+    world.answers["b"] = LET_IN
+    assert world.look()
+    assert (world.host, world.tried) == ("b", ["a", "b"])
+    assert world.finder.address == Address("b", 6379, SECRET, "souls:", "client.gamer")
+    assert (world.finder.reachable, world.finder.error) == (True, "")
+
+
+def test_when_none_answers_it_is_said_which_were_tried_and_why() -> None:
+    world = World("a", "fd00::5")
+    world.answers["fd00::5"] = TryResult(Reply.SILENT, "no answer in time")
+    assert not world.look()
+    said = "No answer from a:6379 (connection refused), [fd00::5]:6379 (no answer in time)."
+    assert (world.finder.error, world.finder.address) == (said, None)
+
+
+def test_a_server_that_is_found_is_not_asked_all_the_time() -> None:
+    world = World("a")
+    world.answers["a"] = LET_IN
+    for _ in range(40):
+        assert world.look(later=0.1)
+    assert 2 <= len(world.tried) <= 3
+
+
+def test_a_server_that_is_silent_for_a_moment_is_not_looked_for_elsewhere() -> None:
+    world = World("a", "b")
+    world.answers["a"] = LET_IN
+    world.look()
+    world.answers.update(a=SILENT, b=LET_IN)
+    assert not world.look(later=3.0)
+    assert not world.look(later=3.0)
+    assert world.host == "a"
+    assert world.look(later=3.0)
+    assert (world.host, world.tried[-2:]) == ("b", ["a", "b"])
+
+
+def test_one_that_comes_back_is_used_again() -> None:
+    world = World("a", "b")
+    world.answers["a"] = LET_IN
+    world.look()
+    world.answers["a"] = SILENT
+    assert not world.look(later=3.0)
+    world.answers["a"] = LET_IN
+    assert world.look(later=2.0)
+    assert world.host == "a"
+
+
+def test_not_let_in_is_tried_again_ever_more_rarely_and_called_revoked_after_a_minute() -> None:
+    world = World("a", "b")
+    world.answers["b"] = SHUT_OUT
+    assert not world.look()
+    assert world.finder.error == f"The server at b:6379 {NOT_LET_IN}"
+    while world.now < 59.9:
+        world.look(later=0.1)
+        assert not world.finder.revoked
+    while not world.finder.revoked:
+        world.look(later=0.1)
+    assert world.now < 92
+    assert world.finder.error == f"The server at b:6379 {REVOKED}"
+    tries = len(world.tried)
+    assert tries < 40
+    world.answers["b"] = LET_IN
+    for _ in range(301):
+        world.look(later=0.1)
+    assert world.finder.reachable
+    assert (world.finder.revoked, world.finder.error) == (False, "")
+
+
+def test_another_server_at_an_address_does_not_keep_ours_from_being_found() -> None:
+    world = World("a", "b")
+    world.answers.update(a=SHUT_OUT, b=LET_IN)
+    assert world.look()
+    assert world.host == "b"
+
+
+def test_it_knows_its_own_addresses_and_the_present_secret_alone() -> None:
+    world = World("a", "b")
+    ours = Address("b", 6379, SECRET, "souls:", "client.gamer")
+    assert world.finder.is_of(ours)
+    assert not world.finder.is_of(replace(ours, password="older"))
+    assert not world.finder.is_of(Address("127.0.0.1", 6379, "x"))
+
+
+def test_asked_to_stop_it_tries_no_further_address() -> None:
+    stop = threading.Event()
+    tried: list[str] = []
+
+    def once(address: Address) -> TryResult:
+        tried.append(address.host)
+        stop.set()
+        return SILENT
+
+    finder = Finder(invitation(("a", 1), ("b", 1)), stop, once)
+    assert not finder.look()
+    assert tried == ["a"]
+
+
+# --- for real --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def invited(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invitation]:
+    """An invitation that is good at the server of this test."""
+    words = user_words("gamer", redis_address.prefix, secret_hash(SECRET))
+    redis_client.execute_command("ACL", "SETUSER", user_of("gamer"), *words)
+    made = invitation(("127.0.0.1", free_port()), ("127.0.0.1", redis_address.port))
+    yield made.model_copy(update={"prefix": redis_address.prefix})
+    redis_client.acl_deluser(user_of("gamer"))
+
+
+def test_a_try_tells_who_lets_us_in(invited: Invitation, redis_address: Address) -> None:
+    closed, open_ = (invited.address(host, port) for host, port in invited.addresses)
+    assert try_address(open_) == LET_IN
+    assert try_address(closed) == SILENT
+    assert try_address(replace(open_, password="wrong")) == SHUT_OUT
+    assert try_address(replace(redis_address, password="")) == SHUT_OUT
+    assert try_address(replace(open_, host="no..name")).reply is Reply.SILENT
+    unknown = try_address(replace(open_, host="nobody.invalid"))
+    assert unknown.reply is Reply.SILENT
+    assert unknown.why
+
+
+def test_a_try_of_a_silent_server_ends() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        found = try_address(Address("127.0.0.1", silent.getsockname()[1], "x", user="client.gamer"))
+    assert found == TryResult(Reply.SILENT, "no answer in time")
+
+
+def test_a_try_of_another_program_is_no_answer() -> None:
+    class Quiet(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    web = http.server.HTTPServer(("127.0.0.1", 0), Quiet)
+    serving = threading.Thread(target=web.serve_forever)
+    serving.start()
+    try:
+        found = try_address(Address("127.0.0.1", web.server_port, "x", user="client.gamer"))
+    finally:
+        web.shutdown()
+        serving.join()
+        web.server_close()
+    assert found.reply is Reply.SILENT
+    assert found.why
+
+
+def test_the_server_is_found_at_the_address_that_works(invited: Invitation) -> None:
+    found = find_server(invited, threading.Event())
+    assert found is not None
+    assert found.port == invited.addresses[1][1]
+
+
+@pytest.mark.allow_warnings
+def test_the_search_says_what_it_tried_once_and_ends_when_asked(caplog: pytest.LogCaptureFixture) -> None:
+    port = free_port()
+    stop = threading.Event()
+    asked = threading.Timer(2.5, stop.set)
+    asked.start()
+    assert find_server(invitation(("127.0.0.1", port)), stop) is None
+    asked.join()
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == f"No answer from 127.0.0.1:{port} (connection refused). It is tried again."

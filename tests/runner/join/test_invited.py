@@ -1,0 +1,179 @@
+"""The runner of client mode with an invitation: for whom its client plays, and what is said when it can't."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from soulsgui.config.paths import Folders
+from soulsgui.runner.join import player
+from soulsgui.runner.join.app import ClientRunner
+from soulsgui.runner.services.processes import Identities
+from soulsgui.system import free_port, is_private, process_identity
+from soulsgui.wire.access import secret_hash, user_of, user_words
+from soulsgui.wire.connection import Address
+from soulsgui.wire.control import ClientStatus, ServiceStatus
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.messages.owner import ClientFolder, OwnerWish
+from tests.faults.waiting import LIMIT_S
+from tests.runner.joining import FAKE_CLIENT, NAME, SECRET
+from tests.runner.running import until
+
+
+@pytest.fixture(autouse=True)
+def _fake_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(player, "own_command", lambda role: [sys.executable, str(FAKE_CLIENT), role])
+
+
+@pytest.fixture
+def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invitation]:
+    """One that is good at the server of this test, by its second address."""
+    let_in(redis_client, redis_address.prefix)
+    yield Invitation(
+        server_id="server-1",
+        server_name="atelier",
+        client=NAME,
+        addresses=(("127.0.0.1", free_port()), ("127.0.0.1", redis_address.port)),
+        secret=SECRET,
+        prefix=redis_address.prefix,
+        created=1.0,
+    )
+    redis_client.acl_deluser(user_of(NAME))
+
+
+def let_in(connection: redis.Redis, prefix: str) -> None:
+    words = user_words(NAME, prefix, secret_hash(SECRET))
+    connection.execute_command("ACL", "SETUSER", user_of(NAME), *words)
+
+
+def good_address(invitation: Invitation) -> Address:
+    return invitation.address(*invitation.addresses[1])
+
+
+def service(runner: ClientRunner) -> ServiceStatus:
+    (only,) = runner.status().services
+    return only
+
+
+def client(runner: ClientRunner) -> ClientStatus:
+    (only,) = runner.status().clients
+    return only
+
+
+async def test_the_client_plays_for_the_inviting_server_wherever_that_is_found(
+    folders: Folders, invitation: Invitation
+) -> None:
+    # The server of this machine is another one, and left alone.
+    folders.server.mkdir(parents=True)
+    Address("127.0.0.1", free_port(), "own").write(folders.server_address)
+    runner = ClientRunner(folders, NAME, invitation=invitation)
+    await runner.open()
+    try:
+        await until(lambda: client(runner).state == "online")
+        assert Address.read(runner.folder.server_address) == good_address(invitation)
+        assert is_private(runner.folder.server_address)
+        server = runner.status().server
+        assert (server.name, server.reachable, server.error) == ("atelier", True, "")
+        assert server.url == f"redis://127.0.0.1:{invitation.addresses[1][1]}"
+        argv = process_identity(service(runner).pid or 0)
+        assert argv is not None
+        assert SECRET not in " ".join(argv["cmdline"])
+        told = runner.status().to_json() + json.dumps([one.what for one in runner.events.newest(99)])
+        assert SECRET not in told
+        for log in runner.folder.logs.iterdir():
+            assert SECRET not in log.read_text()
+    finally:
+        await runner.close()
+
+
+@pytest.mark.allow_warnings
+async def test_a_server_that_can_not_be_found_is_said_with_what_was_tried(
+    folders: Folders, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_port()
+    nowhere = Invitation(
+        server_id="server-1",
+        server_name="atelier",
+        client=NAME,
+        addresses=(("127.0.0.1", port),),
+        secret=SECRET,
+        prefix="souls:",
+        created=1.0,
+    )
+    runner = ClientRunner(folders, NAME, invitation=nowhere)
+    await runner.open()
+    try:
+        await until(lambda: runner.status().server.error)
+        said = f"No answer from 127.0.0.1:{port} (connection refused)."
+        server = runner.status().server
+        assert (server.error, server.reachable, server.name) == (said, False, "atelier")
+        assert f"{said} It is tried again." in [record.getMessage() for record in caplog.records]
+        assert (service(runner).state, service(runner).pid) == ("starting", None)
+    finally:
+        await runner.close()
+
+
+@pytest.mark.allow_warnings
+async def test_a_revoked_client_is_shown_so_and_plays_again_when_it_is_let_in(
+    folders: Folders,
+    invitation: Invitation,
+    redis_client: redis.Redis,
+    redis_address: Address,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("soulsgui.wire.connection._REVOKED_AFTER_S", 0.5)
+    runner = ClientRunner(folders, NAME, invitation=invitation)
+    await runner.open()
+    try:
+        await until(lambda: client(runner).state == "online")
+        redis_client.acl_deluser(user_of(NAME))
+        await until(lambda: client(runner).state == "revoked")
+        assert "no longer accepts this invitation" in client(runner).error
+        assert "Ask its owner for a new one" in client(runner).error
+        assert not runner.status().server.reachable
+        let_in(redis_client, redis_address.prefix)
+        await until(lambda: client(runner).state == "online")
+    finally:
+        await runner.close()
+
+
+async def test_a_client_left_playing_for_another_server_is_ended_not_taken_over(
+    folders: Folders, invitation: Invitation
+) -> None:
+    here = ClientFolder(folders.client)
+    here.root.mkdir(parents=True)
+    Address("127.0.0.1", free_port(), "own").write(here.server_address)
+    here.wish.write_text(OwnerWish().to_json())
+    places = ["--server-file", str(here.server_address), "--state-dir", str(here.root)]
+    argv = [*player.own_command("client"), "--name", NAME, *places]
+    left = subprocess.Popen(argv, start_new_session=True)
+    await until(here.state.exists)
+    Identities(folders.client).write("client", argv, left.pid)
+    runner = ClientRunner(folders, NAME, invitation=invitation)
+    await runner.open()
+    try:
+        assert left.wait(LIMIT_S) is not None
+        await until(lambda: client(runner).state == "online")
+        assert service(runner).pid not in (None, left.pid)
+        assert Address.read(here.server_address) == good_address(invitation)
+    finally:
+        await runner.close()
+
+
+async def test_without_an_invitation_the_address_of_an_older_one_is_not_used(
+    folders: Folders, invitation: Invitation
+) -> None:
+    here = ClientFolder(folders.client)
+    here.root.mkdir(parents=True)
+    good_address(invitation).write(here.server_address)
+    runner = ClientRunner(folders, NAME)
+    await runner.open()
+    try:
+        assert (service(runner).state, service(runner).pid) == ("starting", None)
+        assert not here.server_address.exists()
+        assert runner.status().server.name == ""
+    finally:
+        await runner.close()

@@ -1,0 +1,146 @@
+"""The owner's pause: it ends when it should, outlives every process, and the server can't end it."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from soulsgui.config.paths import Folders
+from soulsgui.runner.join.app import ClientRunner
+from soulsgui.runner.join.player import KeptPause
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.session import Wish
+from tests.runner.joining import NAME, call, client, wish
+from tests.runner.running import until
+
+pytestmark = pytest.mark.usefixtures("fake_client")
+
+NOW = 1_790_000_000.0
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# --- what is kept ---
+
+
+@pytest.mark.parametrize(
+    ("after_episode", "wish"), [(False, "pause"), (True, "pause_after_episode")], ids=["now", "later"]
+)
+def test_a_kept_pause_is_there_for_the_next_process_until_it_runs_out(
+    tmp_path: Path, after_episode: bool, wish: str
+) -> None:
+    clock, path = _Clock(), tmp_path / "client" / "pause.json"
+    KeptPause(path, clock).begin(after_episode, 1800.0)
+    again = KeptPause(path, clock)
+    assert (again.wish, again.until) == (wish, NOW + 1800)
+    clock.now += 1799
+    assert again.wish == wish
+    clock.now += 1
+    assert (again.wish, again.until) == ("run", None)
+
+
+def test_a_pause_without_an_end_stays_until_it_is_ended(tmp_path: Path) -> None:
+    clock, path = _Clock(), tmp_path / "pause.json"
+    kept = KeptPause(path, clock)
+    kept.begin(False, None)
+    clock.now += 1e7
+    assert (kept.wish, kept.until) == ("pause", None)
+    kept.end()
+    assert kept.wish == KeptPause(path, clock).wish == "run"
+
+
+def test_another_choice_takes_the_place_of_the_former(tmp_path: Path) -> None:
+    clock = _Clock()
+    kept = KeptPause(tmp_path / "pause.json", clock)
+    kept.begin(False, 1800.0)
+    clock.now += 600
+    kept.begin(False, 3600.0)
+    assert kept.until == NOW + 600 + 3600
+
+
+def test_a_damaged_file_is_no_pause(tmp_path: Path) -> None:
+    path = tmp_path / "pause.json"
+    path.write_bytes(b"\x00{")
+    assert KeptPause(path).wish == "run"
+
+
+# --- the runner with it ---
+
+
+@pytest.fixture
+async def runner(folders: Folders, address: Address) -> AsyncIterator[ClientRunner]:
+    made = ClientRunner(folders, NAME)
+    await made.open()
+    await until(lambda: client(made).state == "online")
+    yield made
+    await made.close()
+
+
+async def test_a_pause_with_an_end_is_told_and_ends_by_itself(runner: ClientRunner) -> None:
+    before = time.time()
+    await call(runner, "clients.pause", client=NAME, for_s=2.0)
+    assert before + 2 <= (client(runner).paused_until or 0.0) <= time.time() + 2
+    await until(lambda: client(runner).state == "paused")
+    assert client(runner).wish == "pause"
+    await until(lambda: client(runner).state == "online")
+    assert (wish(runner), client(runner).wish, client(runner).paused_until) == ("run", "run", None)
+    assert not runner.folder.pause.exists()
+
+
+async def test_the_servers_resume_does_not_end_the_owners_pause(runner: ClientRunner) -> None:
+    await call(runner, "clients.pause", client=NAME, for_s=3600.0)
+    await until(lambda: client(runner).state == "paused")
+    (runner.folder.root / "server_wish.json").write_text(Wish(command_id="x", state="run").to_json())
+    report = runner._reports.newest
+    await until(lambda: runner._reports.newest is not report and runner._reports.newest.wish is not None)  # type: ignore[union-attr]
+    assert (client(runner).state, wish(runner)) == ("paused", "pause")
+
+
+async def test_the_pause_of_an_ended_runner_holds_for_the_next_one(
+    folders: Folders, redis_address: Address
+) -> None:
+    folders.server.mkdir(parents=True)
+    redis_address.write(folders.server_address)
+    first = ClientRunner(folders, NAME)
+    await first.open()
+    await until(lambda: client(first).state == "online")
+    await call(first, "clients.pause", client=NAME, for_s=3600.0)
+    ends = client(first).paused_until
+    await first.close()
+
+    second = ClientRunner(folders, NAME, idle=True)
+    await second.open()
+    try:
+        await call(second, "service.start", name="client")
+        await until(lambda: client(second).state == "paused")
+        assert (client(second).paused_until, wish(second)) == (ends, "pause")
+        await call(second, "clients.resume", client=NAME)
+        await until(lambda: client(second).state == "online")
+    finally:
+        await second.close()
+
+
+async def test_going_over_to_another_server_does_not_end_the_pause(runner: ClientRunner) -> None:
+    await call(runner, "clients.pause", client=NAME)
+    await call(runner, "servers.choose", server_id="")
+    await until(lambda: client(runner).state == "paused")
+    assert wish(runner) == "pause"
+
+
+async def test_a_paused_client_plays_nothing_on_when_the_window_is_gone(
+    runner: ClientRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await call(runner, "clients.pause", client=NAME)
+    await until(lambda: client(runner).state == "paused")
+    written: list[str] = []
+    write = runner.player._write
+    monkeypatch.setattr(runner.player, "_write", lambda wish: (written.append(wish), write(wish))[1])
+    await runner.player.finish()
+    assert written == ["stop"]

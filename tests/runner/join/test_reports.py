@@ -1,0 +1,266 @@
+"""How the client is, told from its own reports."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from soulsgui.runner.join.reports import OwnReturns, Reports
+from soulsgui.runner.refusal import Refused
+from soulsgui.wire.control import HistoryQueryParams
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import Heartbeat, Phase
+from soulsgui.wire.messages.owner import ClientFolder, ClientReport, OwnEpisode
+from soulsgui.wire.messages.session import Grant, Wish
+
+PID = 4_000_000
+
+
+class _Desk:
+    """Reports of a client, with a clock and a process of the test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = ClientFolder(folder)
+        self.now = 100.0
+        self.pid: int | None = PID
+        self.reports = Reports(self.folder, lambda: self.pid, lambda: self.now)
+        self.counter = 0
+
+    def tell(
+        self, phase: Phase = "sampling", grant: Grant | None = None, wish: Wish | None = None, error: str = ""
+    ) -> None:
+        self.counter += 1
+        beat = Heartbeat(
+            client="c",
+            instance=Instance(host="here", pid=PID),
+            counter=self.counter,
+            phase=phase,
+            session="5-0",
+            run_id="run-1",
+            env_id="Toy-v0",
+            env_steps_per_s=20.0,
+            error=error,
+        )
+        report = ClientReport(beat=beat, grant=grant, wish=wish)
+        self.folder.state.write_text(report.to_json())
+        # Files of one moment differ in nothing else.
+        os.utime(self.folder.state, ns=(self.counter, self.counter))
+        assert self.reports.read() == report
+
+    def state(self) -> str:
+        return self.reports.client("c", "run", 0, 0).state
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> _Desk:
+    return _Desk(tmp_path)
+
+
+def test_nothing_is_known_before_the_first_report(desk: _Desk) -> None:
+    assert desk.reports.read() is None
+    assert not desk.reports.health().ready
+    assert desk.state() == "left"
+    assert desk.reports.run(0, 0).state == "none"
+
+
+def test_a_report_is_read_once(desk: _Desk) -> None:
+    desk.tell()
+    assert desk.reports.read() is None
+
+
+def test_damaged_reports_are_passed_over(desk: _Desk) -> None:
+    desk.tell()
+    desk.folder.state.write_text('{"beat": ')
+    assert desk.reports.read() is None
+    assert desk.state() == "online"
+
+
+def test_health_moves_with_the_reports_of_the_supervised_process_alone(desk: _Desk) -> None:
+    desk.tell()
+    assert (desk.reports.health().ready, desk.reports.health().tick) == (True, 1)
+    desk.pid = PID - 1
+    assert not desk.reports.health().ready
+    assert desk.state() == "left"
+
+
+@pytest.mark.parametrize(
+    ("phase", "grant", "wish", "state"),
+    [
+        ("joining", None, None, "joining"),
+        ("waiting", None, None, "waiting"),
+        ("sampling", Grant(session="5-0", status="accepted"), None, "online"),
+        ("sampling", Grant(session="5-0", status="quarantined", reason="NaN"), None, "quarantined"),
+        ("sampling", Grant(session="4-0", status="quarantined", reason="NaN"), None, "online"),
+        ("waiting", Grant(session="5-0", status="refused", reason="old"), None, "refused"),
+        ("finishing", None, None, "draining"),
+        ("sampling", None, Wish(command_id="x", state="finish"), "draining"),
+        ("paused", None, None, "paused"),
+    ],
+)
+def test_states(desk: _Desk, phase: Phase, grant: Grant | None, wish: Wish | None, state: str) -> None:
+    desk.tell(phase, grant, wish)
+    assert desk.state() == state
+
+
+def test_a_silent_client_is_late_and_then_lost(desk: _Desk) -> None:
+    desk.tell()
+    desk.now += 6
+    assert desk.state() == "late"
+    desk.now += 30
+    assert desk.state() == "lost"
+    assert desk.reports.client("c", "run", 0, 0).age_s == 36
+    desk.tell()
+    assert desk.state() == "online"
+
+
+def test_the_reason_of_being_cut_off_is_told(desk: _Desk) -> None:
+    desk.tell(
+        grant=Grant(session="5-0", status="quarantined", reason="60 refused segments", rejected={"nan": 60})
+    )
+    client = desk.reports.client("c", "run", 7, 3)
+    assert client.error == "60 refused segments"
+    assert client.rejected == {"nan": 60}
+    assert (client.env_steps, client.episodes, client.env_steps_per_s) == (7, 3, 0)
+
+
+def test_the_share_is_the_one_the_trainer_tells_while_it_plays(desk: _Desk) -> None:
+    grant = Grant(session="5-0", status="accepted", share=0.25)
+    desk.tell(grant=grant)
+    assert desk.reports.client("c", "run", 7, 3).share == 0.25
+    desk.tell("paused", grant=grant)
+    assert desk.reports.client("c", "run", 7, 3).share is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "state"),
+    [("sampling", "running"), ("finishing", "running"), ("paused", "paused"), ("waiting", "waiting")],
+)
+def test_the_run_is_what_the_client_plays_for(desk: _Desk, phase: Phase, state: str) -> None:
+    desk.tell(phase)
+    run = desk.reports.run(7, 3)
+    assert (run.id, run.env_id, run.state) == ("run-1", "Toy-v0", state)
+    assert (run.env_steps, run.episodes) == (7, 3)
+
+
+def _report(
+    *numbers: int, pid: int = 1, run: str = "a", of_run: str = "", steps: int = 0, before: int = 0
+) -> ClientReport:
+    episodes = [
+        OwnEpisode(
+            number=number,
+            run_id=of_run or run,
+            time=100.0 + number,
+            env_steps=10 * (number + 1),
+            total_return=float(number),
+            length=10,
+            model_id=1,
+        )
+        for number in numbers
+    ]
+    beat = Heartbeat(client="c", instance=Instance(pid=pid), counter=1, run_id=run, env_steps=before + steps)
+    return ClientReport(beat=beat, env_steps=steps, episodes=episodes)
+
+
+def _asked(**changed: object) -> HistoryQueryParams:
+    return HistoryQueryParams.model_validate(changed)
+
+
+def test_episodes_of_overlapping_reports_are_taken_once() -> None:
+    returns = OwnReturns("c")
+    first = returns.take(_report(0, 1, 2))
+    assert first is not None
+    assert (first.row, first.total_return, first.env_steps) == ([1, 2, 3], [0, 1, 2], [10, 20, 30])
+    assert first.mean_return == [0, 0.5, 1]
+    second = returns.take(_report(1, 2, 3))
+    assert second is not None
+    assert second.row == [4]
+    assert returns.take(_report(1, 2, 3)) is None
+    assert returns.episodes == 4
+
+
+def test_rows_have_no_gap_where_episodes_were_missed() -> None:
+    returns = OwnReturns("c")
+    returns.take(_report(0))
+    rows = returns.take(_report(7, 8))
+    assert rows is not None
+    assert rows.row == [2, 3]
+    assert returns.episodes == 9
+
+
+def test_what_a_client_played_before_it_was_looked_at_is_counted() -> None:
+    returns = OwnReturns("c")
+    rows = returns.take(_report(304, 305, steps=3060))
+    assert rows is not None
+    assert (rows.row, returns.episodes) == ([1, 2], 306)
+    returns.take(_report(0, pid=2, steps=12))
+    assert (returns.episodes, returns.env_steps) == (307, 3060 + 12)
+
+
+def test_of_a_process_that_played_for_another_run_too_only_what_is_told_is_counted() -> None:
+    returns = OwnReturns("c")
+    returns.take(_report(304, 305, steps=60, before=3000))
+    assert returns.episodes == 2
+
+
+def test_another_process_goes_on_with_the_curve() -> None:
+    returns = OwnReturns("c")
+    returns.take(_report(0, 1, steps=25))
+    rows = returns.take(_report(0, pid=2, steps=12))
+    assert rows is not None
+    assert (rows.row, rows.env_steps) == ([3], [25 + 10])
+    assert returns.env_steps == 25 + 12
+
+
+def test_another_run_begins_another_curve() -> None:
+    returns = OwnReturns("c")
+    returns.take(_report(0, 1, steps=25))
+    assert returns.take(_report(2, run="b", of_run="a", steps=5, before=25)) is None
+    rows = returns.take(_report(2, 3, run="b", steps=9, before=25))
+    assert rows is not None
+    assert (rows.run_id, rows.row, rows.total_return) == ("b", [1], [3])
+    assert (returns.run_id, returns.episodes, returns.env_steps) == ("b", 1, 9)
+
+
+def test_a_process_that_plays_for_nothing_yet_keeps_the_curve() -> None:
+    returns = OwnReturns("c")
+    returns.take(_report(0, steps=10))
+    assert returns.take(_report(pid=2, run="")) is None
+    assert (returns.run_id, returns.episodes, returns.env_steps) == ("a", 1, 10)
+
+
+def test_history_ends_where_the_live_rows_go_on() -> None:
+    returns = OwnReturns("c", kept=3)
+    returns.take(_report(*range(5)))
+    history = returns.history(_asked())
+    assert (history.run_id, history.last_row) == ("a", 5)
+    assert (history.row, history.value) == ([3, 4, 5], [2, 3, 4])
+    assert history.attempt == [1, 1, 1]
+    live = returns.take(_report(5))
+    assert live is not None
+    assert live.row == [6]
+
+
+@pytest.mark.parametrize(
+    ("asked", "rows"),
+    [
+        ({"points": 4}, [1, 3, 5]),
+        ({"x": "episode", "start": 2, "end": 3}, [2, 3]),
+        ({"x": "env_step", "start": 31}, [4, 5]),
+        ({"x": "time", "end": 101.5}, [1, 2]),
+        ({"client": "c", "metric": "length"}, [1, 2, 3, 4, 5]),
+        ({"client": "somebody else"}, []),
+        ({"run": "a", "metric": "mean_return"}, [1, 2, 3, 4, 5]),
+    ],
+)
+def test_history_answers_what_was_asked(asked: dict[str, object], rows: list[int]) -> None:
+    returns = OwnReturns("c")
+    returns.take(_report(*range(5)))
+    assert returns.history(_asked(**asked)).row == rows
+
+
+@pytest.mark.parametrize("asked", [{"run": "b"}, {"metric": "loss"}])
+def test_history_of_what_is_not_here_is_refused(asked: dict[str, object]) -> None:
+    returns = OwnReturns("c")
+    returns.take(_report(0))
+    with pytest.raises(Refused):
+        returns.history(_asked(**asked))

@@ -1,0 +1,262 @@
+"""The servers that invited this computer: what joining means, going over from one to another, forgetting."""
+
+import asyncio
+import signal
+import socket
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+import redis
+
+from soulsgui.config.paths import Folders
+from soulsgui.errors import UsageError
+from soulsgui.runner.join.app import ClientRunner
+from soulsgui.runner.join.servers import SavedInvitations
+from soulsgui.runner.refusal import Refused
+from soulsgui.system import free_port, process_identity, stop_signals
+from soulsgui.wire.connection import Address
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.server_config import ServerConfig
+from tests.faults.waiting import LIMIT_S
+from tests.runner.joining import NAME, SECRET, call, client, service
+from tests.runner.running import until
+
+pytestmark = pytest.mark.usefixtures("fake_client")
+
+
+@pytest.fixture
+def runner(idle_runner: ClientRunner) -> ClientRunner:
+    return idle_runner
+
+
+async def test_an_idle_runner_plays_only_when_told_to(
+    runner: ClientRunner, redis_address: Address, folders: Folders
+) -> None:
+    folders.server.mkdir(parents=True)
+    redis_address.write(folders.server_address)
+    await until(lambda: runner.status().server.reachable)
+    assert (service(runner).state, service(runner).pid) == ("stopped", None)
+    await call(runner, "service.start", name="client")
+    await until(lambda: client(runner).state == "online")
+
+
+async def test_a_look_tells_what_would_run_and_changes_nothing(
+    runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
+) -> None:
+    settings = {
+        "env.id": "Toy-v0",
+        "env.num_envs": 3,
+        "client.workers": 2,
+        "client.restart_hook": "toys:start",
+    }
+    config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={}, settings=settings)
+    redis_client.set(Keys(redis_address.prefix).config, config.to_json())
+    seen = await call(runner, "servers.look", invitation=invitation.link)
+    assert (seen["env_id"], seen["num_envs"], seen["known"]) == ("Toy-v0", 3, False)
+    assert (seen["workers"], seen["restart_hook"]) == (2, "toys:start")
+    assert (seen["address"], seen["error"]) == (f"127.0.0.1:{redis_address.port}", "")
+    assert seen["server"]["server_name"] == "atelier"
+    assert seen["round_trip_s"] > 0
+    assert SECRET not in str(seen)
+    assert (await call(runner, "servers.list")) == {"chosen": "", "servers": []}
+    assert service(runner).state == "stopped"
+
+
+async def test_a_look_at_a_server_that_tells_nonsense_says_so(
+    runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
+) -> None:
+    settings = {"env.id": "Toy-v0", "client.workers": -3}
+    config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={}, settings=settings)
+    redis_client.set(Keys(redis_address.prefix).config, config.to_json())
+    seen = await call(runner, "servers.look", invitation=invitation.link)
+    assert seen["error"].startswith("The server's configuration can't be used: client.workers = -3: ")
+    assert (seen["address"], seen["env_id"]) == ("", "")
+
+
+async def test_a_look_at_a_server_without_a_run_or_out_of_reach_says_so(
+    runner: ClientRunner, invitation: Invitation
+) -> None:
+    seen = await call(runner, "servers.look", invitation=invitation.file_text)
+    assert (seen["env_id"], seen["error"]) == ("", "")
+    port = free_port()
+    away = invitation.model_copy(update={"addresses": (("127.0.0.1", port),)})
+    seen = await call(runner, "servers.look", invitation=away.link)
+    assert (seen["address"], seen["error"]) == ("", f"No answer from 127.0.0.1:{port} (connection refused).")
+    revoked = invitation.model_copy(update={"secret": "another-secret-of-nobody"})
+    seen = await call(runner, "servers.look", invitation=revoked.link)
+    assert "does not let this computer in" in seen["error"]
+
+
+@pytest.mark.parametrize("command", ["servers.look", "servers.join"])
+async def test_a_damaged_invitation_is_refused(runner: ClientRunner, command: str) -> None:
+    with pytest.raises(UsageError, match="damaged or cut off"):
+        await call(runner, command, invitation="soulsgui://join/abc")
+    assert (await call(runner, "servers.list"))["servers"] == []
+
+
+async def test_joining_keeps_the_invitation_and_plays_under_its_name(
+    runner: ClientRunner, invitation: Invitation, folders: Folders
+) -> None:
+    assert await call(runner, "servers.join", invitation=invitation.link) == {"server_id": "server-1"}
+    await until(lambda: client(runner).state == "online")
+    assert client(runner).id == NAME
+    assert runner.status().server.name == "atelier"
+    identity = process_identity(service(runner).pid or 0)
+    assert identity is not None
+    assert NAME in identity["cmdline"]
+    listed = await call(runner, "servers.list")
+    assert (listed["chosen"], [one["client"] for one in listed["servers"]]) == ("server-1", [NAME])
+    assert SavedInvitations(folders).chosen() == invitation
+    await call(runner, "clients.pause", client=NAME)
+    await until(lambda: client(runner).state == "paused")
+
+
+async def test_going_over_ends_the_client_of_the_one_and_plays_on_for_the_other(
+    runner: ClientRunner, invitation: Invitation, folders: Folders, redis_address: Address
+) -> None:
+    folders.server.mkdir(parents=True)
+    redis_address.write(folders.server_address)
+    await call(runner, "servers.join", invitation=invitation.link)
+    await until(lambda: client(runner).state == "online")
+    old = service(runner).pid
+    await call(runner, "servers.choose", server_id="")
+    assert process_identity(old or 0) is None
+    await until(lambda: client(runner).state == "online")
+    assert (client(runner).id, runner.status().server.name) == ("this-pc", "")
+    assert SavedInvitations(folders).chosen() is None
+    await call(runner, "service.stop", name="client")
+    await call(runner, "servers.choose", server_id="server-1")
+    await until(lambda: runner.status().server.reachable)
+    assert (client(runner).id, service(runner).state) == (NAME, "stopped"), "off before, off after"
+
+
+async def test_a_forgotten_server_is_played_for_no_longer(
+    runner: ClientRunner, invitation: Invitation, folders: Folders
+) -> None:
+    await call(runner, "servers.join", invitation=invitation.link)
+    await until(lambda: client(runner).state == "online")
+    old = service(runner).pid
+    await call(runner, "servers.forget", server_id="server-1")
+    assert process_identity(old or 0) is None
+    assert await call(runner, "servers.list") == {"chosen": "", "servers": []}
+    assert not list(folders.servers.iterdir())
+    assert service(runner).state == "stopped"
+    for command in ("servers.forget", "servers.choose"):
+        with pytest.raises(Refused, match="no invitation of a server"):
+            await call(runner, command, server_id="server-1")
+
+
+async def test_a_window_sees_the_former_client_go_and_the_new_one_come(
+    runner: ClientRunner, invitation: Invitation
+) -> None:
+    seen: list[tuple[list[str], list[str]]] = []
+    runner.publisher.clients(runner.status().clients)
+    push = runner.feed.push
+    runner.feed.push = lambda kind, **what: (  # type: ignore[method-assign]
+        seen.append(([one.id for one in what["changed"]], what["removed"])) if "removed" in what else None,
+        push(kind, **what),
+    )[1]
+    await call(runner, "servers.join", invitation=invitation.link)
+    await until(lambda: any(removed == ["this-pc"] for _, removed in seen))
+    await until(lambda: any(NAME in changed for changed, _ in seen))
+
+
+async def test_an_idle_runner_ends_soon_after_the_last_window(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.runner.join.app._IDLE_PATIENCE_S", 0.1)
+    runner = ClientRunner(folders, "this-pc", unwatched_limit_s=3600.0, idle=True)
+    await runner.open()
+    try:
+        await asyncio.wait_for(runner.closing.wait(), LIMIT_S)
+    finally:
+        await runner.close()
+
+
+async def test_the_chosen_server_is_forgotten_also_where_the_machine_has_no_name_of_a_client(
+    folders: Folders, invitation: Invitation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "BÜRO-PC")
+    SavedInvitations(folders).keep(invitation)
+    SavedInvitations(folders).choose(invitation)
+    runner = ClientRunner(folders, NAME, invitation=invitation, idle=True)
+    await runner.open()
+    try:
+        await call(runner, "servers.forget", server_id="server-1")
+        assert client(runner).id == "BURO-PC"
+        assert await call(runner, "servers.list") == {"chosen": "", "servers": []}
+    finally:
+        await runner.close()
+
+
+async def test_signals_mean_after_the_end_what_they_meant_before(folders: Folders) -> None:
+    before = {number: signal.getsignal(number) for number in stop_signals()}
+    runner = ClientRunner(folders, NAME, idle=True)
+    runner.obey_signals()
+    await runner.open()
+    assert all(signal.getsignal(number) is not one for number, one in before.items())
+    await runner.close()
+    assert {number: signal.getsignal(number) for number in stop_signals()} == before
+
+
+@pytest.fixture
+def saved(folders: Folders) -> SavedInvitations:
+    return SavedInvitations(folders)
+
+
+def invitation(server_id: str = "server-1", secret: str = "s" * 43) -> Invitation:
+    return Invitation(
+        server_id=server_id,
+        server_name="atelier",
+        client="gamer",
+        addresses=(("192.168.1.5", 6379),),
+        secret=secret,
+        prefix="souls:",
+        created=1.0,
+    )
+
+
+def test_each_server_has_one_private_file_under_its_id(folders: Folders, saved: SavedInvitations) -> None:
+    for one in (invitation(), invitation("server-2"), invitation(secret="t" * 43)):
+        saved.keep(one)
+    files = sorted((folders.config / "servers").iterdir())
+    assert [path.name for path in files] == ["server-1.soulsgui", "server-2.soulsgui"]
+    assert Invitation.load(files[0]).secret == "t" * 43
+    if sys.platform != "win32":
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+        assert stat.S_IMODE(files[0].parent.stat().st_mode) == 0o700
+
+
+def test_the_choice_is_remembered_until_another_is_made(folders: Folders, saved: SavedInvitations) -> None:
+    assert saved.chosen() is None
+    for one in (invitation(), invitation("server-2")):
+        saved.keep(one)
+        saved.choose(one)
+        assert SavedInvitations(folders).chosen() == one
+    saved.choose(None)
+    assert SavedInvitations(folders).chosen() is None
+
+
+@pytest.mark.allow_warnings
+def test_an_invitation_that_is_gone_or_damaged_is_said(
+    saved: SavedInvitations, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = saved.keep(invitation())
+    saved.choose(invitation())
+    path.write_text("{")
+    assert saved.chosen() is None
+    path.unlink()
+    assert saved.chosen() is None
+    damaged, gone = [record.getMessage() for record in caplog.records]
+    assert "is damaged or cut off" in damaged
+    assert "There is no invitation in" in gone
+    assert all("own server takes its place" in line for line in (damaged, gone))
+
+
+def test_a_damaged_choice_is_none(folders: Folders, saved: SavedInvitations) -> None:
+    saved.choose(invitation())
+    Path(folders.client / "joined.json").write_text("[")
+    assert saved.chosen() is None

@@ -1,0 +1,215 @@
+"""Testing the server, and looking for it at another address: what is said, what is taken, what is refused."""
+
+import asyncio
+from typing import Any
+
+import pytest
+import redis
+
+from soulsgui.config.paths import Folders
+from soulsgui.errors import UsageError
+from soulsgui.runner.join import app
+from soulsgui.runner.join import servers as trial
+from soulsgui.runner.join.app import ClientRunner
+from soulsgui.runner.join.finder import Reply, TryResult
+from soulsgui.runner.refusal import Refused
+from soulsgui.system import free_port
+from soulsgui.wire.connection import Address
+from soulsgui.wire.control import ServiceStatus
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import PROTOCOL, Keys
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.versions import Lack
+from tests.faults.waiting import LIMIT_S
+from tests.runner.joining import SECRET, call, client
+from tests.runner.running import until
+
+pytestmark = pytest.mark.usefixtures("fake_client")
+
+
+@pytest.fixture
+def runner(idle_runner: ClientRunner) -> ClientRunner:
+    return idle_runner
+
+
+def _away(invitation: Invitation) -> Invitation:
+    return invitation.model_copy(update={"addresses": (("127.0.0.1", free_port()),)})
+
+
+def _tell_config(redis_client: redis.Redis, address: Address, protocol: int, **settings: Any) -> None:
+    config = ServerConfig(
+        run_id="r",
+        attempt=1,
+        contract="c",
+        protocol_min=protocol,
+        protocol_max=protocol,
+        spaces={},
+        policy={},
+        settings={"env.id": "Toy-v0"} | settings,
+    )
+    redis_client.set(Keys(address.prefix).config, config.to_json())
+
+
+# --- the test ---
+
+
+async def test_a_server_that_is_well_is_said_with_its_round_trip(
+    runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
+) -> None:
+    runner.saved.keep(invitation)
+    runner.saved.choose(invitation)
+    _tell_config(redis_client, redis_address, PROTOCOL)
+    found = await call(runner, "servers.test")
+    assert (found["address"], found["error"], found["shut_out"]) == (
+        f"127.0.0.1:{redis_address.port}",
+        "",
+        False,
+    )
+    assert (found["env_id"], found["lacks"]) == ("Toy-v0", [])
+    assert 0 < found["round_trip_s"] < 10
+    assert (await call(runner, "servers.list"))["chosen"] == "server-1"
+
+
+async def test_a_server_that_needs_more_than_is_here_says_what_it_needs(
+    runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
+) -> None:
+    runner.saved.keep(invitation)
+    runner.saved.choose(invitation)
+    least = {"soulsgui": "999.0", "numpy": "1.0", "no-such-package": "2"}
+    _tell_config(redis_client, redis_address, PROTOCOL + 1, **{"clients.min_versions": least})
+    protocol, own, missing = (await call(runner, "servers.test"))["lacks"]
+    assert protocol == {"what": "protocol", "has": str(PROTOCOL), "needs": str(PROTOCOL + 1)}
+    assert (own["what"], own["needs"]) == ("soulsgui", "999.0")
+    assert missing == {"what": "no-such-package", "has": "", "needs": "2"}
+
+
+async def test_a_revoked_invitation_is_told_from_a_server_that_is_away(
+    runner: ClientRunner, invitation: Invitation
+) -> None:
+    revoked = invitation.model_copy(update={"secret": "another-secret-of-nobody"})
+    for kept, shut_out, said in (
+        (revoked, True, "not let this computer in"),
+        (_away(invitation), False, "No answer from"),
+    ):
+        runner.saved.keep(kept)
+        runner.saved.choose(kept)
+        found = await call(runner, "servers.test")
+        assert (found["shut_out"], found["address"], found["round_trip_s"]) == (shut_out, "", None)
+        assert said in found["error"]
+
+
+async def test_the_server_of_this_computer_can_be_tested_too(
+    runner: ClientRunner, folders: Folders, redis_address: Address
+) -> None:
+    assert (await call(runner, "servers.test"))["error"] == "No server runs on this computer."
+    folders.server.mkdir(parents=True)
+    redis_address.write(folders.server_address)
+    assert (await call(runner, "servers.test"))["address"] == f"127.0.0.1:{redis_address.port}"
+
+
+async def test_the_state_tells_how_long_answers_take(runner: ClientRunner, invitation: Invitation) -> None:
+    assert runner.status().server.round_trip_s is None
+    await call(runner, "servers.join", invitation=invitation.link)
+    await until(lambda: runner.status().server.round_trip_s is not None)
+
+
+# --- another address ---
+
+
+async def test_a_server_that_moved_is_played_for_at_its_new_address(
+    runner: ClientRunner, invitation: Invitation, redis_address: Address
+) -> None:
+    await call(runner, "servers.join", invitation=_away(invitation).link)
+    assert client(runner).state != "online"
+    place = f" 127.0.0.1:{redis_address.port} "
+    assert (await call(runner, "servers.change_address", server_id="server-1", place=place))["taken"]
+    await until(lambda: client(runner).state == "online")
+    (kept,) = runner.saved.all()
+    assert kept.addresses[0] == ("127.0.0.1", redis_address.port)
+    assert len(kept.addresses) == 2, "the former one may be right again"
+    assert kept.secret == SECRET
+
+
+async def test_where_nobody_or_another_server_answers_it_is_taken_only_when_confirmed(
+    runner: ClientRunner, invitation: Invitation, redis_address: Address
+) -> None:
+    stranger = invitation.model_copy(update={"secret": "unknown-to-that-server"})
+    for kept, place, said in (
+        (stranger, f"127.0.0.1:{redis_address.port}", "another one than atelier"),
+        (invitation, f"127.0.0.1:{free_port()}", "No answer from"),
+    ):
+        runner.saved.keep(kept)
+        params = {"server_id": "server-1", "place": place}
+        answer = await call(runner, "servers.change_address", **params)
+        assert (answer["taken"], answer["final"]) == (False, False)
+        assert said in answer["why"]
+        assert runner.saved.all() == [kept]
+        assert (await call(runner, "servers.change_address", confirmed=True, **params))["taken"]
+        assert ":".join(map(str, runner.saved.all()[0].addresses[0])) == place
+
+
+async def test_a_server_with_another_certificate_is_refused_for_good(
+    runner: ClientRunner, invitation: Invitation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "try_address", lambda _: TryResult(Reply.ANOTHER, "another server answers"))
+    runner.saved.keep(invitation)
+    answer = await call(
+        runner, "servers.change_address", server_id="server-1", place="127.0.0.2:5", confirmed=True
+    )
+    assert (answer["taken"], answer["final"]) == (False, True)
+    assert runner.saved.all() == [invitation]
+
+
+async def test_what_is_no_address_and_who_never_invited_are_refused(
+    runner: ClientRunner, invitation: Invitation
+) -> None:
+    with pytest.raises(Refused, match="no invitation of a server"):
+        await call(runner, "servers.change_address", server_id="nobody", place="127.0.0.1:1")
+    runner.saved.keep(invitation)
+    with pytest.raises(UsageError, match="no address of a server"):
+        await call(runner, "servers.change_address", server_id="server-1", place="127.0.0.1:port")
+
+
+# --- versions that come to fit ---
+
+
+@pytest.mark.parametrize(("lacking", "times"), [([], 1), ([Lack(what="a", has="", needs="1")], 0), (None, 0)])
+async def test_a_client_that_gave_up_for_its_version_begins_anew_once_it_fits(
+    runner: ClientRunner, monkeypatch: pytest.MonkeyPatch, lacking: list[Lack] | None, times: int
+) -> None:
+    began, asked = asyncio.Event(), asyncio.Event()
+    state = "failed"
+
+    async def restart() -> None:
+        nonlocal state
+        state = "running"
+        began.set()
+
+    def lacks_of(_: Address) -> list[Lack] | None:
+        loop.call_soon_threadsafe(asked.set)
+        return lacking
+
+    loop = asyncio.get_running_loop()
+    client = runner._client().model_copy(update={"lacks": [Lack(what="a", has="", needs="1")]})
+    monkeypatch.setattr(app, "_FITS_EVERY_S", 0.01)
+    monkeypatch.setattr(app, "lacks_of", lacks_of)
+    monkeypatch.setattr(runner, "_client", lambda: client)
+    monkeypatch.setattr(runner.player, "wanted", True)
+    monkeypatch.setattr(
+        runner.player,
+        "status",
+        lambda: ServiceStatus.model_validate({"name": "client", "kind": "client", "state": state}),
+    )
+    monkeypatch.setattr(runner.player, "restart", restart)
+    monkeypatch.setattr(runner._server.search, "address", Address("127.0.0.1", 1))
+    waiting = asyncio.create_task(runner._join_when_it_fits())
+    await asyncio.wait_for(asked.wait(), LIMIT_S)
+    if times:
+        await asyncio.wait_for(began.wait(), LIMIT_S)
+    else:
+        asked.clear()
+        await asyncio.wait_for(asked.wait(), LIMIT_S)
+        assert not began.is_set()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    monkeypatch.setattr(runner.player, "wanted", False)

@@ -1,0 +1,153 @@
+"""The runs in the data folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from soulsgui.config.layers import combine, defaults_layer
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.library import Library
+from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.start import new_run
+from soulsgui.wire.control import RunStartParams
+from tests.runner.fake_program import save
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    return Library(tmp_path / "runs")
+
+
+def record(library: Library, name: str = "", created: float = 0.0, **fields: object) -> RunRecord:
+    run = library.create(name, created)
+    made = RunRecord.model_validate({"id": run.run_id, "name": name, "created": created, **fields})
+    library.write_record(run, made)
+    return made
+
+
+def test_empty_library(library: Library) -> None:
+    assert library.folders() == []
+    assert library.summaries(None) == []
+    assert library.last_record() == RunRecord()
+    with pytest.raises(Refused, match="no run yet"):
+        library.find("latest")
+
+
+def test_folder_is_named_by_time_and_name_and_is_new_each_time(library: Library) -> None:
+    first = library.create("My first / try!", 0.0)
+    second = library.create("My first / try!", 0.0)
+    assert first.run_id.endswith("_My-first-try")
+    assert second.run_id == f"{first.run_id}-2"
+    assert first.logs.is_dir()
+    assert "/" not in library.create("../../evil", 0.0).run_id
+    assert library.create("...", 0.0).root.parent == library.root
+
+
+def test_the_latest_run_is_the_one_begun_last_also_when_the_clock_was_set_back(library: Library) -> None:
+    made = []
+    for wall_time in (2e9, 1.9e9, 1.8e9):
+        run = library.create("", wall_time)
+        number = library.next_number() if made else 0  # the first is of a time without numbers
+        made.append(run.run_id)
+        library.write_record(run, RunRecord(id=run.run_id, created=wall_time, number=number))
+    assert [run.run_id for run in library.folders()] == made[::-1]
+    assert library.find("latest").run_id == made[-1]
+    assert Library(library.root).last_record().id == made[-1]
+
+
+def test_runs_are_found_by_id_by_beginning_and_as_latest(library: Library) -> None:
+    old, new = record(library, "old", 1_000_000.0), record(library, "new", 2_000_000.0)
+    assert [run.run_id for run in library.folders()] == [new.id, old.id]
+    assert library.find("latest").run_id == new.id
+    assert library.find(old.id).run_id == old.id
+    assert library.find(old.id[:-2]).run_id == old.id
+    with pytest.raises(Refused, match="several"):
+        library.find("19")
+    for wrong in ("", "2099", "../runs"):
+        with pytest.raises(Refused, match="no run"):
+            library.find(wrong)
+
+
+def test_run_that_was_cut_off_is_shown_as_stopped(library: Library) -> None:
+    record(library, "cut", 1.0, state="running", env_steps=5)
+    (summary,) = library.summaries(None)
+    assert (summary.state, summary.env_steps) == ("stopped", 5)
+    assert "without stopping" in summary.error
+    assert library.last_record().state == "stopped"
+
+
+def test_run_that_goes_on_is_shown_as_its_runner_knows_it(library: Library) -> None:
+    known = record(library, "on", 1.0, state="starting")
+    (summary,) = library.summaries(known.model_copy(update={"state": "running", "env_steps": 9}))
+    assert (summary.state, summary.env_steps) == ("running", 9)
+
+
+def test_damaged_record_is_listed_with_its_error(library: Library) -> None:
+    run = library.create("", 0.0)
+    run.run.write_text("{")
+    (summary,) = library.summaries(None)
+    assert (summary.id, summary.state) == (run.run_id, "failed")
+    assert "damaged" in summary.error
+
+
+def test_summary_tells_size_and_whether_it_can_be_resumed(library: Library) -> None:
+    made = record(library, "", 1.0, state="stopped")
+    run = library.find(made.id)
+    assert not library.summary(run, None).resumable
+    save(run.checkpoint, run, "current", 1)
+    library.write_settings(run, Settings())
+    again = Library(library.root).summary(run, None)
+    assert again.resumable
+    assert again.size_bytes > 64
+
+
+def test_settings_come_back_as_they_were(library: Library) -> None:
+    run = library.create("", 0.0)
+    settings = Settings.model_validate({"seed": 5, "ppo": {"gamma": 0.5}})
+    library.write_settings(run, settings)
+    assert library.settings(run) == settings
+    assert json.loads(run.config.read_text())["ppo"]["gamma"] == 0.5
+
+
+def test_best_is_the_saved_best_model(library: Library) -> None:
+    run = library.create("", 0.0)
+    assert library.best(run) is None
+    save(run.best_model, run, "best", 1, model_id=4, score=2.5)
+    assert library.best(run) == (4, 2.5)
+
+
+def test_run_that_can_not_be_written_leaves_no_folder(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    settings = combine([defaults_layer()])
+    monkeypatch.setattr(library, "write_record", full)
+    with pytest.raises(OSError, match="No space"):
+        new_run(library, settings, RunStartParams(), 0.0)
+    monkeypatch.setattr(RunFolder, "logs", library.root / "no" / "such")
+    with pytest.raises(OSError, match="no"):
+        library.create("", 0.0)
+    assert list(library.root.iterdir()) == []
+
+
+def test_a_folder_that_is_not_ours_to_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library(tmp_path)
+    run = library.create("mine", 0.0)
+    run.run.write_text("{}")
+    (tmp_path / "lost+found").mkdir()
+    exists = Path.exists
+
+    def refused(path: Path) -> bool:
+        if path.parent.name == "lost+found":
+            raise PermissionError(13, "Permission denied")
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    assert [found.run_id for found in library.folders()] == [run.run_id]

@@ -1,0 +1,161 @@
+"""The environment is examined in a process of its own."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from soulsgui.config.schema import Settings
+from soulsgui.errors import EnvironmentCheckError
+from soulsgui.runner.run import start
+from soulsgui.runner.run.start import probe_environment
+
+
+async def test_real_environment_tells_its_spaces() -> None:
+    report = await probe_environment(Settings(), print)
+    assert report["spaces"]["observation"]["shape"] == [4]
+    assert report["spaces"]["action"]["n"] == 2
+
+
+async def test_unknown_environment_is_named() -> None:
+    settings = Settings.model_validate({"env": {"id": "CartPool-v1"}})
+    with pytest.raises(EnvironmentCheckError, match="CartPool"):
+        await probe_environment(settings, print)
+
+
+def program(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    path = folder / "program.py"
+    path.write_text(text)
+    monkeypatch.setattr(start, "own_command", lambda _role: [sys.executable, str(path)])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise SystemExit('no such game')", "no such game"),
+        ("import os; os._exit(7)", "exit code 7"),
+        ("print('[1]')", "could not be checked"),
+        ('print(\'{"report": {"spaces": null, "problems": ["It raised."]}}\')', "It raised"),
+        ('print(\'{"report": {"spaces": null, "problems": []}}\')', "no spaces"),
+        ('print(\'{"report": {"spaces": {"a": 1}, "misfit": "no"}}\')', "could not be checked"),
+        (
+            "import json, sys; wanted = json.load(sys.stdin)['learner']; "
+            "misfit = {'message': f'no {wanted}', 'remedy': ''}; "
+            "print(json.dumps({'report': {'spaces': {'a': 1}, 'misfit': misfit}}))",
+            r"^no \{'algorithm': 'ppo', 'network': 'mlp', 'channels': 'auto'\}$",
+        ),
+    ],
+)
+async def test_failures_are_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    program(tmp_path, monkeypatch, text)
+    with pytest.raises(EnvironmentCheckError, match=said):
+        await probe_environment(Settings(), print)
+
+
+@pytest.mark.parametrize(
+    ("hangs_in", "said"),
+    [
+        ("import", r"hangs: its import takes longer than 2 s"),
+        ("make", r"hangs: being made takes longer than 2 s"),
+        ("reset", r"hangs: reset\(\) \(slowgame.py, line \d+\) takes longer than 2 s"),
+        ("step", r"hangs: step 3 \(slowgame.py, line \d+\) takes longer than 2 s"),
+        ("close", r"hangs: close\(\) takes longer than 2 s"),
+    ],
+)
+async def test_a_hang_is_told_after_hang_seconds_with_the_call_it_hangs_in(
+    games: None, monkeypatch: pytest.MonkeyPatch, hangs_in: str, said: str
+) -> None:
+    monkeypatch.setenv("SLOWGAME_HANGS_IN", hangs_in)
+    settings = Settings.model_validate({"env": {"id": "slowgame:Slow-v0"}, "client": {"hang_seconds": 2}})
+    with pytest.raises(EnvironmentCheckError, match=said) as caught:
+        await probe_environment(settings, print)
+    assert "client.hang_seconds" in caught.value.remedy
+
+
+async def test_a_check_that_does_not_begin_is_no_fault_of_the_game(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, monkeypatch, "import time; time.sleep(600)")
+    monkeypatch.setattr(start, "_LOAD_LIMIT_S", 0.2)
+    with pytest.raises(EnvironmentCheckError, match=r"had not begun after 0\.2 s") as caught:
+        await probe_environment(Settings(), print)
+    assert "busy" in caught.value.remedy
+
+
+async def test_of_a_slow_game_fewer_steps_are_played(games: None) -> None:
+    told: list[str] = []
+    settings = Settings.model_validate(
+        {"env": {"id": "slowgame:Slow-v0", "kwargs": {"step_s": 0.4}}, "client": {"hang_seconds": 2}}
+    )
+    report = await probe_environment(settings, told.append)
+    assert 2 <= report["steps"] <= 5
+    assert told[:3] == ["its import", "being made", "reset()"]
+    assert told[-2:] == [f"step {report['steps']}", "close()"]
+
+
+async def test_a_game_slower_than_the_check_still_makes_one_step(games: None) -> None:
+    settings = Settings.model_validate(
+        {"env": {"id": "slowgame:Slow-v0", "kwargs": {"reset_s": 1.6}}, "client": {"hang_seconds": 3}}
+    )
+    report = await probe_environment(settings, print)
+    assert (report["steps"], report["ok"]) == (1, True)
+
+
+async def test_a_game_in_real_time_is_checked_at_its_pace(games: None) -> None:
+    settings = Settings.model_validate(
+        {"env": {"id": "slowgame:Slow-v0"}, "client": {"hang_seconds": 2, "step_seconds": 0.5}}
+    )
+    report = await probe_environment(settings, print)
+    assert 2 <= report["steps"] <= 5
+
+
+@pytest.fixture
+def games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the check find the module `slowgame`."""
+    (tmp_path / "slowgame.py").write_text(
+        """
+import os, time
+import gymnasium
+import numpy as np
+
+HANGS_IN = os.environ.get("SLOWGAME_HANGS_IN", "")
+
+
+def hang(where):
+    if HANGS_IN == where:
+        time.sleep(600)
+
+
+hang("import")
+
+
+class Slow(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, step_s=0.0, reset_s=0.0):
+        hang("make")
+        self.step_s, self.reset_s, self.steps = step_s, reset_s, 0
+
+    def reset(self, seed=None, options=None):
+        hang("reset")
+        time.sleep(self.reset_s)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 3:
+            hang("step")
+        time.sleep(self.step_s)
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+    def close(self):
+        hang("close")
+
+
+gymnasium.register("Slow-v0", Slow)
+"""
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -1,0 +1,216 @@
+"""The memory of a real server with a small limit: warned of, held, cut, and let go again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import redis
+
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.server.bus import Bus
+from soulsgui.runner.server.memory_guard import Level, MemoryGuard, level_of
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.node_commands import CommandReader, NodeAnswer, NodeCommand
+from tests.faults.waiting import LIMIT_S
+from tests.servers import running_server
+
+LIMIT = 20 * 2**20
+CHUNK = b"x" * 2**16
+
+
+@pytest.mark.parametrize(
+    ("used", "before", "level"),
+    [
+        (0.0, "", ""),
+        (0.49, "", ""),
+        (0.5, "", "half"),
+        (0.69, "half", "half"),
+        (0.7, "half", "full"),
+        (0.9, "", "full"),
+        (0.66, "full", "full"),
+        (0.64, "full", "half"),
+        (0.46, "half", "half"),
+        (0.44, "half", ""),
+        (0.3, "full", ""),
+    ],
+)
+def test_a_level_is_left_a_little_below_where_it_is_entered(used: float, before: Level, level: Level) -> None:
+    assert level_of(used, before) == level
+
+
+@dataclass
+class Guarded:
+    """A guard with a small server, and what was asked of the trainer."""
+
+    guard: MemoryGuard
+    bus: Bus
+    events: EventLog
+    connection: redis.Redis
+    keys: Keys
+    trainer_runs: bool = True
+    asked: list[NodeCommand] = field(default_factory=list)
+
+    def fill(self, key: str, part: float) -> None:
+        """Put entries on a stream until so much of the memory is used."""
+        while self.connection.info("memory")["used_memory"] < part * LIMIT:
+            self.connection.xadd(key, {"c": CHUNK})
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        return [(event.level, event.what) for event in self.events.newest(100)]
+
+
+@pytest.fixture
+def small_server(tmp_path: Path) -> Iterator[Address]:
+    more = f"maxmemory {LIMIT}\nmaxmemory-policy noeviction"
+    with running_server(tmp_path, more=more) as address:
+        yield address
+
+
+@pytest.fixture
+async def guarded(small_server: Address, tmp_path: Path) -> AsyncIterator[Guarded]:
+    bus, events = Bus(small_server), EventLog(tmp_path / "events.jsonl", lambda _: None)
+    connection = connect(small_server)
+    made = Guarded(
+        MemoryGuard(bus, events, lambda: ["good", "flood"], lambda: made.trainer_runs, lambda: "run-1"),
+        bus,
+        events,
+        connection,
+        bus.keys,
+    )
+    answering = asyncio.create_task(_answer(made))
+    yield made
+    answering.cancel()
+    await asyncio.gather(answering, return_exceptions=True)
+    bus.close()
+    connection.close()
+
+
+async def _answer(guarded: Guarded) -> None:
+    """Be the trainer: do what is asked, and say so."""
+    reader = CommandReader(guarded.keys, "trainer")
+    while True:
+        for command in reader.poll(guarded.connection):
+            guarded.asked.append(command)
+            answer = NodeAnswer(id=command.id, ok=True)
+            reader.answer(guarded.connection, answer)
+            if command.command == "cut":
+                guarded.connection.xtrim(guarded.keys.chunks(command.args["client"]), maxlen=0)
+            guarded.bus.resolve([answer])
+        await asyncio.sleep(0.01)
+
+
+async def test_with_room_nothing_is_said_or_asked(guarded: Guarded) -> None:
+    await guarded.guard.look()
+    assert (guarded.guard.words, guarded.told, guarded.asked) == ("", [], [])
+
+
+async def test_from_half_on_credits_are_held_until_there_is_room(guarded: Guarded) -> None:
+    key = guarded.keys.chunks("good")
+    guarded.fill(key, 0.55)
+    for _ in range(3):
+        await guarded.guard.look()
+    assert [command.command for command in guarded.asked] == ["hold"] * 3, "said again while it lasts"
+    assert guarded.asked[0].args["seconds"] > 2
+    assert "full: clients wait. " in guarded.guard.words
+    assert "wait to be taken off the server, most of good (" in guarded.guard.words
+    ((level, what),) = guarded.told
+    assert level == "warning"
+    assert "clients are granted nothing more" in what
+    guarded.connection.xtrim(key, maxlen=0)
+    await guarded.guard.look()
+    assert guarded.guard.words == ""
+    assert [level for level, _ in guarded.told] == ["warning", "info"]
+    assert "room again" in guarded.told[-1][1]
+    await guarded.guard.look()
+    assert len(guarded.asked) == 3
+
+
+async def test_who_holds_most_is_cut_off_and_the_weights_still_go_out(guarded: Guarded) -> None:
+    guarded.fill(guarded.keys.chunks("good"), 0.3)
+    guarded.fill(guarded.keys.chunks("flood"), 0.75)
+    guarded.connection.xadd(guarded.keys.log("flood"), {"x": "y"})
+    await guarded.guard.look()
+    assert [command.command for command in guarded.asked] == ["hold", "cut"]
+    cut = guarded.asked[1]
+    assert cut.args["client"] == "flood"
+    assert "of the server's" in cut.args["reason"]
+    for left in (guarded.keys.chunks("flood"), guarded.keys.log("flood")):
+        assert guarded.connection.xlen(left) == 0
+    assert guarded.connection.xlen(guarded.keys.chunks("good")) > 0
+    cut_off = guarded.events.newest(1)[0]
+    assert "flood was cut off" in cut_off.what
+    assert "soulsgui clients release flood" in cut_off.remedy
+    guarded.connection.set(guarded.keys.weights, CHUNK)  # refused, were the memory full
+    await guarded.guard.look()
+    assert [command.command for command in guarded.asked] == ["hold", "cut"], "there is room again"
+
+
+async def test_without_a_trainer_the_runner_empties_the_streams_itself(guarded: Guarded) -> None:
+    guarded.trainer_runs = False
+    guarded.fill(guarded.keys.chunks("flood"), 0.75)
+    await guarded.guard.look()
+    assert guarded.asked == []
+    assert guarded.connection.xlen(guarded.keys.chunks("flood")) == 0
+    told = guarded.events.newest(1)[0]
+    assert "What flood had sent was taken off" in told.what
+    assert "No trainer answers" in told.cause
+    assert not any("was cut off" in what for _, what in guarded.told)
+
+
+async def test_each_client_is_told_of_once_while_the_memory_is_full(guarded: Guarded) -> None:
+    guarded.trainer_runs = False
+    guarded.fill(guarded.keys.metrics, 0.66)  # it stays full, whoever is emptied
+    for _ in range(3):
+        guarded.fill(guarded.keys.chunks("flood"), 0.85)
+        await guarded.guard.look()
+    assert guarded.connection.xlen(guarded.keys.chunks("flood")) == 0
+    assert sum("flood" in what for _, what in guarded.told) == 1
+    guarded.trainer_runs = True
+    guarded.fill(guarded.keys.chunks("flood"), 0.85)
+    await guarded.guard.look()
+    assert "flood was cut off" in guarded.told[-1][1], "that is news"
+    guarded.connection.delete(guarded.keys.metrics, guarded.keys.chunks("flood"))
+    async with asyncio.timeout(LIMIT_S):
+        while guarded.guard.words:  # the server may free memory a moment later
+            await guarded.guard.look()
+    guarded.trainer_runs = False
+    guarded.fill(guarded.keys.chunks("flood"), 0.85)
+    await guarded.guard.look()
+    assert sum("What flood had sent" in what for _, what in guarded.told) == 2, "full once more"
+
+
+async def test_a_full_server_is_freed(guarded: Guarded) -> None:
+    with pytest.raises(redis.ResponseError):
+        guarded.fill(guarded.keys.chunks("flood"), 1.5)
+    await guarded.guard.look()  # not even a command to the trainer would be taken
+    assert guarded.connection.xlen(guarded.keys.chunks("flood")) == 0
+    guarded.connection.set(guarded.keys.weights, CHUNK)
+
+
+async def test_nobody_is_cut_off_for_what_others_hold(guarded: Guarded) -> None:
+    guarded.fill(guarded.keys.chunks("good"), 0.12)
+    guarded.connection.xtrim(guarded.keys.chunks("good"), maxlen=10)
+    guarded.fill(guarded.keys.metrics, 0.75)
+    await guarded.guard.look()
+    assert [command.command for command in guarded.asked] == ["hold"]
+    assert guarded.connection.xlen(guarded.keys.chunks("good")) > 0
+
+
+async def test_a_server_without_a_limit_is_left_alone(guarded: Guarded) -> None:
+    guarded.connection.config_set("maxmemory", "0")
+    guarded.fill(guarded.keys.chunks("flood"), 0.8)
+    await guarded.guard.look()
+    assert (guarded.guard.words, guarded.asked) == ("", [])
+
+
+async def test_what_fills_the_memory_is_said_where_no_client_does(guarded: Guarded) -> None:
+    guarded.fill("t:somebody-else", 0.55)
+    await guarded.guard.look()
+    assert "Clients are no cause" in guarded.guard.words
+    (event,) = guarded.events.newest(10)
+    assert event.cause.startswith("Clients are no cause")
+    assert "redis.max_memory" in event.remedy

@@ -1,0 +1,149 @@
+"""What is read from the server, whatever stands there."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from soulsgui.runner.server.reader import ServerReader
+from soulsgui.system import free_port
+from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow
+from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.node_commands import CommandReader, NodeAnswer
+
+
+@pytest.fixture
+def reader(redis_address: Address) -> Iterator[ServerReader]:
+    made = ServerReader(redis_address)
+    yield made
+    made.close()
+
+
+def row(update: int) -> str:
+    return UpdateRow(
+        run_id="r",
+        attempt=1,
+        update=update,
+        previous=update - 1,
+        env_steps=0,
+        episodes=0,
+        model_id=0,
+        time=0.0,
+        values={},
+    ).to_json()
+
+
+def test_empty_server_is_reachable_and_says_nothing(reader: ServerReader) -> None:
+    turn = reader.turn(True)
+    assert turn.reachable
+    assert (turn.nodes, turn.rows, turn.answers, turn.clients, turn.roster) == ({}, [], [], {}, {})
+    assert reader.turn(False).clients is None
+
+
+def test_rows_and_answers_are_read_once_and_only_new_ones(
+    reader: ServerReader, redis_client: redis.Redis, keys: Keys
+) -> None:
+    redis_client.xadd(keys.metrics, {ROW_FIELD: row(1)})
+    assert reader.turn(False).rows == []
+    redis_client.xadd(keys.metrics, {ROW_FIELD: row(2)})
+    redis_client.xadd(keys.metrics, {ROW_FIELD: b"garbage"})
+    redis_client.xadd(keys.metrics, {b"other": b"field"})
+    redis_client.xadd(keys.metrics, {ROW_FIELD: row(3)})
+    CommandReader(keys, "trainer").answer(redis_client, NodeAnswer(id="x", ok=True))
+    turn = reader.turn(False)
+    assert [found.update for found in turn.rows if isinstance(found, UpdateRow)] == [2, 3]
+    assert [answer.id for answer in turn.answers] == ["x"]
+    assert reader.turn(False).rows == []
+
+
+def test_keys_of_a_wrong_type_or_with_garbage_hide_nobody_else(
+    reader: ServerReader, redis_client: redis.Redis, keys: Keys
+) -> None:
+    good = Heartbeat(client="good", instance=Instance(), counter=1)
+    redis_client.set(keys.beat("good"), good.to_json(), ex=EXPIRY_S)
+    redis_client.set(keys.beat("thief"), good.to_json(), ex=EXPIRY_S)
+    redis_client.set(keys.beat("bad"), "garbage", ex=EXPIRY_S)
+    redis_client.rpush(keys.beat("list"), "x")
+    redis_client.set(keys.beat("sp ace\n"), good.to_json())
+    redis_client.set(keys.beat("x" * 65), good.to_json())
+    redis_client.rpush(keys.node("telemetry"), "x")
+    redis_client.set(keys.node("trainer"), NodeState(name="trainer", instance=Instance(), tick=3).to_json())
+    turn = reader.turn(True)
+    assert turn.clients is not None
+    assert {name: client.beat is not None for name, client in turn.clients.items()} == {
+        "bad": False,
+        "good": True,
+        "list": False,
+        "thief": False,
+    }
+    assert [(name, node.tick) for name, node in turn.nodes.items()] == [("trainer", 3)]
+
+
+def test_age_is_asked_for_at_first_sight_only(
+    reader: ServerReader, redis_client: redis.Redis, keys: Keys
+) -> None:
+    beat = Heartbeat(client="a", instance=Instance(), counter=1)
+    redis_client.set(keys.beat("a"), beat.to_json(), ex=EXPIRY_S - 60)
+    first, second = reader.turn(True), reader.turn(True)
+    assert first.clients is not None
+    assert second.clients is not None
+    assert first.clients["a"].age_s == pytest.approx(60, abs=2)
+    assert second.clients["a"].age_s is None
+
+
+def test_server_tells_version_and_memory(reader: ServerReader) -> None:
+    status = reader.server_status()
+    assert status.reachable
+    assert status.memory_bytes > 0
+    assert status.version.split()[0] in ("redis", "valkey")
+
+
+def test_absent_server_is_unreachable_and_no_error() -> None:
+    reader = ServerReader(Address("127.0.0.1", free_port()))
+    assert not reader.turn(True).reachable
+    assert not reader.server_status().reachable
+    reader.close()
+
+
+def test_names_that_are_none_hide_nobody_else(
+    reader: ServerReader, redis_client: redis.Redis, keys: Keys
+) -> None:
+    redis_client.hset(keys.clients, mapping={b"\xff": b"x", b"sp ace": b"x", b"good": b"\xff"})
+    turn = reader.turn(True)
+    assert turn.roster is not None
+    assert list(turn.roster) == ["good"]
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("stream", ["metrics", "done"])
+def test_stream_of_a_wrong_type_is_told_once_and_hides_nothing_else(
+    reader: ServerReader, redis_client: redis.Redis, keys: Keys, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = {"metrics": keys.done, "done": keys.metrics}[stream]
+    redis_client.set(getattr(keys, stream), "x")
+    assert reader.turn(True).reachable
+    if other == keys.metrics:
+        redis_client.xadd(other, {ROW_FIELD: row(1)})
+    else:
+        CommandReader(keys, "trainer").answer(redis_client, NodeAnswer(id="x", ok=True))
+    turn = reader.turn(True)
+    assert turn.reachable
+    assert len(turn.rows) + len(turn.answers) == 1
+    assert len([record for record in caplog.records if record.levelno > logging.INFO]) == 1
+
+
+def test_who_sends_without_a_beat_is_seen_all_the_same(
+    reader: ServerReader, redis_client: redis.Redis, keys: Keys
+) -> None:
+    redis_client.xadd(keys.chunks("silent"), {"c": b"x"})
+    redis_client.xadd(keys.episodes("other"), {"e": b"x"})
+    # The trainer was about to read what a client sent that was forgotten just then.
+    redis_client.xgroup_create(keys.chunks("forgotten"), "trainer", id="0", mkstream=True)
+    turn = reader.turn(True)
+    assert turn.clients is not None
+    assert {name: one.beat for name, one in turn.clients.items()} == {"silent": None}

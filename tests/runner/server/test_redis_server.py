@@ -1,0 +1,416 @@
+"""The generated server for real: each server program of this machine."""
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import redis
+
+from soulsgui.config.paths import Folders
+from soulsgui.config.sections.server import RedisSettings
+from soulsgui.errors import ServiceError
+from soulsgui.runner.server.binary import loss_at_start, packaged_binary
+from soulsgui.runner.server.redis_server import (
+    Pinger,
+    RedisServer,
+    ensure_server,
+    ping,
+    read_or_make_password,
+)
+from soulsgui.runner.services.outcome import RestartLimits
+from soulsgui.runner.services.service import ServiceSpec
+from soulsgui.runner.services.supervisor import Supervisor
+from soulsgui.system import free_port
+from soulsgui.wire.access import user_line
+from soulsgui.wire.connection import Address, connect
+from tests.runner.children import Events, kill, text_of, until, until_now
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
+
+QUICK = RestartLimits(first_delay_s=0.01, longest_delay_s=0.05, farewell_wait_s=0.1)
+PROGRAMS = [
+    str(path)
+    for path in (packaged_binary(), shutil.which("redis-server"), shutil.which("valkey-server"))
+    if path
+]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path / "config", tmp_path / "data")
+
+
+@pytest.fixture(params=PROGRAMS, ids=lambda path: Path(path).name)
+def settings(request: pytest.FixtureRequest) -> RedisSettings:
+    return RedisSettings(binary=request.param)
+
+
+def service(server: RedisServer, folders: Folders, pinger: Pinger) -> ServiceSpec:
+    return ServiceSpec(
+        "redis",
+        "redis",
+        server.argv,
+        0,
+        folders.server / "logs" / "redis.log",
+        pinger.health,
+        live_limit_s=1.0,
+        port=server.address.port,
+        repair=server.repair,
+        remark=loss_at_start,
+    )
+
+
+@pytest.fixture
+def events() -> Events:
+    return Events()
+
+
+@pytest_asyncio.fixture
+async def supervisor(folders: Folders, events: Events) -> AsyncIterator[Supervisor]:
+    supervisor = Supervisor(folders.server, lambda: None, events, QUICK)
+    yield supervisor
+    await supervisor.close()
+
+
+@pytest.fixture
+def server(folders: Folders, settings: RedisSettings) -> RedisServer:
+    return ensure_server(folders, settings)
+
+
+@pytest.fixture
+def pinger(server: RedisServer) -> Iterator[Pinger]:
+    pinger = Pinger(server.address)
+    yield pinger
+    pinger.close()
+
+
+@contextmanager
+def client_of(address: Address) -> Iterator[redis.Redis]:
+    client = connect(address)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+# --- the server for real ---------------------------------------------------------------------------
+
+
+async def test_the_server_starts_with_its_configuration(
+    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
+) -> None:
+    await supervisor.start(service(server, folders, pinger))
+    assert await supervisor.wait_ready("redis", 10)
+    wanted = {
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "aof-load-truncated": "yes",
+        "save": "",
+        "maxmemory": str(512 * 2**20),
+        "maxmemory-policy": "noeviction",
+        "maxmemory-clients": "0",
+        "proto-max-bulk-len": str(128 * 2**20),
+        "client-query-buffer-limit": str(256 * 2**20),
+        "protected-mode": "yes",
+        "bind": "127.0.0.1",
+        "dir": str(server.data_dir.resolve()),
+        "requirepass": server.address.password,
+    }
+    with client_of(server.address) as client:
+        found = {key: client.config_get(key)[key] for key in wanted}
+    assert found == wanted
+    assert supervisor.statuses()[0].port == server.address.port
+    await supervisor.close()
+    assert events.told == []
+
+
+async def test_nobody_enters_without_the_password(
+    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger
+) -> None:
+    await supervisor.start(service(server, folders, pinger))
+    assert await supervisor.wait_ready("redis", 10)
+    stranger = Address(server.address.host, server.address.port)
+    with client_of(stranger) as client, pytest.raises(redis.AuthenticationError):
+        client.ping()
+    health = ping(Address(server.address.host, server.address.port, "wrong"))
+    assert not health.ready
+    assert "does not know our password" in health.error
+
+
+async def test_a_killed_server_comes_back_with_its_data(
+    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
+) -> None:
+    await supervisor.start(service(server, folders, pinger))
+    assert await supervisor.wait_ready("redis", 10)
+    with client_of(server.address) as client:
+        client.xadd("souls:in:a", {"c": b"x"})
+        kill(supervisor.pid_of("redis"))
+        await until(lambda: supervisor.statuses()[0].restarts == 1 and supervisor.running("redis"))
+        assert client.xlen("souls:in:a") == 1
+    assert [event[1] for event in events.told] == ["redis ended unexpectedly", "redis runs again"]
+
+
+async def test_a_frozen_server_is_noticed_and_replaced(
+    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
+) -> None:
+    await supervisor.start(service(server, folders, pinger))
+    assert await supervisor.wait_ready("redis", 10)
+    pid = supervisor.pid_of("redis")
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: supervisor.statuses()[0].restarts == 1 and supervisor.running("redis"))
+    assert "no sign of life for 1 s" in events.told[0][2]
+
+
+async def test_a_server_left_by_a_crashed_runner_is_adopted_on_its_port(
+    supervisor: Supervisor, folders: Folders, server: RedisServer, settings: RedisSettings, pinger: Pinger
+) -> None:
+    crashed = Supervisor(folders.server, lambda: None, Events(), QUICK)
+    await crashed.start(service(server, folders, pinger))
+    assert await crashed.wait_ready("redis", 10)
+    again = ensure_server(folders, settings)
+    assert again.address == server.address
+    assert await supervisor.adopt(service(again, folders, pinger))
+    assert await supervisor.wait_ready("redis", 10)
+    await supervisor.close()
+    await crashed.close()
+
+
+async def test_an_incomplete_end_of_its_file_is_cut_off_and_told(
+    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
+) -> None:
+    await fill_and_stop(supervisor, folders, server, pinger)
+    file = incremental(server)
+    os.truncate(file, file.stat().st_size - 5)
+    await supervisor.start(service(server, folders, pinger))
+    assert await supervisor.wait_ready("redis", 10)
+    with client_of(server.address) as client:
+        assert client.xlen("souls:in:a") == 99
+    (event,) = [event for event in events.told if "incomplete" in event[1]]
+    assert event[0] == "warning"
+    assert file.name in event[1]
+
+
+async def test_a_file_damaged_in_the_middle_is_repaired_and_told(
+    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
+) -> None:
+    await fill_and_stop(supervisor, folders, server, pinger)
+    file = incremental(server)
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2 : len(damaged) // 2 + 20] = b"#" * 20
+    file.write_bytes(damaged)
+    await supervisor.start(service(server, folders, pinger))
+    assert await supervisor.wait_ready("redis", 10)
+    with client_of(server.address) as client:
+        assert 0 < client.xlen("souls:in:a") < 99
+    (event,) = [event for event in events.told if "was damaged" in event[1]]
+    assert "were cut off" in event[1]
+    assert (server.data_dir / "damaged" / file.name).read_bytes() == damaged
+
+
+def incremental(server: RedisServer) -> Path:
+    (file,) = (server.data_dir / "appendonlydir").glob("*.incr.aof")
+    return file
+
+
+async def fill_and_stop(
+    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger
+) -> None:
+    await supervisor.start(service(server, folders, pinger))
+    assert await supervisor.wait_ready("redis", 10)
+    with client_of(server.address) as client:
+        for number in range(100):
+            client.xadd("souls:in:a", {"c": b"x" * 50}, id=f"1-{number + 1}")
+    await supervisor.stop("redis")
+
+
+def refused(client: redis.Redis) -> bool:
+    """Write, and tell whether the server refuses because of its disk."""
+    try:
+        client.set("key", b"x" * 1000)
+    except redis.ResponseError as error:
+        return str(error).startswith("MISCONF")
+    return False
+
+
+def test_a_full_disk_is_not_a_dead_server(server: RedisServer, tmp_path: Path) -> None:
+    # The server may write files of some KB only, and is told so by an error instead of a signal.
+    limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 16; exec \"$@\"", "sh", *server.argv]
+    with (tmp_path / "server.log").open("wb") as log:
+        process = subprocess.Popen(limited, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        until_now(lambda: ping(server.address).ready)
+        with client_of(server.address) as client:
+            until_now(lambda: refused(client))
+            health = ping(server.address)
+            assert health.ready
+            assert health.tick is not None
+            assert health.detail.startswith("disk full")
+            assert client.get("key") == b"x" * 1000
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_tick_stands_still_while_nobody_answers() -> None:
+    health = ping(Address("127.0.0.1", free_port(), "secret"))
+    assert (health.ready, health.tick) == (False, None)
+    assert health.detail == "no answer (ConnectionError)"
+
+
+def test_a_program_that_is_no_server_is_not_ready() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert not ping(Address("127.0.0.1", silent.getsockname()[1], "secret")).ready
+
+
+# --- preparing it ----------------------------------------------------------------------------------
+
+
+def test_secrets_stand_in_private_files_only(folders: Folders, server: RedisServer) -> None:
+    password = server.address.password
+    assert len(password) >= 43
+    assert folders.redis_secret.read_text() == f"requirepass {password}\n"
+    assert password not in " ".join(server.argv)
+    assert password not in repr(server)
+    assert password not in server.config_path.read_text()
+    for path in (folders.redis_secret, server.config_path, folders.server / "redis.json"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(server.data_dir.stat().st_mode) == 0o700
+    assert Address.read(folders.server / "redis.json") == server.address
+
+
+async def test_a_folder_whose_name_looks_like_a_pattern_keeps_its_password(
+    tmp_path: Path, settings: RedisSettings
+) -> None:
+    folders = Folders(tmp_path / 'my [soul] "x" * \\ ?' / "config", tmp_path / "d [1]" / "data")
+    server = ensure_server(folders, settings)
+    pinger = Pinger(server.address)
+    supervisor = Supervisor(folders.server, lambda: None, Events(), QUICK)
+    try:
+        await supervisor.start(service(server, folders, pinger))
+        assert await supervisor.wait_ready("redis", 10), text_of(folders.server / "logs" / "redis.log")
+        stranger = Address("127.0.0.1", server.address.port)
+        with client_of(stranger) as client, pytest.raises(redis.AuthenticationError):
+            client.ping()
+    finally:
+        await supervisor.close()
+        pinger.close()
+
+
+def test_password_and_port_stay(folders: Folders, settings: RedisSettings) -> None:
+    assert ensure_server(folders, settings).address == ensure_server(folders, settings).address
+
+
+@pytest.mark.parametrize("text", ["requirepass s3cret", "requirepass s3cret\n", "\nrequirepass  s3cret \r\n"])
+def test_a_password_file_is_read_with_and_without_a_line_end(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "redis.secret"
+    path.write_bytes(text.encode())
+    path.chmod(0o600)
+    assert read_or_make_password(path) == "s3cret"
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o606])
+def test_a_password_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "redis.secret"
+    path.write_text("requirepass s3cret\n")
+    path.chmod(mode)
+    with pytest.raises(ServiceError, match="can be read by others") as caught:
+        read_or_make_password(path)
+    assert caught.value.remedy == f"chmod 600 '{path}'"
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "s3cret", "requirepass", "requirepass a b", 'requirepass "a"', "requirepass a\nport 1\n"]
+)
+def test_a_password_file_with_something_else_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "redis.secret"
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(ServiceError, match="should hold the one line `requirepass <password>`"):
+        read_or_make_password(path)
+
+
+def test_a_port_nobody_chose_moves_when_it_is_taken(folders: Folders, settings: RedisSettings) -> None:
+    port = ensure_server(folders, settings).address.port
+    with socket.create_server(("127.0.0.1", port)):
+        moved = ensure_server(folders, settings).address.port
+        assert moved != port
+        assert ensure_server(folders, settings).address.port == moved
+    assert ensure_server(folders, settings).address.port == moved, "it does not move back"
+
+
+def test_a_chosen_port_that_is_taken_is_told_with_its_holder(folders: Folders) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ServiceError, match=f"Port {port} .* is taken by .*{os.getpid()}") as caught:
+            ensure_server(folders, RedisSettings(port=port))
+    offered = int(caught.value.remedy.partition("redis.port to ")[2].partition(",")[0])
+    assert offered != port
+
+
+def test_a_chosen_port_is_taken_over(folders: Folders) -> None:
+    port = free_port()
+    server = ensure_server(folders, RedisSettings(port=port))
+    assert server.address.port == port
+    assert server.argv[-2:] == ("--port", str(port))
+
+
+def test_a_port_that_invitations_name_does_not_move(folders: Folders, settings: RedisSettings) -> None:
+    port = ensure_server(folders, settings).address.port
+    users = [user_line("a", settings.prefix, "0" * 64)]
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(ServiceError, match=f"Port {port} .which invitations name. is taken") as caught,
+    ):
+        ensure_server(folders, settings, users)
+    assert "issued anew" in caught.value.remedy
+    assert ensure_server(folders, settings, users).address.port == port
+
+
+def test_a_port_has_to_be_free_on_every_address(
+    folders: Folders, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = ensure_server(folders, settings).address.port
+    monkeypatch.setattr(
+        "soulsgui.runner.server.redis_server.private_addresses", lambda public: ("::1", "203.0.113.9")
+    )
+    with socket.create_server(("::1", port), family=socket.AF_INET6):
+        assert ensure_server(folders, settings).address.port == port
+        lan = settings.model_copy(update={"lan": True})
+        moved = ensure_server(folders, lan)
+        assert moved.address.port != port
+    assert "bind 127.0.0.1 -::1 -203.0.113.9\n" in moved.config_path.read_text()
+    assert ensure_server(folders, lan).address == moved.address
+
+
+def test_the_configuration_lets_the_invited_in_and_keeps_protected_mode(
+    folders: Folders, settings: RedisSettings
+) -> None:
+    users = [user_line(name, settings.prefix, "0" * 64) for name in ("a", "b")]
+    lines = ensure_server(folders, settings, users).config_path.read_text().splitlines()
+    assert lines[-2:] == users
+    assert "bind 127.0.0.1" in lines
+    assert "protected-mode yes" in lines
+    assert any(line.startswith("include ") for line in lines)
+
+
+def test_a_damaged_memory_of_the_port_is_no_hindrance(folders: Folders) -> None:
+    folders.server.mkdir(parents=True)
+    for text in ("", "[]", '{"port": "a"}', '{"port": 99999999}', '{"port": 0}', '{"port": true}'):
+        (folders.server / "port.json").write_text(text)
+        assert ensure_server(folders, RedisSettings()).address.port > 1
+
+
+def test_a_server_for_the_whole_network_is_refused(folders: Folders) -> None:
+    with pytest.raises(ServiceError, match=r"may not listen on 0\.0\.0\.0"):
+        ensure_server(folders, RedisSettings(host="0.0.0.0"))

@@ -1,0 +1,415 @@
+import errno
+import io
+import logging
+import shutil
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from soulsgui.process import ParsedLine, parse_line
+from soulsgui.runner.services import log_lines
+from soulsgui.runner.services.log_lines import LogFollower, read_lines, tail
+from soulsgui.runner.services.logs import LogFile, OwnLog, log_parts
+from soulsgui.wire.control import LogLine
+from tests.runner.children import until_now
+
+STAMP = "2026-11-20 10:00:00.123"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "trainer.log"
+
+
+def write(path: Path, lines: Iterable[str]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def numbered(lines: list[LogLine]) -> list[tuple[int, str]]:
+    return [(line.number, line.text) for line in lines]
+
+
+def set_aside(path: Path) -> None:
+    assert LogFile(path, max_bytes=0).cut_if_large()
+
+
+# --- keeping ---------------------------------------------------------------------------------------
+
+
+def test_a_large_log_is_set_aside_before_the_next_start(path: Path) -> None:
+    write(path, ["x" * 50] * 100)
+    with LogFile(path, max_bytes=1000).open("start of trainer") as file:
+        file.write(b"hello\n")
+    older, live = log_parts(path)
+    assert (older.first, older.last, live.first) == (1, 100, 101)
+    assert older.path.stat().st_size == 5100
+    assert [line.split(": ")[-1] for line in tail(path, 9)] == ["start of trainer", "hello"]
+
+
+def test_a_small_log_is_continued(path: Path) -> None:
+    write(path, ["before"])
+    LogFile(path).open("start of trainer").close()
+    assert len(log_parts(path)) == 1
+    assert tail(path, 9)[0] == "before"
+
+
+def test_a_line_torn_by_a_kill_does_not_swallow_the_next_start(path: Path) -> None:
+    path.write_bytes(b"half a li")
+    LogFile(path).open("start of trainer").close()
+    assert tail(path, 9)[0] == "half a li"
+    assert tail(path, 9)[1].endswith("INFO runner: start of trainer")
+
+
+def test_the_folder_of_a_log_is_made(tmp_path: Path) -> None:
+    LogFile(tmp_path / "run" / "logs" / "trainer.log").open("start").close()
+    assert (tmp_path / "run" / "logs" / "trainer.log").exists()
+
+
+def test_only_the_newest_parts_are_kept(path: Path) -> None:
+    for number in range(6):
+        write(path, [f"line {number}"])
+        assert LogFile(path, max_bytes=0, keep=2).cut_if_large()
+    assert [(part.first, part.last) for part in log_parts(path)] == [(5, 5), (6, 6), (7, None)]
+
+
+def test_a_process_goes_on_writing_into_a_log_that_was_cut(path: Path) -> None:
+    script = "import sys\nfor line in sys.stdin: print(line.strip(), flush=True)"
+    with LogFile(path).open("start") as output:
+        child = subprocess.Popen([sys.executable, "-I", "-c", script], stdin=subprocess.PIPE, stdout=output)
+    assert child.stdin is not None
+    child.stdin.write(b"first\n")
+    child.stdin.flush()
+    until_now(lambda: "first" in tail(path, 5))
+    assert LogFile(path, max_bytes=4).cut_if_large()
+    child.stdin.write(b"second\n")
+    child.stdin.close()
+    assert child.wait() == 0
+    assert path.read_bytes() == b"second\n"
+    assert numbered(read_lines(path, "trainer", None, 2)[0]) == [(2, "first"), (3, "second")]
+
+
+def test_a_log_is_not_cut_under_a_windows_process(path: Path) -> None:
+    write(path, ["x" * 100])
+    assert not LogFile(path, max_bytes=10, platform="win32").cut_if_large()
+    assert path.stat().st_size == 101
+
+
+def test_a_log_is_whole_when_there_is_no_room_to_set_it_aside(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, ["a", "b"])
+
+    def full(_source: Path, target: Path) -> None:
+        target.write_bytes(b"a")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(OSError, match="No space"):
+        LogFile(path, max_bytes=1).cut_if_large()
+    assert tail(path, 9) == ["a", "b"]
+    assert len(log_parts(path)) == 1
+
+
+def test_of_a_flood_the_end_is_kept_and_the_rest_counted(path: Path) -> None:
+    write(path, [f"line {number:04}" for number in range(1, 1001)])  # of 10 bytes each
+    follower = LogFollower({"trainer": path}, from_start=True)
+    read = follower.poll()[:1]
+    write(path, [f"line {number:04}" for number in range(1001, 3001)])
+    assert LogFile(path, max_bytes=1000, flood_bytes=2000).cut_if_large()
+    older, live = log_parts(path)
+    assert older.path.stat().st_size <= 1000
+    assert (older.first, older.last, live.first) == (2902, 3000, 3001)
+    assert "dropped" in tail(path, 1)[0]
+    write(path, ["next"])
+    read += follower.poll()
+    assert [line.number for line in read] == [1, *range(2902, 3003)]
+    assert read[1].text == "line 2902"
+    assert (read[-2].level, read[-2].text) == (
+        "warning",
+        "runner: 0.0 MB of this log were dropped: it grew faster than it can be kept",
+    )
+
+
+def test_a_flood_is_dropped_whole_where_there_is_no_room_for_its_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_self: Path, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write(path, ["x" * 99] * 1000)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert LogFile(path, max_bytes=1000, flood_bytes=2000).cut_if_large()
+    assert len(log_parts(path)) == 1
+    (line,) = tail(path, 9)
+    assert line.endswith("0.1 MB of this log were dropped: it grew faster than it can be kept")
+
+
+def test_who_falls_far_behind_is_told_so_and_goes_on_with_the_newest(path: Path) -> None:
+    follower = LogFollower({"trainer": path})
+    write(path, (f"line {number} {'x' * 90}" for number in range(1, 50_001)))
+    told, *newest = follower.poll()
+    assert told.level == "warning"
+    assert "are not shown here" in told.text
+    assert newest[-1].number == 50_000
+    assert newest[-1].text.startswith("line 50000 ")
+    assert [line.number for line in newest] == list(range(newest[0].number, 50_001))
+    assert newest[0].text.startswith(f"line {newest[0].number} ")
+    assert told.number == newest[0].number - 1
+    assert follower.poll() == []
+
+
+def test_files_of_other_services_are_no_parts(path: Path) -> None:
+    for name in ("trainer.log.1-", "trainer.log.a-b", "trainer.log.bak.1-4", "trainer.log2", "other.log.1-4"):
+        (path.parent / name).write_text("x\n")
+    assert log_parts(path) == [log_parts(path)[-1]]
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+def test_tail_of_a_missing_or_empty_file_is_nothing(path: Path) -> None:
+    assert tail(path, 5) == []
+    path.touch()
+    assert tail(path, 5) == []
+
+
+def test_tail_reads_the_end_of_a_huge_file_only(path: Path) -> None:
+    write(path, (f"line {number}" for number in range(200_000)))
+    with path.open("r+b") as file:  # its beginning becomes a hole that nobody could read as lines
+        file.write(bytes(100_000))
+    tracemalloc.start()
+    try:
+        assert tail(path, 2) == ["line 199998", "line 199999"]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < path.stat().st_size / 4
+
+
+def test_bytes_that_are_no_text_are_shown_all_the_same(path: Path) -> None:
+    path.write_bytes(b"ok\n\xff\xfe broken \x80\nno end")
+    assert tail(path, 5) == ["ok", "\ufffd\ufffd broken \ufffd", "no end"]
+
+
+def test_a_page_is_read_backwards_over_all_parts(path: Path) -> None:
+    for part in range(3):
+        write(path, [f"{part}-{line}" for line in range(10)])
+        set_aside(path)
+    write(path, ["newest"])
+    newest, first = read_lines(path, "trainer", None, 3)
+    assert numbered(newest) == [(29, "2-8"), (30, "2-9"), (31, "newest")]
+    assert first == 1
+    older, _ = read_lines(path, "trainer", before=29, n=10)
+    assert [line.number for line in older] == list(range(19, 29))
+    assert read_lines(path, "trainer", before=1, n=10)[0] == []
+
+
+def test_the_first_line_there_is_moves_when_the_oldest_part_goes(path: Path) -> None:
+    for _ in range(3):
+        write(path, ["a", "b"])
+        LogFile(path, max_bytes=0, keep=1).cut_if_large()
+    lines, first = read_lines(path, "trainer", None, 100)
+    assert (first, [line.number for line in lines]) == (5, [5, 6])
+
+
+def test_lines_are_taken_apart(path: Path) -> None:
+    write(path, [f"{STAMP} WARNING soulsgui.x: careful", "plain"])
+    lines, _ = read_lines(path, "trainer", None, 10)
+    assert (lines[0].level, lines[0].text, lines[0].service) == ("warning", "soulsgui.x: careful", "trainer")
+    assert lines[0].time is not None
+    assert (lines[1].level, lines[1].time, lines[1].text) == ("", None, "plain")
+
+
+def test_a_line_that_only_looks_like_ours_is_plain(path: Path) -> None:
+    write(path, ["2026-13-77 99:99:99.999 ERROR x: y"])
+    line = read_lines(path, "trainer", None, 10)[0][0]
+    assert (line.level, line.time, line.text) == ("", None, "2026-13-77 99:99:99.999 ERROR x: y")
+
+
+def test_a_traceback_stays_with_its_error(path: Path) -> None:
+    error = [f"{STAMP} ERROR a: it broke", "Traceback:", "ValueError: x"]
+    write(path, [f"{STAMP} INFO a: fine", "of info", *error, f"{STAMP} INFO a: fine again"])
+    lines, _ = read_lines(path, "trainer", None, 10, level="warning")
+    assert [line.text for line in lines] == ["a: it broke", "Traceback:", "ValueError: x"]
+
+
+def test_a_page_is_filled_with_matching_lines(path: Path) -> None:
+    write(path, [f"{'Needle' if number % 100 == 0 else 'hay'} {number}" for number in range(1000)])
+    lines, _ = read_lines(path, "trainer", None, 3, filter="nEEdle")
+    assert [line.text for line in lines] == ["Needle 700", "Needle 800", "Needle 900"]
+
+
+def test_a_search_takes_only_lines_apart_that_may_match(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, (f"{STAMP} INFO a: hay {number}" for number in range(20_000)))
+    write(path, [f"{STAMP} ERROR a: needle"])
+    taken: list[str] = []
+
+    def counted(line: str) -> ParsedLine:
+        taken.append(line)
+        return parse_line(line)
+
+    monkeypatch.setattr(log_lines, "parse_line", counted)
+    for level, words in (("debug", "needle"), ("error", ""), ("error", "needle")):
+        assert [line.text for line in read_lines(path, "t", None, 10, level, words)[0]] == ["a: needle"]
+    read_lines(path, "t", None, 10)
+    assert len(taken) == 3 + 10
+
+
+# --- following -------------------------------------------------------------------------------------
+
+
+def test_a_follower_begins_at_the_end(path: Path) -> None:
+    write(path, ["old"])
+    follower = LogFollower({"trainer": path})
+    assert follower.poll() == []
+    write(path, ["new"])
+    assert numbered(follower.poll()) == [(2, "new")]
+    assert follower.poll() == []
+
+
+def test_a_follower_reads_from_the_start_when_asked(path: Path) -> None:
+    write(path, ["a"])
+    set_aside(path)
+    write(path, ["b"])
+    assert numbered(LogFollower({"trainer": path}, from_start=True).poll()) == [(1, "a"), (2, "b")]
+
+
+def test_a_log_that_comes_later_is_read_from_its_first_line(path: Path) -> None:
+    follower = LogFollower()
+    follower.follow("trainer", path)
+    assert follower.poll() == []
+    write(path, ["first"])
+    assert numbered(follower.poll()) == [(1, "first")]
+
+
+def test_a_torn_line_is_given_out_once_it_is_whole(path: Path) -> None:
+    follower = LogFollower({"trainer": path})
+    path.write_bytes("gru\u00df".encode()[:4])
+    assert follower.poll() == []
+    with path.open("ab") as file:
+        file.write("\u00df".encode()[1:] + b"!\nnext")
+    assert numbered(follower.poll()) == [(1, "gru\u00df!")]
+
+
+def test_no_line_is_lost_or_doubled_when_the_log_is_cut(path: Path) -> None:
+    follower, read = LogFollower({"trainer": path}), []
+    for number in range(1, 61):
+        write(path, [f"line {number}"])
+        if number % 7 == 0:
+            set_aside(path)
+        if number % 5 == 0:
+            read += follower.poll()
+    assert numbered(read) == [(number, f"line {number}") for number in range(1, 61)]
+
+
+def test_a_log_set_aside_at_a_restart_is_read_to_its_end(path: Path) -> None:
+    write(path, ["a"])
+    follower = LogFollower({"trainer": path}, from_start=True)
+    follower.poll()
+    with path.open("ab") as file:
+        file.write(b"b\ntorn")
+    LogFile(path, max_bytes=0).open("start").close()
+    lines = follower.poll()
+    assert numbered(lines)[:2] == [(2, "b"), (3, "torn")]
+    assert (lines[2].number, lines[2].text) == (4, "runner: start")
+
+
+def test_parts_that_are_gone_are_skipped_with_their_numbers(path: Path) -> None:
+    follower = LogFollower({"trainer": path})
+    for number in range(1, 6):
+        write(path, [f"line {number}"])
+        LogFile(path, max_bytes=0, keep=1).cut_if_large()
+    write(path, ["line 6"])
+    assert numbered(follower.poll()) == [(5, "line 5"), (6, "line 6")]
+
+
+def test_numbers_of_follower_and_page_agree(path: Path) -> None:
+    follower, read = LogFollower({"trainer": path}), []
+    for number in range(20):
+        write(path, [f"line {number}"])
+        if number in (3, 4, 11):
+            set_aside(path)
+        read += follower.poll()
+    assert read == read_lines(path, "trainer", None, 100)[0]
+
+
+def test_one_poll_is_bounded_and_the_rest_follows(path: Path) -> None:
+    follower = LogFollower({"trainer": path})
+    write(path, (f"line {number} {'x' * 90}" for number in range(20_000)))
+    first = follower.poll()
+    assert 0 < len(first) < 4000
+    rest = list(first)
+    while more := follower.poll():
+        rest += more
+    assert [line.number for line in rest] == list(range(1, 20_001))
+
+
+def test_a_line_without_end_does_not_fill_the_memory(path: Path) -> None:
+    follower = LogFollower({"trainer": path})
+    with path.open("ab") as file:
+        file.write(b"x" * 3_000_000)
+    assert [follower.poll() for _ in range(48)] == [[]] * 48
+    with path.open("ab") as file:
+        file.write(b"\nshort\n")
+    long, short = follower.poll()
+    assert len(long.text) == 8192
+    assert (short.number, short.text) == (2, "short")
+
+
+def test_a_service_of_a_new_run_is_followed_in_its_new_file(path: Path) -> None:
+    follower = LogFollower({"trainer": path})
+    write(path, ["old run"])
+    other = path.parent / "other" / "trainer.log"
+    other.parent.mkdir()
+    follower.follow("trainer", other)
+    write(other, ["new run"])
+    assert numbered(follower.poll()) == [(1, "new run")]
+
+
+# --- the runner's own log --------------------------------------------------------------------------
+
+
+@pytest.mark.allow_warnings
+def test_log_is_written_in_the_form_of_the_services(tmp_path: Path) -> None:
+    path = tmp_path / "logs" / "runner.log"
+    log = OwnLog(path)
+    logging.getLogger("soulsgui.test").error("ärger")
+    log.close()
+    logging.getLogger("soulsgui.test").error("not any more")
+    first, second = path.read_text(encoding="utf-8").splitlines()
+    assert "start of runner" in first
+    parsed = parse_line(second)
+    assert (parsed.level, parsed.text) == ("error", "soulsgui.test: ärger")
+
+
+@pytest.mark.allow_warnings
+def test_nothing_stands_twice_where_standard_error_is_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "runner.log"
+    with path.open("a", encoding="utf-8") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        handler = logging.StreamHandler(stream)
+        logging.getLogger().addHandler(handler)
+        log = OwnLog(path)
+        logging.getLogger("soulsgui.test").error("once")
+        log.close()
+        logging.getLogger().removeHandler(handler)
+    assert path.read_text(encoding="utf-8").count("once") == 1
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_full_disk_costs_lines_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LogFile, "open", lambda *_: io.FileIO("/dev/full", "a"))
+    log = OwnLog(tmp_path / "runner.log")
+    logging.getLogger("soulsgui.test").error("lost")
+    log.close()
+    assert "Logging error" not in capsys.readouterr().err

@@ -1,0 +1,263 @@
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from soulsgui.runner.base import RunnerIdentity
+from soulsgui.runner.services.processes import (
+    Adopted,
+    Family,
+    Identities,
+    OwnChild,
+    UsageMeter,
+    kill_leftovers,
+    system_memory_kills,
+)
+from soulsgui.system import new_session_kwargs
+from tests.runner.children import PARENT, STUBBORN, alive, command, grandchild_of, text_of, until_now
+
+SLEEP = command("import time; time.sleep(600)")
+
+
+@pytest.fixture
+def stranger() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that is none of ours, the leader of its own group."""
+    process = subprocess.Popen(SLEEP, **new_session_kwargs())
+    yield process
+    process.kill()
+    process.wait()
+
+
+def started(script: str, log: Path) -> OwnChild:
+    with log.open("ab") as output:
+        child = OwnChild(command(script), output, os.environ)
+    until_now(lambda: "ready" in text_of(log))
+    return child
+
+
+def end(child: OwnChild) -> None:
+    child.kill()
+    until_now(child.ended)
+
+
+def test_a_record_is_read_back_and_its_process_lives(
+    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
+) -> None:
+    identities = Identities(tmp_path)
+    written = identities.write("trainer", SLEEP, stranger.pid)
+    assert identities.read("trainer") == written
+    assert identities.all() == [written]
+    assert written is not None
+    assert written.lives()
+    stranger.kill()
+    stranger.wait()
+    assert not written.lives()
+    identities.forget("trainer")
+    assert identities.all() == []
+    identities.forget("trainer")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
+def test_records_are_private(tmp_path: Path, stranger: "subprocess.Popen[bytes]") -> None:
+    Identities(tmp_path).write("trainer", SLEEP, stranger.pid)
+    folder = tmp_path / "services"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "trainer.json").stat().st_mode) == 0o600
+
+
+def test_nobody_is_recorded_for_a_process_that_has_ended(tmp_path: Path) -> None:
+    process = subprocess.Popen(command(""))
+    process.wait()
+    assert Identities(tmp_path).write("trainer", SLEEP, process.pid) is None
+
+
+@pytest.mark.parametrize("name", ["", "../trainer", "a/b", ".hidden", "x" * 200])
+def test_a_name_never_leaves_the_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="name of a service"):
+        Identities(tmp_path).read(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"pid": 12}',
+        '{"pid": "12", "start_time": 1, "boot_id": "b", "cmdline": [], "argv": []}',
+        '{"pid": 12, "start_time": 1, "boot_id": "b", "cmdline": "sh", "argv": []}',
+        '{"pid": 12, "start_time": 1, "boot_id": "b", "cmdline": [], "argv": [1]}',
+    ],
+)
+def test_a_damaged_record_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "trainer.json").write_text(text)
+    assert Identities(tmp_path).read("trainer") is None
+    assert Identities(tmp_path).all() == []
+
+
+@pytest.mark.parametrize(
+    "forgery",
+    [
+        {"start_time": 1.0},
+        {"boot_id": "another-boot"},
+        {"cmdline": ["soulsgui", "trainer"]},
+        {"pid": 1},
+        {"pid": 0},
+        {"pid": -1},
+        {"pid": os.getpid()},
+    ],
+    ids=lambda forgery: next(iter(forgery)),
+)
+def test_a_forged_record_is_not_taken_for_a_living_process(
+    tmp_path: Path, stranger: "subprocess.Popen[bytes]", forgery: dict[str, object]
+) -> None:
+    identities = Identities(tmp_path)
+    identities.write("trainer", SLEEP, stranger.pid)
+    path = tmp_path / "services" / "trainer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | forgery))
+    record = identities.read("trainer")
+    assert record is not None
+    assert not record.lives()
+    adopted = Adopted(record)
+    adopted.terminate()
+    adopted.kill()
+    with pytest.raises(subprocess.TimeoutExpired):
+        stranger.wait(0.1)
+
+
+@pytest.mark.processes
+def test_a_child_leads_a_session_of_its_own(tmp_path: Path) -> None:
+    child = started("print('ready', flush=True); import time; time.sleep(600)", tmp_path / "log")
+    assert os.getsid(child.pid) == child.pid
+    child.terminate()
+    until_now(child.ended)
+    assert child.code() == -15
+
+
+@pytest.mark.processes
+def test_killing_a_child_ends_what_it_started(tmp_path: Path) -> None:
+    child = started(STUBBORN, tmp_path / "log")
+    grandchild = grandchild_of(tmp_path / "log")
+    child.terminate()
+    assert alive(grandchild)
+    end(child)
+    until_now(lambda: not alive(grandchild))
+
+
+@pytest.mark.processes
+def test_killing_a_child_also_ends_descendants_that_left_its_session(tmp_path: Path) -> None:
+    script = PARENT.replace("time.sleep(600)'])", "time.sleep(600)'], start_new_session=True)")
+    child = started(script, tmp_path / "log")
+    grandchild = grandchild_of(tmp_path / "log")
+    assert os.getsid(grandchild) == grandchild
+    end(child)
+    until_now(lambda: not alive(grandchild))
+
+
+@pytest.mark.processes
+def test_children_that_outlived_their_parent_are_ended_too(tmp_path: Path) -> None:
+    child = started(PARENT, tmp_path / "log")
+    grandchild = grandchild_of(tmp_path / "log")
+    os.kill(child.pid, 9)
+    until_now(child.ended)
+    assert alive(grandchild)
+    child.kill()
+    until_now(lambda: not alive(grandchild))
+
+
+def test_a_group_whose_number_somebody_else_has_now_is_left_alone(
+    stranger: "subprocess.Popen[bytes]",
+) -> None:
+    kill_leftovers(stranger.pid)
+    with pytest.raises(subprocess.TimeoutExpired):
+        stranger.wait(0.1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"pid": 1, "start_time": ' + "9" * 400 + ', "boot_id": "", "cmdline": [], "argv": []}',
+        '{"pid": 1, "start_time": ' + "9" * 5000 + ', "boot_id": "", "cmdline": [], "argv": []}',
+        '{"pid": ' + "9" * 30 + ', "start_time": 1, "boot_id": "", "cmdline": [], "argv": []}',
+        "[" * 5000,
+    ],
+    ids=["huge time", "too many digits", "huge pid", "deep"],
+)
+def test_a_record_beyond_all_bounds_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "redis.json").write_text(text)
+    assert Identities(tmp_path).all() == []
+
+
+@pytest.mark.parametrize("port", [9_999_999, -5])
+def test_an_identity_of_a_runner_with_an_impossible_port_is_none(port: int) -> None:
+    assert RunnerIdentity.read(json.dumps({"server_id": "s", "control_port": port})) is None
+
+
+def test_family_is_the_process_and_its_children() -> None:
+    family, parent = Family(), psutil.Process().ppid()
+    assert family.includes(os.getpid(), os.getpid())
+    assert family.includes(parent, os.getpid())
+    assert family.includes(parent, os.getpid())
+    assert not family.includes(os.getpid(), parent)
+    assert not family.includes(None, os.getpid())
+    assert not family.includes(os.getpid(), 0)
+    assert not family.includes(os.getpid(), 2**22 + 1)
+
+
+# --- what they use --------------------------------------------------------------------------------
+
+
+def test_it_is_measured_once_a_second_at_most() -> None:
+    now = [100.0]
+    meter = UsageMeter(lambda: now[0])
+    pid = os.getpid()
+    first = meter.measure([pid])
+    assert first[pid].cpu_percent is None
+    assert first[pid].memory_bytes == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
+    now[0] += 0.9
+    assert meter.measure([pid]) is first
+    now[0] += 0.2
+    assert meter.measure([pid])[pid].cpu_percent is not None
+
+
+def test_processes_that_have_ended_are_left_out() -> None:
+    now = [100.0]
+    meter = UsageMeter(lambda: now[0])
+    child = subprocess.Popen(command("import time; time.sleep(600)"))
+    assert set(meter.measure([child.pid])) == {child.pid}
+    child.kill()
+    child.wait()
+    now[0] += 2
+    assert meter.measure([child.pid]) == {}
+
+
+def test_a_new_process_is_measured_at_once() -> None:
+    meter = UsageMeter(lambda: 100.0)
+    assert meter.measure([]) == {}
+    assert set(meter.measure([os.getpid()])) == {os.getpid()}
+
+
+def test_memory_kills_are_read_from_our_control_group(tmp_path: Path) -> None:
+    proc, groups = tmp_path / "proc", tmp_path / "cgroup"
+    (proc / "self").mkdir(parents=True)
+    (proc / "self" / "cgroup").write_text("1:name=systemd:/x\n0::/user.slice/run\n")
+    (proc / "vmstat").write_text("nr_free_pages 12\noom_kill 7\n")
+    (groups / "user.slice" / "run").mkdir(parents=True)
+    assert system_memory_kills(proc, groups) == 7, "without a group the whole machine counts"
+    (groups / "user.slice" / "run" / "memory.events").write_text(
+        "low 0\noom 3\noom_kill 2\noom_group_kill 0\n"
+    )
+    assert system_memory_kills(proc, groups) == 2
+
+
+def test_a_system_that_does_not_tell_has_no_memory_kills(tmp_path: Path) -> None:
+    assert system_memory_kills(tmp_path, tmp_path) == 0

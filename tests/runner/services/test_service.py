@@ -1,0 +1,435 @@
+"""The states of one service with a real process, and a clock that the test turns."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from soulsgui.runner.services.outcome import RestartLimits
+from soulsgui.runner.services.processes import Identities
+from soulsgui.runner.services.service import Health, Service, ServiceContext, ServiceSpec
+from tests.runner.children import FAILING, OBEDIENT, POLITE, STUBBORN, Events, kill, spec, text_of, until_now
+
+LIMITS = RestartLimits(jitter=0.0)
+
+
+@dataclass
+class Bench:
+    """One service, its surroundings, and a clock."""
+
+    folder: Path
+    health: Health = field(default_factory=lambda: Health(ready=True, tick=0))
+    now: float = 1000.0
+    events: Events = field(default_factory=Events)
+
+    def __post_init__(self) -> None:
+        identities = Identities(self.folder)
+        self.around = ServiceContext(identities, LIMITS, self.events, random.Random(1))
+        self.service = Service(self.spec_of(), self.around)
+
+    def spec_of(self, script: str = OBEDIENT, **fields: object) -> ServiceSpec:
+        return spec(self.folder, script, health=lambda: self.health, **fields)
+
+    def start(self, script: str = OBEDIENT, **fields: object) -> None:
+        self.service = Service(self.spec_of(script, **fields), self.around)
+        self.service.start(self.now)
+
+    def run(self, script: str = OBEDIENT, **fields: object) -> None:
+        """Start it, and see it running and deaf or not to signals, as its script says."""
+        self.start(script, **fields)
+        until_now(lambda: "ready" in text_of(self.service.spec.log_path))
+        if self.health.tick is not None:
+            self.say(tick=1)
+        self.step(0.1)
+        assert self.service.state == "running"
+
+    def step(self, seconds: float = 0.1) -> None:
+        self.now += seconds
+        self.service.step(self.now)
+
+    def until(self, state: str) -> None:
+        """Let only a moment of the service's clock pass, and as much of ours as it takes."""
+
+        def reached() -> bool:
+            self.step(0.001)
+            return self.service.state == state
+
+        until_now(reached)
+
+    def say(self, **changes: object) -> None:
+        self.health = replace(self.health, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    if bench.service.pid is not None:
+        bench.service.ask_to_stop(bench.now, 0.0)
+        bench.until("stopped")
+
+
+def test_it_is_starting_until_it_is_ready(bench: Bench) -> None:
+    bench.say(ready=False)
+    bench.start()
+    bench.step(30)
+    assert bench.service.state == "starting"
+    bench.say(ready=True, tick=1)
+    bench.step()
+    assert bench.service.state == "running"
+
+
+def test_what_is_known_of_the_process_before_makes_nobody_ready(bench: Bench) -> None:
+    bench.run()
+    kill(bench.service.pid)
+    bench.until("backoff")
+    bench.step(1)
+    assert bench.health.ready
+    assert bench.service.state == "starting"
+    bench.say(tick=2)
+    bench.step()
+    assert bench.service.state == "running"
+
+
+def test_one_that_never_gets_ready_is_killed_with_the_reason(bench: Bench) -> None:
+    bench.say(ready=False, detail="waiting for the game window")
+    bench.start()
+    bench.step(59)
+    assert bench.service.state == "starting"
+    bench.step(2)
+    bench.until("backoff")
+    cause = bench.events.of("warning")[0][2]
+    assert "killed by signal 9 (SIGKILL)" in cause
+    assert "not ready within 60 s (waiting for the game window)" in cause
+
+
+def test_one_that_loads_has_longer_to_get_ready(bench: Bench) -> None:
+    bench.say(ready=False, phase="loading")
+    bench.start()
+    bench.step(299)
+    assert bench.service.state == "starting"
+    bench.step(2)
+    bench.until("backoff")
+
+
+def test_one_whose_tick_stands_still_is_killed_and_started_again(bench: Bench) -> None:
+    bench.run()
+    bench.say(tick=2, phase="updating")
+    bench.step(29)
+    bench.step(29)
+    assert bench.service.state == "running"
+    bench.step(2)
+    bench.until("backoff")
+    assert "no sign of life for 30 s while updating" in bench.service.status(bench.now, {}).outcome
+    bench.step(1)
+    assert bench.service.state == "starting"
+    assert bench.service.status(bench.now, {}).restarts == 1
+
+
+def test_a_moving_tick_is_a_sign_of_life(bench: Bench) -> None:
+    bench.run()
+    for tick in range(2, 20):
+        bench.say(tick=tick)
+        bench.step(25)
+    assert bench.service.state == "running"
+
+
+@pytest.mark.parametrize(("phase", "limit_s"), [("saving", 300), ("compiling", 600), ("loading", 300)])
+def test_long_phases_have_limits_of_their_own(bench: Bench, phase: str, limit_s: float) -> None:
+    bench.run()
+    bench.say(phase=phase)
+    bench.step(limit_s - 1)
+    assert bench.service.state == "running"
+    bench.step(2)
+    bench.until("backoff")
+
+
+def test_without_a_tick_being_ready_is_the_sign_of_life(bench: Bench) -> None:
+    bench.say(tick=None)
+    bench.run()
+    bench.step(1000)
+    assert bench.service.state == "running"
+    bench.say(ready=False)
+    bench.step(29)
+    assert bench.service.state == "running"
+    bench.step(1002)
+    bench.until("backoff")
+
+
+def test_nobody_is_killed_for_silence_while_the_server_is_down(bench: Bench) -> None:
+    bench.run()
+    bench.around.server_up = False
+    bench.step(1000)
+    bench.around.server_up = True
+    bench.step(29)
+    assert bench.service.state == "running", "the silence counts from the moment the server is back"
+    bench.step(2)
+    bench.until("backoff")
+
+
+def test_the_wait_for_readiness_does_not_count_while_the_server_is_down(bench: Bench) -> None:
+    bench.say(ready=False)
+    bench.start()
+    bench.around.server_up = False
+    bench.step(1000)
+    bench.around.server_up = True
+    bench.step(59)
+    assert bench.service.state == "starting"
+
+
+def test_failures_do_not_count_while_the_server_is_down(bench: Bench) -> None:
+    bench.run()
+    bench.around.server_up = False
+    for _ in range(2 * LIMITS.max_failures):
+        kill(bench.service.pid)
+        bench.until("backoff")
+        bench.step(LIMITS.longest_delay_s)
+        assert bench.service.state == "starting"
+    assert bench.service.status(bench.now, {}).failures == 0
+    bench.around.server_up = True
+    kill(bench.service.pid)
+    bench.until("backoff")
+    assert bench.service.status(bench.now, {}).failures == 1
+
+
+def test_one_that_finds_the_disk_full_is_tried_again_until_there_is_space(bench: Bench) -> None:
+    bench.start("import sys; sys.exit('OSError: [Errno 28] No space left on device')")
+    for _ in range(2 * LIMITS.max_failures):
+        bench.until("backoff")
+        bench.step(LIMITS.longest_delay_s)
+    assert bench.service.status(bench.now, {}).failures == 0
+    assert bench.service.active
+    _, _, cause, remedy, _ = bench.events.of("warning")[0]
+    assert cause.endswith("the disk is full")
+    assert remedy.startswith("Free some space. It is tried again by itself until then")
+
+
+def test_a_silent_server_is_killed_also_while_it_is_down(bench: Bench) -> None:
+    bench.run(kind="redis")
+    bench.around.server_up = False
+    bench.step(31)
+    bench.until("backoff")
+
+
+def test_time_that_the_runner_slept_does_not_count(bench: Bench) -> None:
+    bench.run()
+    bench.now += 1000
+    bench.service.unobserved(1000)
+    bench.step(29)
+    assert bench.service.state == "running"
+
+
+def test_a_stubborn_one_is_killed_after_its_grace(bench: Bench) -> None:
+    bench.run(STUBBORN)
+    bench.service.ask_to_stop(bench.now, None)
+    bench.step(3.9)
+    assert bench.service.state == "stopping"
+    bench.step(0.2)
+    bench.until("stopped")
+    level, what, cause, _, service = bench.events.told[-1]
+    assert (level, what, service) == ("warning", "worker did not end in order", "worker")
+    assert "did not stop within 4 s" in cause
+
+
+def test_one_that_is_saving_gets_time_to_finish(bench: Bench) -> None:
+    bench.run(STUBBORN)
+    bench.service.ask_to_stop(bench.now, None)
+    bench.say(phase="saving")
+    bench.step(50)
+    bench.say(phase="stopping")
+    bench.step(3.9)
+    assert bench.service.state == "stopping", "after the save it has its grace to end"
+    bench.step(0.2)
+    bench.until("stopped")
+
+
+def test_saving_has_an_end_too(bench: Bench) -> None:
+    bench.run(STUBBORN)
+    bench.service.ask_to_stop(bench.now, None)
+    bench.say(phase="saving")
+    bench.step(59)
+    assert bench.service.state == "stopping"
+    bench.step(2)
+    bench.until("stopped")
+
+
+def test_a_second_request_can_shorten_the_grace(bench: Bench) -> None:
+    bench.run(STUBBORN)
+    bench.service.ask_to_stop(bench.now, 100.0)
+    bench.step(5)
+    assert bench.service.state == "stopping"
+    bench.service.ask_to_stop(bench.now, 1.0)
+    bench.step(0.1)
+    bench.until("stopped")
+
+
+def test_an_end_at_once_is_no_news(bench: Bench) -> None:
+    bench.run(STUBBORN)
+    told = list(bench.events.told)
+    bench.service.ask_to_stop(bench.now, 0.0)
+    bench.until("stopped")
+    assert bench.events.told == told
+
+
+def test_a_wished_end_with_an_error_is_told(bench: Bench) -> None:
+    bench.run(POLITE.replace("sys.exit(0)", "sys.exit(7)"))
+    bench.service.ask_to_stop(bench.now, None)
+    bench.until("stopped")
+    assert bench.events.told[-1][:2] == ("warning", "worker did not end in order")
+    assert "exit 7" in bench.events.told[-1][2]
+
+
+def test_stopping_one_that_waits_for_its_next_try_is_immediate(bench: Bench) -> None:
+    bench.start(FAILING)
+    bench.until("backoff")
+    bench.service.ask_to_stop(bench.now, None)
+    assert bench.service.state == "stopped"
+    bench.step(60)
+    assert bench.service.state == "stopped"
+
+
+def test_the_pause_before_the_next_try_counts_down(bench: Bench) -> None:
+    bench.start(FAILING)
+    bench.until("backoff")
+    status = bench.service.status(bench.now, {})
+    assert (status.failures, status.max_failures) == (1, 5)
+    assert status.restart_in_s == pytest.approx(0.5, abs=0.01)
+    assert status.last_lines == ["no such device: /dev/gpu7"]
+    assert bench.service.status(bench.now + 0.3, {}).restart_in_s == pytest.approx(0.2, abs=0.01)
+
+
+def test_last_lines_are_those_of_the_last_process(bench: Bench) -> None:
+    bench.start(FAILING)
+    bench.until("backoff")
+    kill_at_once = FAILING.replace("no such device", "still no device")
+    bench.service.spec = replace(bench.service.spec, argv=bench.spec_of(kill_at_once).argv)
+    bench.step(1)
+    bench.until("backoff")
+    assert bench.service.last_lines == ["still no device: /dev/gpu7"]
+
+
+def test_a_minute_of_health_forgives_failures(bench: Bench) -> None:
+    bench.run()
+    for tick in range(2, 6):
+        kill(bench.service.pid)
+        bench.until("backoff")
+        bench.step(20)
+        bench.say(tick=tick)
+        bench.step()
+        assert bench.service.state == "running"
+    for tick in range(6, 10):
+        bench.say(tick=tick)
+        bench.step(20)
+    kill(bench.service.pid)
+    bench.until("backoff")
+    assert bench.service.status(bench.now, {}).failures == 1
+    assert bench.service.status(bench.now, {}).restarts == 4
+
+
+def test_a_farewell_before_a_clean_end_means_no_restart(bench: Bench) -> None:
+    bench.run(POLITE)
+    bench.say(farewell="played its 100 episodes")
+    assert bench.service.pid is not None
+    terminate(bench)
+    bench.until("stopped")
+    assert bench.service.outcome is not None
+    assert bench.service.outcome.in_order
+    assert bench.events.told[-1][:3] == ("info", "worker has ended", "played its 100 episodes")
+
+
+def test_a_farewell_may_arrive_a_moment_after_the_end(bench: Bench) -> None:
+    bench.run(POLITE)
+    terminate(bench)
+    until_now(lambda: "goodbye" in text_of(bench.service.spec.log_path))
+    bench.step(1.0)
+    assert bench.service.state == "running", "an end that may be in order is not judged at once"
+    bench.say(farewell="played its 100 episodes")
+    bench.until("stopped")
+
+
+def test_a_clean_end_without_a_farewell_is_started_again(bench: Bench) -> None:
+    bench.run(POLITE)
+    terminate(bench)
+    until_now(lambda: "goodbye" in text_of(bench.service.spec.log_path))
+    until_now(lambda: _has_ended(bench))
+    bench.step(0.1)
+    bench.step(2.0)
+    assert bench.service.state == "backoff"
+
+
+def test_one_that_is_not_to_be_restarted_fails(bench: Bench) -> None:
+    bench.start(FAILING, restart=False)
+    bench.until("failed")
+    level, what, cause, remedy, _ = bench.events.told[-1]
+    assert (level, what) == ("error", "worker failed")
+    assert cause.startswith("exit 1 after 0.")
+    assert cause.endswith(": no such device: /dev/gpu7")
+    assert "soulsgui logs worker" in remedy
+
+
+def test_one_that_is_not_to_be_restarted_may_end_well(bench: Bench) -> None:
+    bench.start("", restart=False)
+    until_now(lambda: _has_ended(bench))
+    bench.step(0.1)
+    bench.step(2.0)
+    assert bench.service.state == "stopped"
+
+
+def test_what_the_server_had_to_leave_out_is_told_once_ready(bench: Bench) -> None:
+    seen: list[Sequence[str]] = []
+
+    def remark(lines: Sequence[str]) -> str:
+        seen.append(lines)
+        return "two entries are missing"
+
+    bench.service.spec.log_path.parent.mkdir()
+    bench.service.spec.log_path.write_text("of an earlier start\n")
+    bench.run(remark=remark)
+    assert seen == [["ready"]]
+    assert bench.events.told == [("warning", "two entries are missing", "", "", "worker")]
+
+
+def test_a_repair_is_tried_before_the_next_start(bench: Bench) -> None:
+    bench.start(FAILING, repair=lambda lines: f"repaired: {lines[-1]}")
+    bench.until("backoff")
+    assert bench.events.told[-1][1] == "repaired: no such device: /dev/gpu7"
+
+
+def test_a_phase_nobody_knows_is_not_shown(bench: Bench) -> None:
+    bench.run()
+    bench.say(phase="dreaming", detail="of sheep")
+    bench.step()
+    status = bench.service.status(bench.now, {})
+    assert (status.phase, status.detail) == ("", "of sheep")
+
+
+def test_uptime_is_told_by_the_clock_that_nobody_sets(bench: Bench) -> None:
+    bench.run()
+    bench.say(tick=2)
+    bench.step(20)
+    uptime_s = bench.service.status(bench.now, {}).uptime_s
+    assert uptime_s == pytest.approx(20.1, abs=0.1)
+
+
+def test_a_process_that_can_not_be_started_again_counts_as_a_failure(bench: Bench) -> None:
+    bench.run()
+    bench.service.spec = replace(bench.service.spec, argv=("/nonexistent/program",))
+    kill(bench.service.pid)
+    bench.until("backoff")
+    bench.step(1)
+    assert bench.service.state == "backoff"
+    assert "could not be started" in bench.service.status(bench.now, {}).outcome
+    assert bench.service.status(bench.now, {}).failures == 2
+
+
+def terminate(bench: Bench) -> None:
+    """Somebody who is not the runner asks the process to end."""
+    psutil.Process(bench.service.pid).terminate()
+
+
+def _has_ended(bench: Bench) -> bool:
+    process = bench.service._process
+    return process is not None and process.ended()

@@ -1,0 +1,635 @@
+"""Supervision of real processes, with real kills."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from soulsgui.errors import ServiceError
+from soulsgui.runner.services.log_lines import LogFollower
+from soulsgui.runner.services.logs import FLOOD_BYTES, KEEP, log_parts
+from soulsgui.runner.services.outcome import RestartLimits
+from soulsgui.runner.services.processes import Identities
+from soulsgui.runner.services.service import Health
+from soulsgui.runner.services.supervisor import Supervisor
+from soulsgui.system import new_session_kwargs
+from tests.faults.waiting import LIMIT_S
+from tests.runner.children import (
+    FAILING,
+    OBEDIENT,
+    PARENT,
+    POLITE,
+    STUBBORN,
+    Events,
+    alive,
+    command,
+    grandchild_of,
+    kill,
+    spec,
+    text_of,
+    until,
+)
+
+QUICK = RestartLimits(first_delay_s=0.01, longest_delay_s=0.05, farewell_wait_s=0.1)
+
+# A runner that starts one service as ours do, and then crashes: nothing is cleaned up.
+CRASHING_RUNNER = """
+import asyncio, os, sys
+from pathlib import Path
+from soulsgui.runner.services.supervisor import Supervisor
+from tests.runner.children import spec
+
+async def main(folder, script):
+    supervisor = Supervisor(folder, lambda: None, lambda *event: None)
+    await supervisor.start(spec(folder, script))
+    assert await supervisor.wait_ready("worker", 10)
+    os._exit(9)
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+# One that is killed right after a service was started, before its process is recorded.
+FORGETFUL_RUNNER = """
+import asyncio, os, sys
+from pathlib import Path
+from soulsgui.runner.services.processes import Identities
+from soulsgui.runner.services.supervisor import Supervisor
+from tests.runner.children import spec
+
+Identities.write = lambda *_: os._exit(9)
+
+async def main(folder, script):
+    await Supervisor(folder, lambda: None, lambda *event: None).start(spec(folder, script))
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+# A child with the same environment, and a group of its own, but other arguments.
+WITH_CHILD = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)
+print('grandchild', child.pid, 'ready', flush=True)
+time.sleep(600)
+"""
+
+SCRIBE = """
+import time
+print('ready', flush=True)
+for number in range(60000):
+    print('line', number, flush=True)
+    time.sleep(0.01)
+"""
+
+
+@pytest.fixture
+def events() -> Events:
+    return Events()
+
+
+@pytest_asyncio.fixture
+async def supervisor(tmp_path: Path, events: Events) -> AsyncIterator[Supervisor]:
+    supervisor = Supervisor(tmp_path, lambda: None, events, QUICK)
+    yield supervisor
+    await supervisor.close()
+
+
+@pytest.fixture
+def orphan(tmp_path: Path) -> Iterator[int]:
+    """Pid of a service whose runner crashed."""
+    yield crash_a_runner(tmp_path, SCRIBE)
+    record = Identities(tmp_path).read("worker")
+    if record is not None and record.lives():
+        kill(record.pid)
+
+
+def run_a_runner(program: str, folder: Path, script: str) -> None:
+    runner = subprocess.run(
+        [sys.executable, "-c", program, str(folder), script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert runner.returncode == 9
+
+
+def crash_a_runner(folder: Path, script: str) -> int:
+    run_a_runner(CRASHING_RUNNER, folder, script)
+    record = Identities(folder).read("worker")
+    assert record is not None
+    return record.pid
+
+
+async def started(supervisor: Supervisor, folder: Path, script: str, **fields: object) -> int:
+    """Start a script as `worker` and return its pid once it is ready."""
+    await supervisor.start(spec(folder, script, **fields))  # type: ignore[arg-type]
+    assert await supervisor.wait_ready("worker", 10)
+    pid = supervisor.pid_of("worker")
+    assert pid is not None
+    return pid
+
+
+# --- start and stop --------------------------------------------------------------------------------
+
+
+async def test_a_service_is_started_and_ends_as_asked(supervisor: Supervisor, tmp_path: Path) -> None:
+    pid = await started(supervisor, tmp_path, POLITE)
+    assert supervisor.running("worker")
+    assert supervisor.statuses()[0].state == "running"
+    await supervisor.stop("worker")
+    assert not alive(pid)
+    status = supervisor.statuses()[0]
+    assert (status.state, status.outcome, status.pid) == ("stopped", "ended as asked", None)
+    assert text_of(tmp_path / "logs" / "worker.log").endswith("ready\ngoodbye\n")
+    assert Identities(tmp_path).all() == []
+
+
+async def test_starting_twice_starts_once(supervisor: Supervisor, tmp_path: Path) -> None:
+    worker = spec(tmp_path, "import os; print('pid', os.getpid(), 'ready', flush=True);" + OBEDIENT)
+    await asyncio.gather(*(supervisor.start(worker) for _ in range(5)))
+    await supervisor.wait_ready("worker", 10)
+    await supervisor.start(worker)
+    assert text_of(worker.log_path).count("pid ") == 1
+
+
+async def test_a_start_during_a_stop_waits_for_its_end(supervisor: Supervisor, tmp_path: Path) -> None:
+    first = await started(supervisor, tmp_path, STUBBORN)
+    stopping = asyncio.create_task(supervisor.stop("worker", grace_s=0.2))
+    await until(lambda: supervisor.statuses()[0].state == "stopping")
+    second = await started(supervisor, tmp_path, OBEDIENT)
+    await stopping
+    assert not alive(first)
+    assert alive(second)
+
+
+async def test_restarting_gives_a_new_process_and_keeps_the_service(
+    supervisor: Supervisor, tmp_path: Path, events: Events
+) -> None:
+    first = await started(supervisor, tmp_path, OBEDIENT)
+    await supervisor.restart("worker")
+    assert await supervisor.wait_ready("worker", 10)
+    assert supervisor.pid_of("worker") != first
+    assert events.told == [], "what was wished is no event"
+
+
+async def test_services_are_stopped_together(supervisor: Supervisor, tmp_path: Path) -> None:
+    names = [f"client-{number}" for number in range(1, 5)]
+    for name in names:
+        await supervisor.start(spec(tmp_path, STUBBORN, name))
+    for name in names:
+        await supervisor.wait_ready(name, 10)
+    grace_s = 2.0
+    async with asyncio.timeout(len(names) * grace_s):  # one after the other they would take longer
+        await supervisor.stop(*names, "nobody", grace_s=grace_s)
+    assert {status.state for status in supervisor.statuses()} == {"stopped"}
+
+
+async def test_a_removed_service_is_forgotten(supervisor: Supervisor, tmp_path: Path) -> None:
+    pid = await started(supervisor, tmp_path, OBEDIENT)
+    await supervisor.remove("worker", "nobody")
+    assert not alive(pid)
+    assert supervisor.statuses() == []
+    with pytest.raises(ServiceError, match="no service 'worker'"):
+        supervisor.spec_of("worker")
+
+
+async def test_a_service_gets_its_environment_and_nothing_to_read(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    script = "import os, sys; print(os.environ['SPICE'], repr(sys.stdin.read()), flush=True);" + OBEDIENT
+    await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
+    assert "pepper ''" in text_of(tmp_path / "logs" / "worker.log")
+
+
+async def test_a_program_that_does_not_exist_is_told_at_once(supervisor: Supervisor, tmp_path: Path) -> None:
+    worker = spec(tmp_path, argv=(str(tmp_path / "no-such-program"),))
+    with pytest.raises(ServiceError, match="could not be started") as caught:
+        await supervisor.start(worker)
+    assert "no-such-program" in caught.value.remedy
+    assert supervisor.statuses()[0].state == "failed"
+
+
+async def test_waiting_for_one_that_takes_too_long_says_so(supervisor: Supervisor, tmp_path: Path) -> None:
+    await supervisor.start(spec(tmp_path, "import time; time.sleep(600)"))
+    assert not await supervisor.wait_ready("worker", 0.1)
+
+
+async def test_waiting_for_one_that_is_stopped_ends(supervisor: Supervisor, tmp_path: Path) -> None:
+    await supervisor.start(spec(tmp_path, "import time; time.sleep(600)"))
+    waiting = asyncio.create_task(supervisor.wait_ready("worker", 10))
+    await supervisor.stop("worker")
+    assert not await waiting
+
+
+# --- failures --------------------------------------------------------------------------------------
+
+
+async def test_one_that_fails_at_every_start_is_given_up_with_cause_and_last_lines(
+    supervisor: Supervisor, tmp_path: Path, events: Events
+) -> None:
+    worker = spec(tmp_path, FAILING)
+    await supervisor.start(worker)
+    with pytest.raises(ServiceError) as caught:
+        await supervisor.wait_ready("worker", 10)
+    assert "exit 1 after" in caught.value.message
+    assert "no such device: /dev/gpu7" in caught.value.message
+    status = supervisor.statuses()[0]
+    assert (status.state, status.failures, status.max_failures, status.restarts) == ("failed", 5, 5, 4)
+    assert status.last_lines == ["no such device: /dev/gpu7"]
+    assert text_of(worker.log_path).count("start of worker") == 5
+    assert len(events.of("warning")) == 4
+    (level, what, cause, remedy, service) = events.told[-1]
+    assert (level, service) == ("error", "worker")
+    assert what == "worker is given up after 5 failures within 5 min 0 s"
+    assert "no such device: /dev/gpu7" in cause
+    assert "soulsgui logs worker" in remedy
+
+
+async def test_one_that_misses_a_module_fails_at_once_with_the_line_that_installs_it(
+    supervisor: Supervisor, tmp_path: Path, events: Events
+) -> None:
+    await supervisor.start(spec(tmp_path, "import cv2_of_nobody.parts"))
+    with pytest.raises(ServiceError) as caught:
+        await supervisor.wait_ready("worker", 10)
+    assert "Python finds no module cv2_of_nobody" in caught.value.message
+    assert caught.value.remedy == f"Install it: {sys.executable} -m pip install cv2_of_nobody"
+    status = supervisor.statuses()[0]
+    assert (status.state, status.failures, status.restarts) == ("failed", 1, 0)
+    assert caught.value.remedy in status.outcome
+    ((level, _what, _cause, remedy, _service),) = [one for one in events.told if one[0] != "info"]
+    assert (level, remedy) == ("error", caught.value.remedy)
+
+
+async def test_one_that_refuses_its_settings_fails_at_once_with_what_it_said(
+    supervisor: Supervisor, tmp_path: Path, events: Events
+) -> None:
+    refusing = FAILING.replace("exit(1)", "exit(2)")
+    await supervisor.start(spec(tmp_path, refusing, refusal_code=2))
+    with pytest.raises(ServiceError) as caught:
+        await supervisor.wait_ready("worker", 10)
+    assert str(caught.value) == "worker did not become ready: no such device: /dev/gpu7"
+    status = supervisor.statuses()[0]
+    assert (status.state, status.failures, status.restarts) == ("failed", 1, 0)
+    assert status.outcome == "no such device: /dev/gpu7"
+    (told,) = [one for one in events.told if one[0] != "info"]
+    assert told == ("error", "worker can't run with its settings", status.outcome, "", "worker")
+
+
+async def test_one_that_was_given_up_can_be_started_by_hand(supervisor: Supervisor, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = f"import pathlib, sys; pathlib.Path({str(gate)!r}).exists() or sys.exit(1);" + OBEDIENT
+    await supervisor.start(spec(tmp_path, script))
+    await until(lambda: supervisor.statuses()[0].state == "failed")
+    gate.touch()
+    await supervisor.restart("worker")
+    assert await supervisor.wait_ready("worker", 10)
+    assert supervisor.statuses()[0].failures == 0
+
+
+async def test_one_that_was_killed_is_started_again(
+    supervisor: Supervisor, tmp_path: Path, events: Events
+) -> None:
+    first = await started(supervisor, tmp_path, OBEDIENT)
+    kill(first)
+    await until(lambda: supervisor.running("worker") and supervisor.pid_of("worker") != first)
+    status = supervisor.statuses()[0]
+    assert status.restarts == 1
+    assert status.outcome.startswith("killed by signal 9 (SIGKILL) after")
+    assert [event[:2] for event in events.told] == [
+        ("warning", "worker ended unexpectedly"),
+        ("info", "worker runs again"),
+    ]
+    outcome = supervisor.outcome_of("worker")
+    assert outcome is not None
+    assert outcome.signal == 9
+
+
+async def test_children_of_one_that_was_killed_do_not_meet_the_next(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    pid = await started(supervisor, tmp_path, PARENT)
+    grandchild = grandchild_of(tmp_path / "logs" / "worker.log")
+    kill(pid)
+    await until(lambda: supervisor.statuses()[0].restarts == 1)
+    await until(lambda: not alive(grandchild))
+
+
+async def test_a_clean_end_with_a_farewell_is_no_failure(
+    supervisor: Supervisor, tmp_path: Path, events: Events
+) -> None:
+    log = tmp_path / "logs" / "worker.log"
+
+    def health() -> Health:
+        text = text_of(log)
+        return Health(ready="ready" in text, farewell="all played" if "goodbye" in text else "")
+
+    script = "import time; print('ready', flush=True); time.sleep(0.1); print('goodbye', flush=True)"
+    await supervisor.start(spec(tmp_path, script, health=health))
+    await until(lambda: supervisor.statuses()[0].state == "stopped")
+    assert events.told == [("info", "worker has ended", "all played", "", "worker")]
+    with pytest.raises(ServiceError, match="all played"):
+        await supervisor.wait_ready("worker", 1)
+
+
+@pytest.mark.allow_warnings
+async def test_a_check_that_breaks_harms_no_other_service(supervisor: Supervisor, tmp_path: Path) -> None:
+    def broken() -> Health:
+        raise KeyError("beat")
+
+    await supervisor.start(spec(tmp_path, OBEDIENT, "broken", health=broken))
+    await started(supervisor, tmp_path, OBEDIENT)
+    status = next(status for status in supervisor.statuses() if status.name == "broken")
+    assert status.state == "starting"
+    assert status.detail == "its check failed: 'beat'"
+
+
+@pytest.mark.allow_warnings
+async def test_supervision_goes_on_when_nobody_can_be_told(tmp_path: Path) -> None:
+    def broken() -> None:
+        raise RuntimeError("no window")
+
+    supervisor = Supervisor(tmp_path, broken, Events(), QUICK)
+    await started(supervisor, tmp_path, OBEDIENT)
+    await supervisor.close()
+
+
+async def test_a_change_is_told(tmp_path: Path) -> None:
+    seen: list[str] = []
+    supervisor = Supervisor(
+        tmp_path, lambda: seen.extend(status.state for status in supervisor.statuses()), Events(), QUICK
+    )
+    await started(supervisor, tmp_path, OBEDIENT)
+    await supervisor.close()
+    assert list(dict.fromkeys(seen)) == ["starting", "running", "stopping", "stopped"]
+
+
+async def test_what_a_service_uses_is_measured_with_its_children(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    pid = await started(supervisor, tmp_path, PARENT)
+    memory = psutil.Process(pid).memory_info().rss
+    first = supervisor.statuses()[0]
+    assert first.cpu_percent is None
+    assert first.memory_bytes is not None
+    assert first.memory_bytes > memory
+    assert first.uptime_s is not None
+
+
+# --- the end ---------------------------------------------------------------------------------------
+
+
+async def test_closing_ends_stubborn_children_and_grandchildren(tmp_path: Path, events: Events) -> None:
+    supervisor = Supervisor(tmp_path, lambda: None, events, QUICK)
+    pid = await started(supervisor, tmp_path, STUBBORN, grace_s=0.3)
+    grandchild = grandchild_of(tmp_path / "logs" / "worker.log")
+    await supervisor.close()
+    assert not alive(pid)
+    await until(lambda: not alive(grandchild))
+    assert Identities(tmp_path).all() == []
+    assert "did not stop within" in events.told[-1][2]
+
+
+async def test_closing_stops_higher_tiers_first(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path, lambda: None, Events(), QUICK)
+    order = tmp_path / "order"
+    script = POLITE.replace("print('goodbye', flush=True)", f"open({str(order)!r}, 'a').write(sys.argv[1])")
+    for name, tier in (("c", 2), ("a", 0), ("b", 1)):
+        worker = spec(tmp_path, script, name, tier=tier, argv=(*command(script), name))
+        await supervisor.start(worker)
+        assert await supervisor.wait_ready(name, 10)
+    await supervisor.close()
+    assert order.read_text() == "cba"
+
+
+async def test_nothing_is_started_once_everything_ends(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path, lambda: None, Events(), QUICK)
+    await started(supervisor, tmp_path, OBEDIENT)
+    await supervisor.close()
+    with pytest.raises(ServiceError, match="everything is being ended"):
+        await supervisor.start(spec(tmp_path, OBEDIENT))
+
+
+async def test_closing_one_that_waits_for_its_next_try_leaves_nothing(tmp_path: Path) -> None:
+    supervisor = Supervisor(tmp_path, lambda: None, Events(), RestartLimits(first_delay_s=60))
+    await supervisor.start(spec(tmp_path, FAILING))
+    await until(lambda: supervisor.statuses()[0].state == "backoff")
+    await supervisor.close()
+    assert supervisor.statuses()[0].state == "stopped"
+
+
+# --- what an earlier runner left ---------------------------------------------------------------------
+
+
+async def test_a_service_outlives_its_runner_goes_on_logging_and_is_adopted_once(
+    supervisor: Supervisor, tmp_path: Path, orphan: int
+) -> None:
+    worker = spec(tmp_path, SCRIBE)
+    follower = LogFollower({"worker": worker.log_path})
+    assert [record.name for record in supervisor.orphans()] == ["worker"]
+    assert await supervisor.adopt(worker)
+    assert not await supervisor.adopt(worker)
+    assert supervisor.orphans() == []
+    assert await supervisor.wait_ready("worker", 10)
+    assert supervisor.pid_of("worker") == orphan
+    await supervisor.start(worker)
+    assert supervisor.pid_of("worker") == orphan, "what runs is not started again"
+    lines: list[object] = []
+    await until(lambda: bool(lines.extend(follower.poll()) or len(lines) > 2))
+    await supervisor.stop("worker")
+    assert not alive(orphan)
+    assert supervisor.statuses()[0].outcome == "ended as asked"
+    assert Identities(tmp_path).all() == []
+
+
+async def test_an_adopted_service_that_is_killed_is_started_again(
+    supervisor: Supervisor, tmp_path: Path, orphan: int, events: Events
+) -> None:
+    assert await supervisor.adopt(spec(tmp_path, SCRIBE))
+    await supervisor.wait_ready("worker", 10)
+    kill(orphan)
+    await until(lambda: supervisor.running("worker") and supervisor.pid_of("worker") != orphan)
+    assert events.told[0][2] == "exit code unknown"
+
+
+async def test_one_with_another_command_line_is_not_adopted_but_ended_before_the_start(
+    supervisor: Supervisor, tmp_path: Path, orphan: int
+) -> None:
+    assert not await supervisor.adopt(spec(tmp_path, OBEDIENT))
+    pid = await started(supervisor, tmp_path, OBEDIENT)
+    assert pid != orphan
+    assert not alive(orphan)
+
+
+async def test_orphans_that_nobody_adopts_are_ended(
+    supervisor: Supervisor, tmp_path: Path, orphan: int
+) -> None:
+    await supervisor.stop_orphans()
+    assert not alive(orphan)
+    assert Identities(tmp_path).all() == []
+
+
+async def test_a_stubborn_orphan_is_ended_with_its_children(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.runner.services.supervisor._STRAY_GRACE_S", 0.2)
+    orphan = crash_a_runner(tmp_path, STUBBORN)
+    grandchild = grandchild_of(tmp_path / "logs" / "worker.log")
+    await supervisor.stop_orphans()
+    assert not alive(orphan)
+    await until(lambda: not alive(grandchild))
+
+
+@pytest.mark.parametrize(
+    "forgery",
+    [{"start_time": 1.0}, {"boot_id": "another"}, {"cmdline": list(command(OBEDIENT))}],
+    ids=["start_time", "boot_id", "cmdline"],
+)
+async def test_a_stranger_under_a_forged_record_is_never_signalled(
+    supervisor: Supervisor, tmp_path: Path, forgery: dict[str, object]
+) -> None:
+    stranger = subprocess.Popen(command("import time; time.sleep(600)"), **new_session_kwargs())
+    try:
+        worker = spec(tmp_path, OBEDIENT)
+        Identities(tmp_path).write("worker", worker.argv, stranger.pid)
+        path = tmp_path / "services" / "worker.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | forgery))
+        assert supervisor.orphans() == []
+        assert not await supervisor.adopt(worker)
+        await supervisor.stop_orphans()
+        await started(supervisor, tmp_path, OBEDIENT)
+        await supervisor.remove("worker")
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+async def test_stop_during_a_restart_wins_and_both_end(tmp_path: Path, supervisor: Supervisor) -> None:
+    slow = "import signal, time, sys; signal.signal(15, lambda *_: (time.sleep(0.3), sys.exit(0)));"
+    slow += "print('ready', flush=True)\nwhile True: time.sleep(600)"
+    await supervisor.start(spec(tmp_path, slow))
+    assert await supervisor.wait_ready("worker", 10)
+    restarting = asyncio.create_task(supervisor.restart("worker"))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(LIMIT_S):
+        await supervisor.stop("worker")
+        with pytest.raises(ServiceError, match="asked to stop meanwhile"):
+            await restarting
+    assert supervisor.pid_of("worker") is None
+
+
+async def test_stop_waits_for_the_process_of_that_moment_alone(
+    tmp_path: Path, supervisor: Supervisor
+) -> None:
+    await supervisor.start(spec(tmp_path, POLITE))
+    assert await supervisor.wait_ready("worker", 10)
+    stopping = asyncio.create_task(supervisor.stop("worker"))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(LIMIT_S):
+        await supervisor.start(spec(tmp_path, POLITE))
+        await stopping
+    assert supervisor.pid_of("worker") is not None
+
+
+async def test_all_are_killed_without_waiting(tmp_path: Path, supervisor: Supervisor) -> None:
+    await supervisor.start(spec(tmp_path, STUBBORN))
+    assert await supervisor.wait_ready("worker", 10)
+    pids = [supervisor.pid_of("worker"), grandchild_of(tmp_path / "logs" / "worker.log")]
+    supervisor.kill_all()
+    await until(lambda: not any(alive(pid or 0) for pid in pids))
+
+
+# --- what could not be recorded ----------------------------------------------------------------------
+
+
+@pytest.mark.allow_warnings
+async def test_a_service_that_its_runner_could_not_record_is_found_and_ended(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    run_a_runner(FORGETFUL_RUNNER, tmp_path, WITH_CHILD)
+    log = tmp_path / "logs" / "worker.log"
+    await until(lambda: "ready" in text_of(log))
+    grandchild = grandchild_of(log)
+    stranger = subprocess.Popen(command(WITH_CHILD), stdout=subprocess.DEVNULL, **new_session_kwargs())
+    try:
+        assert supervisor.orphans() == []
+        supervisor.recover()
+        (found,) = supervisor.orphans()
+        assert (found.name, found.argv) == ("worker", spec(tmp_path, WITH_CHILD).argv)
+        assert found.pid not in (grandchild, stranger.pid)
+        await supervisor.stop_orphans()
+        assert not alive(found.pid)
+        assert stranger.poll() is None, "the same command line, but none of ours"
+        assert Identities(tmp_path).all() == []
+    finally:
+        for child in psutil.Process(stranger.pid).children(recursive=True):
+            child.kill()
+        stranger.kill()
+        stranger.wait()
+        if alive(grandchild):
+            kill(grandchild)
+
+
+@pytest.mark.allow_warnings
+async def test_a_service_that_its_runner_could_not_record_is_adopted(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    run_a_runner(FORGETFUL_RUNNER, tmp_path, POLITE)
+    await until(lambda: "ready" in text_of(tmp_path / "logs" / "worker.log"))
+    supervisor.recover()
+    (found,) = supervisor.orphans()
+    assert await supervisor.adopt(spec(tmp_path, POLITE))
+    assert await supervisor.wait_ready("worker", 10)
+    assert supervisor.pid_of("worker") == found.pid
+
+
+async def test_what_was_announced_and_never_started_is_forgotten(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    Identities(tmp_path).announce("worker", command(POLITE))
+    supervisor.recover()
+    assert list((tmp_path / "services").iterdir()) == []
+
+
+async def test_a_service_of_another_server_is_not_adopted(supervisor: Supervisor, tmp_path: Path) -> None:
+    pid = crash_a_runner(tmp_path, SCRIBE)
+    assert not await supervisor.adopt(spec(tmp_path, SCRIBE, binding="127.0.0.1:2"))
+    await supervisor.start(spec(tmp_path, SCRIBE, binding="127.0.0.1:2"))
+    assert not alive(pid)
+
+
+# --- floods --------------------------------------------------------------------------------------------
+
+FLOOD = """
+import os, time
+line = b'x' * 199 + b'\\n'
+for _ in range(600):
+    os.write(1, line * 1000)
+while True:
+    os.write(1, b'over\\n')
+    time.sleep(0.1)
+"""
+
+
+async def test_a_service_that_prints_without_end_does_not_fill_the_disk(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    log = tmp_path / "logs" / "worker.log"
+    follower = LogFollower({"worker": log})
+    await supervisor.start(spec(tmp_path, FLOOD, health=lambda: Health(ready=True)))
+    lines = []
+    async with asyncio.timeout(LIMIT_S):
+        while not any(line.text == "over" for line in lines):
+            lines += await asyncio.to_thread(follower.poll)
+            await asyncio.sleep(0.05)
+
+    def kept() -> int:
+        return sum(part.path.stat().st_size for part in log_parts(log) if part.path.exists())
+
+    await until(lambda: kept() < (KEEP + 2) * FLOOD_BYTES)
+    assert [line.number for line in lines] == sorted({line.number for line in lines})

@@ -1,0 +1,332 @@
+"""The state of a server in words."""
+
+from typing import Any
+
+import pytest
+
+from soulsgui.runner.status_text import (
+    client_rows,
+    count_words,
+    reject_rows,
+    run_line,
+    size_words,
+    status_text,
+    summary_text,
+    table,
+    waits_words,
+)
+from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
+
+
+def plain(status: Status) -> dict[str, object]:
+    return status.model_dump(mode="json")
+
+
+def test_no_run_is_said() -> None:
+    assert run_line(RunStatus().model_dump()) == "no run yet"
+
+
+def test_run_is_said_in_one_line() -> None:
+    run = RunStatus(
+        id="r",
+        state="waiting",
+        detail="1 of 2 clients",
+        env_steps=12345,
+        updates=6,
+        episodes=78,
+        mean_return=90.12,
+        goal_return=475.0,
+        env_steps_per_s=1500.0,
+        seconds=65.0,
+    )
+    assert run_line(run.model_dump()) == (
+        "waiting (1 of 2 clients) · 12,345 steps · 6 updates · 78 episodes · mean return 90.1 of 475 · "
+        "1,500 steps/s · 1 min 5 s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {},
+            "running · 9,012,345 steps · mean return 90.1 of 475 · 12,345 steps/s · 1 h 1 min",
+        ),
+        (
+            {"state": "saving", "detail": "saving and ending its services", "env_steps_per_s": 0.0},
+            "saving · 9,012,345 steps · mean return 90.1 of 475 · 1 h 1 min",
+        ),
+        (
+            {"goal_judged_by": "evaluation", "evaluation_return": 356.0},
+            "running · 9,012,345 steps · evaluation 356.0 of 475 · 12,345 steps/s · 1 h 1 min",
+        ),
+        (
+            {"goal_judged_by": "evaluation", "state": "waiting", "detail": "1 of 2 clients"},
+            "waiting · 9,012,345 steps · mean return 90.1 · 12,345 steps/s · 1 h 1 min",
+        ),
+        (
+            {"env_steps": 12, "updates": 0, "episodes": 1, "seconds": 1.0, "mean_return": None},
+            "running · 12 steps · 0 updates · 1 episode · 12,345 steps/s · 1 s",
+        ),
+    ],
+)
+def test_where_the_line_is_short_return_rate_and_time_stay(changes: dict[str, Any], line: str) -> None:
+    run = RunStatus(
+        id="r",
+        state="running",
+        env_steps=9_012_345,
+        updates=4_400,
+        episodes=34_567,
+        mean_return=90.12,
+        goal_return=475.0,
+        env_steps_per_s=12_345.0,
+        seconds=3661.0,
+    )
+    found = run_line(run.model_copy(update=changes).model_dump(), 80)
+    assert (found, len(found) <= 80) == (line, True)
+
+
+def test_a_line_is_cut_where_nothing_more_can_be_left_out() -> None:
+    run = RunStatus(id="r", state="running", mean_return=90.12, seconds=1.0)
+    assert run_line(run.model_dump(), 20) == "running · mean retur"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "no evaluation yet (goal 475) · mean return 90.1"),
+        ({"evaluation_return": 356.0}, "evaluation 356.0 of 475 · mean return 90.1"),
+        ({"evaluation_return": 356.0, "mean_return": None}, "evaluation 356.0 of 475"),
+        ({"evaluation_return": 356.0, "goal_return": None}, "evaluation 356.0 · mean return 90.1"),
+        ({"goal_return": None}, "mean return 90.1"),
+        # The mean that reached the goal is that of an evaluation, maybe not of the newest.
+        (
+            {"evaluation_return": 356.0, "mean_return": 480.0, "reached": "mean_return"},
+            "evaluation 480.0 of 475",
+        ),
+        ({"goal_judged_by": "training", "evaluation_return": 356.0}, "mean return 90.1 of 475"),
+    ],
+)
+def test_what_has_to_reach_the_goal_is_said_first(changes: dict[str, Any], words: str) -> None:
+    run = RunStatus(
+        id="r", state="running", mean_return=90.12, goal_return=475.0, goal_judged_by="evaluation"
+    )
+    line = run_line(run.model_copy(update=changes).model_dump())
+    assert line.removeprefix("running · 0 steps · 0 updates · 0 episodes · ") == f"{words} · 0.0 s"
+
+
+def test_everything_is_said() -> None:
+    services = [
+        ServiceStatus(name="redis", kind="redis", state="running", pid=7, port=6379, uptime_s=3.0),
+        ServiceStatus(
+            name="trainer", kind="trainer", state="backoff", restart_in_s=8.0, failures=3, outcome="exit 1"
+        ),
+    ]
+    clients = [
+        ClientStatus(
+            id="a", name="a", state="online", stalled=True, age_s=0.5, rejected={"late": 2}, error="E"
+        )
+    ]
+    server = ServerStatus(url="redis://127.0.0.1:6379", version="valkey 9", reachable=False)
+    run = RunStatus(id="r", error="oh", env_id="CartPole-v1", algorithm="dqn", agent="rainbow")
+    text = status_text(plain(Status(run=run, services=services, clients=clients, server=server)))
+    for said in (
+        "Run r  CartPole-v1  rainbow",
+        "oh",
+        "pid 7",
+        "port 6379",
+        "restarting in 8 s (3/5)",
+        "exit 1",
+        "online (stalled)",
+        "REJECTED",
+        "valkey 9",
+        "does not answer",
+    ):
+        assert said in text
+    assert "No clients" in status_text(plain(Status()))
+
+
+def test_at_80_columns_nothing_wraps() -> None:
+    running: dict[str, Any] = {"state": "running", "phase": "collecting", "pid": 123_456, "uptime_s": 3661.0}
+    services = [
+        ServiceStatus(name="redis", kind="redis", port=46_379, restarts=2, **running),
+        ServiceStatus(name="trainer", kind="trainer", detail=waits_words(0.38, 0.04), **running),
+        ServiceStatus(
+            name="client-1", kind="client", state="backoff", restart_in_s=8.0, outcome="exit 1: " * 9
+        ),
+    ]
+    clients = [
+        ClientStatus(
+            id=name,
+            name=name,
+            host="workstation-of-somebody",
+            state="online",
+            stalled=True,
+            env_id="E",
+            env_steps=9_012_345,
+            episodes=34_567,
+            mean_return=-1234.5,
+            env_steps_per_s=12_345.0,
+            waiting=0.5,
+            age_s=0.5,
+            rejected={"late": 1234},
+            error="The environment raised in a step: ValueError: " + "no such level " * 5,
+        )
+        for name in ("client-1", "the-longest-name-that-somebody-has")
+    ]
+    run = RunStatus(
+        id="2026-11-20_10-00-00_a_name_of_a_run_that_is_told_at_length",
+        state="running",
+        env_id="some_games:SomeGameOfMine-v0",
+        algorithm="dqn",
+        agent="rainbow",
+        learns_on="4 GPUs (NVIDIA H200)",
+        env_steps=9_012_345,
+        updates=4_400,
+        episodes=34_567,
+        mean_return=90.12,
+        goal_return=475.0,
+        env_steps_per_s=12_345.0,
+        seconds=3661.0,
+        error="The trainer failed: " + "it could not be started " * 6,
+    )
+    server = ServerStatus(url="rediss://127.0.0.1:46379", version="valkey 9.0.1", memory_limit_bytes=2**31)
+    status = plain(Status(run=run, services=services, clients=clients, server=server))
+    text = status_text(status, 80)
+    assert max(map(len, text.splitlines())) <= 80, text
+    for said in (
+        "told_at_length",
+        "waits for samples",
+        "restarting in 8 s",
+        "exit 1: ex",
+        "MEAN RETURN",
+        "ERROR",
+        "The env",
+    ):
+        assert said in text, text
+    assert sum("started" in line for line in text.splitlines()) > 1, "an error is told whole"
+    assert "pid 123456" in status_text(status, 200)
+    assert "workstation-of-somebody" in status_text(status)
+
+
+def test_the_age_of_samples_is_said() -> None:
+    accepted = [10, 0, 0, 0, 0, 0, 1, *[0] * (len(STALENESS_BOUNDS) - 6)]
+    run = RunStatus(id="r", staleness=Staleness(accepted=accepted))
+    assert "  half of the samples 0 updates old, 95 % at most 12\n" in status_text(plain(Status(run=run)))
+    assert "samples" not in status_text(plain(Status(run=RunStatus(id="r"))))
+
+
+def test_columns_are_aligned_below_their_headings_and_empty_ones_left_out() -> None:
+    assert (
+        table([["a", "", "1"], ["bbb", "", "22"]], ("ID", "NOTE", "STEPS")) == "ID   STEPS\na    1\nbbb  22"
+    )
+    assert table([], ("ID", "NOTE", "STEPS")) == ""
+    assert client_rows([]) == "No clients yet."
+
+
+def test_a_client_that_was_renamed_shows_its_id_too() -> None:
+    clients = [ClientStatus(id="gamer-01", name="Living room"), ClientStatus(id="b", name="b")]
+    rows = client_rows([one.model_dump(mode="json") for one in clients]).splitlines()
+    assert rows[0].split() == ["NAME", "STATE", "STEPS", "EPISODES"]
+    assert rows[1].startswith("Living room (gamer-01)  ")
+    assert rows[2].startswith("b  ")
+
+
+def test_summary_is_said() -> None:
+    summary = {
+        "run_id": "r",
+        "run_dir": "/runs/r",
+        "env_id": "CartPole-v1",
+        "algorithm": "dqn",
+        "agent": "qr_dqn",
+        "env_steps": 30000,
+        "episodes": 200,
+        "updates": 15,
+        "seconds": 8.0,
+        "mean_return": 480.0,
+        "best_mean_return": 481.0,
+        "evaluation_return": None,
+        "goal_judged_by": "training",
+        "reached": "mean_return",
+        "rejected": {"late": 4},
+    }
+    text = summary_text(summary)
+    assert "reached its return after 8 s" in text
+    assert text.startswith("Run r (qr_dqn on CartPole-v1)")
+    assert "mean return 480.0, best 481.0\n" in text
+    judged = summary | {"evaluation_return": 470.0}
+    assert "mean return 480.0, best 481.0, evaluation 470.0\n" in summary_text(judged)
+    # What reached the goal stands as the mean return of the run, whatever was evaluated after it.
+    judged |= {"goal_judged_by": "evaluation"}
+    assert "\n  best 481.0, evaluation 480.0\n" in summary_text(judged)
+    assert "4 late" in text
+    assert "was stopped" in summary_text(
+        summary | {"reached": "stopped", "mean_return": None, "best_mean_return": None, "rejected": {}}
+    )
+
+
+def test_who_waits_for_whom_is_said_in_words() -> None:
+    assert waits_words(0.38, 0.0) == "waits for samples 38 %"
+    assert waits_words(0.0, 0.25) == "samples wait 25 %"
+    assert waits_words(0.62, 0.25) == "waits for samples 62 %, samples wait 25 %"
+    assert waits_words(0.004, 0.0) == ""
+    assert waits_words(None, None) == ""
+
+
+def test_words_of_others_stay_in_their_cell() -> None:
+    said = table([["client-1", "bad\x1b[2J\nforged"]], ("NAME", "ERROR"))
+    assert said == "NAME      ERROR\nclient-1  bad\ufffd[2J forged"
+
+
+def test_one_who_was_gone_before_the_run_is_said_shortly() -> None:
+    gone = ClientStatus(id="client-1", name="client-1", state="left", host="pc", age_s=301.0)
+    here = ClientStatus(id="a", name="a", state="online", env_id="E", env_steps=1)
+    rows = client_rows([gone.model_dump(), here.model_dump()]).splitlines()
+    assert rows[1].split() == ["client-1", "left", "5", "min", "ago", "pc"]
+    assert rows[2].index(" 1 ") == rows[0].index("STEPS") - 1
+
+
+def test_one_who_was_invited_and_never_came_is_said_shortly() -> None:
+    clients = [
+        ClientStatus(id="pc", name="pc", state="joining", invited=5.0),
+        ClientStatus(id="pc-2", name="pc-2", state="joining", invited=5.0, age_s=0.5, host="den"),
+        ClientStatus(id="pc-3", name="pc-3", state="joining", invited=5.0, invited_again=True),
+    ]
+    _, first, second, third = client_rows([client.model_dump() for client in clients]).splitlines()
+    assert first == "pc    invited, never seen"
+    assert third == "pc-3  invited again, not yet seen"
+    assert second.startswith("pc-2  joining                      den   0 ")
+
+
+def test_it_is_said_where_a_client_was_paused() -> None:
+    here = ClientStatus(id="a", name="a", state="paused", wish="pause", age_s=0.1)
+    there = ClientStatus(id="b", name="b", state="paused", age_s=0.1)
+    _, first, second = client_rows([client.model_dump() for client in (here, there)]).splitlines()
+    assert first.startswith("a     paused  ")
+    assert second.startswith("b     paused there")
+
+
+def test_counts_and_sizes() -> None:
+    assert [count_words(n, "update") for n in (0, 1, 2048)] == ["0 updates", "1 update", "2,048 updates"]
+    assert [size_words(n) for n in (31_400, 99_999, 2_500_000)] == ["31.4 KB", "100.0 KB", "2.5 MB"]
+
+
+def test_refused_chunks_are_a_line_each() -> None:
+    reject = {
+        "client": "gamer-01",
+        "entry": "17-3",
+        "reason": "unreadable",
+        "segments": 1,
+        "time": 0.0,
+        "size": 7,
+        "head": "67617262616765",
+        "detail": "unreadable: no head",
+    }
+    text = reject_rows([reject, reject | {"client": "b", "segments": 3, "detail": ""}])
+    heads, first, second = text.splitlines()
+    assert heads.split()[:4] == ["TIME", "CLIENT", "REASON", "SEGMENTS"]
+    assert "gamer-01  unreadable  1 " in first
+    assert first.endswith("17-3   unreadable: no head  67617262616765")
+    assert second.index(" 3 ") == heads.index("SEGMENTS") - 1
+    assert "not_admitted" in reject_rows([]), "the count of those may be above zero all the same"

@@ -1,0 +1,400 @@
+"""Processes: groups, identity, shares of the processor, becoming another program; with real processes."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from soulsgui.system import (
+    ProcessIdentity,
+    become,
+    boot_id,
+    can_pin,
+    hold_back,
+    kill_group,
+    new_session_kwargs,
+    process_identity,
+    same_boot,
+    same_process,
+    started_process_identity,
+    stop_signals,
+    terminate_group,
+)
+from tests.faults.waiting import LIMIT_S
+
+Spawn = Callable[[str], subprocess.Popen[str]]
+
+WAITS = "import signal, sys; print('ready', flush=True); sys.stdin.read()"
+IGNORES_TERM = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
+# A leader whose child ignores TERM and outlives it.
+FAMILY = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {IGNORES_TERM!r}], stdout=subprocess.PIPE, text=True)
+child.stdout.readline()
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Starts Python code in a session of its own; its first line is left to the test to read."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(code: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", code]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        started.append(subprocess.Popen(command, text=True, **pipes, **new_session_kwargs()))
+        return started[-1]
+
+    yield start
+    for process in started:
+        kill_group(process.pid)
+        process.communicate()
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_child_leads_a_session_of_its_own(spawn: Spawn) -> None:
+    child = spawn(WAITS)
+    assert os.getsid(child.pid) == child.pid != os.getsid(0)
+
+
+def test_a_polite_child_ends_when_asked(spawn: Spawn) -> None:
+    child = spawn(WAITS)
+    assert first_line(child) == "ready"
+    assert terminate_group(child.pid)
+    assert child.wait(LIMIT_S) == -signal.SIGTERM
+
+
+def test_a_child_that_ignores_the_request_is_killed(spawn: Spawn) -> None:
+    child = spawn(IGNORES_TERM)
+    assert first_line(child) == "ready"
+    assert terminate_group(child.pid)
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.3)
+    assert kill_group(child.pid)
+    assert child.wait(LIMIT_S) == -signal.SIGKILL
+
+
+def test_grandchildren_are_killed_also_after_the_leader_ended(spawn: Spawn) -> None:
+    leader = spawn(FAMILY)
+    grandchild = psutil.Process(int(first_line(leader)))
+    terminate_group(leader.pid)
+    leader.wait(LIMIT_S)
+    assert grandchild.is_running()
+    assert kill_group(leader.pid)
+    psutil.wait_procs([grandchild], timeout=10)
+    assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+
+
+def test_windows_kills_the_whole_family(spawn: Spawn) -> None:
+    leader = spawn(FAMILY)
+    grandchild = psutil.Process(int(first_line(leader)))
+    assert kill_group(leader.pid, platform="win32")
+    assert leader.wait(LIMIT_S) == -signal.SIGKILL
+    psutil.wait_procs([grandchild], timeout=10)
+    assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("platform", ["linux", "win32"])
+def test_an_ended_group_is_reported_as_gone(spawn: Spawn, platform: str) -> None:
+    child = spawn("pass")
+    child.wait(LIMIT_S)
+    assert not terminate_group(child.pid, "linux")
+    assert not kill_group(child.pid, platform)
+
+
+def test_windows_sends_ctrl_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+    assert terminate_group(4711, platform="win32")
+    assert sent == [(4711, 1)]
+
+
+def test_windows_reports_a_console_it_can_not_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, number: int) -> None:
+        raise OSError(87, "The parameter is incorrect")
+
+    monkeypatch.setattr(os, "kill", refuse)
+    assert not terminate_group(4711, platform="win32")
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 1, os.getpgrp()])
+def test_everybody_and_ourselves_are_never_signalled(pid: int) -> None:
+    with pytest.raises(ValueError, match="process group"):
+        kill_group(pid)
+    with pytest.raises(ValueError, match="process group"):
+        terminate_group(pid)
+
+
+def test_windows_children_get_a_group_and_no_console_window() -> None:
+    assert new_session_kwargs("win32") == {"creationflags": 0x0800_0200}
+
+
+def test_macos_calls_a_group_of_zombies_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "killpg", refuse)
+    assert not kill_group(4711, platform="darwin")
+    with pytest.raises(PermissionError):
+        kill_group(4711, platform="linux")
+
+
+def test_stop_signals_differ_by_system() -> None:
+    assert {signal.SIGINT, signal.SIGTERM} <= set(stop_signals("linux"))
+    assert [int(number) for number in stop_signals("win32")] == [signal.SIGINT, 21]
+
+
+def test_under_nohup_the_end_of_the_terminal_is_no_reason_to_stop() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert signal.SIGHUP not in stop_signals()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert signal.SIGHUP in stop_signals()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+PLATFORMS = pytest.mark.parametrize("platform", ["linux", "darwin"])
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that waits for its standard input to end."""
+    process = subprocess.Popen([sys.executable, "-c", "input()", "marker"], stdin=subprocess.PIPE)
+    started_process_identity(process.pid)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def identity_of(pid: int, platform: str = sys.platform) -> ProcessIdentity:
+    identity = process_identity(pid, platform)
+    assert identity is not None
+    return identity
+
+
+@PLATFORMS
+def test_a_living_process_is_known_again(child: subprocess.Popen[bytes], platform: str) -> None:
+    identity = identity_of(child.pid, platform)
+    assert identity["cmdline"][-1] == "marker"
+    assert same_process(identity, platform)
+
+
+@PLATFORMS
+def test_an_ended_process_is_not_the_same_before_and_after_it_was_waited_for(
+    child: subprocess.Popen[bytes], platform: str
+) -> None:
+    identity = identity_of(child.pid, platform)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert not same_process(identity, platform)
+    child.wait()
+    assert not same_process(identity, platform)
+    assert process_identity(child.pid, platform) is None
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"start_time": 0.0},
+        {"start_time": math.nan},
+        {"boot_id": "another boot"},
+        {"cmdline": ["nginx"]},
+        {"cmdline": None},
+        {"pid": 1},
+        {"pid": 0},
+        {"pid": -1},
+        {"pid": 2**80},
+        {"pid": "1"},
+        {"start_time": "soon"},
+        {"boot_id": None},
+    ],
+)
+def test_a_record_with_anything_wrong_is_nobody(
+    child: subprocess.Popen[bytes], forged: dict[str, object]
+) -> None:
+    assert not same_process({**identity_of(child.pid), **forged})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how Linux ends a process")
+def test_a_process_lives_until_everything_it_holds_is_given_back() -> None:
+    # Much memory makes the moment long in which it has no command line any more, and still holds its files.
+    program = "import time; held = bytearray(100_000_000); print(flush=True); time.sleep(600)"
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, "-I", "-S", "-c", program], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            identity = started_process_identity(child.pid)
+            assert identity is not None
+            child.kill()
+            while same_process(identity):
+                pass
+            assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_an_empty_record_is_nobody() -> None:
+    assert not same_process({})
+
+
+def test_a_pid_used_again_by_the_same_command_is_told_apart(child: subprocess.Popen[bytes]) -> None:
+    identity = identity_of(child.pid)
+    one_tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    assert not same_process({**identity, "start_time": identity["start_time"] - one_tick_s})
+
+
+def test_without_the_kernels_id_the_boot_time_names_the_boot(tmp_path: Path) -> None:
+    assert boot_id(tmp_path / "missing", lambda: 1700000000.4) == "boot-1700000000"
+
+
+def test_the_kernels_id_names_the_boot(tmp_path: Path) -> None:
+    file = tmp_path / "boot_id"
+    file.write_text("07fbf9f7-f848-4f07\n")
+    assert boot_id(file) == "07fbf9f7-f848-4f07"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("abc", "abc", True),
+        ("abc", "abd", False),
+        ("boot-1000", "boot-1059", True),
+        ("boot-1000", "boot-1060", False),
+        ("boot-1000", "1000", False),
+        ("boot-1000", "boot-x", False),
+    ],
+)
+def test_computed_boot_times_may_waver(first: str, second: str, same: bool) -> None:
+    assert same_boot(first, second) is same
+
+
+def test_the_identity_of_a_process_that_is_just_beginning_waits_for_its_command_line(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = identity_of(child.pid)
+    seen = [ProcessIdentity(**known), ProcessIdentity(**known), known]
+    for early in seen[:2]:
+        early["cmdline"] = []
+    monkeypatch.setattr("soulsgui.system.processes.process_identity", lambda pid: seen.pop(0))
+    assert started_process_identity(child.pid) == known
+    assert seen == []
+
+
+def test_nobody_is_waited_for_who_has_ended_or_never_gets_a_command_line(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = ProcessIdentity(**{**identity_of(child.pid), "cmdline": []})
+    monkeypatch.setattr("soulsgui.system.processes.process_identity", lambda pid: bare)
+    assert started_process_identity(child.pid, limit_s=0.01) == bare
+    monkeypatch.setattr("soulsgui.system.processes.process_identity", lambda pid: None)
+    assert started_process_identity(child.pid) is None
+
+
+class _Process:
+    """A process of another system."""
+
+    def __init__(self, nice: int, cores: int, children: "list[_Process] | None" = None) -> None:
+        self.priority, self.cores, self._children = nice, list(range(cores)), children or []
+
+    def children(self, recursive: bool) -> "list[_Process]":
+        assert recursive
+        return self._children
+
+    def nice(self, value: int | None = None) -> int:
+        self.priority = self.priority if value is None else value
+        return self.priority
+
+    def cpu_affinity(self, cores: list[int] | None = None) -> list[int]:
+        self.cores = self.cores if cores is None else cores
+        return self.cores
+
+
+@pytest.mark.parametrize(("platform", "before", "after"), [("win32", 0x20, 0x4000), ("linux", 0, 10)])
+def test_the_whole_family_goes_behind_the_others(platform: str, before: int, after: int) -> None:
+    child = _Process(before, 8)
+    leader = _Process(before, 8, [child])
+    hold_back(1, 2, platform, lambda _: leader)
+    assert [(one.priority, one.cores) for one in (leader, child)] == [(after, [6, 7])] * 2
+
+
+def test_a_process_that_holds_back_more_already_stays_so() -> None:
+    idle, nice = _Process(0x40, 8), _Process(15, 1)
+    hold_back(1, None, "win32", lambda _: idle)
+    hold_back(1, 4, "linux", lambda _: nice)
+    assert (idle.priority, idle.cores) == (0x40, list(range(8)))
+    assert (nice.priority, nice.cores) == (15, [0])
+
+
+def test_macos_lends_no_single_cores() -> None:
+    process = _Process(0, 8)
+    hold_back(1, 1, "darwin", lambda _: process)
+    assert (can_pin("darwin"), process.priority, len(process.cores)) == (False, 10, 8)
+
+
+def test_a_real_process_is_held_back(child: Any) -> None:
+    hold_back(child.pid, 1)
+    process = psutil.Process(child.pid)
+    assert process.nice() in (10, 0x4000)
+    if can_pin():
+        assert len(process.cpu_affinity()) == 1
+
+
+def test_a_process_that_is_gone_is_no_error() -> None:
+    def gone(pid: int) -> Any:
+        raise psutil.NoSuchProcess(pid)
+
+    hold_back(1, 1, process=gone)
+
+
+SECRET = "a-word-nobody-should-see"
+
+BEFORE = """
+import os, sys
+from soulsgui.system import become
+print(os.getpid(), flush=True)
+become([sys.executable, "-c", sys.argv[1]], os.environ | {"SAID": "hello"})
+"""
+AFTER = """
+import os, sys
+print(os.getpid(), os.environ["SAID"], flush=True)
+sys.stdin.read()
+sys.exit(7)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process of Windows stays what it is")
+def test_the_command_line_is_gone_while_the_process_stays() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", BEFORE, AFTER, SECRET],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert int(child.stdout.readline()) == child.pid
+    assert child.stdout.readline() == f"{child.pid} hello\n"
+    assert SECRET not in " ".join(psutil.Process(child.pid).cmdline())
+    child.stdin.close()
+    child.stdout.close()
+    assert child.wait(LIMIT_S) == 7
+
+
+@pytest.mark.processes
+def test_on_windows_a_child_takes_over_with_its_exit_code() -> None:
+    with pytest.raises(SystemExit) as ended:
+        become([sys.executable, "-c", "raise SystemExit(7)"], {}, platform="win32")
+    assert ended.value.code == 7

@@ -1,0 +1,130 @@
+"""A terminal that holds its output, goes away, or comes back after a while."""
+
+import logging
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+import pytest
+
+from soulsgui.process import Terminal, own_terminal, setup_logging
+from tests.faults.waiting import LIMIT_S
+
+HOLD, GO_ON = b"\x13", b"\x11"  # Ctrl+S, Ctrl+Q
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its terminals can't be held")
+
+
+class Screen:
+    """The other end of a terminal."""
+
+    def __init__(self) -> None:
+        self.end, inner = os.openpty()
+        self.stream: TextIO = os.fdopen(inner, "w", encoding="utf-8")
+        self.seen = b""
+
+    def until(self, words: bytes) -> bytes:
+        """Read until some words were written; return all that was."""
+        deadline = time.monotonic() + LIMIT_S
+        while words not in self.seen:
+            left = deadline - time.monotonic()
+            assert select.select([self.end], [], [], max(left, 0))[0], f"only {self.seen!r}"
+            self.seen += os.read(self.end, 65536)
+        return self.seen
+
+    def press(self, keys: bytes) -> None:
+        os.write(self.end, keys)
+
+    def close(self) -> None:
+        """The terminal is closed."""
+        os.close(self.end)
+
+
+@pytest.fixture
+def screen() -> Iterator[Screen]:
+    made = Screen()
+    yield made
+    made.stream.close()
+
+
+@pytest.fixture
+def terminal(screen: Screen) -> Iterator[Terminal]:
+    made = Terminal(screen.stream)
+    yield made
+    made.end()
+
+
+def test_lines_stay_and_the_line_below_them_is_shown_in_place(screen: Screen, terminal: Terminal) -> None:
+    terminal.show("12 steps")
+    screen.until(b"12 steps")
+    terminal.write("WARNING trouble\n")
+    assert screen.until(b"trouble\r\n").endswith(b"12 steps\r\x1b[KWARNING trouble\r\n")
+    terminal.show("24 steps")
+    screen.until(b"24 steps")
+    terminal.end()
+    assert screen.until(b"24 steps\r\n")
+    screen.close()
+
+
+def test_a_terminal_that_is_held_holds_nobody_and_shows_the_present_when_it_goes_on(
+    screen: Screen, terminal: Terminal
+) -> None:
+    terminal.show("the first")
+    screen.until(b"the first")
+    screen.press(HOLD)
+    for number in range(5000):
+        terminal.show(f"line {number};")
+    terminal.write("WARNING said meanwhile\n")
+    screen.press(GO_ON)
+    seen = screen.until(b"line 4999;")
+    assert b"said meanwhile" in seen
+    assert b"line 2500;" not in seen
+    screen.close()
+
+
+def test_a_terminal_that_is_held_to_the_end_does_not_keep_the_process(
+    screen: Screen, terminal: Terminal
+) -> None:
+    terminal.show("the first")
+    screen.until(b"the first")
+    screen.press(HOLD)
+    terminal.show("never seen")
+    terminal.end()
+    assert b"never seen" not in screen.seen
+    screen.press(GO_ON)
+    screen.until(b"never seen")
+    screen.close()
+
+
+def test_a_terminal_that_is_gone_is_no_error(screen: Screen, terminal: Terminal) -> None:
+    terminal.show("the first")
+    screen.until(b"the first")
+    screen.close()
+    terminal.write("nobody reads it\n")
+    terminal._thread.join(LIMIT_S)
+    assert not terminal._thread.is_alive(), "it writes no more, though nobody has ended it"
+    terminal.end()
+
+
+def test_the_log_goes_through_it_and_comes_back_afterwards(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", screen.stream)
+    setup_logging()
+    with own_terminal() as terminal:
+        assert terminal is not None
+        screen.press(HOLD)
+        logging.getLogger("a").info("held")
+        logging.getLogger("a").info("held, too")
+        screen.press(GO_ON)
+        screen.until(b"held, too")
+    logging.getLogger("a").info("afterwards")
+    screen.until(b"afterwards")
+    screen.close()
+
+
+def test_what_is_no_terminal_is_left_alone() -> None:
+    with own_terminal() as terminal:
+        assert terminal is None

@@ -1,0 +1,543 @@
+"""Chunks of a whole read have the very same outcome as chunks that come alone, whatever is mixed.
+
+What is expected is told by a plain model that looks at one chunk after the other, and knows of each segment
+only what was done to it when it was made.
+"""
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import Ints
+from soulsgui.training.intake import chunks as ingest
+from soulsgui.training.intake.checks import Codes
+from soulsgui.training.intake.chunks import KEPT, KEPT_OF_A_KIND, Accepted, Owned, RejectRing, Steps
+from soulsgui.training.intake.reader import Intake
+from soulsgui.training.learners.membership import Round, Speeds
+from soulsgui.training.learners.replay import ReplayLearner
+from soulsgui.training.learners.rounds import RoundLearner
+from soulsgui.wire.group_reader import Fields, StreamPart
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.node import HEAD_BYTES, Rejects
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import SessionHello
+from tests.wire.chunks import CONTRACT, RUN, chunk, segments
+
+SPACES = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(2))
+CONFIG = ServerConfig(run_id=RUN, attempt=1, contract=CONTRACT, spaces=SPACES.to_json(), policy={})
+CLIENTS = ("a", "b", "c")
+NEWEST = 5
+LIMIT = 50  # refused segments in a row, after which a client is cut off
+
+SPOILT: dict[str, dict[str, Any]] = {
+    "": {},
+    "late": {"model_id_first": 1, "model_id_last": 1},
+    "lineage": {"digest": 8},
+    "not_finite": {"reward": np.nan},
+    "out_of_bounds": {"env_index": 9},
+}
+WHOLE = {
+    "unreadable": lambda data: b"garbage",
+    "other_run": lambda data: data[:8] + bytes(8) + data[16:],
+    "protocol": lambda data: data[:4] + b"\x63" + data[5:],
+    "shape": lambda data: data[:-1],
+}
+
+_marks = itertools.count()
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An entry, and what the model knows of it: `kind` is hello, odd, gone, chunk."""
+
+    kind: str
+    fields: Fields
+    number: int | None = None
+    whole: str = ""
+    lengths: tuple[int, ...] = ()
+    marks: tuple[int, ...] = ()
+    spoilt: tuple[str, ...] = ()
+
+
+def _chunk(number: int | None, whole: str, parts: list[tuple[int, str]]) -> Sent:
+    lengths = tuple(length for length, _ in parts)
+    marks = tuple(next(_marks) for _ in parts)
+    made = segments(
+        lengths, model_id=NEWEST, episode=np.array(marks), env_index=np.zeros(len(parts), np.int32)
+    )
+    starts = np.cumsum([0, *lengths])
+    for n, (_, spoilt) in enumerate(parts):
+        for name, value in SPOILT[spoilt].items():
+            getattr(made, name)[int(starts[n]) if name == "reward" else n] = value
+    data = WHOLE[whole](chunk(made)) if whole else chunk(made)
+    fields = [b"c", data] + ([] if number is None else [b"n", b"%d" % number])
+    return Sent("chunk", fields, number, whole, lengths, marks, tuple(spoilt for _, spoilt in parts))
+
+
+def _hello(client: str) -> Sent:
+    hello = SessionHello(client=client, instance=Instance(), run_id=RUN, contract=CONTRACT, num_envs=2)
+    return Sent("hello", [b"hello", hello.to_json().encode()])
+
+
+GOOD_PART = st.tuples(st.integers(1, 3), st.just(""))
+PART = st.tuples(st.integers(1, 3), st.sampled_from(list(SPOILT)))
+PARTS = st.one_of(
+    st.lists(GOOD_PART, min_size=1, max_size=3),
+    st.lists(PART, min_size=1, max_size=4),
+    st.just([(1, "not_finite")] * 20),
+)
+WHAT = st.one_of(
+    st.tuples(st.just("chunk"), st.sampled_from(["next", "next", "again", "skip", "none"]), PARTS),
+    st.tuples(st.just("chunk"), st.just("next"), st.lists(GOOD_PART, min_size=1, max_size=3)),
+    st.tuples(st.sampled_from([*WHOLE, "hello", "odd", "gone"])),
+)
+
+
+@st.composite
+def _traffic(draw: st.DrawFn) -> dict[str, list[Sent]]:
+    """Draw what each client sends."""
+    found = {}
+    for client in CLIENTS:
+        sent: list[Sent] = []
+        number = 0
+        for what in draw(st.lists(WHAT, max_size=12)):
+            if what[0] == "hello":
+                sent.append(_hello(client))
+                number = 0
+            elif what[0] == "odd":
+                sent.append(Sent("odd", [b"x", b"y"]))
+            elif what[0] == "gone":
+                sent.append(Sent("gone", None))
+            elif what[0] == "chunk":
+                at = {"next": number, "again": max(number - 1, 0), "skip": number + 2, "none": None}[what[1]]
+                number = number if at is None else max(at + 1, number)
+                sent.append(_chunk(at, "", what[2]))
+            else:
+                sent.append(_chunk(number, what[0], [(2, "")]))
+                number += 1
+        found[client] = sent
+    return found
+
+
+AT_ONCE = st.one_of(st.none(), st.integers(1, 600))
+
+Reads = list[dict[str, list[tuple[bytes, Sent]]]]
+
+
+@st.composite
+def _reads(draw: st.DrawFn) -> Reads:
+    """Draw traffic, cut into reads: each brings some entries of some clients."""
+    left = {
+        client: [(b"1-%d" % n, one) for n, one in enumerate(sent)]
+        for client, sent in draw(_traffic()).items()
+    }
+    # Who says hello before the round begins is a member of it.
+    reads: Reads = [
+        {client: [(b"0-1", _hello(client))] for client in draw(st.sets(st.sampled_from(CLIENTS)))}
+    ]
+    while any(left.values()):
+        read = {}
+        for client in CLIENTS:
+            count = draw(st.integers(0, 8))
+            if left[client][:count]:
+                read[client] = left[client][:count]
+                left[client] = left[client][count:]
+        reads.append(read)
+    return reads
+
+
+# --- the model: one chunk after the other -------------------------------------------------------------
+
+
+@dataclass
+class _Row:
+    """What the model knows of one session."""
+
+    status: str = "accepted"
+    numbers: set[int] = field(default_factory=set)
+    in_a_row: int = 0
+    entries: int = 0
+
+
+class Model:
+    """Says what is to become of every entry.
+
+    Args:
+        quota: Steps that each member owes in a synchronous round, by client; None without rounds.
+        goal: Steps after which no chunk is wanted; None for no end.
+    """
+
+    def __init__(self, quota: dict[str, int] | None, goal: int | None) -> None:
+        self.goal, self.steps = goal, 0
+        self.quota: dict[str, int] | None = None if quota is None else {}
+        self._quota_of_round = quota
+        self.rows: dict[str, _Row] = {}
+        self.rejected: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.accepted: list[tuple[str, int]] = []
+        self.dropped: defaultdict[str, list[str]] = defaultdict(list)
+
+    def begin_round(self) -> None:
+        self.quota = self._quota_of_round
+
+    def take(self, client: str, sent: Sent) -> None:
+        row = self.rows.get(client)
+        if sent.kind == "gone":
+            return
+        if sent.kind == "hello":
+            self.dropped[client].append("began a new session")
+            self._leave(client)
+            cut_off = row is not None and row.status == "quarantined"
+            self.rows[client] = _Row(
+                "quarantined" if cut_off else "accepted", in_a_row=row.in_a_row if row is not None else 0
+            )
+            return
+        if row is None:
+            self.rejected[client]["not_admitted"] += 1
+            return
+        row.entries += 1
+        repeated = sent.number in row.numbers
+        if sent.number is not None:
+            row.numbers.add(sent.number)
+        if row.status != "accepted":
+            self.rejected[client]["not_admitted"] += 1
+        elif repeated:
+            self.rejected[client]["repeated"] += 1
+        else:
+            self._book(client, row, sent)
+
+    def _book(self, client: str, row: _Row, sent: Sent) -> None:
+        if sent.kind == "odd" or sent.whole:
+            refused, good = Counter({sent.whole or "unreadable": 1}), []
+        else:
+            if self.goal is not None and self.steps >= self.goal:
+                return
+            refused, good = self._segments(client, sent)
+        self.rejected[client].update(refused)
+        self.accepted += [(client, mark) for mark in good]
+        harmful = sum(refused.values()) - refused["late"]
+        row.in_a_row = 0 if good else row.in_a_row + harmful
+        if row.in_a_row >= LIMIT:
+            row.status = "quarantined"
+            self.dropped[client].append("quarantined")
+            self._leave(client)
+
+    def _segments(self, client: str, sent: Sent) -> tuple[Counter[str], list[int]]:
+        refused: Counter[str] = Counter()
+        good = []
+        if self.quota is not None and client not in self.quota:
+            return Counter({"late": len(sent.marks)}), []
+        left, of_round, fitting = (self.quota or {}).get(client, 10**9), 0, 0
+        for length, mark, spoilt in zip(sent.lengths, sent.marks, sent.spoilt, strict=True):
+            of_round += 0 if spoilt == "late" else length
+            if spoilt:
+                refused[spoilt] += 1
+                continue
+            fitting += length
+            if fitting > left:
+                refused["not_admitted"] += 1
+            else:
+                good.append(mark)
+                self.steps += length
+        if self.quota is not None:
+            self.quota[client] = left - of_round
+        return refused, good
+
+    def _leave(self, client: str) -> None:
+        if self.quota is not None and self.quota.get(client, 0) > 0:
+            del self.quota[client]
+
+
+# --- the real thing, without a server -----------------------------------------------------------------
+
+
+class _Recording:
+    """What both learners share here: they write down what they are given."""
+
+    def insert(self, accepted: Accepted) -> None:
+        self._let_in = 0
+        made = accepted.segments
+        self.run.env_steps += made.steps
+        self.given += [
+            (accepted.names[number], int(mark))
+            for number, mark in zip(accepted.clients, made.episode, strict=True)
+        ]
+        assert np.isfinite(made.reward).all()
+        assert len(made.obs) == made.steps + made.count
+        assert made.length.sum() == made.steps
+
+    def refused_late(self, model_ids: Ints, lengths: Steps) -> None:
+        assert len(model_ids) == len(lengths) > 0
+
+    def lost(self, client: str, reason: str) -> None:
+        self.dropped[client].append(reason)
+        super().lost(client, reason)  # type: ignore[misc]
+
+    def _begin(self, goal: int | None = None) -> None:
+        self.run: Any = SimpleNamespace(
+            model_id=NEWEST,
+            env_steps=0,
+            spaces=SPACES,
+            settings=SimpleNamespace(stop=SimpleNamespace(env_steps=goal)),
+        )
+        self.status: Any = SimpleNamespace(stop_reason="")
+        self._let_in = 0
+        self.given: list[tuple[str, int]] = []
+        self.dropped: defaultdict[str, list[str]] = defaultdict(list)
+        self.attempt: Any = SimpleNamespace(
+            publisher=SimpleNamespace(digests={3: 7, 4: 7, NEWEST: 7}, tell_all=lambda *_: None),
+            intake=SimpleNamespace(sessions=SimpleNamespace(by_client={}), eligible=dict),
+        )
+
+
+class Synchronous(_Recording, RoundLearner):
+    def __init__(self, quota: dict[str, int]) -> None:
+        self._begin()
+        self.speeds = Speeds()
+        self._untold: set[str] = set()
+        self.round = None
+        self._quota = quota
+
+    def begin_round(self) -> None:
+        self.round = Round.begin(NEWEST, 1, 10.0, self._quota)
+
+
+class Asynchronous(_Recording, ReplayLearner):
+    def __init__(self, goal: int | None) -> None:
+        self._begin(goal)
+        self.delays: Any = SimpleNamespace(max_model_delay=2)
+        self._lockstep = None
+
+    def begin_round(self) -> None:
+        """There are none."""
+
+
+class _Streams:
+    """Hands out what a test has made, in the place of a reader of streams."""
+
+    def __init__(self, reads: Iterator[list[StreamPart]]) -> None:
+        self._reads = reads
+        self.over = self.up_to_date = False
+
+    def read_parts(self, connection: object, block_ms: int) -> list[StreamPart]:
+        found = next(self._reads, None)
+        self.over = found is None
+        return found or []
+
+    def take_unusable(self) -> list[str]:
+        return []
+
+    def acknowledge_parts(self, connection: object, parts: list[StreamPart]) -> None:
+        pass
+
+
+def _taken(reads: Reads, taker: Any, at_once: int | None = None) -> Intake:
+    """Let an intake take what was read.
+
+    Args:
+        reads: What was read.
+        taker: The learner's side.
+        at_once: Bytes of chunks to open at once, as if they were compressed; None opens those of a read.
+    """
+    parts = (
+        [
+            StreamPart(client, [entry for entry, _ in found], [sent.fields for _, sent in found])
+            for client, found in read.items()
+        ]
+        for read in reads
+    )
+    intake = Intake(Keys(), CONFIG, SPACES, taker.attempt.publisher, 10**6, taker)
+    if at_once is not None:
+        opens: Any = SimpleNamespace(is_compressed=True, opened_size=len, open=intake.ingest._form.open)
+        intake.ingest._form = opens
+    streams: Any = _Streams(iter(parts))
+    intake.reader = streams
+    connection: Any = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "_OPENED_AT_ONCE", at_once)
+        intake.take(connection, 0)
+        taker.begin_round()
+        while not streams.over:
+            intake.take(connection, 0)
+    return intake
+
+
+def _compare(reads: Reads, taker: Any, model: Model, at_once: int | None) -> None:
+    intake = _taken(reads, taker, at_once)
+    for number, read in enumerate(reads):
+        for client, found in read.items():
+            for _, sent in found:
+                model.take(client, sent)
+        if number == 0:
+            model.begin_round()
+    rejected = {client: dict(counts) for client, counts in model.rejected.items() if counts}
+    assert intake.sessions.refusals().by_client == rejected
+    assert taker.given == model.accepted
+    assert taker.dropped == model.dropped
+    for client, row in model.rows.items():
+        session = intake.sessions.by_client[client]
+        assert (session.status, session.in_a_row, session.entries) == (row.status, row.in_a_row, row.entries)
+        assert session.numbers.missing == max(row.numbers, default=-1) + 1 - len(row.numbers)
+
+
+@pytest.mark.allow_warnings
+@settings(max_examples=100)
+@given(_reads(), st.fixed_dictionaries({client: st.integers(1, 40) for client in CLIENTS}), AT_ONCE)
+def test_a_read_in_a_round_is_as_its_chunks_one_by_one(
+    reads: Reads, quota: dict[str, int], at_once: int | None
+) -> None:
+    _compare(reads, Synchronous(quota), Model(dict(quota), None), at_once)
+
+
+@pytest.mark.allow_warnings
+@settings(max_examples=100)
+@given(_reads(), st.one_of(st.none(), st.integers(1, 60)), AT_ONCE)
+def test_a_read_without_rounds_is_as_its_chunks_one_by_one(
+    reads: Reads, goal: int | None, at_once: int | None
+) -> None:
+    _compare(reads, Asynchronous(goal), Model(None, goal), at_once)
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("at_once", [None, 1])
+def test_who_is_cut_off_within_a_read_delivers_no_more_of_it(at_once: int | None) -> None:
+    bad = [_chunk(n, "", [(1, "not_finite")] * 20) for n in range(3)]
+    sent = [_hello("a"), *bad, _chunk(3, "", [(2, "")])]
+    taker = Asynchronous(None)
+    intake = _taken([{"a": [(b"1-%d" % n, one) for n, one in enumerate(sent)]}], taker, at_once)
+    assert intake.sessions.by_client["a"].status == "quarantined"
+    assert taker.given == []
+
+
+def test_no_more_is_opened_at_once_than_fits() -> None:
+    sent = [(b"1-0", _hello("a")), *((b"1-%d" % (n + 1), _chunk(n, "", [(2, "")])) for n in range(7))]
+    size = len(sent[1][1].fields[1])
+    opened: list[int] = []
+
+    class Listening(Asynchronous):
+        def judge(self, owned: Owned) -> Codes:
+            opened.append(owned.segments.count)
+            return super().judge(owned)
+
+    taker = Listening(None)
+    _taken([{"a": sent}], taker, 3 * size)
+    assert opened == [3, 3, 1]
+    assert taker.run.env_steps == 14
+
+
+def test_what_comes_again_after_a_lost_acknowledgement_is_taken_once_and_no_fault() -> None:
+    sent = [(b"1-0", _hello("a")), (b"1-1", _chunk(0, "", [(2, "")])), (b"1-2", _chunk(None, "", [(3, "")]))]
+    taker = Asynchronous(None)
+    intake = _taken([{"a": sent}, {"a": sent}, {"a": [*sent[1:], (b"1-3", _chunk(1, "", [(1, "")]))]}], taker)
+    assert taker.run.env_steps == 2 + 3 + 1
+    assert intake.sessions.refusals().total == {}
+    assert intake.sessions.by_client["a"].entries == 3
+
+
+def test_refused_chunks_are_kept_to_be_looked_at() -> None:
+    sent = [
+        (b"1-0", _hello("a")),
+        (b"1-1", _chunk(0, "unreadable", [(2, "")])),
+        (b"1-2", _chunk(1, "", [(2, ""), (1, "late"), (2, "late"), (1, "lineage")])),
+        (b"1-3", _chunk(1, "", [(2, "")])),
+    ]
+    kept = list(_taken([{"a": sent}], Asynchronous(None)).rejects._ring)
+    assert [(one.entry, one.reason, one.segments) for one in kept] == [
+        ("1-1", "unreadable", 1), ("1-2", "late", 3), ("1-3", "repeated", 1),
+    ]  # fmt: skip
+    assert (kept[0].client, bytes.fromhex(kept[0].head), kept[0].size) == ("a", b"garbage", 7)
+    assert len(kept[1].head) == 2 * 64
+
+
+def _ring(keys: Keys, run: str = "run-1") -> RejectRing:
+    return RejectRing(keys, run, clock=lambda: 12.5)
+
+
+def _kept(connection: redis.Redis, keys: Keys) -> list[tuple[str, str, str]]:
+    data = connection.get(keys.rejects)
+    found = Rejects.read(data if isinstance(data, bytes) else None)
+    assert found is not None
+    return [(one.client, one.reason, one.entry) for one in found.rejects]
+
+
+def test_what_was_refused_is_written_with_its_beginning_alone(redis_client: redis.Redis, keys: Keys) -> None:
+    ring = _ring(keys)
+    ring.flush(redis_client, 0.0)
+    assert not redis_client.exists(keys.rejects)
+    ring.add("c", b"1-5", b"\x80pickle" + bytes(10_000), "unreadable", detail="not a\nchunk")
+    ring.flush(redis_client, 1.0)
+    data = redis_client.get(keys.rejects)
+    found = Rejects.read(data if isinstance(data, bytes) else None)
+    assert found is not None
+    (one,) = found.rejects
+    assert (one.client, one.entry, one.time, one.size) == ("c", "1-5", 12.5, 10_007)
+    assert bytes.fromhex(one.head) == (b"\x80pickle" + bytes(100))[:HEAD_BYTES]
+    assert one.detail == "not a chunk"
+
+
+def test_it_is_written_only_now_and_then_and_only_when_it_has_changed(
+    redis_client: redis.Redis, keys: Keys
+) -> None:
+    ring = _ring(keys)
+    ring.add("c", b"1-1", b"x", "shape")
+    ring.flush(redis_client, 1.0)
+    ring.add("c", b"1-2", b"x", "shape")
+    ring.flush(redis_client, 1.1)
+    assert len(_kept(redis_client, keys)) == 1
+    ring.flush(redis_client, 2.0)
+    assert len(_kept(redis_client, keys)) == 2
+    redis_client.delete(keys.rejects)
+    ring.flush(redis_client, 9.0)
+    assert not redis_client.exists(keys.rejects)
+
+
+def test_one_that_fails_all_the_time_hides_nobody(redis_client: redis.Redis, keys: Keys) -> None:
+    ring = _ring(keys)
+    ring.add("quiet", b"1-0", b"x", "late")
+    for number in range(1000):
+        ring.add("loud", b"2-%d" % number, b"x", "shape")
+    ring.flush(redis_client, 1.0)
+    kept = _kept(redis_client, keys)
+    assert kept[0] == ("quiet", "late", "1-0")
+    assert kept[1:] == [("loud", "shape", f"2-{number}") for number in range(1000 - KEPT_OF_A_KIND, 1000)]
+
+
+def test_it_is_bounded_in_all(redis_client: redis.Redis, keys: Keys) -> None:
+    ring = _ring(keys)
+    for number in range(10 * KEPT):
+        ring.add(f"c{number}", b"1-%d" % number, bytes(1000), "shape", detail="x" * 10_000)
+    assert len(ring) == KEPT
+    ring.flush(redis_client, 1.0)
+    assert [entry for *_, entry in _kept(redis_client, keys)] == [
+        f"1-{n}" for n in range(9 * KEPT, 10 * KEPT)
+    ]
+    assert redis_client.strlen(keys.rejects) < 1000 * KEPT
+
+
+def test_the_next_trainer_of_the_run_goes_on_with_it(redis_client: redis.Redis, keys: Keys) -> None:
+    ring = _ring(keys)
+    ring.add("c", b"1-1", b"x", "shape")
+    ring.flush(redis_client, 1.0)
+    following, other = _ring(keys), _ring(keys, "run-2")
+    following.load(redis_client)
+    other.load(redis_client)
+    assert (len(following), len(other)) == (1, 0)
+    for number in range(20):
+        following.add("c", b"2-%d" % number, b"x", "shape")
+    assert len(following) == KEPT_OF_A_KIND
+    redis_client.delete(keys.rejects)
+    redis_client.lpush(keys.rejects, "something else")
+    following.load(redis_client)
+    assert len(following) == KEPT_OF_A_KIND

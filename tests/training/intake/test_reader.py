@@ -1,0 +1,514 @@
+"""From streams to segments: what is read, taken over, granted, and who is held back."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+
+from soulsgui.training.intake import reader as read_size
+from soulsgui.training.intake.reader import PER_STREAM, READ_BYTES, FloodGuard, Greetings, ReadSize
+from soulsgui.training.intake.sessions import LEFT, NEW_SESSION
+from soulsgui.wire.group_reader import StreamPart
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.heartbeat import MAX_BYTES
+from soulsgui.wire.messages.session import Grant
+from tests.training.players import Player
+from tests.training.taking import IntakeOfTest, joined
+from tests.wire.chunks import chunk, segments
+
+STEPS = segments().steps
+
+
+def test_a_hello_is_answered_with_credits(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    grant = player.grant()
+    assert grant is not None
+    assert (grant.status, grant.credit_bytes, grant.round) == ("accepted", 10**6, None)
+    assert set(trainer.intake.eligible()) == {"c"}
+
+
+def test_chunks_of_a_session_are_taken_over(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    player.send(chunk())
+    player.send(chunk())
+    trainer.turn()
+    assert trainer.used == {"c": 2 * STEPS}
+    assert trainer.rejected() == {}
+    assert player.connection.xlen(player.keys.chunks("c")) == 0
+
+
+def test_a_hello_is_not_acknowledged_before_it_is_answered(
+    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    player.hello()
+    player.beat()
+    tell = trainer.publisher.tell_all
+
+    def fail(*_: Any) -> None:
+        raise redis.ConnectionError("lost")
+
+    monkeypatch.setattr(trainer.publisher, "tell_all", fail)
+    with pytest.raises(redis.ConnectionError):
+        trainer.turn()
+    assert player.grant() is None
+    assert player.connection.xlen(player.keys.chunks("c")) == 1
+    monkeypatch.setattr(trainer.publisher, "tell_all", tell)
+    session = trainer.intake.sessions.by_client["c"]
+    trainer.intake.start_over()
+    trainer.turn()
+    assert player.grant() is not None
+    assert trainer.intake.sessions.by_client["c"] is session  # read twice, begun once
+
+
+def test_a_refused_grant_comes_again_with_its_hello(
+    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined(trainer, player)
+    player.hello()
+    with monkeypatch.context() as patched:
+
+        def refuse(*_: Any) -> None:
+            raise redis.OutOfMemoryError("full")
+
+        patched.setattr(trainer.publisher, "tell_all", refuse)
+        with pytest.raises(redis.OutOfMemoryError):
+            trainer.turn()
+    trainer.intake.unsettle()
+    trainer.turn()
+    assert player.grant() is not None
+
+
+def test_a_client_that_greets_another_run_is_not_refused_and_comes_in_with_its_next_hello(
+    trainer: IntakeOfTest, player: Player
+) -> None:
+    player.hello(run_id="the one before", contract="other")
+    player.beat()
+    trainer.turn()
+    assert player.grant() is None
+    assert trainer.intake.sessions.by_client == {}
+    assert player.connection.xlen(player.keys.chunks("c")) == 0
+    joined(trainer, player)
+    grant = player.grant()
+    assert grant is not None
+    assert grant.status == "accepted"
+
+
+@pytest.mark.allow_warnings
+def test_another_contract_is_refused_with_its_chunks(trainer: IntakeOfTest, player: Player) -> None:
+    player.hello(contract="other")
+    trainer.turn()
+    grant = player.grant()
+    assert grant is not None
+    assert grant.status == "refused"
+    player.send(chunk())
+    trainer.turn()
+    assert (trainer.used, trainer.rejected()) == ({}, {"not_admitted": 1})
+    assert trainer.intake.eligible() == {}
+
+
+@pytest.mark.allow_warnings
+def test_a_hello_that_can_not_be_read_is_refused(trainer: IntakeOfTest, player: Player) -> None:
+    for hello in (b"\xff", b"{}", b"x" * (MAX_BYTES + 1)):
+        entry = player.connection.xadd(player.keys.chunks("c"), {"hello": hello})
+        player.session = entry.decode()
+        trainer.turn()
+        grant = player.grant()
+        assert grant is not None
+        assert grant.status == "refused"
+
+
+def test_a_newer_session_fences_the_older_one(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    older = player.session
+    player.hello()
+    trainer.turn()
+    assert trainer.losses[-1] == ("c", "began a new session")
+    assert player.session > older
+    assert trainer.intake.sessions.by_client["c"].id == player.session
+
+
+def test_chunks_of_a_session_before_the_present_one_are_not_used(
+    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+) -> None:
+    # A trainer that goes on with the newer session finds what an earlier one had not acknowledged.
+    joined(trainer, player)
+    player.send(chunk())
+    trainer.intake.reader.read(redis_client, 0)  # delivered, and then the trainer is killed
+    player.hello()
+    player.beat()
+    grant = Grant(session=player.session, status="accepted")
+    redis_client.set(keys.grant("c"), grant.to_json())
+    following = IntakeOfTest(redis_client, keys)
+    following.intake.begin(redis_client)
+    following.turn()
+    assert following.used == {}
+    assert following.rejected() == {"not_admitted": 1}
+    assert following.intake.sessions.by_client["c"].id == player.session
+
+
+def test_what_the_run_before_left_on_a_stream_is_no_refusal_of_this_one(
+    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+) -> None:
+    joined(trainer, player)
+    for _ in range(3):  # that run takes nothing any more
+        player.send(chunk())
+    trainer.intake.reader.read(redis_client, 0)  # some was delivered
+    player.send(chunk())
+    player.beat(leaving=True)
+    following = IntakeOfTest(redis_client, keys)
+    following.intake.begin(redis_client)
+    player.send(chunk())
+    player.hello()
+    player.send(chunk())
+    player.beat()
+    following.turn()
+    assert following.used == {"c": STEPS}
+    assert following.rejected() == {"not_admitted": 1}, "what came while it was there, without a session"
+
+
+def test_garbage_is_counted_by_reason_and_harms_nobody(
+    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+) -> None:
+    other = joined(trainer, Player(redis_client, keys, "d"))
+    joined(trainer, player)
+    player.send(b"\xc1garbage")
+    player.connection.xadd(player.keys.chunks("c"), {"x": "y"})
+    player.send(chunk(run="other"))
+    player.send(chunk(contract="other"))
+    player.send(chunk(segments(reward=np.zeros(2, np.float32))))
+    other.send(chunk())
+    trainer.turn()
+    assert trainer.rejected() == {"unreadable": 2, "other_run": 1, "contract": 1, "shape": 1}
+    assert trainer.used == {"d": STEPS}
+
+
+@pytest.mark.allow_warnings
+def test_a_client_that_keeps_failing_is_quarantined(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    for _ in range(60):
+        player.send(b"garbage")
+    trainer.turn()
+    grant = player.grant()
+    assert grant is not None
+    assert grant.status == "quarantined"
+    assert "unreadable" in grant.reason
+    assert trainer.losses[-1] == ("c", "quarantined")
+    player.send(chunk())
+    trainer.turn()
+    assert trainer.used == {}
+    assert trainer.rejected() == {"unreadable": 50, "not_admitted": 11}
+    assert trainer.intake.eligible() == {}
+
+
+def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    for _ in range(2 * PER_STREAM):
+        player.send(chunk())
+    player.beat(leaving=True)
+    trainer.look_around()
+    assert trainer.losses == [("c", NEW_SESSION), ("c", LEFT)], "nothing more is expected of it"
+    assert trainer.intake.eligible() == {}
+    trainer.turn()
+    assert trainer.used == {"c": 2 * PER_STREAM * STEPS}
+    assert trainer.intake.sessions.by_client == {}, "all of it was read"
+    player.send(chunk())
+    trainer.turn()
+    assert trainer.rejected() == {"not_admitted": 1}, "it has said that nothing would come"
+
+
+def test_who_left_and_comes_back_plays_on(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    player.send(chunk())
+    player.beat(leaving=True)
+    trainer.look_around()
+    joined(trainer, player)
+    player.send(chunk())
+    trainer.turn()
+    assert (trainer.used, trainer.rejected()) == ({"c": 2 * STEPS}, {})
+    assert set(trainer.intake.eligible()) == {"c"}
+
+
+def test_repeats_are_dropped_once_and_gaps_are_counted(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    for number in (0, 1, 1, 5, 0):
+        player.send(chunk(), number)
+    trainer.turn()
+    assert trainer.used == {"c": 3 * STEPS}
+    refusals = trainer.intake.sessions.refusals()
+    assert (refusals.total, refusals.missing) == ({"repeated": 2}, 3)
+
+
+@pytest.mark.parametrize("number", [b"-1", b"1e3", b"x", b"9" * 30, b"", b"\xd9\xa3"])
+def test_forged_numbers_count_as_none(trainer: IntakeOfTest, player: Player, number: bytes) -> None:
+    joined(trainer, player)
+    player.connection.xadd(player.keys.chunks("c"), {"c": chunk(), "n": number})
+    trainer.turn()
+    assert trainer.used == {"c": STEPS}
+    assert trainer.intake.sessions.refusals().missing == 0
+
+
+def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    player.send(chunk())
+    trainer.intake.reader.read(trainer.connection, 1)
+    player.connection.xtrim(player.keys.chunks("c"), maxlen=0, approximate=False)
+    trainer.intake.unsettle()
+    trainer.turn()
+    assert (trainer.used, trainer.rejected()) == ({}, {})
+
+
+@pytest.mark.allow_warnings
+def test_an_unusable_stream_is_counted_and_its_client_dropped(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    player.connection.set(player.keys.chunks("c"), "mine")
+    trainer.turn()
+    assert trainer.rejected() == {"wrong_type": 1}
+    assert ("c", "its stream can't be read") in trainer.losses
+
+
+def test_credits_are_renewed_before_they_end(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    first = player.grant()
+    big = chunk(segments((8000, 8000)))
+    for _ in range(2):
+        player.send(big)
+    trainer.turn()
+    second = player.grant()
+    assert first is not None
+    assert second is not None
+    assert second.credit_bytes == first.credit_bytes + 2 * len(big)
+
+
+@pytest.mark.allow_warnings
+def test_who_made_its_stream_into_something_else_is_cut_off_all_the_same(
+    trainer: IntakeOfTest, player: Player
+) -> None:
+    joined(trainer, player)
+    stream = player.keys.chunks("c")
+    player.connection.set(stream, "mine")
+    assert trainer.intake.cut_off(player.connection, "c", "it held too much") == 0
+    assert trainer.intake.sessions.by_client["c"].status == "quarantined"
+    grant = player.grant()
+    assert grant is not None
+    assert (grant.status, grant.reason) == ("quarantined", "it held too much")
+    assert player.connection.exists(stream) == 0
+
+
+def test_who_is_cut_off_has_what_waits_taken_off_and_counted(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    for _ in range(3):
+        player.send(chunk())
+    assert trainer.intake.cut_off(player.connection, "c", "it held too much") == 3
+    assert player.connection.xlen(player.keys.chunks("c")) == 0
+    assert trainer.rejected() == {"cut_off": 3}
+
+
+@pytest.mark.allow_warnings
+def test_what_comes_again_of_who_is_cut_off_is_counted_once(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    session = trainer.intake.sessions.by_client["c"]
+    trainer.intake.cut_off(player.connection, "c", "it held too much")
+    for _ in range(2):
+        player.send(chunk())
+    acknowledge = trainer.intake.reader.acknowledge_parts
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(trainer.intake.reader, "acknowledge_parts", lambda *_: trainer.intake.unsettle())
+        trainer.turn()  # read three times, and never acknowledged
+    assert trainer.intake.reader.acknowledge_parts == acknowledge
+    trainer.turn()
+    assert trainer.rejected() == {"not_admitted": 2}
+    assert (session.entries, session.size) == (2, 2 * len(chunk()))
+    assert player.connection.xlen(player.keys.chunks("c")) == 0
+
+
+@pytest.mark.allow_warnings
+def test_of_who_is_cut_off_only_what_its_session_sent_is_counted(
+    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+) -> None:
+    player.hello()
+    earlier = player.session
+    player.send(chunk())  # of a session before, left over by an earlier trainer
+    player.hello()
+    player.send(chunk())  # counted in the beat
+    player.beat(sent_chunks=1, sent_bytes=len(chunk()))
+    assert player.session > earlier
+    grant = Grant(
+        session=player.session, status="quarantined", reason="flood", credit_entries=9, credit_bytes=10**6
+    )
+    redis_client.set(keys.grant("c"), grant.to_json())
+    trainer.intake.begin(redis_client)
+    player.send(chunk(), 1)
+    trainer.turn()
+    session = trainer.intake.sessions.by_client["c"]
+    assert (session.id, session.status) == (player.session, "quarantined")
+    assert (session.entries, session.size) == (2, 2 * len(chunk()))
+    assert trainer.rejected() == {"not_admitted": 3}
+
+
+@pytest.mark.parametrize("changed", [{"leaving": True}, {"run_id": "the one before"}], ids=str)
+def test_a_session_that_is_over_is_asked_for_once(
+    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    player.session = "1-0"
+    player.beat(**changed)
+    player.connection.set(
+        player.keys.grant("c"), Grant(session="1-0", status="quarantined", reason="flood").to_json()
+    )
+    asked: list[list[str]] = []
+    mget = player.connection.mget
+    monkeypatch.setattr(trainer.connection, "mget", lambda names: asked.append(names) or mget(names))
+    for _ in range(3):
+        trainer.turn()
+    assert asked == [[player.keys.grant("c")]]
+    player.hello()
+    player.beat()
+    trainer.turn()
+    grant = player.grant()
+    assert grant is not None
+    assert (grant.status, grant.reason) == ("quarantined", "flood"), "who was cut off stays so"
+
+
+MOST = 200
+
+
+def brought(client: str, count: int, size: int) -> StreamPart:
+    return StreamPart(client, [b"1-1"] * count, [[b"", bytes(size), b"", b""]] * count)
+
+
+def test_the_first_read_is_small_as_nothing_is_known_of_the_entries() -> None:
+    assert ReadSize().next(16, MOST) * 16 * 16384 <= READ_BYTES
+    assert ReadSize().next(1000, MOST) == 8
+
+
+@pytest.mark.parametrize("size", [500, 3_300, 13_000, 200_000])
+def test_reads_of_a_backlog_fit(size: int) -> None:
+    size_of_reads = ReadSize()
+    for _ in range(3):
+        count = size_of_reads.next(16, MOST)
+        size_of_reads.note([brought(str(n), count, size) for n in range(16)])
+    count = size_of_reads.next(16, MOST)
+    assert count == min(MOST, max(8, READ_BYTES // (16 * size)))
+
+
+def test_slow_clients_do_not_shorten_the_reads_of_a_fast_one() -> None:
+    size_of_reads = ReadSize()
+    count = size_of_reads.next(1001, MOST)
+    size_of_reads.note([brought("fast", count, 3_300), *(brought(str(n), 1, 3_300) for n in range(1000))])
+    assert size_of_reads.full == 1
+    assert size_of_reads.next(1001, MOST) == MOST
+
+
+def test_without_a_backlog_and_after_trimmed_entries_as_much_as_is_wanted() -> None:
+    size_of_reads = ReadSize()
+    size_of_reads.next(2, MOST)
+    size_of_reads.note([])
+    assert size_of_reads.next(2, MOST) == MOST
+    size_of_reads.note([StreamPart("a", [b"1-1"] * MOST, [None] * MOST)])
+    assert 1 <= size_of_reads.next(2, 3) == 3
+
+
+def test_a_backlog_of_large_entries_comes_in_several_reads(
+    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_size, "READ_BYTES", 100_000)
+    joined(trainer, player)
+    pipeline = player.connection.pipeline(transaction=False)
+    for number in range(40):
+        pipeline.xadd(player.keys.chunks("c"), {b"c": bytes(20_000), b"n": number})
+    pipeline.execute()
+    sizes = []
+    reader = trainer.intake.reader
+    read = reader.read_parts
+
+    def watched(connection: redis.Redis, block_ms: int) -> list[StreamPart]:
+        parts = read(connection, block_ms)
+        sizes.append(sum(len(part.ids) for part in parts))
+        return parts
+
+    monkeypatch.setattr(reader, "read_parts", watched)
+    for _ in range(6):
+        trainer.intake.take(trainer.connection, 0)
+    assert sum(sizes) == 40
+    assert max(sizes[1:]) <= 8 < 40 == 5 * 8
+    assert trainer.intake.busy == 0
+
+
+def test_only_a_stream_that_holds_more_than_all_may_have_is_a_flood(
+    redis_client: redis.Redis, keys: Keys
+) -> None:
+    guard = FloodGuard(keys, 2**20)
+    for client, entries in (("a", 1), ("b", 8)):
+        for _ in range(entries):
+            redis_client.xadd(keys.chunks(client), {"c": bytes(2**19)})
+    redis_client.set(keys.chunks("d"), "no stream")
+    found = guard.look(redis_client, ["a", "b", "c", "d"])
+    assert set(found) == {"b"}
+    assert found["b"] > 4 * 2**20
+    assert guard.sweep(redis_client, ["b", "c", "d"]) == {"b": 8}
+    assert guard.look(redis_client, ["a", "b", "c", "d"]) == {}
+    assert redis_client.exists(keys.chunks("d")) == 0
+    assert FloodGuard(keys, 2**40).look(redis_client, ["a", "b"]) == {}
+
+
+@pytest.mark.allow_warnings
+def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
+    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis
+) -> None:
+    joined(trainer, player)
+    for _ in range(3):
+        redis_client.xadd(player.keys.chunks("c"), {"c": bytes(2**20)})
+    trainer.turn()
+    assert trainer.intake.sessions.by_client["c"].status == "quarantined"
+    assert ("c", "quarantined") in trainer.losses
+    grant = player.grant()
+    assert grant is not None
+    assert (grant.status, "floods the server" in grant.reason) == ("quarantined", True)
+    for _ in range(5):
+        player.send(chunk())
+    trainer.turn()
+    assert redis_client.xlen(player.keys.chunks("c")) == 0
+    assert trainer.used == {}
+    assert trainer.rejected()["not_admitted"] >= 5
+    assert trainer.intake.release("c")
+    trainer.turn()
+    assert _status(player.grant()) == "accepted"
+    player.send(chunk())
+    trainer.turn()
+    assert trainer.used == {"c": segments().steps}
+    assert not trainer.intake.release("c")
+
+
+@pytest.mark.allow_warnings
+def test_a_released_client_whose_process_has_ended_may_come_again(
+    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis
+) -> None:
+    joined(trainer, player)
+    for _ in range(60):
+        player.send(b"garbage")
+    trainer.turn()
+    player.beat(leaving=True)
+    trainer.turn()
+    assert trainer.intake.sessions.by_client == {}
+    player.hello()  # the next process, under the same name
+    player.beat()
+    trainer.turn()
+    assert _status(player.grant()) == "quarantined"
+    player.beat(leaving=True)
+    trainer.turn()
+    assert trainer.intake.release("c")
+    trainer.turn()
+    assert redis_client.get(player.keys.grant("c")) is None
+    joined(trainer, player)
+    assert _status(player.grant()) == "accepted"
+
+
+def _status(grant: Grant | None) -> str:
+    return grant.status if grant is not None else ""
+
+
+def test_a_client_that_begins_one_session_after_the_other_is_found() -> None:
+    greetings = Greetings()
+    assert not any(greetings.too_many("crashing", float(second)) for second in range(200))
+    assert [greetings.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10
+    assert not greetings.too_many("flooding", 60.0)

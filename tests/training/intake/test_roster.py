@@ -1,0 +1,188 @@
+"""Who is there, who takes part, and with whom a new trainer goes on."""
+
+import logging
+import time
+from types import SimpleNamespace
+
+import pytest
+import redis
+
+from soulsgui.training.intake import reader as intake_module
+from soulsgui.training.intake import roster
+from soulsgui.training.intake.sessions import Session
+from soulsgui.wire.beats import LATE_S
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, Heartbeat
+from tests.training.players import Player
+from tests.training.taking import IntakeOfTest, joined
+from tests.wire.chunks import chunk, segments
+
+KEYS = Keys("souls:")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The roster's clock: stands still until `now` is set."""
+    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(roster, "time", clock)
+    return clock
+
+
+def test_only_a_client_that_could_have_been_heard_is_silent(
+    redis_client: redis.Redis, clock: SimpleNamespace
+) -> None:
+    beat = Heartbeat(client="c", instance=Instance(), counter=1, session="1-0", phase="sampling")
+    redis_client.hset(KEYS.clients, "c", "{}")
+    redis_client.set(KEYS.beat("c"), beat.to_json(), px=int(EXPIRY_S * 1000))
+    session, seen = Session("c", "1-0", 1, began_at=clock.now), roster.Roster(KEYS)
+    seen.read(redis_client)
+    clock.now += LATE_S - 1
+    seen.read(redis_client)
+
+    clock.now += 60  # the server was away
+    seen.start_over()
+    seen.read(redis_client)
+    assert seen.why_not(session) == ""
+    clock.now += 2  # since it is back, it could have been heard
+    seen.read(redis_client)
+    assert seen.why_not(session) == "silent"
+
+
+@pytest.mark.parametrize("phase", ["paused", "finishing", "stopping"])
+def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, player: Player, phase: str) -> None:
+    joined(trainer, player)
+    player.beat(phase=phase)
+    trainer.turn()
+    assert trainer.intake.eligible() == {}
+    assert ("c", phase) in trainer.losses
+    player.beat()
+    trainer.turn()
+    assert set(trainer.intake.eligible()) == {"c"}
+
+
+def test_a_goodbye_ends_the_session(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    player.beat(leaving=True)
+    trainer.turn()
+    assert trainer.intake.sessions.by_client == {}
+    assert ("c", "left") in trainer.losses
+
+
+def test_a_client_taken_off_the_list_is_gone(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    player.connection.hdel(player.keys.clients, "c")
+    trainer.turn()
+    assert trainer.intake.sessions.by_client == {}
+    assert ("c", "was taken off the list") in trainer.losses
+
+
+def _hours_pass(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    moved = time.monotonic() + seconds
+    monkeypatch.setattr("soulsgui.training.intake.roster.time.monotonic", lambda: moved)
+
+
+def test_a_silent_client_begins_no_round_but_is_not_thrown_out_of_one(
+    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined(trainer, player)
+    with monkeypatch.context() as patched:
+        _hours_pass(patched, 6)
+        assert trainer.intake.eligible() == {}
+    assert trainer.losses == [("c", "began a new session")]
+
+
+def test_a_client_that_died_right_after_its_hello_is_not_waited_for(
+    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    player.beat()
+    player.hello()  # and not one beat of this session
+    trainer.turn()
+    assert set(trainer.intake.eligible()) == {"c"}
+    with monkeypatch.context() as patched:
+        _hours_pass(patched, 6)
+        assert trainer.intake.eligible() == {}
+
+
+@pytest.mark.parametrize(
+    "beat",
+    [b"x", b"x" * (MAX_BYTES + 10), b'{"client": "d", "counter": 1, "instance": {}}', b'{"counter": NaN}'],
+)
+def test_forged_beats_are_no_beats(trainer: IntakeOfTest, player: Player, beat: bytes) -> None:
+    player.connection.set(player.keys.beat("c"), beat)
+    player.hello()
+    trainer.turn()
+    assert set(trainer.intake.eligible()) == {"c"}
+    assert trainer.intake._roster.beats == {}
+
+
+def test_a_beat_of_another_type_is_no_beat(trainer: IntakeOfTest, player: Player) -> None:
+    player.connection.lpush(player.keys.beat("c"), "x")
+    player.hello()
+    trainer.turn()
+    assert set(trainer.intake.eligible()) == {"c"}
+
+
+def _restarted(trainer: IntakeOfTest, keys: Keys) -> tuple[IntakeOfTest, int]:
+    following = IntakeOfTest(trainer.connection, keys)
+    return following, following.intake.begin(trainer.connection)
+
+
+def test_sessions_go_on_after_a_restart(trainer: IntakeOfTest, player: Player, keys: Keys) -> None:
+    joined(trainer, player)
+    player.send(chunk())
+    trainer.turn()
+    following, _ = _restarted(trainer, keys)
+    player.send(chunk())
+    following.turn()
+    assert following.used == {"c": segments().steps}
+    assert following.intake.sessions.by_client["c"].id == player.session
+    assert following.intake.sessions.refusals().missing == 0
+
+
+def test_a_session_found_only_later_goes_on_too(
+    trainer: IntakeOfTest, player: Player, keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    joined(trainer, player)
+    player.connection.hdel(keys.clients, "c")  # the roster is not there yet
+    following, _ = _restarted(trainer, keys)
+    following.turn()
+    assert following.intake.sessions.by_client == {}
+    player.connection.hset(keys.clients, "c", "{}")
+    following.turn()
+    assert following.intake.sessions.by_client["c"].id == player.session
+    player.send(chunk())
+    following.turn()
+    assert following.used == {"c": segments().steps}
+
+
+@pytest.mark.parametrize(
+    ("model_id", "believed"), [(41, 41), (-1, 0), (2**40, 0)], ids=["newest", "none", "unbelievable"]
+)
+def test_the_newest_model_clients_know_is_told(
+    trainer: IntakeOfTest, player: Player, keys: Keys, model_id: int, believed: int
+) -> None:
+    player.beat(model_id=model_id)
+    assert _restarted(trainer, keys)[1] == max(believed, 0)
+
+
+def test_models_of_another_run_do_not_count(trainer: IntakeOfTest, player: Player, keys: Keys) -> None:
+    player.beat(model_id=99, run_id="other")
+    assert _restarted(trainer, keys)[1] == 0
+
+
+def test_looks_around_are_not_made_at_every_turn(
+    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def read(_: redis.Redis) -> None:
+        nonlocal looks
+        looks += 1
+
+    monkeypatch.setattr(trainer.intake._roster, "read", read)
+    monkeypatch.setattr(intake_module, "_ROSTER_EVERY_S", 1000)
+    for _ in range(10):
+        trainer.intake.look_around(trainer.connection, often=False)
+    assert looks == 1

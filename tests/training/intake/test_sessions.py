@@ -1,0 +1,674 @@
+"""Sessions of clients: who is let in and who is cut off, credits, exploration, what was refused."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from soulsgui.training.intake.sessions import (
+    ENTRIES_AHEAD,
+    ChunkNumbers,
+    Exploration,
+    Orders,
+    Session,
+    Sessions,
+    Shares,
+    most_envs,
+)
+from soulsgui.wire.keys import PROTOCOL, EntryId
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import MAX_ENVS, Heartbeat
+from soulsgui.wire.messages.session import Grant, Ladder, RoundShare, SessionHello
+
+AHEAD = 1_000_000
+
+
+def _sessions() -> Sessions:
+    return Sessions("run-1", "contract-1", AHEAD)
+
+
+def _hello(**changed: Any) -> SessionHello:
+    fields: dict[str, Any] = {
+        "client": "c",
+        "instance": Instance(),
+        "run_id": "run-1",
+        "contract": "contract-1",
+        "num_envs": 3,
+    }
+    return SessionHello(**(fields | changed))
+
+
+def _admitted(sessions: Sessions, client: str = "c", ms: int = 1) -> Session:
+    return sessions.hello(client, EntryId(ms, 0), _hello(client=client), now=5.0)
+
+
+def test_a_good_hello_is_accepted() -> None:
+    sessions = _sessions()
+    session = _admitted(sessions)
+    assert (session.status, session.id, session.num_envs, session.began_at) == ("accepted", "1-0", 3, 5.0)
+    assert sessions.by_client == {"c": session}
+
+
+@pytest.mark.allow_warnings
+def test_who_is_too_old_is_told_what_to_update() -> None:
+    sessions = Sessions("run-1", "contract-1", AHEAD, {"soulsgui": "0.3", "soulsgym": "1.2"})
+    old = {"soulsgui": "0.2.9", "numpy": "2.0"}
+    refused = sessions.hello("c", EntryId(1, 0), _hello(versions=old), 0.0)
+    assert refused.status == "refused"
+    assert refused.reason == (
+        "update needed: soulsgui 0.2.9 is older than 0.3; soulsgym is missing, 1.2 or newer is needed"
+    )
+    new = {"soulsgui": "0.10", "soulsgym": "1.2.0"}
+    assert sessions.hello("c", EntryId(2, 0), _hello(versions=new), 0.0).status == "accepted"
+
+
+@pytest.mark.parametrize(
+    ("hello", "reason"),
+    [
+        (None, "can't be read"),
+        (_hello(client="d"), "calls itself 'd'"),
+        (_hello(protocol=PROTOCOL + 1), f"speaks protocol {PROTOCOL + 1}"),
+        (_hello(contract="other"), "spaces differ"),
+        (_hello(client="x\n" * 1000), "calls itself"),
+    ],
+)
+@pytest.mark.allow_warnings
+def test_other_hellos_are_refused_in_words(
+    hello: SessionHello | None, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = _sessions().hello("c", EntryId(1, 0), hello, 0.0)
+    grant = session.grant(AHEAD)
+    assert (grant.status, session.status) == ("refused", "refused")
+    assert reason in grant.reason
+    assert len(grant.reason) < 200
+    assert "\n" not in grant.reason
+
+
+def test_a_greeting_to_another_run_is_told_from_what_is_refused() -> None:
+    sessions = _sessions()
+    assert sessions.is_of_another_run(_hello(run_id="old"))
+    assert sessions.is_of_another_run(_hello(run_id="old", contract="other"))
+    for hello in (None, _hello(), _hello(contract="other"), _hello(run_id="old", protocol=PROTOCOL + 1)):
+        assert not sessions.is_of_another_run(hello)
+
+
+def test_a_new_hello_fences_the_older_session_and_keeps_its_count() -> None:
+    sessions = _sessions()
+    older = _admitted(sessions)
+    older.refuse({"shape": 2}, 0)
+    older.received(10, 5)
+    newer = _admitted(sessions, ms=2)
+    assert sessions.by_client == {"c": newer}
+    assert newer.entries == 0
+    refusals = sessions.refusals()
+    assert refusals.by_client == {"c": {"shape": 2}}
+    assert refusals.missing == 5
+
+
+def test_credits_are_totals_since_the_hello() -> None:
+    session = _admitted(_sessions())
+    first = session.grant(AHEAD)
+    assert (first.credit_bytes, first.session) == (AHEAD, "1-0")
+    assert not session.needs_credit(AHEAD)
+    session.received(AHEAD // 2 + 1, 0)
+    assert session.needs_credit(AHEAD)
+    second = session.grant(AHEAD)
+    assert second.credit_bytes == AHEAD + AHEAD // 2 + 1
+    assert second.credit_entries == first.credit_entries + 1
+    assert session.grant(AHEAD) == second  # repeats are harmless
+
+
+def test_steps_are_granted_as_totals_that_never_go_back() -> None:
+    session = _admitted(_sessions())
+    assert session.grant(AHEAD).credit_steps is None
+    assert session.grant(AHEAD, 100, Orders(0.5)).credit_steps == 100
+    session.received_steps(30, EntryId(1, 1))
+    assert session.grant(AHEAD, 100, Orders(0.25)).model_dump(include={"credit_steps", "epsilon"}) == {
+        "credit_steps": 130, "epsilon": 0.25,
+    }  # fmt: skip
+    assert session.grant(AHEAD, 10).credit_steps == 130  # less is granted from now on, none is taken back
+
+
+@pytest.mark.parametrize(("received", "needs"), [(50, False), (51, True)])
+def test_steps_are_granted_anew_when_half_is_used_up(received: int, needs: bool) -> None:
+    session = _admitted(_sessions())
+    session.grant(AHEAD, 100)
+    session.received_steps(received, EntryId(1, 1))
+    assert session.needs_credit(AHEAD, 100) is needs
+    assert not session.needs_credit(AHEAD)
+
+
+def test_those_who_play_share_the_steps_and_can_make_one_each() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead, sessions.exploration = 100, Exploration(0.1)
+    for client in ("a", "b", "c", "d"):
+        _admitted(sessions, client)
+    assert sessions.playing == 4
+    assert {grant.credit_steps for grant in sessions.grants().values()} == {25}
+    assert sessions.steps_outstanding == 100
+    sessions.set_playing({"a", "b"})
+    grants = sessions.grants()
+    assert (grants["a"].credit_steps, grants["a"].epsilon) == (50, 0.1)
+    assert sessions.steps_outstanding == 100
+    sessions.steps_ahead = 1
+    assert sessions.grant(_admitted(sessions, "e", ms=2)).credit_steps == 3  # a step of each environment
+
+
+def test_a_publish_tells_those_whose_grant_has_to_change() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead, sessions.exploration = 100, Exploration(0.5)
+    used, unused = _admitted(sessions, "used"), _admitted(sessions, "unused")
+    assert set(sessions.grants_due()) == {"used", "unused"}
+    assert sessions.grants_due() == {}
+    used.received_steps(30, EntryId(10**15, 0))
+    assert set(sessions.grants_due()) == {"used"}
+    sessions.exploration = Exploration(0.499)
+    assert sessions.grants_due() == {}
+    sessions.exploration = Exploration(0.49)
+    assert {client: grant.epsilon for client, grant in sessions.grants_due().items()} == {
+        "used": 0.49,
+        "unused": 0.49,
+    }
+    sessions.held, sessions.exploration = True, Exploration(0.49)
+    unused.received_steps(50, EntryId(10**15, 0))
+    assert sessions.grants_due() == {}
+
+
+def test_who_delivers_more_may_have_more_on_its_way() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead = 100
+    fast, slow = _admitted(sessions, "fast"), _admitted(sessions, "slow")
+    sessions.measure(0.0)
+    fast.received_steps(300, EntryId(10**15, 0))
+    slow.received_steps(100, EntryId(10**15, 0))
+    sessions.measure(1.0)
+    assert sessions.grant(fast).credit_steps == 300 + 62
+    assert sessions.grant(slow).credit_steps == 100 + 37
+
+
+def test_each_client_is_told_its_share_of_what_comes() -> None:
+    sessions = _sessions()
+    fast, slow = _admitted(sessions, "fast"), _admitted(sessions, "slow")
+    assert sessions.grant(slow).share is None
+    sessions.measure(0.0)
+    fast.received_steps(300, EntryId(10**15, 0))
+    slow.received_steps(100, EntryId(10**15, 0))
+    sessions.measure(1.0)
+    assert {client: grant.share for client, grant in sessions.grants_due().items()} == {
+        "fast": 0.75,
+        "slow": 0.25,
+    }
+    assert sessions.grants_due() == {}
+    sessions.end("fast")
+    sessions.measure(2.0)
+    assert sessions.grants_due()["slow"].share == 1.0, "also who needs no credit is told"
+
+
+def test_what_the_server_lost_uses_up_no_credit() -> None:
+    session = _admitted(_sessions())
+    session.grant(AHEAD, 100)
+    session.received(10, 0, EntryId(1, 1))
+    session.received_steps(40, EntryId(1, 1))
+    told = _beat(sent_chunks=3, sent_bytes=30, sent_steps=90)
+    session.look_for_losses(told)  # they may still be on their way
+    assert (session.entries, session.steps) == (1, 40)
+    session.look_for_losses(told)  # the stream was read to its end since
+    assert (session.entries, session.size, session.steps) == (3, 30, 90)
+    # What it had stored is given back, and no more: 10 of the first 100 were never used.
+    assert session.grant(AHEAD, 100).credit_steps == 190
+
+
+def test_what_was_refused_whole_uses_up_no_credit() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead = 1000
+    session = _admitted(sessions)
+    sessions.grant(session)
+    for number in range(4):  # of 250 transitions each, but nobody here can tell
+        session.received(10, number, EntryId(1, number + 1))
+        session.refuse({"shape": 1}, 0)
+    told = _beat(sent_chunks=4, sent_bytes=40, sent_steps=1000)
+    session.look_for_losses(told)
+    assert not sessions.needs_credit(session), "the beat may tell of more than was here when it was looked at"
+    session.look_for_losses(told)
+    assert sessions.needs_credit(session)
+    assert sessions.grant(session).credit_steps == 2000
+    session.look_for_losses(_beat(sent_chunks=4, sent_bytes=40, sent_steps=2**50))
+    session.look_for_losses(_beat(sent_chunks=4, sent_bytes=40, sent_steps=2**50))
+    assert session.steps == 2000
+
+
+def test_nobody_gets_more_than_was_granted_by_telling_of_losses() -> None:
+    session = _admitted(_sessions())
+    session.grant(AHEAD, 100)
+    for _ in range(2):
+        session.look_for_losses(_beat(sent_chunks=2**50, sent_bytes=2**50, sent_steps=2**50))
+    assert (session.entries, session.size, session.steps) == (ENTRIES_AHEAD, AHEAD, 100)
+
+
+def test_all_clients_share_the_bytes_ahead() -> None:
+    sessions = _sessions()
+    assert sessions.bytes_ahead == AHEAD
+    for client in ("a", "b", "c", "d"):
+        _admitted(sessions, client)
+    assert sessions.bytes_ahead == AHEAD // 4
+
+
+def test_repeated_numbers_are_told() -> None:
+    session = _admitted(_sessions())
+    assert session.received(1, 0)
+    assert session.received(1, 1)
+    assert not session.received(1, 0)
+    assert session.received(1, None)
+    assert session.received(1, None)
+
+
+@pytest.mark.allow_warnings
+def test_a_client_that_keeps_failing_is_cut_off() -> None:
+    session = _admitted(_sessions())
+    session.round = RoundShare(round_id=1, steps=1)
+    assert not any(session.refuse({"shape": 1}, 0) for _ in range(49))
+    assert session.refuse({"not_finite": 1}, 0)
+    assert (session.status, session.round) == ("quarantined", None)
+    assert "50 refused segments" in session.reason
+    assert "shape" in session.reason
+    assert not session.refuse({"shape": 100}, 0)  # once
+
+
+def test_one_good_segment_between_forgives() -> None:
+    session = _admitted(_sessions())
+    for _ in range(10):
+        assert not session.refuse({"shape": 40}, 0)
+        assert not session.refuse({"shape": 40}, 1)
+    assert session.status == "accepted"
+
+
+def test_being_late_is_no_fault() -> None:
+    session = _admitted(_sessions())
+    assert not any(session.refuse({"late": 100}, 0) for _ in range(100))
+
+
+def _grant(**changed: Any) -> Grant:
+    fields: dict[str, Any] = {
+        "session": "1-0", "status": "accepted", "credit_entries": 50, "credit_bytes": 700,
+    }  # fmt: skip
+    return Grant(**(fields | changed))
+
+
+def _beat(**changed: Any) -> Heartbeat:
+    fields: dict[str, Any] = {
+        "client": "c",
+        "instance": Instance(),
+        "counter": 1,
+        "session": "1-0",
+        "run_id": "run-1",
+        "num_envs": 3,
+        "sent_chunks": 40,
+        "sent_bytes": 600,
+    }
+    return Heartbeat(**(fields | changed))
+
+
+def test_a_session_goes_on_after_a_restart_of_the_trainer() -> None:
+    sessions = _sessions()
+    session = sessions.readmit("c", _grant(), _beat(), EntryId(1, 40), now=3.0)
+    assert session is not None
+    assert (session.id, session.num_envs, sessions.by_client) == ("1-0", 3, {"c": session})
+    grant = session.grant(AHEAD)
+    # As far ahead of what the client has sent as anybody may be: a restart does not widen its credit.
+    assert (grant.credit_entries, grant.credit_bytes) == (40 + ENTRIES_AHEAD, 600 + AHEAD)
+    assert session.received(1, 17, EntryId(1, 41))
+    assert session.numbers.missing == 0
+
+
+def test_what_was_on_the_stream_before_a_restart_is_not_counted_again() -> None:
+    beat = _beat(sent_steps=450)
+    session = _sessions().readmit("c", _grant(credit_steps=500), beat, EntryId(1, 40), now=3.0)
+    assert session is not None
+    for last in (EntryId(1, 39), EntryId(1, 40)):
+        session.received(10, None, last)
+        session.received_steps(7, last)
+    assert (session.entries, session.size, session.steps) == (40, 600, 450)
+    session.received(10, None, EntryId(1, 41))
+    session.received_steps(7, EntryId(1, 41))
+    assert (session.entries, session.size, session.steps) == (41, 610, 457)
+    assert session.grant(AHEAD, 100).credit_steps == 557
+
+
+def test_nobody_is_credited_at_a_restart_with_more_than_was_granted() -> None:
+    beat = _beat(sent_steps=2**50)
+    session = _sessions().readmit("c", _grant(credit_steps=500), beat, EntryId(1, 40), now=3.0)
+    assert session is not None
+    assert session.steps == 500
+
+
+def test_while_credits_are_held_nobody_gets_more_and_afterwards_all_do() -> None:
+    sessions = _sessions()
+    session = _admitted(sessions)
+    sessions.steps_ahead = 100
+    first = sessions.grant(session)
+    session.received(AHEAD, 0, EntryId(1, 1))
+    session.received_steps(100, EntryId(1, 1))
+    sessions.held = True
+    assert not sessions.needs_credit(session)
+    assert sessions.grant(session) == first
+    newcomer = sessions.grant(_admitted(sessions, "d", ms=2))
+    assert (newcomer.status, newcomer.credit_bytes, newcomer.credit_steps) == ("accepted", 0, 0)
+    sessions.held = False
+    assert sessions.needs_credit(session)
+    assert sessions.needs_credit(sessions.by_client["d"])
+    assert (sessions.grant(session).credit_steps or 0) > (first.credit_steps or 0)
+
+
+def test_nothing_is_granted_to_who_is_not_let_in() -> None:
+    sessions = _sessions()
+    session = _admitted(sessions)
+    session.cut_off("it floods the server")
+    assert not sessions.needs_credit(session)
+    assert sessions.grant(session).reason == "it floods the server"
+
+
+@pytest.mark.parametrize(
+    ("grant", "beat"),
+    [
+        ({"status": "refused"}, {}),
+        ({"session": "2-0"}, {}),
+        ({}, {"session": ""}),
+        ({}, {"run_id": "other"}),
+        ({}, {"leaving": True}),
+        ({}, {"num_envs": 0}),
+    ],
+)
+def test_a_session_that_is_over_does_not_go_on(grant: dict[str, Any], beat: dict[str, Any]) -> None:
+    sessions = _sessions()
+    assert sessions.readmit("c", _grant(**grant), _beat(**beat), EntryId(1, 40), 0.0) is None
+    assert sessions.by_client == {}
+
+
+def test_counts_of_clients_that_are_gone_are_kept_as_a_sum_only() -> None:
+    sessions = _sessions()
+    for number in range(1000):
+        client = f"client-{number}"
+        _admitted(sessions, client).refuse({"shape": 1, "late": 2}, 0)
+        sessions.count_unadmitted(client, "not_admitted")
+        sessions.forget_all_but(["client-999"])
+    refusals = sessions.refusals()
+    assert refusals.total == {"shape": 1000, "late": 2000, "not_admitted": 1000}
+    assert refusals.by_client == {"client-999": {"shape": 1, "late": 2, "not_admitted": 1}}
+    assert set(sessions.by_client) == {"client-999"}
+
+
+def test_an_ended_session_is_counted_once() -> None:
+    sessions = _sessions()
+    _admitted(sessions).refuse({"shape": 1}, 0)
+    sessions.end("c")
+    sessions.end("c")
+    assert sessions.refusals().total == {"shape": 1}
+
+
+@pytest.mark.allow_warnings
+def test_who_was_cut_off_stays_so_until_it_is_released() -> None:
+    sessions = _sessions()
+    _admitted(sessions).refuse({"shape": 50}, 0)
+    again = _admitted(sessions, ms=2)  # a new process under the same name
+    assert (again.status, again.reason) == ("quarantined", "50 refused segments in a row, most of them shape")
+    sessions.end("c")
+    assert sessions.release("c")
+    assert not sessions.release("c")
+    assert _admitted(sessions, ms=3).status == "accepted"
+
+
+@pytest.mark.allow_warnings
+def test_a_released_session_begins_with_a_clean_row_and_all_of_its_credit() -> None:
+    sessions = _sessions()
+    session = _admitted(sessions)
+    session.grant(AHEAD, 100)
+    session.refuse({"shape": 50}, 0)
+    session.passed_over(700, [0, 1, None])
+    assert sessions.release("c")
+    assert (session.status, session.reason, session.in_a_row, session.rejected) == (
+        "accepted", "", 0, {"shape": 50},
+    )  # fmt: skip
+    grant = session.grant(AHEAD, 100)
+    assert (grant.credit_entries, grant.credit_bytes) == (3 + ENTRIES_AHEAD, 700 + AHEAD)
+    assert grant.credit_steps == 200
+    assert session.numbers.missing == 0
+    assert not session.refuse({"shape": 49}, 0)
+    assert session.refuse({"shape": 1}, 0)
+
+
+def test_nobody_is_released_who_was_not_cut_off() -> None:
+    sessions = _sessions()
+    _admitted(sessions)
+    assert not sessions.release("c")
+    assert not sessions.release("nobody")
+
+
+@pytest.mark.parametrize("beat", [{}, {"leaving": True}])
+def test_a_quarantine_outlives_the_trainer(beat: dict[str, Any]) -> None:
+    sessions = _sessions()
+    session = sessions.readmit(
+        "c", _grant(status="quarantined", reason="NaN"), _beat(**beat), EntryId(1, 40), 0.0
+    )
+    if session is None:  # its process has ended: the next one
+        session = _admitted(sessions, ms=2)
+    assert (session.status, session.reason) == ("quarantined", "NaN")
+
+
+def test_a_client_that_is_taken_off_the_list_is_held_back_no_longer() -> None:
+    sessions = _sessions()
+    sessions.cut_off("c", "it floods")
+    sessions.forget_all_but(["d"])
+    assert _admitted(sessions).status == "accepted"
+
+
+def test_more_than_was_ever_granted_is_told_and_one_entry_too_large_is_no_fault() -> None:
+    session = _admitted(_sessions())
+    session.received(AHEAD, 0)
+    assert not session.overdrew(AHEAD)  # nothing was granted yet, nothing was promised
+    session.size = session.entries = 0
+    session.grant(AHEAD)
+    session.received(AHEAD - 1, 0)
+    session.received(500, 1)
+    assert not session.overdrew(500)  # a byte was left when it was sent
+    session.received(1, 2)
+    assert session.overdrew(1)
+    session.grant(AHEAD)
+    session.grant(10)  # what was granted once was promised
+    session.received(AHEAD // 2, 3)
+    assert not session.overdrew(AHEAD // 2)
+    session.entries = session.most_entries + 1
+    assert session.overdrew(AHEAD // 2)
+
+
+@pytest.mark.allow_warnings
+def test_who_was_refused_is_let_in_neither_by_being_cut_off_nor_by_being_released() -> None:
+    sessions = _sessions()
+    stranger = sessions.hello("c", EntryId(1, 0), _hello(contract="other"), 0.0)
+    sessions.cut_off("c", "it floods the server")
+    assert (stranger.status, "spaces differ" in stranger.reason) == ("refused", True)
+    assert sessions.release("c")
+    assert not sessions.release("c")
+    assert (stranger.status, "spaces differ" in stranger.reason) == ("refused", True)
+    sessions.cut_off("c", "it floods the server")
+    assert _admitted(sessions, ms=2).reason == "it floods the server"
+    assert sessions.release("c")
+    assert sessions.by_client["c"].status == "accepted"
+
+
+def test_a_new_session_makes_no_client_better() -> None:
+    sessions = _sessions()
+    for ms in range(1, 4):
+        session = _admitted(sessions, ms=ms)
+        cut_off = session.refuse({"shape": 20}, 0)
+    assert cut_off
+    assert session.status == "quarantined"
+
+
+@pytest.mark.allow_warnings
+def test_a_client_with_more_environments_than_its_share_can_hold_is_refused() -> None:
+    sessions = _sessions()
+    sessions.most_envs = 2
+    hello = SessionHello(client="c", instance=Instance(), run_id="run-1", contract="contract-1", num_envs=3)
+    session = sessions.hello("c", EntryId(1, 0), hello, 0.0)
+    assert session.status == "refused"
+    assert "at most" in session.reason
+    assert "2" in session.reason
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "observation_bytes", "envs"),
+    [(256, 16, 21_845), (64, 16_000, 261), (2048, 28_224, 4), (10**9, 10**9, 1), (1, 4, MAX_ENVS)],
+)
+def test_a_share_of_a_round_fits_into_memory(n_steps: int, observation_bytes: int, envs: int) -> None:
+    assert most_envs(n_steps, observation_bytes) == envs
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 40), max_size=80))
+def test_each_number_is_taken_once_and_gaps_are_counted(numbers: list[int]) -> None:
+    known, seen = ChunkNumbers(), set()
+    for number in numbers:
+        assert known.take(number) == (number not in seen)
+        seen.add(number)
+        assert known.missing == max(seen) + 1 - len(seen)
+
+
+def test_after_a_restart_the_first_number_is_the_beginning() -> None:
+    known = ChunkNumbers(below=None)
+    assert known.missing == 0
+    assert known.take(500)
+    assert not known.take(499)  # before the restart it was taken or lost: never trained twice
+    assert known.take(502)
+    assert known.missing == 1
+
+
+def test_a_gap_is_given_up_after_a_while_and_stays_counted() -> None:
+    known = ChunkNumbers()
+    for number in range(10, 5000):
+        assert known.take(number)
+    assert known.missing == 10
+    assert known.below == 5000
+    assert not known.take(3)
+
+
+def test_numbers_far_apart_do_not_fill_the_memory() -> None:
+    known = ChunkNumbers()
+    for n in range(20_000):
+        assert known.take(n * 10**12)
+    assert len(known._beyond) <= 1024
+    assert known.missing == 19_999 * 10**12 + 1 - 20_000
+
+
+@pytest.mark.parametrize(
+    ("new", "told", "worth"),
+    [
+        (Orders(0.5), None, True),
+        (Orders(0.5), Orders(0.504), False),
+        (Orders(0.5), Orders(0.505), True),
+        (Orders(0.0), Orders(None), True),
+        (Orders(temperature=1.0), Orders(0.5), True),
+        (Orders(temperature=0.101), Orders(temperature=0.1), False),
+        (Orders(temperature=0.097), Orders(temperature=0.1), True),
+        (Orders(0.5, ladder=Ladder(first=0, count=4, exponent=7)), Orders(0.5), True),
+        (
+            Orders(0.5, ladder=Ladder(first=0, count=4, exponent=7)),
+            Orders(0.5, ladder=Ladder(first=0, count=6, exponent=7)),
+            True,
+        ),
+    ],
+)
+def test_what_differs_enough_is_told(new: Orders, told: Orders | None, worth: bool) -> None:
+    assert new.worth_telling(told) is worth
+
+
+def test_on_a_ladder_every_environment_that_plays_has_a_rung_of_its_own() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead, sessions.exploration = 100, Exploration(0.4, ladder=7.0)
+    for client in ("a", "b", "c"):
+        _admitted(sessions, client)
+    sessions.set_playing({"a", "b", "c"})
+    envs = sessions.by_client["a"].num_envs
+    rungs = {client: grant.ladder for client, grant in sessions.grants_due().items()}
+    assert rungs == {
+        client: Ladder(first=place * envs, count=3 * envs, exponent=7) for place, client in enumerate("abc")
+    }
+    assert sessions.grants_due() == {}
+    sessions.set_playing({"a", "c"})
+    moved = {client: grant.ladder for client, grant in sessions.grants_due().items()}
+    assert moved["c"] == Ladder(first=envs, count=2 * envs, exponent=7)
+    assert moved["a"] == Ladder(first=0, count=2 * envs, exponent=7)
+
+
+def test_a_temperature_is_granted_and_shown() -> None:
+    sessions = _sessions()
+    sessions.exploration = Exploration(temperature=0.3)
+    _admitted(sessions, "a")
+    grant = sessions.grants()["a"]
+    assert (grant.temperature, grant.epsilon, grant.ladder) == (0.3, None, None)
+    assert Grant.read(grant.to_json()) == grant
+    assert sessions.exploration.figures() == {"temperature": 0.3}
+    assert Exploration(0.0).figures() == {"epsilon": 0.0}
+
+
+def measured(paces: dict[str, float], seconds: int = 60) -> Shares:
+    """Shares after clients have delivered at steady paces, transitions per second."""
+    shares = Shares()
+    for second in range(seconds + 1):
+        shares.measure({name: round(pace * second) for name, pace in paces.items()}, float(second))
+    return shares
+
+
+def test_before_anything_came_all_have_the_same() -> None:
+    assert Shares().part("a", 4) == 0.25
+    assert Shares().part("a", 0) == 1.0
+
+
+def test_alone_it_has_everything() -> None:
+    assert measured({"a": 1000.0}).part("a", 1) == pytest.approx(1.0)
+
+
+def test_half_is_divided_evenly_and_half_by_what_each_delivers() -> None:
+    shares = measured({"fast": 300.0, "slow": 100.0})
+    assert shares.part("fast", 2) == pytest.approx(0.25 + 0.375, abs=1e-6)
+    assert shares.part("slow", 2) == pytest.approx(0.25 + 0.125, abs=1e-6)
+
+
+def test_a_thousand_slow_ones_leave_a_fast_one_nearly_half() -> None:
+    shares = measured({"fast": 5000.0} | {f"c{n}": 1.0 for n in range(1000)}, 20)
+    assert shares.part("fast", 1001) == pytest.approx(0.5 / 1001 + 0.5 * 5000 / 6000, rel=1e-3)
+
+
+def test_a_newcomer_that_is_as_fast_ends_with_the_same_part() -> None:
+    shares, steps = measured({"old": 1000.0}), {"old": 60_000.0, "new": 0.0}
+    for second in range(61, 200):  # both deliver as much as they may
+        parts = {name: shares.part(name, 2) for name in steps}
+        steps = {name: steps[name] + 1000 * parts[name] for name in steps}
+        shares.measure({name: int(count) for name, count in steps.items()}, float(second))
+    assert shares.part("new", 2) == pytest.approx(0.5, abs=0.01)
+
+
+def test_who_delivers_nothing_any_more_loses_its_part_in_a_few_seconds() -> None:
+    shares = measured({"a": 100.0, "b": 100.0})
+    for second in range(61, 81):
+        shares.measure({"a": 100 * second, "b": 6000}, float(second))
+    assert shares.part("b", 2) == pytest.approx(0.25, abs=0.001)
+
+
+def test_two_looks_at_the_same_moment_are_one() -> None:
+    shares = measured({"a": 100.0})
+    shares.measure({"a": 10**9}, 60.0)
+    assert shares.part("a", 1) == pytest.approx(1.0)
+    assert shares.part("b", 2) == pytest.approx(0.25)
+
+
+def test_who_was_not_known_begins_with_no_pace_whatever_it_had_delivered() -> None:
+    shares = measured({"a": 100.0})
+    shares.measure({"a": 6100, "back": 10**9}, 61.0)
+    assert shares.part("back", 2) == pytest.approx(0.25)
+
+
+def test_a_new_session_counts_from_nothing_and_harms_nobody() -> None:
+    shares = measured({"a": 100.0, "b": 100.0})
+    shares.measure({"a": 6100, "b": 0}, 61.0)
+    assert 0.25 < shares.part("b", 2) < 0.5 < shares.part("a", 2) < 0.75

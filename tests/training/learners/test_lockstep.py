@@ -1,0 +1,161 @@
+"""The same seed gives the same curve, to the bit: real nodes and real clients, in threads of this process."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import combine
+from soulsgui.config.parsing import Layer
+from soulsgui.config.schema import Settings
+from soulsgui.sampling.client import Client
+from soulsgui.sampling.link import ClientLink
+from soulsgui.training.intake.sessions import Session
+from soulsgui.training.learners.limits import STEPS_PER_ENV, Lockstep
+from soulsgui.wire.beats import LOST_S
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.metrics import UpdateRow
+from soulsgui.wire.messages.session import RoundShare
+from tests.faults.waiting import LIMIT_S, until
+from tests.servers import delete_prefix, with_fresh_prefix
+from tests.training.nodes import SMALL, SMALL_DQN, join, next_round, running_node
+
+PLAYED = {"env.num_envs": 2, "seed": 3}
+# Everything that may depend on the time at once: priorities, windows of several steps, noise.
+DQN = {
+    **SMALL_DQN,
+    "dqn.agent": "rainbow",
+    **PLAYED,
+    "determinism": "lockstep",
+    "clients.local": 1,
+    "stop.env_steps": 256,
+}
+PPO = {**SMALL, **PLAYED, "stop.env_steps": 400}
+
+
+def test_a_share_goes_to_the_first_client_and_fits_into_a_chunk() -> None:
+    lockstep = Lockstep(longest=8)
+    sessions = {"b": Session("b", "1-0", 1), "a": Session("a", "2-0", 3)}
+    assert not lockstep.begin({}, 5)
+    assert lockstep.begin(sessions, 5)
+    assert sessions["a"].round == RoundShare(round_id=5, steps=24)
+    assert sessions["b"].round is None
+    assert not lockstep.takes("b", 1)
+    assert not lockstep.takes("a", 25)
+    assert lockstep.takes("a", 20)
+    assert lockstep.waits
+    assert lockstep.takes("a", 4)
+    assert not lockstep.waits
+
+
+def test_a_share_of_a_client_that_leaves_is_waited_for_no_longer() -> None:
+    lockstep = Lockstep(longest=1000)
+    lockstep.begin({"a": Session("a", "1-0", 2)}, 5)
+    assert lockstep.left == 2 * STEPS_PER_ENV
+    lockstep.drop("b")
+    assert lockstep.waits
+    lockstep.drop("a")
+    assert not lockstep.waits
+
+
+def test_a_share_of_a_silent_client_is_given_up_when_another_could_play() -> None:
+    lockstep = Lockstep(longest=8)
+    lockstep.begin({"a": Session("a", "1-0", 2), "b": Session("b", "2-0", 2)}, 5)
+    assert not lockstep.lost(["a", "b"], 0.0)
+    assert not lockstep.lost([], 1000.0)  # nobody else: it may come back
+    assert not lockstep.lost(["b"], 2000.0)
+    assert not lockstep.lost(["b"], 2000.0 + LOST_S - 1)
+    assert not lockstep.lost(["a", "b"], 2000.0 + LOST_S)  # it was heard: nothing is lost
+    assert not lockstep.lost(["b"], 3000.0)
+    assert lockstep.lost(["b"], 3000.0 + LOST_S)
+
+
+@pytest.mark.allow_warnings
+def test_when_the_client_in_turn_falls_silent_the_next_one_plays(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.training.learners.limits.LOST_S", 0.0)
+    settings = combine([Layer("test", DQN | {"stop.env_steps": 10_000})])
+    with running_node(redis_address, tmp_path, settings) as node:
+        silent, other = join(node, "a"), join(node, "b")
+        until(silent.share, "a share")
+        session = node.node.attempt.intake.sessions.by_client["a"]
+        eligible = node.node.attempt.intake.eligible
+        monkeypatch.setattr(
+            node.node.attempt.intake, "eligible", lambda: {k: v for k, v in eligible().items() if k != "a"}
+        )
+        next_round(other)
+        assert session.round is None
+        until(lambda: not session.plays, "the trainer has looked around")
+        for _ in range(30):  # each of two segments
+            silent.deliver(1)
+        node.wait_for(lambda state: state.rejected == {"not_admitted": 30}, "what was on its way is counted")
+        assert session.status == "accepted", "it is no fault of its client"
+
+
+@pytest.mark.parametrize("values", [DQN | {"clients.local": 2}])
+def test_settings_that_can_not_be_repeated_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="determinism"):
+        combine([Layer("test", values)])
+
+
+@contextmanager
+def _client(address: Address, name: str) -> Iterator[None]:
+    stop = threading.Event()
+    link = ClientLink(address, name, 2, stop)
+    client = Client(link, stop, None, None, lambda fault: None)
+
+    def play() -> None:
+        try:
+            link.open()
+            client.run()
+        finally:
+            link.close()
+
+    thread = threading.Thread(target=play, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
+
+
+def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) -> list[Any]:
+    """Train to the goal and return everything of the curve that is no time."""
+    address = with_fresh_prefix(server)
+    try:
+        with running_node(address, root, settings) as node, ExitStack() as playing:
+            for name in clients:
+                node.connection.hset(node.keys.clients, name, "{}")
+                playing.enter_context(_client(address, name))
+            node.wait_for(lambda state: state.stop_reached, "the goal")
+            until(lambda: not node.node.attempt.rows._waiting, "the last row")
+            updates = [row for row in node.rows() if isinstance(row, UpdateRow)]
+            weights = node.node.agent.export_weights()
+    finally:
+        delete_prefix(address)
+    digest = {name: array.tobytes() for name, array in weights.items()}
+    return [_without_times(row) for row in updates] + [digest]
+
+
+def _without_times(row: UpdateRow) -> dict[str, Any]:
+    values = {name: value for name, value in row.values.items() if not name.endswith("_s")}
+    return row.model_dump(exclude={"run_id", "time", "values"}) | values
+
+
+@pytest.mark.parametrize(
+    ("values", "clients"), [(DQN, ["a"]), (PPO, ["a"]), (PPO | {"ppo.n_clients": 2}, ["a", "b"])]
+)
+def test_the_same_seed_gives_the_same_curve_to_the_bit(
+    redis_server: Address, tmp_path: Path, values: dict[str, Any], clients: list[str]
+) -> None:
+    settings = combine([Layer("test", values)])
+    first, again = (_curve(redis_server, tmp_path / n, settings, clients) for n in ("first", "again"))
+    assert len(first) > 6
+    assert first == again

@@ -1,0 +1,387 @@
+"""Who takes part in a round, how much each samples, and when it is complete."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from soulsgui.training.learners.membership import (
+    BY_A_PERSON,
+    Policy,
+    Round,
+    Sharer,
+    Speeds,
+    balanced_quotas,
+    equal_quotas,
+    share_out,
+)
+
+
+def _round(timeout_s: float = 30.0, policy: Policy = "shrink", **num_envs: int) -> Round:
+    return Round.begin(7, 16, timeout_s, num_envs or {"a": 4, "b": 2}, policy)
+
+
+def test_quota_is_steps_times_environments() -> None:
+    made = _round()
+    assert {client: member.quota for client, member in made.members.items()} == {"a": 64, "b": 32}
+    assert made.round_id == 7
+
+
+def test_a_round_is_complete_when_every_member_has_delivered() -> None:
+    made = _round()
+    made.deliver("a", 64)
+    assert not made.complete
+    made.deliver("b", 31)
+    assert not made.complete
+    made.deliver("b", 1)
+    assert made.complete
+
+
+def test_deliveries_of_strangers_do_not_count() -> None:
+    made = _round()
+    made.deliver("c", 1000)
+    assert not made.complete
+    assert set(made.members) == {"a", "b"}
+
+
+def test_a_member_that_leaves_is_not_waited_for() -> None:
+    made = _round()
+    made.deliver("a", 64)
+    made.deliver("b", 5)
+    assert made.lose({"b": "left"}) == []
+    assert made.complete
+    assert made.left_out == {"b": "left"}
+
+
+def test_a_member_that_has_delivered_stays_when_it_leaves() -> None:
+    made = _round()
+    made.deliver("a", 64)
+    made.lose({"a": "left", "nobody": "left"})
+    assert set(made.members) == {"a", "b"}
+    assert made.left_out == {}
+
+
+def test_the_deadline_leaves_out_whoever_is_late() -> None:
+    made = _round()
+    made.deliver("a", 64)
+    assert made.pass_time(29.9) == {}
+    late = made.pass_time(0.1)
+    assert late == {"b": "did not deliver within 30 s"}
+    made.lose(late)
+    assert made.complete
+    assert made.left_out == late
+    assert made.pass_time(100) == {}
+
+
+def test_time_that_does_not_pass_harms_nobody() -> None:
+    made = _round()
+    for _ in range(1000):
+        assert made.pass_time(0) == {}
+    assert made.elapsed_s == 0
+
+
+def test_a_round_of_silent_members_ends_empty() -> None:
+    made = _round()
+    made.lose(made.pass_time(30))
+    assert sorted(made.left_out) == ["a", "b"]
+    assert made.complete
+    assert not made.members
+
+
+@pytest.mark.parametrize("steps", [64, 65, 10**9])
+def test_more_than_the_quota_completes_too(steps: int) -> None:
+    made = _round(a=4)
+    made.deliver("a", steps)
+    assert made.complete
+
+
+def test_it_says_whom_the_others_wait_for() -> None:
+    made = _round(a=4, b=2)
+    made.pass_time(10)
+    assert made.waits_for == "", "nobody is held up while nobody has delivered"
+    made.deliver("a", 64)
+    made.pass_time(2)
+    assert made.waits_for == ""
+    made.pass_time(0.1)
+    assert made.waits_for == "waiting for b"
+    made.deliver("b", 32)
+    assert made.waits_for == ""
+
+
+def test_it_names_three_at_most() -> None:
+    made = _round(a=1, b=1, c=1, d=1, e=1, f=1)
+    made.deliver("a", 16)
+    made.pass_time(3)
+    assert made.waits_for == "waiting for b, c, d and 2 more"
+
+
+# --- when a member is lost --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reason", ["paused", "quarantined", "began a new session", "did not deliver within 30 s"]
+)
+def test_a_waiting_round_waits_at_once_says_so_and_ends_when_all_is_there(reason: str) -> None:
+    made = _round(policy="wait", a=4, b=2)
+    made.lose({"b": reason})
+    assert made.waits_for == f"waiting for b ({reason})", "said before anybody is held up"
+    assert not made.at_rest, "the others still play"
+    made.deliver("a", 64)
+    assert made.at_rest
+    for _ in range(100):
+        assert made.pass_time(1000) == {}
+    assert not made.complete
+    made.deliver("b", 32)
+    assert made.complete
+    assert (made.waits_for, made.left_out) == ("", {})
+
+
+@pytest.mark.parametrize("reason", sorted(BY_A_PERSON))
+def test_nobody_waits_for_whom_a_person_sent_away(reason: str) -> None:
+    made = _round(policy="wait", a=4, b=2)
+    made.lose({"b": "paused"})
+    made.deliver("a", 64)
+    made.lose({"b": reason})
+    assert made.complete
+    assert made.left_out == {"b": reason}
+    assert made.waits_for == ""
+
+
+def test_a_waiting_round_names_the_late_once_and_goes_on_counting() -> None:
+    made = _round(policy="wait", a=4, b=2)
+    made.deliver("a", 64)
+    late = made.pass_time(30)
+    assert made.lose(late) == []
+    assert made.absent == {"b": "did not deliver within 30 s"}
+    assert made.pass_time(1) == {}
+    made.returned("b")
+    assert made.absent == late, "it is late as before"
+    assert made.pass_time(1) == {}
+
+
+def test_a_member_that_is_back_in_time_is_not_waited_for_any_more() -> None:
+    made = _round(policy="wait", a=4, b=2)
+    made.lose({"b": "paused"})
+    made.pass_time(29)
+    made.returned("b")
+    assert made.absent == {}
+    made.lose({"b": "paused"})
+    made.pass_time(2)
+    made.returned("b")
+    assert made.absent == {"b": "did not deliver within 30 s"}, "its time was up meanwhile"
+
+
+def test_a_member_that_begins_anew_owes_a_waiting_round_the_rest() -> None:
+    made = _round(policy="wait", a=4, b=2)
+    made.deliver("b", 20)
+    member = made.begin_session("b", 3)
+    assert member is not None
+    assert (member.share, member.missing, member.unit) == (12, 12, 3)
+    made.deliver("b", 12)
+    made.deliver("a", 64)
+    assert made.complete
+
+
+@pytest.mark.parametrize("policy", ["shrink", "redistribute", "stop"])
+def test_no_other_round_takes_a_new_session_in(policy: Policy) -> None:
+    made = _round(policy=policy, a=4, b=2)
+    assert made.begin_session("b", 2) is None
+    assert made.begin_session("stranger", 2) is None
+
+
+def test_a_round_that_stops_says_why() -> None:
+    made = _round(policy="stop", a=4, b=2)
+    assert made.stopped == ""
+    made.lose({"b": "left"})
+    assert made.stopped == "The round lost b (left)"
+
+
+def test_those_who_have_delivered_stop_nothing() -> None:
+    made = _round(policy="stop", a=4, b=2)
+    made.deliver("b", 32)
+    made.lose({"b": "left"})
+    assert made.stopped == ""
+
+
+def test_the_others_make_what_is_missing_by_their_speed() -> None:
+    made = _round(policy="redistribute", a=1, b=1, c=1)
+    for client in "ab":
+        made.deliver(client, 16)
+    made.deliver("c", 4)
+    made.pass_time(29)
+    assert made.lose({"c": "left"}, {"a": 30.0, "b": 10.0}) == ["a", "b"]
+    assert {client: member.quota for client, member in made.members.items()} == {"a": 25, "b": 19}
+    assert made.pass_time(29) == {}, "who got more has time for it"
+    made.deliver("a", 9)
+    made.deliver("b", 3)
+    assert made.complete
+    assert sum(member.delivered for member in made.members.values()) + 4 == 3 * 16
+
+
+def test_two_late_ones_are_given_nothing_of_each_other() -> None:
+    made = _round(policy="redistribute", a=1, b=1, c=1)
+    made.deliver("a", 16)
+    assert made.lose(made.pass_time(30), {"a": 5.0}) == ["a"]
+    assert {client: member.quota for client, member in made.members.items()} == {"a": 48}
+    made.deliver("a", 32)
+    assert made.complete
+
+
+def test_what_nobody_can_make_is_missing() -> None:
+    made = _round(policy="redistribute", a=4, b=2)
+    made.lose({"a": "left"}, {})
+    made.deliver("b", 32)
+    assert made.complete
+    made = _round(policy="redistribute", a=4)
+    assert made.lose(made.pass_time(30), {}) == []
+    assert made.complete
+
+
+def test_the_speed_is_measured_up_to_the_last_step_delivered() -> None:
+    made = _round(a=4, b=2)
+    made.pass_time(2)
+    made.deliver("a", 64)
+    made.pass_time(2)
+    made.deliver("b", 32)
+    made.pass_time(4)
+    assert [member.speed for member in made.members.values()] == [16.0, 4.0]
+
+
+def test_steps_are_shared_by_speed() -> None:
+    assert share_out(100, {"a": Sharer(30.0), "b": Sharer(10.0), "c": Sharer(10.0)}) == {
+        "a": 60, "b": 20, "c": 20,
+    }  # fmt: skip
+
+
+def test_who_has_much_to_do_already_is_given_less_so_that_all_end_together() -> None:
+    # (5 + x) / 10 = (25 + y) / 10 with x + y = 60: both end after 4.5 s.
+    assert share_out(60, {"a": Sharer(10.0, 5), "b": Sharer(10.0, 25)}) == {"a": 40, "b": 20}
+
+
+def test_who_could_not_end_with_the_others_is_given_nothing() -> None:
+    assert share_out(20, {"a": Sharer(10.0), "b": Sharer(1.0, 50)}) == {"a": 20, "b": 0}
+
+
+def test_parts_are_whole_steps_of_all_environments_as_far_as_the_sum_allows() -> None:
+    # 33.3 each: 32 in whole units of 4, and one of the 4 left over.
+    assert share_out(100, {name: Sharer(1.0, unit=4) for name in "abc"}) == {"a": 36, "b": 32, "c": 32}
+    assert share_out(5, {"a": Sharer(1.0, unit=4), "b": Sharer(1.0, unit=4)}) == {"a": 4, "b": 1}
+
+
+SHARERS = st.dictionaries(
+    st.sampled_from("abcdefgh"),
+    st.builds(Sharer, st.floats(0.01, 1e5), st.integers(0, 10_000), st.integers(1, 64)),
+    min_size=1,
+)
+
+
+@given(st.integers(0, 100_000), SHARERS)
+def test_every_step_is_given_to_somebody(steps: int, sharers: dict[str, Sharer]) -> None:
+    given_ = share_out(steps, sharers)
+    assert sum(given_.values()) == steps
+    assert min(given_.values()) >= 0
+
+
+@given(st.integers(1, 100_000), SHARERS)
+def test_nobody_ends_later_than_needed(steps: int, sharers: dict[str, Sharer]) -> None:
+    given_ = share_out(steps, sharers)
+    ends = {name: (sharers[name].waiting + given_[name]) / sharers[name].speed for name in given_}
+    units = sum(one.unit for one in sharers.values())
+    for late in (name for name in given_ if given_[name] > units):
+        # Whatever were taken off the last one would make any other end later, but for the rounding.
+        for other in sharers:
+            rounding = units / sharers[late].speed + units / sharers[other].speed
+            assert ends[late] <= ends[other] + rounding + 1e-6 * ends[late]
+
+
+class _Name(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+
+    __hash__ = str.__hash__
+
+    def __lt__(self, other: str) -> bool:
+        _Name.compared += 1
+        return super().__lt__(other)
+
+
+def test_each_of_many_costs_about_as_much_as_each_of_few() -> None:
+    costs = []
+    for count in (100, 1000):
+        _Name.compared = 0
+        names = [_Name(f"{number:04}") for number in range(count)]
+        given_ = share_out(count * 3 - 1, {name: Sharer(1.0, unit=2) for name in names})
+        assert sorted(given_.values()) == [2] * (count // 2) + [3] + [4] * (count // 2 - 1)
+        costs.append(_Name.compared / count)
+    assert costs[1] < 3 * costs[0]
+
+
+def test_equal_quotas_are_steps_times_environments() -> None:
+    assert equal_quotas(256, {"a": 4, "b": 2}) == {"a": 1024, "b": 512}
+
+
+def test_a_slow_member_samples_less_and_the_sum_stays() -> None:
+    quotas = balanced_quotas(256, {"a": 4, "b": 4}, {"a": 3000.0, "b": 1000.0})
+    # 64 each at least (a sixteenth), and the rest so that both end after 2048 / 4000 s.
+    assert quotas == {"a": 1536, "b": 512}
+
+
+@pytest.mark.parametrize(
+    ("speeds", "equal"),
+    [
+        ({"a": 1000.0, "b": 1000.0}, True),
+        ({"a": 1200.0, "b": 1000.0}, True),
+        ({"a": 3000.0, "b": 1000.0}, False),
+    ],
+    ids=str,
+)
+def test_little_differences_change_nothing(speeds: dict[str, float], equal: bool) -> None:
+    num_envs = {"a": 4, "b": 4}
+    assert (balanced_quotas(256, num_envs, speeds) == equal_quotas(256, num_envs)) is equal
+
+
+def test_no_member_is_forgotten_however_slow_it_is() -> None:
+    quotas = balanced_quotas(256, {"a": 4, "b": 4}, {"a": 1e6, "b": 0.001})
+    assert quotas == {"a": 2048 - 64, "b": 64}
+    assert balanced_quotas(1, {"a": 4, "b": 2}, {"a": 1e6, "b": 0.001}) == {"a": 4, "b": 2}
+
+
+def test_one_member_alone_always_has_the_same_quota() -> None:
+    assert balanced_quotas(256, {"a": 4}, {"a": 0.5}) == {"a": 1024}
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 64), min_size=1),
+    st.integers(1, 1000),
+    st.lists(st.floats(1e-3, 1e6), min_size=8, max_size=8),
+)
+def test_balanced_quotas_keep_the_sum(num_envs: dict[str, int], steps: int, rates: list[float]) -> None:
+    speeds = {client: rates["abcdefgh".index(client)] for client in num_envs}
+    quotas = balanced_quotas(steps, num_envs, speeds)
+    assert sum(quotas.values()) == steps * sum(num_envs.values())
+    assert all(quotas[client] >= count for client, count in num_envs.items())
+
+
+def test_quotas_settle_where_all_end_together_though_a_part_of_the_time_is_not_steps() -> None:
+    num_envs, rates, latency_s = {"a": 4, "b": 4, "c": 4}, {"a": 4000, "b": 1000, "c": 500}, 0.02
+    speeds = Speeds()
+    quotas = equal_quotas(256, num_envs)
+    for _ in range(60):
+        seconds = {client: latency_s + quotas[client] / rates[client] for client in quotas}
+        for client in quotas:
+            speeds.note(client, quotas[client] / seconds[client], 4)
+        quotas = balanced_quotas(256, num_envs, speeds.of(num_envs))
+    assert max(seconds.values()) == pytest.approx(min(seconds.values()), rel=0.05)
+    assert sum(quotas.values()) == 3 * 1024
+    assert max(seconds.values()) < 0.3 * (latency_s + 1024 / 500)
+
+
+def test_speeds_are_smoothed_and_those_of_strangers_are_typical() -> None:
+    speeds = Speeds()
+    assert speeds.of({"a": 4, "b": 2}) == {"a": 4.0, "b": 2.0}
+    speeds.note("a", 400.0, 4)
+    assert speeds.of({"a": 4, "b": 2}) == {"a": 400.0, "b": 200.0}
+    speeds.note("a", 800.0, 4)
+    assert speeds.of({"a": 4})["a"] == pytest.approx(4 * (100 + 0.3 * 100))
+    speeds.forget_all_but(["b"])
+    assert speeds.of({"a": 4}) == {"a": 4.0}

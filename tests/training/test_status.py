@@ -1,0 +1,249 @@
+"""What the trainer tells of itself."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import redis
+from prometheus_client import CollectorRegistry, Gauge, Histogram, Summary
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.errors import EnvironmentCheckError
+from soulsgui.training import PPOTrainingNode
+from soulsgui.training import publisher as publisher_module
+from soulsgui.training.attempt import TrainingRun
+from soulsgui.training.publisher import Publisher, Standing, published_header
+from soulsgui.training.spaces import find_spaces
+from soulsgui.training.status import Rate, Rows, StalenessCount, Stopwatch, Timing, Waiting
+from soulsgui.wire.codec import unpack_weights
+from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.chunk import digest_number
+from soulsgui.wire.messages.metrics import AttemptRow
+from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import Grant
+from tests.faults.waiting import LIMIT_S
+from tests.training.nodes import small_settings
+
+CONFIG = ServerConfig(run_id="run-1", attempt=2, contract="x", spaces={}, policy={})
+
+
+def _weights(value: float, size: int = 3) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float32]]]:
+    return {"w": np.full(size, value, np.float32)}
+
+
+def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, keys: Keys) -> None:
+    publisher = Publisher(keys, CONFIG)
+    header = publisher.prepare(Standing(5, 4, 3, 2), _weights(1))
+    assert redis_client.get(keys.weights) is None
+    listener = redis_client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+    listener.subscribe(keys.weights_event)
+    listener.get_message(timeout=LIMIT_S)
+    publisher.publish(redis_client, {"c": Grant(session="1-0", status="accepted")})
+    message = listener.get_message(timeout=LIMIT_S)
+    listener.close()
+    assert message is not None
+    assert message["data"] == b"5"
+    assert ServerConfig.read(cast("bytes", redis_client.get(keys.config))) == CONFIG
+    assert Grant.read(cast("bytes", redis_client.get(keys.grant("c")))) is not None
+    found, tensors = unpack_weights(cast("bytes", redis_client.get(keys.weights)))
+    assert found == header
+    assert (found.run_id, found.attempt, found.model_id, found.update) == ("run-1", 2, 5, 4)
+    np.testing.assert_array_equal(tensors["w"], np.ones(3))
+
+
+def test_the_last_weights_are_kept_with_where_the_run_was(keys: Keys) -> None:
+    publisher = Publisher(keys, CONFIG)
+    for model_id in range(100):
+        publisher.prepare(Standing(model_id, model_id, model_id * 10, model_id), _weights(model_id))
+    assert publisher.kept(35) is None
+    kept = publisher.kept(36)
+    assert kept is not None
+    assert (kept.standing.env_steps, kept.tensors["w"][0]) == (360, 36)
+
+
+def test_digests_are_remembered_longer_than_weights(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher_module, "_KEPT", 2)
+    publisher = Publisher(keys, CONFIG, remembered=4)
+    headers = [publisher.prepare(Standing(n, n * 10, 0, 0), _weights(n)) for n in range(10)]
+    assert [publisher.kept(n) is not None for n in (7, 8, 9)] == [False, True, True]
+    assert publisher.digests == {n: digest_number(headers[n].digest) for n in (6, 7, 8, 9)}
+    assert publisher.updates == {6: 60, 7: 70, 8: 80, 9: 90}
+
+
+def test_large_weights_are_kept_by_their_bytes(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher_module, "_KEPT_BYTES", 10_000)
+    publisher = Publisher(keys, CONFIG)
+    for model_id in range(10):
+        publisher.prepare(Standing(model_id, 0, 0, 0), _weights(model_id, size=1000))
+    assert [n for n in range(10) if publisher.kept(n)] == [8, 9]
+    publisher.prepare(Standing(10, 0, 0, 0), _weights(1, size=100_000))
+    assert [n for n in range(11) if publisher.kept(n)] == [10]  # the newest always
+
+
+def test_what_was_published_is_found_again(redis_client: redis.Redis, keys: Keys) -> None:
+    assert published_header(redis_client, keys, "run-1") is None
+    publisher = Publisher(keys, CONFIG)
+    header = publisher.prepare(Standing(7, 0, 0, 0), _weights(1, size=10_000))
+    publisher.publish(redis_client, {})
+    assert published_header(redis_client, keys, "run-1") == header
+    assert published_header(redis_client, keys, "run-2") is None
+    redis_client.set(keys.weights, b"garbage")
+    assert published_header(redis_client, keys, "run-1") is None
+
+
+def test_attempts_are_counted_in_the_folder_of_the_run(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    for attempt in (1, 2, 3):
+        run = TrainingRun(Settings(), folder)
+        run.count_attempt()
+        assert run.attempt == attempt
+    folder.attempts.write_text("garbage")
+    run.count_attempt()
+    assert run.attempt == 1
+
+
+def test_spaces_are_those_of_the_probe_or_of_the_environment(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    probed = find_spaces(Settings(), run)
+    assert probed.observation.shape == (4,)
+    run.spaces.write_text(
+        '{"observation": {"type": "box", "shape": [9], "dtype": "uint8", "low": null, "high": null},'
+        ' "action": {"type": "discrete", "n": 5, "start": 0}}'
+    )
+    assert find_spaces(Settings(), run).observation.shape == (9,)
+
+
+def _row(update: int) -> AttemptRow:
+    return AttemptRow(run_id="r", attempt=1, update=update, env_steps=0, episodes=0, model_id=0, time=0.0)
+
+
+def test_rows_are_sent_in_order_and_once(redis_client: redis.Redis, keys: Keys) -> None:
+    rows = Rows()
+    rows.flush(redis_client, keys)
+    assert redis_client.xlen(keys.metrics) == 0
+    for update in range(3):
+        rows.add(_row(update))
+    rows.flush(redis_client, keys)
+    rows.flush(redis_client, keys)
+    entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(keys.metrics))
+    assert [fields[b"row"].decode() for _, fields in entries] == [_row(n).to_json() for n in range(3)]
+
+
+def test_rows_that_could_not_be_sent_go_again(redis_client: redis.Redis, keys: Keys) -> None:
+    rows = Rows()
+    rows.add(_row(1))
+    redis_client.set(keys.metrics, "of another type")
+    with pytest.raises(redis.ResponseError):
+        rows.flush(redis_client, keys)
+    redis_client.delete(keys.metrics)
+    rows.add(_row(2))
+    rows.flush(redis_client, keys)
+    assert redis_client.xlen(keys.metrics) == 2
+
+
+def test_rows_may_be_added_while_others_are_sent(redis_client: redis.Redis, keys: Keys) -> None:
+    rows = Rows()
+    writer = threading.Thread(target=lambda: [rows.add(_row(n)) for n in range(500)])
+    writer.start()
+    while writer.is_alive():
+        rows.flush(redis_client, keys)
+    rows.flush(redis_client, keys)
+    assert redis_client.xlen(keys.metrics) == 500
+
+
+def test_rates_are_taken_over_the_last_seconds() -> None:
+    rate = Rate()
+    assert rate.update(100, now=0.0) == 0
+    assert rate.update(150, now=1.0) == 50
+    for second in range(2, 100):
+        last = rate.update(150 + 10 * second, now=float(second))
+    assert last == pytest.approx(10)
+    assert len(rate._points) < 15
+
+
+def test_waits_are_summed_up_and_taken_once() -> None:
+    waiting = Waiting()
+    assert waiting.take(5.0) == 0
+    waiting.set(True, 10.0)
+    waiting.set(True, 11.0)
+    waiting.set(False, 12.5)
+    waiting.set(False, 20.0)
+    assert waiting.take(30.0) == 2.5
+    waiting.set(True, 31.0)
+    assert waiting.take(32.0) == 1.0  # and goes on
+    assert waiting.take(34.0) == 2.0
+
+
+def test_times_are_measured_also_of_what_fails() -> None:
+    timing = Timing()
+    with Stopwatch(timing):
+        pass
+    assert timing.last_s >= 0
+    timing.last_s = -1
+    with pytest.raises(ValueError, match="x"), Stopwatch(timing):
+        raise ValueError("x")
+    assert timing.last_s >= 0
+
+
+@pytest.mark.parametrize("kind", [Gauge, Histogram, Summary])
+def test_timers_of_prometheus_are_given_the_seconds(kind: Any, tmp_path: Path) -> None:
+    timer = kind("update_seconds", "Time of an update.", registry=(registry := CollectorRegistry()))
+    node = PPOTrainingNode(small_settings(), RunFolder(tmp_path), Address("127.0.0.1", 1, ""))
+    with node.monitor_timing(timer):
+        time.sleep(0.01)
+    name = "update_seconds" if kind is Gauge else "update_seconds_sum"
+    assert registry.get_sample_value(name) >= 0.01
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"observation": {}}', "[" * 100_000, "\udcff"])
+def test_damaged_spaces_are_named(tmp_path: Path, text: str) -> None:
+    run = RunFolder(tmp_path)
+    run.spaces.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(EnvironmentCheckError, match=r"spaces\.json"):
+        find_spaces(Settings(), run)
+
+
+def counted(*lags: int) -> Staleness:
+    count = StalenessCount()
+    count.accept(np.array(lags, np.int64), np.ones(len(lags), np.int32))
+    return count.told
+
+
+def test_accepted_and_late_transitions_are_counted_apart_by_their_lag() -> None:
+    count = StalenessCount()
+    count.accept(np.array([0, 1, 3, 4, 5, 33], np.int64), np.array([3, 1, 1, 1, 10, 7], np.int32))
+    count.refuse(np.array([512, 513, 600], np.int64), np.array([1, 2, 2], np.int32))
+    told = count.told
+    assert told.bounds == list(STALENESS_BOUNDS)
+    assert dict(zip(told.bounds, told.accepted, strict=False)) == dict.fromkeys(STALENESS_BOUNDS, 0) | {
+        0: 3, 1: 1, 4: 2, 6: 10, 48: 7
+    }  # fmt: skip
+    assert told.late == [0] * (len(STALENESS_BOUNDS) - 1) + [1, 4]
+
+
+def test_counts_add_up() -> None:
+    count = StalenessCount()
+    for _ in range(3):
+        count.accept(np.array([1, 0], np.int64), np.array([2, 5], np.int32))
+    assert count.told.accepted[:2] == [15, 6]
+    assert Staleness.read(count.told.to_json()) == count.told
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (Staleness(), ""),
+        (counted(0, 0, 0), ""),
+        (counted(0, 0, 0, 7), "half of the samples 0 updates old, 95 % at most 8"),
+        (counted(9, 10, 20, 30), "half of the samples at most 12 updates old, 95 % at most 32"),
+        (counted(9, 700), "half of the samples at most 12 updates old, 95 % more than 512"),
+    ],
+)
+def test_the_ages_are_told_in_words(told: Staleness, words: str) -> None:
+    assert told.words() == words

@@ -1,0 +1,47 @@
+"""The table of commands: everything that is made from it is up to date."""
+
+import importlib.util
+import sys
+from types import ModuleType
+
+import pytest
+
+from soulsgui.config.paths import shipped
+from soulsgui.runner.app import Runner
+from soulsgui.runner.base import BaseRunner
+from soulsgui.runner.join.app import ClientRunner
+from soulsgui.wire.control import COMMANDS
+
+
+def _write_api() -> ModuleType:
+    path = shipped("packaging", "write_api.py")
+    spec = importlib.util.spec_from_file_location("write_api", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["write_api"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_page_says_what_the_table_says() -> None:
+    page = shipped("docs", "api.md").read_text(encoding="utf-8")
+    assert page == _write_api().page(), "python packaging/write_api.py"
+
+
+@pytest.mark.parametrize("runner", [Runner, ClientRunner])
+def test_each_runner_carries_out_its_commands_and_answers_what_they_promise(
+    runner: type[BaseRunner],
+) -> None:
+    ours = {name: command for name, command in COMMANDS.items() if runner.role in command.roles}
+    assert runner.handlers.keys() == ours.keys()
+    assert runner.checks.keys() <= ours.keys()
+    for name, handler in runner.handlers.items():
+        said = handler.__annotations__["return"]
+        assert said is ours[name].result, name
+
+
+def test_every_parameter_is_explained() -> None:
+    for command in COMMANDS.values():
+        for name, field in command.params.model_fields.items():
+            assert field.description, f"{command.name}: {name}"
