@@ -28,7 +28,6 @@ from tests.gui.shell.conftest import folders_below
 from tests.gui.shell.driving import fail_loudly, finish, until
 from tests.gui.shell.stub_pages import stub_pages
 
-START_S = 30.0
 LEFT = Qt.MouseButton.LeftButton
 
 
@@ -48,7 +47,7 @@ class Open:
 
     def until_run(self, *states: str) -> None:
         try:
-            until(self.qapp, lambda: self.feed.status.run.state in states, f"the run is {states}", START_S)
+            until(self.qapp, lambda: self.feed.status.run.state in states, f"the run is {states}", LIMIT_S)
         except AssertionError as error:
             # What it is now, not what it was when the waiting began.
             raise AssertionError(f"{error}; it is {self.feed.status}") from error
@@ -93,7 +92,7 @@ def test_a_run_is_begun_saved_stopped_and_resumed(qtbot: QtBot, opened: Open, se
     assert (record["name"], record["note"]) == ("by hand", "from a test")
     assert window.pages.shown == "overview"
     opened.until_run("running")
-    until(opened.qapp, lambda: feed.status.run.updates > 0, "it learns", START_S)
+    until(opened.qapp, lambda: feed.status.run.updates > 0, "it learns", LIMIT_S)
 
     until(opened.qapp, toolbar.quicksave.isEnabled, "it can be saved")
     with qtbot.waitSignal(toolbar.quicksave.finished):
@@ -111,7 +110,7 @@ def test_a_run_is_begun_saved_stopped_and_resumed(qtbot: QtBot, opened: Open, se
     until(opened.qapp, toolbar.resume.isEnabled, "it can be resumed")
     with qtbot.waitSignal(toolbar.resume.finished):
         qtbot.mouseClick(toolbar.resume, LEFT)
-    until(opened.qapp, lambda: feed.status.run.attempt == 2, "a second attempt", START_S)
+    until(opened.qapp, lambda: feed.status.run.attempt == 2, "a second attempt", LIMIT_S)
     assert feed.status.run.id == run.run_id
     opened.until_run("running")
 
