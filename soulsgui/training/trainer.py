@@ -326,12 +326,12 @@ class Trainer(ABC):
         return self._resting or self._paused or self.attempt.checkpoints.disk_full
 
     def _come_back(self, connection: redis.Redis) -> None:
-        """After the server was away: publish again what it may have lost."""
+        """After the server was away: publish again what it may have lost, the last second or everything."""
         attempt = self.attempt
         if connection.exists(attempt.keys.config, attempt.keys.weights) != 2:
             logger.warning("the server came back without its data: publishing again")
-            attempt.unpublished = True
             attempt.intake.sessions.end_all()
+        attempt.unpublished = True
         attempt.intake.start_over()
         self._returning = False
 

@@ -29,6 +29,27 @@ def _play_on(player: Player, node: RunningNode, chunks: int) -> None:
 
 
 @pytest.mark.allow_warnings
+def test_what_the_server_forgot_of_its_last_second_is_told_again(tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    with (
+        faulty_server(tmp_path / "server", keeps_data=True) as server,
+        running_node(server.address, tmp_path / "run", dqn_settings()) as node,
+    ):
+        player = join(node)
+        forgotten = (node.keys.grant(player.name), node.keys.weights)
+        older = dict(zip(forgotten, player.connection.mget(forgotten), strict=True))
+        _play_on(player, node, 4)
+        until(lambda: player.weights()[0].update == 5, "what is newest is published")
+        model_id, credit_steps = player.weights()[0].model_id, player.grant().credit_steps
+        player.connection.mset(older)
+        assert player.weights()[0].model_id < model_id
+        assert player.grant().credit_steps < credit_steps
+        server.restart()
+        until(lambda: player.weights()[0].model_id == model_id, "the weights stand again")
+        until(lambda: player.grant().credit_steps >= credit_steps, "the grant stands again")
+
+
+@pytest.mark.allow_warnings
 @pytest.mark.parametrize("keeps_data", [True, False], ids=["with its data", "without data"])
 def test_training_goes_on_after_the_server_was_killed(tmp_path: Path, keeps_data: bool) -> None:
     (tmp_path / "server").mkdir()

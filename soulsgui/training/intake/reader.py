@@ -206,6 +206,8 @@ class Intake:
         self.reader.start_over()
         self._roster.start_over()
         self._left_over.clear()  # of a server that came back without its data, newer entries may be smaller
+        # Who waits for a grant that the server has forgotten would wait for ever.
+        self._to_tell.update(self.sessions.by_client)
         self._next_look = 0.0
 
     def unsettle(self) -> None:
