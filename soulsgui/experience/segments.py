@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.frame_stacks import Observations
+from soulsgui.experience.frame_stacks import Observations
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

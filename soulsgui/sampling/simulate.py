@@ -22,8 +22,8 @@ from redis.backoff import NoBackoff
 from soulsgui.environments.actions import ActionSpec, BoxActionSpec
 from soulsgui.environments.choices import MultiBinarySpec, MultiDiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.frame_stacks import field_of
 from soulsgui.experience.segments import TERMINATED, Segments
-from soulsgui.frame_stacks import field_of
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.heartbeat import own_versions
 from soulsgui.sampling.progress import Progress

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from soulsgui.experience.frame_stacks import FrameStacks
 from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
-from soulsgui.frame_stacks import FrameStacks
 from soulsgui.rl.returns import gae
 from tests.experience.segments import segments_of
 

@@ -17,8 +17,8 @@ from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import observation_from_space
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ClientRegistrationError, UsageError
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS
 from soulsgui.experience.segments import Segments
-from soulsgui.frame_stacks import IMAGE, NUMBERS
 from soulsgui.policies.exploration import START
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.rl.agents.dqn import DQNAgent

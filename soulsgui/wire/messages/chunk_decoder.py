@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, Images, Observations, Pictures
 from soulsgui.experience.segments import Segments
-from soulsgui.frame_stacks import IMAGE, NUMBERS, Images, Observations, Pictures
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import FLOAT, HEAD, MAGIC, MAX_CHUNK_BYTES, RECORD, ChunkError, Reason, mark
 from soulsgui.wire.messages.frames import (
