@@ -41,11 +41,7 @@ def pin_of(certificate: bytes) -> str:
 
 
 def check_pin(pin: str, certificate: bytes | None) -> None:
-    """Make sure that a certificate is the pinned one.
-
-    Args:
-        pin: From `pin_of`.
-        certificate: What the other side showed (DER).
+    """Make sure that a certificate (DER) is the one of a pin.
 
     Raises:
         WrongServer: It is another one, or there is none.
@@ -71,12 +67,7 @@ def _check_compared(connection: object, compared: object) -> None:
 
 
 class PinnedConnection(redis.SSLConnection):
-    """A connection to the server with this certificate, and to no other.
-
-    Args:
-        pin: From `pin_of`.
-        kwargs: As of `redis.Connection`.
-    """
+    """A connection to the server whose certificate has this pin, and to no other."""
 
     def __init__(self, pin: str, **kwargs: Any) -> None:
         super().__init__(ssl_cert_reqs="none", ssl_check_hostname=False, **kwargs)
@@ -206,13 +197,7 @@ def memory_full(error: BaseException) -> bool:
 
 
 class Backoff:
-    """Growing delays with jitter, so that many clients don't come back in one instant.
-
-    Args:
-        first_s: The first delay.
-        longest_s: No delay is longer.
-        rng: Source of the jitter.
-    """
+    """Growing delays, none longer than `longest_s`, with jitter: many clients don't come back at once."""
 
     def __init__(
         self, first_s: float = 0.05, longest_s: float = _LONGEST_DELAY_S, rng: random.Random | None = None
@@ -237,9 +222,6 @@ class ShutOut:
     """Retries with a server that answers, but does not let the client in. Pure: time is passed in.
 
     A server that has only just begun may let it in a moment later; after a minute it is said to be revoked.
-
-    Args:
-        rng: Source of the jitter.
     """
 
     def __init__(self, rng: random.Random | None = None) -> None:
@@ -247,14 +229,7 @@ class ShutOut:
         self._since: float | None = None
 
     def again(self, now: float) -> float:
-        """Note that it was not let in.
-
-        Args:
-            now: Monotonic time, seconds.
-
-        Returns:
-            Seconds to wait before the next try: at most 30.
-        """
+        """Note that it was not let in; return the seconds, at most 30, to wait before the next try."""
         if self._since is None:
             self._since = now
         return self._backoff.delay_s()

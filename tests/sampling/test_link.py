@@ -32,6 +32,7 @@ from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, RoundShare, Wish
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import until
+from tests.sampling.free_trainer import beat_of, wish_for
 from tests.training.nodes import small_settings
 
 CONFIG = ServerConfig(run_id="run-1", attempt=1, contract="x", spaces={}, policy={})
@@ -55,14 +56,10 @@ class _Server:
         self.publisher.publish(self.connection, grants)
 
     def wish(self, state: str) -> Wish:
-        wish = Wish.model_validate({"command_id": f"id-{state}", "state": state})
-        self.connection.set(self.keys.wish("c"), wish.to_json())
-        self.connection.publish(self.keys.wake_up("c"), "wish")
-        return wish
+        return wish_for(self.connection, self.keys, state)
 
     def beat(self) -> Heartbeat | None:
-        data = self.connection.get(self.keys.beat("c"))
-        return Heartbeat.read(data if isinstance(data, bytes) else None)
+        return beat_of(self.connection, self.keys)
 
 
 @pytest.fixture

@@ -1,26 +1,25 @@
 """A client that plays freely or in rounds: newest weights, credits, shares, pauses, runs and outages."""
 
-import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from soulsgui.errors import UsageError
+from soulsgui.errors import ClientRegistrationError, UsageError
 from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.runner.server.bus import describing_no_run
-from soulsgui.system import process_identity
 from soulsgui.training.publisher import Publisher
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.session import SessionHello
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import until
 from tests.sampling.free_trainer import (
     LENGTH,
     FreeTrainer,
+    OwnersFolder,
     PlayingClient,
     Received,
     check_weights,
@@ -306,27 +305,20 @@ def test_told_to_stop_it_sends_what_it_has_and_goes(trainer: FreeTrainer, client
 
 @settings(env__kwargs={"length": 500})
 def test_its_owner_has_his_way_too(trainer: FreeTrainer, redis_address: Address, tmp_path: Path) -> None:
-    folder = ClientFolder(tmp_path)
-    folder.runner.write_text(json.dumps(process_identity(os.getpid())))
-
-    def want(state: OwnerState) -> None:
-        aside = tmp_path / "aside"
-        aside.write_text(OwnerWish(state=state).to_json())
-        aside.replace(folder.wish)
-
+    folder = OwnersFolder(tmp_path)
     with playing_client(redis_address, folder) as client:
         trainer.grant(1000)  # used up before the owner says anything
         until(lambda: trainer.steps() >= 1000, "steps")
-        want("pause_after_episode")
+        folder.want("pause_after_episode")
         client.until_phase("paused")
         # The rest of the episodes was played without a grant, and not recorded.
         until(lambda: len(trainer.episodes()) == ENVS, "the episodes are told of")
         assert {one.length for one in trainer.episodes()} == {500}
         assert client.progress.env_steps == trainer.steps() < 1000 + ENVS
-        want("run")
+        folder.want("run")
         trainer.grant(2000)
         until(lambda: trainer.steps() >= 2000, "it goes on")
-        want("stop")
+        folder.want("stop")
         client.join()
 
 
@@ -398,6 +390,38 @@ def test_a_server_without_its_data_is_a_new_session_whose_credit_begins_anew(ser
         assert {one.session for one in received} == {trainer.hello()}
         check_weights(trainer, received)
     trainer.close()
+
+
+@pytest.mark.allow_warnings
+def test_its_owner_pauses_it_while_the_server_is_away(keeping_server: FaultyServer, tmp_path: Path) -> None:
+    folder, trainer = OwnersFolder(tmp_path / "mine"), FreeTrainer(keeping_server.address)
+    trainer.publish(1)
+    with playing_client(keeping_server.address, folder) as client:
+        trainer.grant(None)
+        until(lambda: trainer.steps() > 100, "steps")
+        keeping_server.kill()
+        folder.want("pause")
+        client.until_phase("paused")
+        made = client.progress.env_steps
+        keeping_server.start()
+        until(lambda: (beat := trainer.beat()) and beat.phase == "paused", "the server, back, hears of it")
+        until(lambda: trainer.steps() == made, "what it had made is sent")
+        folder.want("run")
+        until(lambda: trainer.steps() > made, "it goes on")
+    trainer.close()
+
+
+@pytest.mark.allow_warnings
+def test_who_takes_its_name_over_ends_it(trainer: FreeTrainer, redis_address: Address) -> None:
+    client = PlayingClient(redis_address)
+    trainer.hello()
+    hello = SessionHello(client="c", instance=Instance(pid=1), run_id="run-1", contract="x", num_envs=1)
+    trainer.connection.xadd(trainer.keys.chunks("c"), {"hello": hello.to_json()})
+    trainer.grant(None)
+    client.join()
+    assert isinstance(client.failure, ClientRegistrationError)
+    assert "took over" in client.failure.message
+    assert len(trainer.sessions()) == 2, "after the other's it said none"
 
 
 @settings(algorithm="ppo", client__buffer_bytes=2**16, client__segment_length=16)

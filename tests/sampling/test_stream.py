@@ -65,19 +65,6 @@ def test_entries_follow_the_hello_under_ids_of_their_own(connection: redis.Redis
     assert (stream.stored, stream.stored_bytes, len(stream.waiting), stream.waiting.size) == (3, 3, 0, 0)
 
 
-def test_credits_limit_what_is_sent_but_one_always_goes(connection: redis.Redis) -> None:
-    stream = _begun(connection)
-    _push(stream, "aaaa", "bb", "cc", "dd")
-    assert stream.flush(connection, Credit(0, MOST, MOST)) == 0
-    assert stream.flush(connection, Credit(MOST, MOST, 0)) == 0
-    assert stream.flush(connection, Credit(MOST, 1, MOST)) == 1
-    assert stream.flush(connection, Credit(MOST, 4, MOST)) == 2
-    assert (stream.stored_steps, stream.waiting.steps) == (30, 10)
-    assert stream.flush(connection, Credit(1, MOST, 1)) == 1
-    assert (stream.stored_steps, stream.waiting.steps) == (40, 0)
-    assert _payloads(connection) == ["aaaa", "bb", "cc", "dd"]
-
-
 def test_a_push_into_a_frozen_server_is_stored_once(server: FaultyServer, connection: redis.Redis) -> None:
     """R8: the server takes the bytes, the reply is lost, and it is sent again after the reconnect."""
     impatient = redis.Redis(

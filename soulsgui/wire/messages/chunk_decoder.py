@@ -28,9 +28,6 @@ class ChunkColumns:
     Chunks that are cut alike, as most of a run are, lie below each other like the rows of a table: then a
     column is taken in one go instead of chunk by chunk.
 
-    Args:
-        chunks: The chunks.
-
     Attributes:
         sizes: `[C]` int64: bytes of each.
     """
