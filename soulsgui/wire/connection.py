@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import redis
 import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.connection import HiredisRespSerializer, PythonRespSerializer
 from redis.retry import Retry
@@ -165,23 +166,37 @@ def connect(address: Address, name: str = "", timeout_s: float | None = None) ->
         timeout_s: Longest wait for a connection and for an answer; None takes the usual one.
     """
     limit_s = _SOCKET_TIMEOUT_S if timeout_s is None else timeout_s
-    how: dict[str, Any] = {
-        "host": address.host,
-        "port": address.port,
-        "username": address.user or None,
-        "password": address.password or None,
+    how = _how(address, limit_s, min(limit_s, _CONNECT_TIMEOUT_S)) | {
         "client_name": name or None,
-        "socket_timeout": limit_s,
-        "socket_connect_timeout": min(limit_s, _CONNECT_TIMEOUT_S),
-        "socket_keepalive": True,
         "health_check_interval": 15,
         "retry": Retry(NoBackoff(), 0),
-        "protocol": 2,
         "command_packer": CommandPacker(),
     }
     if address.pin:
         how |= {"connection_class": PinnedConnection, "pin": address.pin}
     return redis.Redis.from_pool(redis.ConnectionPool(**how))
+
+
+def connect_async(address: Address, timeout_s: float) -> "redis.asyncio.Redis":
+    """Return a client for asyncio, with one limit for connecting and for an answer."""
+    how = _how(address, timeout_s, timeout_s) | {"retry": AsyncRetry(NoBackoff(), 0)}
+    if not address.pin:
+        return redis.asyncio.Redis(**how)
+    pool = redis.asyncio.ConnectionPool(connection_class=AsyncPinnedConnection, pin=address.pin, **how)
+    return redis.asyncio.Redis.from_pool(pool)
+
+
+def _how(address: Address, timeout_s: float, connect_timeout_s: float) -> dict[str, Any]:
+    return {
+        "host": address.host,
+        "port": address.port,
+        "username": address.user or None,
+        "password": address.password or None,
+        "socket_timeout": timeout_s,
+        "socket_connect_timeout": connect_timeout_s,
+        "socket_keepalive": True,
+        "protocol": 2,
+    }
 
 
 def disk_full(error: BaseException) -> bool:

@@ -291,11 +291,13 @@ def test_starting_over_gives_up_what_may_have_been_stored(connection: redis.Redi
     assert _payloads(connection) == ["garbage", "b"]
 
 
-def test_another_hello_in_the_same_millisecond_fences_too(connection: redis.Redis) -> None:
+@pytest.mark.parametrize("unsure", [False, True])
+def test_another_hello_in_the_same_millisecond_fences_too(connection: redis.Redis, unsure: bool) -> None:
     # As when the server's clock was stepped back: `*` then continues the milliseconds of our session.
     older = _begun(connection)
     assert older.session is not None
     connection.xadd(KEY, {"hello": "x"}, id=str(older.session.next))
+    older.unsure = unsure
     _push(older, "a")
     with pytest.raises(Fenced):
         _bring(older, connection)
