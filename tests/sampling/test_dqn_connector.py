@@ -74,14 +74,6 @@ def test_what_a_loop_pushes_arrives_whole_with_its_episodes(
     assert [one.number for one in trainer.episodes()] == [0, 1, 2, 3, 4]
 
 
-def test_a_single_step_is_sent_after_its_time(trainer: FreeTrainer, connector: DQNConnector) -> None:
-    _push(connector, 0)
-    until(lambda: trainer.steps() == 1, "it is sent")
-    _push(connector, 1)
-    until(lambda: trainer.steps() == 2, "it is sent")
-    check_whole(trainer.received())
-
-
 @settings(client__segment_seconds=60)
 def test_closing_sends_what_was_pushed(trainer: FreeTrainer, connector: DQNConnector) -> None:
     for step in range(10):
@@ -143,10 +135,14 @@ def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, connector
     assert {connector.agent(OBS) for _ in range(50)} == {0, 1}
 
 
-def test_probabilities_are_sent_as_they_were_said(trainer: FreeTrainer, connector: DQNConnector) -> None:
+def test_single_steps_are_sent_after_their_time_with_the_probabilities_that_were_said(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
     _push(connector, 0)
+    until(lambda: trainer.steps() == 1, "it is sent")
     _push(connector, 1, log_prob=-0.125)
-    until(lambda: trainer.steps() == 2, "the steps")
+    until(lambda: trainer.steps() == 2, "it is sent")
+    check_whole(trainer.received())
     log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])
     assert log_prob.tolist() == [0.0, -0.125]
 

@@ -43,10 +43,14 @@ def _models(received: list[Received]) -> list[int]:
 
 
 def test_newer_weights_are_taken_inside_an_episode_and_every_segment_names_its_own(
-    trainer: FreeTrainer, client: PlayingClient
+    trainer: FreeTrainer, client: PlayingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer.grant(100)
     until(lambda: trainer.steps() >= 100, "the first steps")
+    levels: list[str] = []
+    monkeypatch.setattr(logging.getLogger(), "setLevel", levels.append)
+    trainer.settings["logging.level"] = "error"
+    trainer.begin_run("run-1")  # resumed, with another setting
     for model_id in (2, 3):
         trainer.publish(model_id)
         trainer.grant(100 * model_id)
@@ -57,6 +61,7 @@ def test_newer_weights_are_taken_inside_an_episode_and_every_segment_names_its_o
     check_whole(received)
     assert {episode for _, episode, _ in stored_steps(received)} == {0}
     assert client.progress.model_id == 3
+    assert levels == ["ERROR"]
     beat = trainer.beat()
     assert beat is not None
     assert beat.phase in ("sampling", "waiting")
@@ -85,22 +90,6 @@ def test_segments_end_with_the_episode_and_at_their_length(
     until(lambda: len(trainer.episodes()) == 2 * ENVS, "the episodes are told of")
     assert {(one.length, one.model_id, one.attempt) for one in trainer.episodes()} == {(25, 1, 1)}
     assert client.progress.dropped == 0
-
-
-def test_a_resumed_run_may_log_at_another_level(
-    trainer: FreeTrainer, client: PlayingClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainer.grant(100)
-    until(lambda: trainer.steps() >= 100, "the first steps")
-    levels: list[str] = []
-    monkeypatch.setattr(logging.getLogger(), "setLevel", levels.append)
-    trainer.settings["logging.level"] = "error"
-    trainer.begin_run("run-1")
-    for model_id in (2, 3):
-        trainer.publish(model_id)
-        trainer.grant(100 * model_id)
-        until(lambda wanted=100 * model_id: trainer.steps() >= wanted, "steps with them")  # type: ignore[misc]
-    assert levels == ["ERROR"]
 
 
 @settings(client__segment_seconds=1e-9)
@@ -507,9 +496,16 @@ def _of_session(trainer: FreeTrainer, session: str) -> int:
 
 
 @ROUNDS
-def test_its_waits_for_the_next_round_are_told(trainer: FreeTrainer, client: PlayingClient) -> None:
+def test_its_waits_for_the_next_round_are_told_and_a_pause_is_none(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
     trainer.grant(None, **_share(1, 30))
     until(lambda: trainer.steps() == 30, "the share")
+    trainer.wish("pause")
+    paused = client.progress.beat()
+    until(lambda: (beat := trainer.beat()) and beat.counter > paused.counter + 1, "beats")
+    assert client.progress.beat().waited_s == paused.waited_s
+    trainer.wish("run")
     client.until_phase("waiting")
     until(lambda: (beat := trainer.beat()) and beat.waited_s > 1, "it has waited for a second")
     trainer.publish(2)
@@ -520,17 +516,6 @@ def test_its_waits_for_the_next_round_are_told(trainer: FreeTrainer, client: Pla
     assert beat is not None
     assert 0.2 < beat.waiting <= 1
     until(lambda: (beat := trainer.beat()) and beat.sent_steps == 60, "all it sent is told")
-
-
-@ROUNDS
-def test_a_pause_is_no_wait_for_the_server(trainer: FreeTrainer, client: PlayingClient) -> None:
-    trainer.grant(None, **_share(1, 30))
-    until(lambda: trainer.steps() == 30, "the share")
-    trainer.wish("pause")
-    before = client.progress.beat().waited_s
-    counter = client.progress.beat().counter
-    until(lambda: (beat := trainer.beat()) and beat.counter > counter + 1, "beats")
-    assert client.progress.beat().waited_s == before
 
 
 @pytest.mark.parametrize("when_full", ["wait", "drop_oldest"])
