@@ -25,7 +25,7 @@ from soulsgui.environments.make import (
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import LARGEST, StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError, error_words
-from soulsgui.frame_stacks import NUMBERS, field_of
+from soulsgui.experience.frame_stacks import NUMBERS, field_of
 
 _MOST_PROBLEMS = 10
 

@@ -20,7 +20,7 @@ from soulsgui.config.sections.network import Channels
 from soulsgui.environments.box import BoxSpec, Number
 from soulsgui.environments.parts import Part, parts_of
 from soulsgui.errors import EnvironmentCheckError
-from soulsgui.frame_stacks import IMAGE, NUMBERS, field_of
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, field_of
 
 Bools = NDArray[np.bool_]
 Field = tuple[str | None, BoxSpec]

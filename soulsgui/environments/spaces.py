@@ -19,7 +19,7 @@ from soulsgui.environments.observations import (
 )
 from soulsgui.environments.parts import PartSpace
 from soulsgui.errors import EnvironmentCheckError
-from soulsgui.frame_stacks import field_of
+from soulsgui.experience.frame_stacks import field_of
 
 _MOST_SIZES = 8
 

@@ -14,7 +14,7 @@ from soulsgui.environments.choices import Mask, action_left, gives_masks, read_m
 from soulsgui.environments.make import Vector
 from soulsgui.environments.observations import ObservationSpec, observation_from_space
 from soulsgui.errors import EnvironmentCheckError
-from soulsgui.frame_stacks import field_of
+from soulsgui.experience.frame_stacks import field_of
 
 LARGEST = 1e15
 """Largest magnitude of rewards, observations and actions: the square of a larger one may leave the range of

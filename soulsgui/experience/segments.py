@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.frame_stacks import Observations
+from soulsgui.experience.frame_stacks import Observations
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -233,26 +233,48 @@ class Segments:
         return cls(**{name: column(name) for name in names}, state=state)
 
     def in_order(self, *environment: NDArray[Any]) -> "Segments":
-        """Return the segments in the order of their environments, episodes and steps, and what is joined.
+        """Return copies of the segments, as `concat_in_order` of one part."""
+        return Segments.concat_in_order([self], *environment)
+
+    @classmethod
+    def concat_in_order(cls, parts: "list[Segments]", *environment: NDArray[Any]) -> "Segments":
+        """Lay segments end to end in the order of their environments, episodes and steps, and join them.
 
         Args:
-            environment: Columns `[S]` that tell environments apart; the first one counts most.
+            parts: As of `concat`. Each is taken out of the list once its observations are copied: images of
+                a round are many, and are not to be held twice.
+            environment: Columns `[S]` over all parts that tell environments apart; the first counts most.
 
         Returns:
             Copies, whose `joined` is True where a segment begins with the step after the last one of the
             segment before it, in the same episode, which had not ended. The observations at both sides of
             the seam must be the same: numbers may be equal by chance where a client began anew.
+
+        Raises:
+            ValueError: There is no part.
         """
-        order = np.lexsort((self.first_step, self.episode, *reversed(environment)))
-        found = self.take(order)
+        begins = np.cumsum([0, *(len(part.obs) for part in parts)])
+        numbered = cls.concat(
+            [
+                replace(part, obs=begin + np.arange(len(part.obs)))
+                for part, begin in zip(parts, begins[:-1], strict=True)
+            ]
+        )
+        order = np.lexsort((numbered.first_step, numbered.episode, *reversed(environment)))
+        found = numbered.take(order)
+        rows = np.argsort(np.asarray(found.obs))  # of each observation, in the order of the parts
+        obs = np.empty((len(rows), *parts[0].obs.shape[1:]), parts[0].obs.dtype)
+        for begin in begins[:-1]:
+            part = parts.pop(0)
+            obs[rows[begin : begin + len(part.obs)]] = np.asarray(part.obs)
         joined = np.zeros(found.count, np.bool_)
         joined[1:] = (found.first_step[1:] == (found.first_step + found.length)[:-1]) & ~found.ended[:-1]
-        for column in (*environment, self.episode):
+        for column in (*environment, numbered.episode):
             joined[1:] &= column[order][1:] == column[order][:-1]
         seams = np.flatnonzero(joined)
-        rows, obs = found.starts[seams] + seams, np.asarray(found.obs)
-        joined[seams] = (obs[rows - 1] == obs[rows]).all(axis=tuple(range(1, obs.ndim)))
-        return replace(found, joined=joined)
+        after = found.starts[seams] + seams
+        joined[seams] = (obs[after - 1] == obs[after]).all(axis=tuple(range(1, obs.ndim)))
+        return replace(found, obs=obs, joined=joined)
 
 
 def _end_to_end(starts: Ints, sizes: NDArray[np.integer[Any]]) -> Ints:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from soulsgui.config.sections.network import Channels
 from soulsgui.environments.observations import ObservationSpec, with_channels
-from soulsgui.frame_stacks import IMAGE, NUMBERS, field_of
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, field_of
 from soulsgui.policies.normalise import RunningNormaliser, normalise
 
 Statistics = Mapping[str, NDArray[Any]]

@@ -15,8 +15,8 @@ from soulsgui.environments.observations import ObservationSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepClock, Stepper, StepResult
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
+from soulsgui.experience.frame_stacks import field_of
 from soulsgui.experience.segments import Segments
-from soulsgui.frame_stacks import field_of
 from soulsgui.policies.numpy_recurrent import Remembered
 from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.segments import SegmentRecorder

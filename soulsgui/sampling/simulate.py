@@ -16,20 +16,18 @@ import numpy as np
 import redis
 import redis.asyncio
 from numpy.typing import NDArray
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from soulsgui.environments.actions import ActionSpec, BoxActionSpec
 from soulsgui.environments.choices import MultiBinarySpec, MultiDiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.frame_stacks import field_of
 from soulsgui.experience.segments import TERMINATED, Segments
-from soulsgui.frame_stacks import field_of
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.heartbeat import own_versions
 from soulsgui.sampling.progress import Progress
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.codec import HEADER_BYTES, CodecError, WeightsHeader, read_header
-from soulsgui.wire.connection import AWAY, Address, AsyncPinnedConnection, Backoff
+from soulsgui.wire.connection import AWAY, Address, Backoff, connect_async
 from soulsgui.wire.keys import EntryId, Keys, check_client_name
 from soulsgui.wire.messages.chunk import NUMBER_FIELD, digest_number, pack_chunk
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, PERIOD_S, Answer
@@ -390,13 +388,12 @@ class Fleet:
     """The clients of one process; see `run_fleet`."""
 
     def __init__(self, address: Address, name: str, count: int, rate: float, num_envs: int) -> None:
-        self._address = address
         keys = Keys(address.prefix)
         instance, versions = own_instance(), own_versions()
-        self.view = SharedView(self._connection(), keys)
+        self.view = SharedView(connect_async(address, _SOCKET_TIMEOUT_S), keys)
         self.clients = [
             SimulatedClient(
-                self._connection(),
+                connect_async(address, _SOCKET_TIMEOUT_S),
                 keys,
                 Progress(
                     f"{name}-{number}", instance, num_envs, versions, simulated=True, keeps_episodes=False
@@ -407,24 +404,6 @@ class Fleet:
             )
             for number in range(1, count + 1)
         ]
-
-    def _connection(self) -> "redis.asyncio.Redis":
-        address = self._address
-        how: dict[str, Any] = {
-            "host": address.host,
-            "port": address.port,
-            "username": address.user or None,
-            "password": address.password or None,
-            "socket_timeout": _SOCKET_TIMEOUT_S,
-            "socket_connect_timeout": _SOCKET_TIMEOUT_S,
-            "socket_keepalive": True,
-            "retry": Retry(NoBackoff(), 0),
-            "protocol": 2,
-        }
-        if not address.pin:
-            return redis.asyncio.Redis(**how)
-        pool = redis.asyncio.ConnectionPool(connection_class=AsyncPinnedConnection, pin=address.pin, **how)
-        return redis.asyncio.Redis.from_pool(pool)
 
     async def run(self, asked: threading.Event) -> None:
         """Play until asked to stop, or until the server has sent every client away."""

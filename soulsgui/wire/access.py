@@ -95,11 +95,7 @@ def secret_hash(secret: str) -> str:
 
 
 def client_rights(client: str, prefix: str) -> tuple[str, ...]:
-    """Return the words of ACL SETUSER that give a client its rights, and no other.
-
-    Args:
-        client: The client's id.
-        prefix: First part of every key.
+    """Return the words of ACL SETUSER that give a client its rights below a prefix, and no other.
 
     Raises:
         UsageError: A client can't be called so.
@@ -122,24 +118,14 @@ def client_rights(client: str, prefix: str) -> tuple[str, ...]:
 def user_words(client: str, prefix: str, hashed: str) -> tuple[str, ...]:
     """Return the words of ACL SETUSER that let a client in, whatever its user was allowed before.
 
-    Connections that use the user already go on: to end them, delete the user first.
-
-    Args:
-        client: The client's id.
-        prefix: First part of every key.
-        hashed: `secret_hash` of its secret.
+    Connections that use the user already go on: to end them, delete the user first. `hashed` is the
+    `secret_hash` of its secret.
     """
     return ("reset", "on", f"#{hashed}", *client_rights(client, prefix))
 
 
 def user_line(client: str, prefix: str, hashed: str) -> str:
-    """Return the line of the server's configuration that lets a client in.
-
-    Args:
-        client: The client's id.
-        prefix: First part of every key.
-        hashed: `secret_hash` of its secret.
-    """
+    """Return the line of the server's configuration that lets a client in, from what `user_words` takes."""
     _, *rights = user_words(client, prefix, hashed)
     return " ".join(["user", user_of(client), *rights])
 

@@ -25,11 +25,7 @@ _EXIT_CODES = {
 
 
 class CommandFailedError(SoulsGuiError):
-    """The runner refused a command, or could not carry it out.
-
-    Args:
-        error: What it said.
-    """
+    """The runner refused a command, or could not carry it out, as its error says."""
 
     def __init__(self, error: ApiError) -> None:
         super().__init__(error.message, error.remedy)
@@ -38,11 +34,7 @@ class CommandFailedError(SoulsGuiError):
 
 
 class ApiClient:
-    """Speaks with one runner; every call is a connection of its own.
-
-    Args:
-        control: How to reach it.
-    """
+    """Speaks with the runner of a control file; every call is a connection of its own."""
 
     def __init__(self, control: ControlFile) -> None:
         self._control = control
@@ -68,8 +60,7 @@ class ApiClient:
 
         Raises:
             CommandFailedError: The runner refused it, or it failed.
-            ServerUnreachableError: The runner does not answer.
-            NotAllowedError: It refuses our token.
+            ServerUnreachableError, NotAllowedError: As `status`.
         """
         body = json.dumps(params or {})
         path = f"{PREFIX}/commands/{urllib.parse.quote(name, safe='')}"

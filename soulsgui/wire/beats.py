@@ -56,11 +56,7 @@ def clients_of(connection: redis.Redis, keys: Keys) -> list[str]:
 
 
 class BeatReader:
-    """Reads beats. The commands are made once for the clients there are: for a thousand that is most of it.
-
-    Args:
-        keys: Key names.
-    """
+    """Reads beats. Commands are made once for the clients there are: for a thousand that is most of it."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import redis
 import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.connection import HiredisRespSerializer, PythonRespSerializer
 from redis.retry import Retry
@@ -41,11 +42,7 @@ def pin_of(certificate: bytes) -> str:
 
 
 def check_pin(pin: str, certificate: bytes | None) -> None:
-    """Make sure that a certificate is the pinned one.
-
-    Args:
-        pin: From `pin_of`.
-        certificate: What the other side showed (DER).
+    """Make sure that a certificate (DER) is the one of a pin.
 
     Raises:
         WrongServer: It is another one, or there is none.
@@ -71,12 +68,7 @@ def _check_compared(connection: object, compared: object) -> None:
 
 
 class PinnedConnection(redis.SSLConnection):
-    """A connection to the server with this certificate, and to no other.
-
-    Args:
-        pin: From `pin_of`.
-        kwargs: As of `redis.Connection`.
-    """
+    """A connection to the server whose certificate has this pin, and to no other."""
 
     def __init__(self, pin: str, **kwargs: Any) -> None:
         super().__init__(ssl_cert_reqs="none", ssl_check_hostname=False, **kwargs)
@@ -174,23 +166,37 @@ def connect(address: Address, name: str = "", timeout_s: float | None = None) ->
         timeout_s: Longest wait for a connection and for an answer; None takes the usual one.
     """
     limit_s = _SOCKET_TIMEOUT_S if timeout_s is None else timeout_s
-    how: dict[str, Any] = {
-        "host": address.host,
-        "port": address.port,
-        "username": address.user or None,
-        "password": address.password or None,
+    how = _how(address, limit_s, min(limit_s, _CONNECT_TIMEOUT_S)) | {
         "client_name": name or None,
-        "socket_timeout": limit_s,
-        "socket_connect_timeout": min(limit_s, _CONNECT_TIMEOUT_S),
-        "socket_keepalive": True,
         "health_check_interval": 15,
         "retry": Retry(NoBackoff(), 0),
-        "protocol": 2,
         "command_packer": CommandPacker(),
     }
     if address.pin:
         how |= {"connection_class": PinnedConnection, "pin": address.pin}
     return redis.Redis.from_pool(redis.ConnectionPool(**how))
+
+
+def connect_async(address: Address, timeout_s: float) -> "redis.asyncio.Redis":
+    """Return a client for asyncio, with one limit for connecting and for an answer."""
+    how = _how(address, timeout_s, timeout_s) | {"retry": AsyncRetry(NoBackoff(), 0)}
+    if not address.pin:
+        return redis.asyncio.Redis(**how)
+    pool = redis.asyncio.ConnectionPool(connection_class=AsyncPinnedConnection, pin=address.pin, **how)
+    return redis.asyncio.Redis.from_pool(pool)
+
+
+def _how(address: Address, timeout_s: float, connect_timeout_s: float) -> dict[str, Any]:
+    return {
+        "host": address.host,
+        "port": address.port,
+        "username": address.user or None,
+        "password": address.password or None,
+        "socket_timeout": timeout_s,
+        "socket_connect_timeout": connect_timeout_s,
+        "socket_keepalive": True,
+        "protocol": 2,
+    }
 
 
 def disk_full(error: BaseException) -> bool:
@@ -206,13 +212,7 @@ def memory_full(error: BaseException) -> bool:
 
 
 class Backoff:
-    """Growing delays with jitter, so that many clients don't come back in one instant.
-
-    Args:
-        first_s: The first delay.
-        longest_s: No delay is longer.
-        rng: Source of the jitter.
-    """
+    """Growing delays, none longer than `longest_s`, with jitter: many clients don't come back at once."""
 
     def __init__(
         self, first_s: float = 0.05, longest_s: float = _LONGEST_DELAY_S, rng: random.Random | None = None
@@ -237,9 +237,6 @@ class ShutOut:
     """Retries with a server that answers, but does not let the client in. Pure: time is passed in.
 
     A server that has only just begun may let it in a moment later; after a minute it is said to be revoked.
-
-    Args:
-        rng: Source of the jitter.
     """
 
     def __init__(self, rng: random.Random | None = None) -> None:
@@ -247,14 +244,7 @@ class ShutOut:
         self._since: float | None = None
 
     def again(self, now: float) -> float:
-        """Note that it was not let in.
-
-        Args:
-            now: Monotonic time, seconds.
-
-        Returns:
-            Seconds to wait before the next try: at most 30.
-        """
+        """Note that it was not let in; return the seconds, at most 30, to wait before the next try."""
         if self._since is None:
             self._since = now
         return self._backoff.delay_s()

@@ -71,11 +71,7 @@ def name_of_machine() -> str:
 
 @dataclass(frozen=True)
 class Keys:
-    """Key and channel names under one prefix.
-
-    Attributes:
-        prefix: First part of every key, ending in a colon.
-    """
+    """Key and channel names under one prefix, which ends in a colon."""
 
     prefix: str = "souls:"
 

@@ -49,12 +49,7 @@ def send_command(connection: redis.Redis, keys: Keys, node: str, command: NodeCo
 
 
 class CommandReader:
-    """A node's view of its commands.
-
-    Args:
-        keys: Key names.
-        node: Name of the node.
-    """
+    """The view that the node of this name has of its commands."""
 
     def __init__(self, keys: Keys, node: str) -> None:
         self._keys = keys

@@ -62,13 +62,7 @@ def least_versions(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def lacks_here(protocol_min: int, protocol_max: int, least: Mapping[str, str]) -> list[Lack]:
-    """Return what a server needs and this computer has not; empty when they understand each other.
-
-    Args:
-        protocol_min: Oldest protocol the server speaks.
-        protocol_max: Newest protocol the server speaks.
-        least: The oldest version of each package that will do.
-    """
+    """Return what a server needs, protocol and packages, and this computer has not; empty for nothing."""
     found = []
     if not protocol_min <= PROTOCOL <= protocol_max:
         spoken = protocol_min if protocol_min > PROTOCOL else protocol_max
@@ -77,12 +71,7 @@ def lacks_here(protocol_min: int, protocol_max: int, least: Mapping[str, str]) -
 
 
 def lacks(versions: Mapping[str, str], least: Mapping[str, str]) -> list[Lack]:
-    """Return what is too old or missing.
-
-    Args:
-        versions: The version of each package; one that is missing is not installed.
-        least: The oldest version of each that will do.
-    """
+    """Return what is too old or missing among the installed versions, of those whose least one is told."""
     return [
         Lack(what=package, has=versions.get(package, ""), needs=wanted)
         for package, wanted in least.items()
@@ -91,12 +80,7 @@ def lacks(versions: Mapping[str, str], least: Mapping[str, str]) -> list[Lack]:
 
 
 def update_needed(versions: Mapping[str, str], least: Mapping[str, str]) -> str:
-    """Return in words which packages are too old, empty when none is.
-
-    Args:
-        versions: The version of each package; one that is missing is not installed.
-        least: The oldest version of each that will do.
-    """
+    """Return `lacks` in words, empty when nothing lacks."""
     old = [
         f"{lack.what} {lack.has} is older than {lack.needs}"
         if lack.has

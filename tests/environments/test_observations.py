@@ -22,7 +22,7 @@ from soulsgui.environments.observations import (
 from soulsgui.environments.spaces import reference_observation, report_lines
 from soulsgui.environments.step import EnvStepper
 from soulsgui.errors import EnvironmentCheckError
-from soulsgui.frame_stacks import IMAGE, NUMBERS, Pictures
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, Pictures
 from soulsgui.sampling.rollout import Bounds
 from tests.environments.toys import Room
 

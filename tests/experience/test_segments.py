@@ -1,13 +1,14 @@
 """The record of experience: its layout, and what is taken, cut, laid end to end and put in order."""
 
+import tracemalloc
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
+from soulsgui.experience.frame_stacks import FrameStacks
 from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
-from soulsgui.frame_stacks import FrameStacks
 from soulsgui.rl.returns import gae
 from tests.experience.segments import segments_of
 
@@ -188,3 +189,22 @@ def test_episodes_come_in_order_and_are_joined_where_nothing_lies_between() -> N
     assert found.obs[:, 0].tolist() == [0, 1, 2, 2, 3, 7, 8, 0, 9, 9, 9, 9, 1]
     assert found.joined is not None
     assert found.joined.tolist() == [False, True, False, False, True, False]
+
+
+def test_images_of_many_parts_are_held_once_when_they_are_put_in_order() -> None:
+    rows, parts = np.arange(65), []
+    for first in range(0, 512, 64):
+        frames = np.full((68, 40, 40), first % 251, np.uint8)
+        parts.append(segments_of([64], FrameStacks(frames, rows, 4, 1), first_step=np.array([-first])))
+    tracemalloc.start()
+    try:
+        found = Segments.concat_in_order(parts, np.zeros(8, np.int64))
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.first_step.tolist() == sorted(found.first_step.tolist())
+    assert found.obs[::65, 0, 0, 0].tolist() == [448 % 251, 384 % 251, 320 % 251, 256 % 251, 192, 128, 64, 0]
+    size = np.asarray(found.obs).nbytes
+    assert held < 1.1 * size
+    assert peak < 1.4 * size
+    assert parts == []

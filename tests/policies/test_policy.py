@@ -14,7 +14,7 @@ from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import ObservationSpec, observation_from_space
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
-from soulsgui.frame_stacks import IMAGE, NUMBERS
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS
 from soulsgui.policies.normalise import RunningNormaliser
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import make_policy

@@ -1,13 +1,17 @@
 """The trainer of an asynchronous run, moved by hand, and a client in a thread that plays for it."""
 
+import json
+import os
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
+import redis
 
 from soulsgui.config.layers import combine
 from soulsgui.config.parsing import Layer
@@ -18,13 +22,14 @@ from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.sampling.client import Client
 from soulsgui.sampling.link import ClientLink
+from soulsgui.system import process_identity
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.heartbeat import Heartbeat
-from soulsgui.wire.messages.owner import ClientFolder
+from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, family_of
 from soulsgui.wire.messages.session import Episode, Grant, SessionHello, Wish
 from tests.environments.toys import Counter
@@ -50,6 +55,44 @@ def weights_of(model_id: int) -> dict[str, Any]:
     tensors["policy.1.bias"][model_id % 2] = 1.0
     tensors["policy.0.bias"][:] = model_id  # so that each has a digest of its own
     return tensors
+
+
+def beat_of(connection: redis.Redis, keys: Keys, client: str = "c") -> Heartbeat | None:
+    data = connection.get(keys.beat(client))
+    return Heartbeat.read(data if isinstance(data, bytes) else None)
+
+
+def wish_for(connection: redis.Redis, keys: Keys, state: str, client: str = "c") -> Wish:
+    """Want something of a client, as the runner does."""
+    wish = Wish.model_validate({"command_id": uuid.uuid4().hex, "state": state})
+    connection.set(keys.wish(client), wish.to_json())
+    connection.publish(keys.wake_up(client), wish.command_id)
+    return wish
+
+
+def wish_answered(connection: redis.Redis, keys: Keys, state: str) -> None:
+    """Want something of the client, and wait for its answer."""
+    wish = wish_for(connection, keys, state)
+
+    def answered() -> bool:
+        beat = beat_of(connection, keys)
+        return beat is not None and beat.answered is not None and beat.answered.command_id == wish.command_id
+
+    until(answered, f"the answer to {state}")
+
+
+class OwnersFolder(ClientFolder):
+    """The owner's side of the folder of client mode; this process is its runner."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        root.mkdir(exist_ok=True)
+        self.runner.write_text(json.dumps(process_identity(os.getpid())))
+
+    def want(self, state: OwnerState) -> None:
+        aside = self.root / "aside"
+        aside.write_text(OwnerWish(state=state).to_json())
+        aside.replace(self.wish)
 
 
 class Received(NamedTuple):
@@ -149,24 +192,12 @@ class FreeTrainer:
         told = [fields.get(b"e") for _, fields in self._entries(self.keys.episodes("c"))]
         return [episode for text in told if (episode := Episode.read(text)) is not None]
 
-    def wish(self, state: str) -> Wish:
-        """Want something of the client; return it when it was answered."""
-        wish = Wish.model_validate({"command_id": uuid.uuid4().hex, "state": state})
-        self.connection.set(self.keys.wish("c"), wish.to_json())
-        self.connection.publish(self.keys.wake_up("c"), "wish")
-
-        def answered() -> bool:
-            beat = self.beat()
-            return (
-                beat is not None and beat.answered is not None and beat.answered.command_id == wish.command_id
-            )
-
-        until(answered, f"the answer to {state}")
-        return wish
+    def wish(self, state: str) -> None:
+        """Want something of the client, and wait for its answer."""
+        wish_answered(self.connection, self.keys, state)
 
     def beat(self) -> Heartbeat | None:
-        data = self.connection.get(self.keys.beat("c"))
-        return Heartbeat.read(data if isinstance(data, bytes) else None)
+        return beat_of(self.connection, self.keys)
 
     def close(self) -> None:
         self.connection.close()

@@ -1,29 +1,39 @@
-"""The client as a process of its own: it plays, obeys, says goodbye, and is killed."""
+"""The client as a process of its own: it plays, obeys server and owner, says goodbye, and is killed."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
-from gymnasium.spaces import Box, Discrete
 
 import soulsgui
-from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import SoulsGuiError
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.owner import ClientReport
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.messages.session import Wish
 from tests.faults.server import faulty_server
 from tests.faults.waiting import LIMIT_S, until
-from tests.training.nodes import running_node, small_settings
+from tests.sampling.free_trainer import (
+    FreeTrainer,
+    OwnersFolder,
+    PlayingClient,
+    beat_of,
+    wish_answered,
+    wish_for,
+)
+from tests.sampling.slow_toy import LENGTHS
+from tests.training.nodes import RunningNode, running_node, small_settings
+
+ROOT = str(Path(soulsgui.__file__).parents[1])
+ENVS = 2
 
 PROGRAM = """
 import sys
@@ -43,11 +53,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def run(address: Address, name: str = "c") -> "subprocess.Popen[bytes]":
         address.write(tmp_path / "redis.json")
-        root = str(Path(soulsgui.__file__).parents[1])
         with (tmp_path / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM, str(tmp_path / "redis.json"), name],
-                env=os.environ | {"PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
+                env=os.environ | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
                 stderr=log,
             )
         started.append(process)
@@ -57,24 +66,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
     for process in started:
         process.kill()
         process.wait()
-
-
-def _beat(connection: redis.Redis, keys: Keys, name: str = "c") -> Heartbeat | None:
-    data = connection.get(keys.beat(name))
-    return Heartbeat.read(data if isinstance(data, bytes) else None)
-
-
-def _wish(connection: redis.Redis, keys: Keys, state: str) -> None:
-    """Wish a state, and wait until the client has answered."""
-    wish = Wish.model_validate({"command_id": uuid.uuid4().hex, "state": state})
-    connection.set(keys.wish("c"), wish.to_json())
-    connection.publish(keys.wake_up("c"), wish.command_id)
-
-    def answered() -> bool:
-        beat = _beat(connection, keys)
-        return beat is not None and beat.answered is not None and beat.answered.command_id == wish.command_id
-
-    until(answered, f"the answer to {state}")
 
 
 @pytest.mark.allow_warnings
@@ -88,18 +79,18 @@ def test_a_client_plays_pauses_goes_on_and_says_goodbye(
         assert state.rejected == {}
         assert state.env_steps % (3 * 16) == 0  # exactly its share, round after round
 
-        _wish(redis_client, keys, "pause")
-        until(lambda: (beat := _beat(redis_client, keys)) and beat.phase == "paused", "it pauses")
+        wish_answered(redis_client, keys, "pause")
+        until(lambda: (beat := beat_of(redis_client, keys)) and beat.phase == "paused", "it pauses")
         until(lambda: node.node.training.status.phase == "waiting", "the trainer does not wait for it")
         paused_at = node.node.agent.updates
-        _wish(redis_client, keys, "run")
+        wish_answered(redis_client, keys, "run")
         node.wait_for_updates(paused_at + 2)
 
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
         assert time.monotonic() - began < 2
-        beat = _beat(redis_client, keys)
+        beat = beat_of(redis_client, keys)
         assert beat is not None
         assert (beat.leaving, beat.phase == "paused", beat.error) == (True, False, "")
         assert beat.env_id == "CartPole-v1"
@@ -119,7 +110,7 @@ def test_a_killed_client_is_taken_over_by_the_next_one_at_once(
         node.wait_for_updates(2)
         process.kill()
         process.wait()
-        beat = _beat(redis_client, keys)
+        beat = beat_of(redis_client, keys)
         assert beat is not None
         assert not beat.leaving  # no goodbye
         updates = node.node.agent.updates
@@ -127,11 +118,11 @@ def test_a_killed_client_is_taken_over_by_the_next_one_at_once(
         node.wait_for_updates(updates + 2)
 
         def newer_session() -> bool:
-            newer = _beat(redis_client, keys)
+            newer = beat_of(redis_client, keys)
             return newer is not None and newer.instance.pid == following.pid and newer.session > beat.session
 
         until(newer_session, "a session of the next client")
-        _wish(redis_client, keys, "stop")
+        wish_answered(redis_client, keys, "stop")
         assert following.wait(LIMIT_S) == 0
 
 
@@ -148,30 +139,152 @@ def test_a_client_ends_when_asked_while_the_server_is_away(tmp_path: Path, start
         assert process.wait(LIMIT_S) == 0
 
 
+def test_nonsense_of_a_server_ends_a_client_with_a_sentence(
+    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
+) -> None:
+    config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={})
+    redis_client.set(keys.config, config.model_copy(update={"settings": {"env.num_envs": "lots"}}).to_json())
+    redis_address.write(tmp_path / "redis.json")
+    words = ["client", "--server-file", str(tmp_path / "redis.json"), "--name", "c"]
+    done = subprocess.run(
+        [sys.executable, "-m", "soulsgui", *words], capture_output=True, text=True, check=False, timeout=120
+    )
+    said = "env.num_envs = 'lots': should be a valid integer"
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (1, 2)
+    beat = beat_of(redis_client, keys)
+    assert beat is not None
+    assert said in beat.error
+
+
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"settings": {"env.num_envs": "lots"}}, "env.num_envs = 'lots': should be a valid integer"),
         ({"settings": {"logging.level": "loud"}}, "logging.level = 'loud'"),
         ({"spaces": {"observation": 7, "action": []}}, "A description of spaces can't be read"),
         ({"policy": {"kind": ["mlp"]}}, "The server's policy is of a kind that is not known here"),
         ({"policy": {"kind": "mlp", "hidden": "lots"}}, "can't be"),
     ],
 )
-def test_nonsense_of_a_server_ends_a_client_with_a_sentence(
-    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path, told: Any, said: str
+def test_whatever_a_server_describes_badly_is_a_sentence(
+    redis_address: Address, told: Any, said: str
 ) -> None:
-    spaces = SpacesSpec.from_env(Box(-1, 1, (4,)), Discrete(2)).to_json()
-    config = ServerConfig(run_id="r", attempt=1, contract="c", spaces=spaces, policy={"kind": "mlp"})
-    redis_client.set(keys.config, config.model_copy(update=told).to_json())
-    redis_address.write(tmp_path / "redis.json")
-    words = ["client", "--server-file", str(tmp_path / "redis.json"), "--name", "c"]
-    done = subprocess.run(
-        [sys.executable, "-m", "soulsgui", *words], capture_output=True, text=True, check=False, timeout=120
-    )
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.returncode in (1, 2)
-    beat = _beat(redis_client, keys)
-    assert beat is not None
-    assert said in beat.error
+    trainer = FreeTrainer(redis_address)
+    trainer.connection.set(trainer.keys.config, trainer.config.model_copy(update=told).to_json())
+    client = PlayingClient(redis_address)
+    client.join()
+    trainer.close()
+    assert isinstance(client.failure, SoulsGuiError)
+    assert said in client.failure.message
+
+
+class _OwnedClient:
+    """The process of a client in client mode, and its owner."""
+
+    def __init__(self, folder: Path, address: Address) -> None:
+        self.folder = OwnersFolder(folder)
+        address.write(self.folder.server_address)
+        places = ["--server-file", str(self.folder.server_address), "--state-dir", str(folder)]
+        self.log = folder / "client.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "soulsgui", "client", "--name", "c", "--num-envs", str(ENVS), *places],
+                env=os.environ | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
+                stderr=log,
+            )
+
+    @property
+    def report(self) -> ClientReport | None:
+        return ClientReport.read(self.folder.state.read_bytes()) if self.folder.state.exists() else None
+
+    def until_phase(self, phase: str) -> ClientReport:
+        until(lambda: (report := self.report) and report.beat.phase == phase, f"{phase}: {self.log}")
+        report = self.report
+        assert report is not None
+        return report
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.mark.allow_warnings
+def test_the_owner_pauses_at_once_and_after_the_episode_and_the_stricter_wish_wins(
+    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
+) -> None:
+    redis_client.hset(keys.clients, "c", "{}")
+    settings = small_settings(env__id="tests.sampling.slow_toy:ToysSlow-v0", ppo__round_timeout=2.0)
+    with running_node(redis_address, tmp_path / "run", settings) as node:
+        client = _OwnedClient(tmp_path / "client", redis_address)
+        try:
+            client.until_phase("sampling")
+            node.wait_for_updates(1)
+            _obey_both(node, client)
+        finally:
+            client.end()
+
+
+def _obey_both(node: RunningNode, client: _OwnedClient) -> None:
+    def beat() -> Heartbeat:
+        found = beat_of(node.connection, node.keys)
+        assert found is not None
+        return found
+
+    def server_wants(state: str) -> None:
+        wish_for(node.connection, node.keys, state)
+
+    client.folder.want("pause_after_episode")
+    finishing = client.until_phase("finishing")
+    until(lambda: beat().phase in ("finishing", "paused"), "the server hears of it")
+    paused = client.until_phase("paused")
+    # The episodes they were in were ended and told of; what came after the wish was not recorded.
+    assert finishing.beat.episodes < paused.beat.episodes <= finishing.beat.episodes + ENVS
+    assert {one.length for one in paused.episodes} <= set(LENGTHS)
+    assert paused.beat.env_steps == finishing.beat.env_steps
+    until(lambda: node.node.training.status.phase == "waiting", "the trainer does not wait for it")
+
+    server_wants("pause")
+    until(lambda: (report := client.report) and report.wish and report.wish.state == "pause", "both want it")
+    client.folder.want("run")
+    until(lambda: (now := beat()).answered is not None and now.phase == "paused", "the server still does")
+    steps = beat().env_steps
+    server_wants("run")
+    updates = node.node.agent.updates
+    client.until_phase("sampling")
+    node.wait_for_updates(updates + 1)
+    until(lambda: beat().env_steps > steps, "steps")
+
+    client.folder.want("pause")
+    paused = client.until_phase("paused")
+    assert paused.checks == dict.fromkeys(("configuration", "version", "environment", "network"), True)
+    steps = beat().env_steps
+    # Both end it together: nobody plays, so there is no episode to wait for.
+    server_wants("finish")
+    assert client.process.wait(LIMIT_S) == 0
+    assert beat().env_steps == steps
+    last = client.report
+    assert last is not None
+    assert (last.farewell, last.beat.leaving) == ("the server asked it to stop", True)
+
+
+@pytest.mark.allow_warnings
+def test_it_obeys_its_owner_while_there_is_no_server_and_ends_without_its_runner(tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    with faulty_server(tmp_path / "server") as server:
+        address = server.address
+    client = _OwnedClient(tmp_path / "client", address)
+    try:
+        joining = client.until_phase("joining")
+        assert joining.checks == {}
+        client.folder.want("pause")
+        client.folder.runner.unlink()
+        began = time.monotonic()
+        assert client.process.wait(LIMIT_S) == 0
+        assert time.monotonic() - began < 8
+        assert "the runner of client mode is gone" in client.log.read_text()
+        report = client.report
+        assert report is not None
+        assert report.beat.leaving
+    finally:
+        client.end()

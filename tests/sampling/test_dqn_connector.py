@@ -1,6 +1,5 @@
 """The connector of asynchronous algorithms: pushes never wait, weights change by themselves, pairs hold."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +18,7 @@ from tests.environments.toys import Counter
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import ENV_ID, LENGTH, FreeTrainer, check_weights, check_whole, settings
+from tests.sampling.loops import Loop
 
 OBS = np.zeros(2, np.float32)
 CONFIG = {"env": {"id": ENV_ID, "kwargs": {"length": LENGTH}}}
@@ -49,34 +49,11 @@ def _push(connector: DQNConnector, step_id: int, model_id: int = 1, action: int 
     connector.push_sample(pack_sample(obs, action, 1.0, after, False, False, info, model_id, step_id))
 
 
-class _Loop:
-    """A loop over a counter, as somebody would write it."""
-
-    def __init__(self, connector: DQNConnector, length: int) -> None:
-        self.connector = connector
-        self.env = Counter(length)
-        self.obs, _ = self.env.reset()
-        self.step_id, self.total = 0, 0.0
-
-    def step(self) -> None:
-        with self.connector as (agent, model_id):
-            action = agent(self.obs)
-        after, reward, terminated, truncated, _ = self.env.step(action)
-        data = pack_sample(self.obs, action, reward, after, terminated, truncated, {}, model_id, self.step_id)
-        self.connector.push_sample(data)
-        self.obs, self.step_id, self.total = after, self.step_id + 1, self.total + reward
-        if terminated or truncated:
-            told = {"total_return": self.total, "length": self.step_id, "terminated": terminated}
-            self.connector.push_episode_info(json.dumps(told).encode())
-            self.obs, _ = self.env.reset()
-            self.step_id, self.total = 0, 0.0
-
-
 @settings(client__segment_length=16)
 def test_what_a_loop_pushes_arrives_whole_with_its_episodes(
     trainer: FreeTrainer, connector: DQNConnector
 ) -> None:
-    loop = _Loop(connector, 20)
+    loop = Loop(connector, Counter(20))
     for _ in range(110):
         loop.step()
     until(lambda: trainer.steps() == 110, "all steps")
@@ -95,14 +72,6 @@ def test_what_a_loop_pushes_arrives_whole_with_its_episodes(
     until(lambda: len(trainer.episodes()) == 5, "the episodes")
     assert {(one.total_return, one.length, one.model_id) for one in trainer.episodes()} == {(210.0, 20, 1)}
     assert [one.number for one in trainer.episodes()] == [0, 1, 2, 3, 4]
-
-
-def test_a_single_step_is_sent_after_its_time(trainer: FreeTrainer, connector: DQNConnector) -> None:
-    _push(connector, 0)
-    until(lambda: trainer.steps() == 1, "it is sent")
-    _push(connector, 1)
-    until(lambda: trainer.steps() == 2, "it is sent")
-    check_whole(trainer.received())
 
 
 @settings(client__segment_seconds=60)
@@ -166,10 +135,14 @@ def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, connector
     assert {connector.agent(OBS) for _ in range(50)} == {0, 1}
 
 
-def test_probabilities_are_sent_as_they_were_said(trainer: FreeTrainer, connector: DQNConnector) -> None:
+def test_single_steps_are_sent_after_their_time_with_the_probabilities_that_were_said(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
     _push(connector, 0)
+    until(lambda: trainer.steps() == 1, "it is sent")
     _push(connector, 1, log_prob=-0.125)
-    until(lambda: trainer.steps() == 2, "the steps")
+    until(lambda: trainer.steps() == 2, "it is sent")
+    check_whole(trainer.received())
     log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])
     assert log_prob.tolist() == [0.0, -0.125]
 
@@ -202,23 +175,6 @@ def test_what_weights_of_too_long_ago_chose_is_dropped_unless_its_probability_wa
     until(lambda: connector._link.progress.dropped == 2, "they are dropped")
     until(lambda: trainer.steps() == 1, "the one is sent")
     assert trainer.received()[0].segments.log_prob.tolist() == [-0.125]
-
-
-def test_left_out_steps_cut_the_segment(trainer: FreeTrainer, connector: DQNConnector) -> None:
-    for step in (0, 1, 2, 5, 6, 0):
-        _push(connector, step)
-    until(lambda: trainer.steps() == 6, "the steps")
-    pieces = [
-        (int(episode), int(first), int(length))
-        for one in trainer.received()
-        for episode, first, length in zip(
-            one.segments.episode, one.segments.first_step, one.segments.length, strict=True
-        )
-    ]
-    by_episode = {episode: [piece for piece in pieces if piece[0] == episode] for episode in (0, 1)}
-    assert sum(length for _, _, length in by_episode[0]) == 5
-    assert (0, 5, 2) in pieces or (0, 6, 1) in pieces
-    assert by_episode[1] == [(1, 0, 1)]
 
 
 @pytest.mark.allow_warnings
@@ -267,7 +223,7 @@ def test_the_loop_goes_on_while_the_server_is_frozen_or_away_and_nothing_is_doub
     trainer = FreeTrainer(server.address, client__segment_seconds=0.01)
     trainer.publish(1)
     connector = _connected(trainer, server.address)
-    loop = _Loop(connector, LENGTH)
+    loop = Loop(connector, Counter(LENGTH))
     with server.frozen():
         for _ in range(300):
             loop.step()

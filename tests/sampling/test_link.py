@@ -32,6 +32,7 @@ from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, RoundShare, Wish
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import until
+from tests.sampling.free_trainer import beat_of, wish_for
 from tests.training.nodes import small_settings
 
 CONFIG = ServerConfig(run_id="run-1", attempt=1, contract="x", spaces={}, policy={})
@@ -55,14 +56,10 @@ class _Server:
         self.publisher.publish(self.connection, grants)
 
     def wish(self, state: str) -> Wish:
-        wish = Wish.model_validate({"command_id": f"id-{state}", "state": state})
-        self.connection.set(self.keys.wish("c"), wish.to_json())
-        self.connection.publish(self.keys.wake_up("c"), "wish")
-        return wish
+        return wish_for(self.connection, self.keys, state)
 
     def beat(self) -> Heartbeat | None:
-        data = self.connection.get(self.keys.beat("c"))
-        return Heartbeat.read(data if isinstance(data, bytes) else None)
+        return beat_of(self.connection, self.keys)
 
 
 @pytest.fixture
@@ -244,13 +241,6 @@ def test_waiting_ends_with_its_time_and_when_stopped(redis_address: Address) -> 
     link.close()
 
 
-@pytest.mark.parametrize(("low", "high"), [(PROTOCOL + 1, PROTOCOL + 2), (PROTOCOL - 1, PROTOCOL - 1)])
-def test_servers_of_another_protocol_are_refused(low: int, high: int) -> None:
-    spoken = CONFIG.model_copy(update={"protocol_min": low, "protocol_max": high})
-    with pytest.raises(ClientRegistrationError, match="protocol"):
-        checked_config(spoken, _progress())
-
-
 def test_what_a_server_tells_is_taken_and_what_it_leaves_out_is_as_shipped() -> None:
     told = CONFIG.model_copy(update={"settings": {"env.num_envs": 7, "env.of_a_newer_version": 1}})
     expected = client_settings(Settings()) | {"env.num_envs": 7}
@@ -273,16 +263,19 @@ def test_nonsense_of_a_server_is_one_sentence_with_what_to_do(key: str, value: A
     assert "Tell its owner" in caught.value.remedy
 
 
-@pytest.mark.parametrize("least", [{"soulsgui": "9" * 5000}, {"soulsgui": "1e999", "": "x"}])
-def test_a_version_that_is_nonsense_is_said_too(least: Any) -> None:
-    told = CONFIG.model_copy(update={"settings": {"clients.min_versions": least}})
-    with pytest.raises(ClientRegistrationError, match=r"soulsgui|can't be used"):
-        checked_config(told, _progress())
-
-
-def test_a_state_that_is_nonsense_is_said_too() -> None:
-    with pytest.raises(ClientRegistrationError, match="The server's policy can't be used"):
-        checked_config(CONFIG.model_copy(update={"policy": {"state": {"h": [-1]}}}), _progress())
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"settings": {"clients.min_versions": {"soulsgui": "9" * 5000}}}, r"soulsgui|can't be used"),
+        ({"settings": {"clients.min_versions": {"soulsgui": "1e999", "": "x"}}}, r"soulsgui|can't be used"),
+        ({"policy": {"state": {"h": [-1]}}}, "The server's policy can't be used"),
+        ({"protocol_min": PROTOCOL + 1, "protocol_max": PROTOCOL + 2}, "protocol"),
+        ({"protocol_min": PROTOCOL - 1, "protocol_max": PROTOCOL - 1}, "protocol"),
+    ],
+)
+def test_a_server_that_can_not_be_understood_is_told_in_words(told: dict[str, Any], said: str) -> None:
+    with pytest.raises(ClientRegistrationError, match=said):
+        checked_config(CONFIG.model_copy(update=told), _progress())
 
 
 def _progress() -> Progress:

@@ -95,15 +95,13 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Owner]:
     made.link.close()
 
 
-def test_without_a_wish_it_runs(mine: _Owner) -> None:
-    assert mine.link.wish == "run"
-
-
 def test_a_wish_that_stands_already_holds_from_the_beginning(tmp_path: Path) -> None:
-    ClientFolder(tmp_path).wish.write_text(OwnerWish(state="pause").to_json())
-    link = _Owner(tmp_path).link
-    assert link.wish == "pause"
-    link.close()
+    for wish in (None, "pause"):
+        if wish is not None:
+            ClientFolder(tmp_path).wish.write_text(OwnerWish(state=wish).to_json())  # type: ignore[arg-type]
+        link = _Owner(tmp_path).link
+        assert link.wish == (wish or "run")
+        link.close()
 
 
 def test_every_wish_is_heard_once(mine: _Owner) -> None:
@@ -208,20 +206,14 @@ def test_a_report_names_the_newest_episodes_bounded() -> None:
     assert (young[-1].run_id, young[-1].env_steps) == ("run-1", 7 * (MOST_EPISODES + 500))
 
 
-def test_old_episodes_are_named_as_long_as_there_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    progress = Progress("c", Instance(pid=1), 1, {})
-    for number in range(KEPT_EPISODES + 50):
-        progress.episode_ended(float(number), 7)
-    monkeypatch.setattr("soulsgui.sampling.progress.KEPT_FOR_S", -1.0)
-    assert [episode.number for episode in progress.recent_episodes()] == list(range(50, KEPT_EPISODES + 50))
-
-
-def test_no_more_episodes_are_kept_than_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_episodes_are_named_and_kept_as_long_as_there_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soulsgui.sampling.progress.KEPT_FOR_S", -1.0)
     owned, nobodys = (Progress("c", Instance(pid=1), 1, {}, keeps_episodes=keeps) for keeps in (True, False))
     for progress in (owned, nobodys):
         assert [progress.episode_ended(1.0, 7) for _ in range(3 * KEPT_EPISODES)][-1] == 3 * KEPT_EPISODES - 1
         assert (progress.mean_return, progress.episodes) == (1.0, 3 * KEPT_EPISODES)
+    newest = list(range(2 * KEPT_EPISODES, 3 * KEPT_EPISODES))
+    assert [episode.number for episode in owned.recent_episodes()] == newest
     assert (len(owned._finished), len(nobodys._finished)) == (KEPT_EPISODES, 0)
     assert nobodys.recent_episodes() == []
 

@@ -1,6 +1,5 @@
 """The connector: a loop written by hand trains a real node."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,9 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 import redis
-from numpy.typing import NDArray
 
-from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.sampling import ClientRegistrationError, PPOConnector, ServerTimeoutError
@@ -24,6 +21,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.session import Episode
 from tests.faults.waiting import LIMIT_S, until
+from tests.sampling.loops import Loop
 from tests.training.nodes import STEPS, RunningNode, running_node, small_settings
 from tests.training.players import Player
 
@@ -33,51 +31,8 @@ SETTINGS: dict[str, Any] = {"env": {"id": "CartPole-v1"}, "ppo": {"n_steps": STE
 Connect = Callable[..., PPOConnector]
 
 
-class _Loop:
-    """A loop over one environment, as somebody would write it."""
-
-    def __init__(self, connector: PPOConnector, seed: int) -> None:
-        self.connector = connector
-        self.env = gymnasium.make("CartPole-v1")
-        self.obs, _ = self.env.reset(seed=seed)
-        self.step_id = 0
-        self.total = 0.0
-        self.model_ids: list[int] = []
-        self.returns: list[float] = []
-
-    def step(self, info: dict[str, Any] | None = None) -> None:
-        with self.connector as (agent, model_id):
-            action = agent(self.obs)
-        next_obs, reward, terminated, truncated, _ = self.env.step(action)
-        self.model_ids.append(model_id)
-        self.connector.push_sample(
-            pack_sample(
-                self.obs,
-                action,
-                float(reward),
-                next_obs,
-                terminated,
-                truncated,
-                info or {},
-                model_id,
-                self.step_id,
-            )
-        )
-        self.total += float(reward)
-        self.obs, self.step_id = next_obs, self.step_id + 1
-        if terminated or truncated:
-            told = {"total_return": self.total, "length": self.step_id, "terminated": terminated}
-            self.connector.push_episode_info(json.dumps(told).encode())
-            self.returns.append(self.total)
-            self.obs, _ = self.env.reset()
-            self.step_id, self.total = 0, 0.0
-
-    def play_round(self) -> None:
-        while self.connector.steps_left:
-            self.step()
-
-    def close(self) -> None:
-        self.env.close()
+def _loop(connector: PPOConnector, seed: int) -> Loop:
+    return Loop(connector, gymnasium.make("CartPole-v1"), seed)
 
 
 @pytest.fixture
@@ -105,14 +60,15 @@ def test_two_loops_train_a_node_for_three_rounds(
     redis_address: Address, tmp_path: Path, connect_to: Connect
 ) -> None:
     with running_node(redis_address, tmp_path, small_settings(ppo__n_clients=2)) as node:
-        loops = {name: _Loop(connect_to(name), seed) for seed, name in enumerate(("one", "two"))}
+        loops = {name: _loop(connect_to(name), seed) for seed, name in enumerate(("one", "two"))}
         errors: list[BaseException] = []
 
-        def play(loop: _Loop) -> None:
+        def play(loop: Loop) -> None:
             try:
                 loop.connector.sync(timeout=20)
                 for _ in range(3):
-                    loop.play_round()
+                    while loop.connector.steps_left:
+                        loop.step()
                     loop.connector.sync(timeout=20)
             except BaseException as error:
                 errors.append(error)
@@ -134,7 +90,7 @@ def test_two_loops_train_a_node_for_three_rounds(
             told = _episodes(node, name)
             assert [episode.total_return for episode in told] == loop.returns
             assert {episode.run_id for episode in told} <= {tmp_path.name}
-            loop.close()
+            loop.env.close()
 
 
 def test_what_is_trained_on_has_the_probabilities_of_the_published_weights(
@@ -150,14 +106,14 @@ def test_what_is_trained_on_has_the_probabilities_of_the_published_weights(
 
         monkeypatch.setattr(node.node.agent, "update", keep)
         connector = connect_to()
-        loop = _Loop(connector, 1)
+        loop = _loop(connector, 1)
         connector.sync(20)
         for _ in range(STEPS // 2):
             loop.step()
         for _ in range(STEPS // 2):
             loop.step({"log_prob": -0.125})  # what the sampler says itself is taken as it is
         connector.sync(20)
-        loop.close()
+        loop.env.close()
         (batch, weights), *_ = batches
         policy = NumpyMLPPolicy(node.node.agent.policy_spec())
         policy.load(weights)
@@ -166,10 +122,8 @@ def test_what_is_trained_on_has_the_probabilities_of_the_published_weights(
         np.testing.assert_array_equal(batch.log_prob[STEPS // 2 :], np.float32(-0.125))
 
 
-def _push(
-    connector: PPOConnector, step_id: int, model_id: int | None = None, obs: NDArray[Any] | None = None
-) -> None:
-    at = np.zeros(4, np.float32) if obs is None else obs
+def _push(connector: PPOConnector, step_id: int, model_id: int | None = None) -> None:
+    at = np.zeros(4, np.float32)
     chosen = connector.model_id if model_id is None else model_id
     connector.push_sample(pack_sample(at, 0, 1.0, at, False, False, {}, chosen, step_id))
 
@@ -193,38 +147,6 @@ def test_steps_beyond_the_round_or_of_other_weights_are_dropped_and_counted(
         assert connector._link.progress.env_steps == STEPS + 4
         _push(connector, STEPS + 3)  # a gap since the last one that went out: a segment of its own
         assert connector.steps_left == STEPS - 1
-
-
-def test_left_out_steps_cut_the_segment(
-    redis_address: Address, tmp_path: Path, connect_to: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running_node(redis_address, tmp_path) as node:
-        batches: list[Any] = []
-        update = node.node.agent.update
-
-        def keep(batch: Any, progress: float) -> dict[str, float]:
-            batches.append(batch)
-            return update(batch, progress)
-
-        monkeypatch.setattr(node.node.agent, "update", keep)
-        connector = connect_to()
-        connector.sync(20)
-        for step_id in [0, 1, 2, 5, 6, 0, 1, *range(2, STEPS - 5)]:
-            _push(connector, step_id)
-        connector.sync(20)
-        assert batches[0].length.tolist() == [3, 2, STEPS - 5]
-
-
-def test_observations_outside_the_space_are_moved_into_it(
-    redis_address: Address, tmp_path: Path, connect_to: Connect
-) -> None:
-    with running_node(redis_address, tmp_path) as node:
-        connector = connect_to()
-        connector.sync(20)
-        for step_id in range(STEPS):
-            _push(connector, step_id, obs=np.array([100, 0, 0, 0], np.float32))
-        connector.sync(20)
-        assert node.wait_for_updates(1).rejected == {}
 
 
 def test_weights_and_their_id_stay_the_same_inside_the_context(
@@ -282,26 +204,6 @@ def test_another_environment_is_refused(
         connect_to(config=config)
 
 
-def test_a_name_in_use_is_refused(redis_address: Address, tmp_path: Path, connect_to: Connect) -> None:
-    with running_node(redis_address, tmp_path) as node:
-        Player(node.connection, node.keys, "hand").beat()
-        beating = threading.Event()
-
-        def beat() -> None:
-            player = Player(node.connection, node.keys, "hand")
-            while not beating.wait(0.05):
-                player.beat()
-
-        thread = threading.Thread(target=beat)
-        thread.start()
-        try:
-            with pytest.raises(ClientRegistrationError, match="in use"):
-                connect_to()
-        finally:
-            beating.set()
-            thread.join()
-
-
 def test_no_server_no_run_and_no_name_end_in_words(
     redis_address: Address, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -328,14 +230,10 @@ def test_another_run_ends_the_connector(redis_address: Address, tmp_path: Path, 
 
 
 @pytest.mark.allow_warnings
-@pytest.mark.parametrize(
-    "config",
-    [Settings(), SETTINGS, SimpleNamespace(env=SimpleNamespace(id="CartPole-v1"))],
-    ids=["model", "dict", "namespace"],
-)
-def test_settings_come_in_three_forms_and_names_by_themselves(
-    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path, config: Any
+def test_settings_may_come_as_a_namespace_and_names_by_themselves(
+    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
 ) -> None:
+    config = SimpleNamespace(env=SimpleNamespace(id="CartPole-v1"))
     with running_node(redis_address, tmp_path) as node:
         made: list[PPOConnector] = []
         maker = threading.Thread(target=lambda: made.append(PPOConnector(config, redis_address)))

@@ -21,22 +21,11 @@ from soulsgui.policies.numpy_recurrent import Remembered, remembered_by
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.segments import steps_that_fit
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, pack_chunk
-from tests.environments.toys import SPACES_TAKEN, Counter, NativeCounter, Taking
+from tests.environments.toys import SPACES_TAKEN, NativeCounter, Taking
+from tests.sampling.counters import MODES
 from tests.wire.chunks import unpack_chunk
 
 SPACES = SpacesSpec(BoxSpec((2,), "float32", (0.0,), (1000.0,)), DiscreteSpec(2))
-
-
-def _same_step(num_envs: int) -> Vector:
-    def make(length: int) -> Callable[[], gymnasium.Env[Any, Any]]:
-        return lambda: Counter(length)
-
-    return SyncVectorEnv(
-        [make(3 + index) for index in range(num_envs)], autoreset_mode=AutoresetMode.SAME_STEP
-    )
-
-
-MODES = pytest.mark.parametrize("make", [NativeCounter, _same_step], ids=["next_step", "same_step"])
 
 
 LENGTHS = (3, 4, 5)

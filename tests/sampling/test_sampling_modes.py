@@ -1,26 +1,25 @@
 """A client that plays freely or in rounds: newest weights, credits, shares, pauses, runs and outages."""
 
-import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from soulsgui.errors import UsageError
+from soulsgui.errors import ClientRegistrationError, UsageError
 from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.runner.server.bus import describing_no_run
-from soulsgui.system import process_identity
 from soulsgui.training.publisher import Publisher
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.session import SessionHello
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import until
 from tests.sampling.free_trainer import (
     LENGTH,
     FreeTrainer,
+    OwnersFolder,
     PlayingClient,
     Received,
     check_weights,
@@ -44,10 +43,14 @@ def _models(received: list[Received]) -> list[int]:
 
 
 def test_newer_weights_are_taken_inside_an_episode_and_every_segment_names_its_own(
-    trainer: FreeTrainer, client: PlayingClient
+    trainer: FreeTrainer, client: PlayingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer.grant(100)
     until(lambda: trainer.steps() >= 100, "the first steps")
+    levels: list[str] = []
+    monkeypatch.setattr(logging.getLogger(), "setLevel", levels.append)
+    trainer.settings["logging.level"] = "error"
+    trainer.begin_run("run-1")  # resumed, with another setting
     for model_id in (2, 3):
         trainer.publish(model_id)
         trainer.grant(100 * model_id)
@@ -58,6 +61,7 @@ def test_newer_weights_are_taken_inside_an_episode_and_every_segment_names_its_o
     check_whole(received)
     assert {episode for _, episode, _ in stored_steps(received)} == {0}
     assert client.progress.model_id == 3
+    assert levels == ["ERROR"]
     beat = trainer.beat()
     assert beat is not None
     assert beat.phase in ("sampling", "waiting")
@@ -86,22 +90,6 @@ def test_segments_end_with_the_episode_and_at_their_length(
     until(lambda: len(trainer.episodes()) == 2 * ENVS, "the episodes are told of")
     assert {(one.length, one.model_id, one.attempt) for one in trainer.episodes()} == {(25, 1, 1)}
     assert client.progress.dropped == 0
-
-
-def test_a_resumed_run_may_log_at_another_level(
-    trainer: FreeTrainer, client: PlayingClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trainer.grant(100)
-    until(lambda: trainer.steps() >= 100, "the first steps")
-    levels: list[str] = []
-    monkeypatch.setattr(logging.getLogger(), "setLevel", levels.append)
-    trainer.settings["logging.level"] = "error"
-    trainer.begin_run("run-1")
-    for model_id in (2, 3):
-        trainer.publish(model_id)
-        trainer.grant(100 * model_id)
-        until(lambda wanted=100 * model_id: trainer.steps() >= wanted, "steps with them")  # type: ignore[misc]
-    assert levels == ["ERROR"]
 
 
 @settings(client__segment_seconds=1e-9)
@@ -306,27 +294,20 @@ def test_told_to_stop_it_sends_what_it_has_and_goes(trainer: FreeTrainer, client
 
 @settings(env__kwargs={"length": 500})
 def test_its_owner_has_his_way_too(trainer: FreeTrainer, redis_address: Address, tmp_path: Path) -> None:
-    folder = ClientFolder(tmp_path)
-    folder.runner.write_text(json.dumps(process_identity(os.getpid())))
-
-    def want(state: OwnerState) -> None:
-        aside = tmp_path / "aside"
-        aside.write_text(OwnerWish(state=state).to_json())
-        aside.replace(folder.wish)
-
+    folder = OwnersFolder(tmp_path)
     with playing_client(redis_address, folder) as client:
         trainer.grant(1000)  # used up before the owner says anything
         until(lambda: trainer.steps() >= 1000, "steps")
-        want("pause_after_episode")
+        folder.want("pause_after_episode")
         client.until_phase("paused")
         # The rest of the episodes was played without a grant, and not recorded.
         until(lambda: len(trainer.episodes()) == ENVS, "the episodes are told of")
         assert {one.length for one in trainer.episodes()} == {500}
         assert client.progress.env_steps == trainer.steps() < 1000 + ENVS
-        want("run")
+        folder.want("run")
         trainer.grant(2000)
         until(lambda: trainer.steps() >= 2000, "it goes on")
-        want("stop")
+        folder.want("stop")
         client.join()
 
 
@@ -398,6 +379,38 @@ def test_a_server_without_its_data_is_a_new_session_whose_credit_begins_anew(ser
         assert {one.session for one in received} == {trainer.hello()}
         check_weights(trainer, received)
     trainer.close()
+
+
+@pytest.mark.allow_warnings
+def test_its_owner_pauses_it_while_the_server_is_away(keeping_server: FaultyServer, tmp_path: Path) -> None:
+    folder, trainer = OwnersFolder(tmp_path / "mine"), FreeTrainer(keeping_server.address)
+    trainer.publish(1)
+    with playing_client(keeping_server.address, folder) as client:
+        trainer.grant(None)
+        until(lambda: trainer.steps() > 100, "steps")
+        keeping_server.kill()
+        folder.want("pause")
+        client.until_phase("paused")
+        made = client.progress.env_steps
+        keeping_server.start()
+        until(lambda: (beat := trainer.beat()) and beat.phase == "paused", "the server, back, hears of it")
+        until(lambda: trainer.steps() == made, "what it had made is sent")
+        folder.want("run")
+        until(lambda: trainer.steps() > made, "it goes on")
+    trainer.close()
+
+
+@pytest.mark.allow_warnings
+def test_who_takes_its_name_over_ends_it(trainer: FreeTrainer, redis_address: Address) -> None:
+    client = PlayingClient(redis_address)
+    trainer.hello()
+    hello = SessionHello(client="c", instance=Instance(pid=1), run_id="run-1", contract="x", num_envs=1)
+    trainer.connection.xadd(trainer.keys.chunks("c"), {"hello": hello.to_json()})
+    trainer.grant(None)
+    client.join()
+    assert isinstance(client.failure, ClientRegistrationError)
+    assert "took over" in client.failure.message
+    assert len(trainer.sessions()) == 2, "after the other's it said none"
 
 
 @settings(algorithm="ppo", client__buffer_bytes=2**16, client__segment_length=16)
@@ -483,9 +496,16 @@ def _of_session(trainer: FreeTrainer, session: str) -> int:
 
 
 @ROUNDS
-def test_its_waits_for_the_next_round_are_told(trainer: FreeTrainer, client: PlayingClient) -> None:
+def test_its_waits_for_the_next_round_are_told_and_a_pause_is_none(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
     trainer.grant(None, **_share(1, 30))
     until(lambda: trainer.steps() == 30, "the share")
+    trainer.wish("pause")
+    paused = client.progress.beat()
+    until(lambda: (beat := trainer.beat()) and beat.counter > paused.counter + 1, "beats")
+    assert client.progress.beat().waited_s == paused.waited_s
+    trainer.wish("run")
     client.until_phase("waiting")
     until(lambda: (beat := trainer.beat()) and beat.waited_s > 1, "it has waited for a second")
     trainer.publish(2)
@@ -496,17 +516,6 @@ def test_its_waits_for_the_next_round_are_told(trainer: FreeTrainer, client: Pla
     assert beat is not None
     assert 0.2 < beat.waiting <= 1
     until(lambda: (beat := trainer.beat()) and beat.sent_steps == 60, "all it sent is told")
-
-
-@ROUNDS
-def test_a_pause_is_no_wait_for_the_server(trainer: FreeTrainer, client: PlayingClient) -> None:
-    trainer.grant(None, **_share(1, 30))
-    until(lambda: trainer.steps() == 30, "the share")
-    trainer.wish("pause")
-    before = client.progress.beat().waited_s
-    counter = client.progress.beat().counter
-    until(lambda: (beat := trainer.beat()) and beat.counter > counter + 1, "beats")
-    assert client.progress.beat().waited_s == before
 
 
 @pytest.mark.parametrize("when_full", ["wait", "drop_oldest"])

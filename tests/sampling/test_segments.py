@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -20,24 +19,12 @@ from soulsgui.sampling.rollout import Act, FinishedEpisode, Rollout
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, pack_chunk
 from tests.environments.toys import Counter, Masked, NativeCounter
+from tests.sampling.counters import MODES, same_step
 from tests.wire.chunks import unpack_chunk
 
 SPACES = SpacesSpec(BoxSpec((2,), "float32", (0.0,), (1000.0,)), DiscreteSpec(4, start=1))
 MASKED = SPACES.with_masks(True)
 
-
-def _same_step(num_envs: int) -> Vector:
-    """Counters of lengths 3, 4, 5 …, reset in the step that ends the episode."""
-
-    def make(length: int) -> Callable[[], gymnasium.Env[Any, Any]]:
-        return lambda: Counter(length)
-
-    return SyncVectorEnv(
-        [make(3 + index) for index in range(num_envs)], autoreset_mode=AutoresetMode.SAME_STEP
-    )
-
-
-MODES = pytest.mark.parametrize("make", [NativeCounter, _same_step], ids=["next_step", "same_step"])
 
 Transition = tuple[int, int, int]
 """(environment, episode, step)"""
@@ -246,7 +233,7 @@ def test_finished_episodes_are_told_with_their_returns(make: Callable[[int], Vec
 
 @pytest.mark.parametrize(("hold_s", "parts"), [(0.0, 5), (3600.0, 1)])
 def test_steps_are_held_back_for_a_time(hold_s: float, parts: int) -> None:
-    rollout = _rollout(_same_step(2), 16)
+    rollout = _rollout(same_step(2), 16)
     open_steps = []
 
     def go_on() -> bool:

@@ -14,8 +14,8 @@ from soulsgui.sampling.simulate import Fleet, SharedView
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
-from soulsgui.wire.messages.session import Wish
 from tests.faults.waiting import LIMIT_S, until
+from tests.sampling.free_trainer import beat_of, wish_for
 from tests.training.nodes import running_node, small_settings
 from tests.training.taking import CONFIG
 
@@ -51,7 +51,7 @@ def listed(connection: redis.Redis, keys: Keys) -> None:
 
 
 def beat(connection: redis.Redis, keys: Keys, client: str) -> Heartbeat:
-    found = Heartbeat.read(connection.get(keys.beat(client)))  # type: ignore[arg-type]
+    found = beat_of(connection, keys, client)
     assert found is not None
     return found
 
@@ -81,9 +81,7 @@ def test_a_simulated_client_obeys(
     settings = small_settings(ppo__n_clients=1, ppo__round_timeout=2.0)
 
     def wish(client: str, state: str) -> None:
-        text = Wish.model_validate({"command_id": f"{client} {state}", "state": state}).to_json()
-        redis_client.set(keys.wish(client), text)
-        redis_client.publish(keys.wake_up(client), "wish")
+        wish_for(redis_client, keys, state, client)
 
     with running_node(redis_address, tmp_path, settings) as node, playing(redis_address):
         node.wait_for_updates(1)

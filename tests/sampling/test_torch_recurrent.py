@@ -13,8 +13,8 @@ from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import observation_from_space
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
+from soulsgui.experience.frame_stacks import FrameStacks
 from soulsgui.experience.segments import Segments
-from soulsgui.frame_stacks import FrameStacks
 from soulsgui.policies.exploration import START
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.specs import MEMORY

@@ -83,14 +83,11 @@ def _chunks(connection: redis.Redis, client: _Client) -> int:
     return length - len(_hellos(connection, client.keys.chunks("c")))
 
 
-def test_the_hello_says_who_speaks(client: _Client, connection: redis.Redis) -> None:
+def test_after_the_hello_nothing_is_sent_beyond_the_credit(client: _Client, connection: redis.Redis) -> None:
     (hello,) = _hellos(connection, client.keys.chunks("c"))
     assert hello is not None
     assert (hello.client, hello.run_id, hello.contract, hello.num_envs) == ("c", "run-1", "contract-1", 3)
     assert client.sessions == [client.progress.session]
-
-
-def test_nothing_is_sent_beyond_the_credit(client: _Client, connection: redis.Redis) -> None:
     client.push(5)
     until(lambda: client.progress.buffered_bytes == 500, "the pushes are taken over")
     assert _chunks(connection, client) == 0
@@ -109,23 +106,16 @@ def test_nothing_is_sent_beyond_the_credit(client: _Client, connection: redis.Re
 @pytest.mark.parametrize(
     "changed", [{"session": "1-0"}, {"status": "quarantined"}, {"status": "refused"}], ids=str
 )
-def test_grants_that_are_none_are_no_credit(
+def test_grants_that_are_none_are_no_credit_but_episodes_need_none(
     client: _Client, connection: redis.Redis, changed: dict[str, str]
 ) -> None:
     client.push(2)
     client.grant(100, **changed)
-    client.uploader.push_episode(b"{}")
-    until(lambda: connection.xlen(client.keys.episodes("c")) == 2, "the episode is sent all the same")
-    assert _chunks(connection, client) == 0
-
-
-def test_episodes_have_a_hello_of_their_own_and_need_no_credit(
-    client: _Client, connection: redis.Redis
-) -> None:
     for _ in range(3):
         client.uploader.push_episode(b"{}")
-    until(lambda: connection.xlen(client.keys.episodes("c")) == 4, "the episodes are sent")
+    until(lambda: connection.xlen(client.keys.episodes("c")) == 4, "the episodes are sent all the same")
     assert len(_hellos(connection, client.keys.episodes("c"))) == 1
+    assert _chunks(connection, client) == 0
 
 
 def test_a_full_buffer_has_no_room_until_something_is_stored(client: _Client) -> None:
@@ -257,36 +247,17 @@ def test_close_ends_while_the_server_is_away(server: FaultyServer) -> None:
 
 
 @pytest.mark.allow_warnings
-def test_what_was_pushed_while_the_server_was_away_arrives(
+def test_an_idle_uploader_says_hello_to_a_server_that_lost_its_data_and_to_no_other(
     server: FaultyServer, connection: redis.Redis, client: _Client
 ) -> None:
-    client.grant(10)
-    client.push()
-    until(lambda: client.progress.sent_chunks == 1, "the first is sent")
-    server.kill()
-    client.push(2)
-    server.start()
-    until(lambda: len(client.sessions) == 2, "a new session")
-    client.grant(10)
-    until(lambda: _chunks(connection, client) == 2, "the rest is sent")
-    assert client.sessions[1] > client.sessions[0]
-
-
-@pytest.mark.allow_warnings
-def test_an_idle_uploader_says_hello_to_a_server_that_lost_its_data(
-    server: FaultyServer, connection: redis.Redis, client: _Client
-) -> None:
-    server.restart()
-    client.uploader.distrust()
-    until(lambda: len(client.sessions) == 2, "a new session")
-    assert len(_hellos(connection, client.keys.chunks("c"))) == 1
-
-
-def test_an_idle_uploader_keeps_a_session_that_stands(connection: redis.Redis, client: _Client) -> None:
     client.uploader.distrust()
     client.grant(1)
     client.push()
     until(lambda: client.progress.sent_chunks == 1, "the chunk is sent")
+    assert len(_hellos(connection, client.keys.chunks("c"))) == 1
+    server.restart()
+    client.uploader.distrust()
+    until(lambda: len(client.sessions) == 2, "a new session")
     assert len(_hellos(connection, client.keys.chunks("c"))) == 1
 
 

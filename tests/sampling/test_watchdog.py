@@ -24,14 +24,9 @@ def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_healthy_minute()
     assert patience.works(100.0 + HEALTHY_S)
     assert not patience.works(100.0 + 2 * HEALTHY_S), "told once"
     assert patience.failed() == 0.5
-
-
-def test_a_failure_in_between_begins_the_healthy_minute_anew() -> None:
-    patience = RestartBackoff()
-    patience.failed()
-    assert not patience.works(0.0)
-    assert patience.failed() == 1
-    assert not patience.works(HEALTHY_S + 1)
+    assert not patience.works(1000.0)
+    assert patience.failed() == 1, "a failure begins the healthy minute anew"
+    assert not patience.works(1000.0 + HEALTHY_S + 1)
     assert patience.failed() == 2
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, UsageError
-from soulsgui.frame_stacks import NUMBERS, field_of
+from soulsgui.experience.frame_stacks import NUMBERS, field_of
 from soulsgui.policies.policy import make_policy
 from soulsgui.sampling import PPOConnector
 from soulsgui.sampling.simulate import SampleMaker

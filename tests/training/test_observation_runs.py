@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soulsgui.frame_stacks import IMAGE, NUMBERS
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk_decoder import ChunkForm
 from tests.training.nodes import dqn_settings, let_play, running_node, small_settings, vtrace_settings

@@ -8,6 +8,7 @@ import numpy as np
 from soulsgui.experience.segments import Segments
 from soulsgui.wire.messages.chunk import pack_chunk
 from soulsgui.wire.messages.chunk_decoder import ChunkForm
+from tests.experience.segments import segments_of
 
 RUN, CONTRACT = "run-1", "contract-1"
 OBS_SHAPE, OBS_DTYPE = (2,), "float32"
@@ -18,16 +19,13 @@ def segments(
 ) -> Segments:
     """Return segments of the given lengths, one per environment; `spoilt` replaces whole columns."""
     count, steps = len(lengths), sum(lengths)
-    made = Segments(
+    made = segments_of(
+        np.array(lengths, np.int32),
+        obs=np.arange((steps + count) * 2, dtype=np.float32).reshape(-1, 2),
         env_index=np.arange(count, dtype=np.int32),
-        episode=np.zeros(count, np.int64),
-        first_step=np.zeros(count, np.int64),
-        length=np.array(lengths, np.int32),
         model_id_first=np.full(count, model_id, np.int64),
         model_id_last=np.full(count, model_id, np.int64),
         digest=np.full(count, digest, np.uint64),
-        flags=np.zeros(count, np.uint8),
-        obs=np.arange((steps + count) * 2, dtype=np.float32).reshape(-1, 2),
         action=np.arange(steps, dtype=np.int64) % 2,
         reward=np.ones(steps, np.float32),
         log_prob=np.full(steps, -0.7, np.float32),
@@ -41,16 +39,7 @@ def chunk(made: Segments | None = None, run: str = RUN, contract: str = CONTRACT
 
 
 def unpack_chunk(data: bytes, *form: Any, **more: Any) -> Segments:
-    """Return the segments of one chunk.
-
-    Args:
-        data: The chunk.
-        *form: What chunks look like, as `ChunkForm` takes it.
-        **more: Likewise.
-
-    Raises:
-        ChunkError: With the reason.
-    """
+    """Return the segments of one chunk, or raise why not; `form` and `more` are what `ChunkForm` takes."""
     opened = ChunkForm(*form, **more).open([data])
     if opened.errors:
         raise opened.errors[0]

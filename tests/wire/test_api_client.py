@@ -58,9 +58,6 @@ def test_command_brings_token_and_parameters_and_returns_the_result() -> None:
     assert first[:3] == ("POST", "/v1/commands/service.local_clients", "Bearer secret")
     assert json.loads(first[3]) == {"count": 2}
     assert json.loads(second[3]) == {}
-
-
-def test_status_is_plain_data() -> None:
     with answering(200, b'{"run": {}}') as (client, asked):
         assert client.status() == {"run": {}}
     assert asked[0][:2] == ("GET", "/v1/status")
@@ -97,14 +94,8 @@ def test_wrong_token_is_not_allowed() -> None:
 def test_somebody_else_on_the_port_is_unreachable(status: int, body: bytes) -> None:
     with answering(status, body) as (client, _), pytest.raises(ServerUnreachableError):
         client.status()
-
-
-def test_error_of_another_program_is_told_as_it_is() -> None:
     with answering(500, b'{"oh": 1}') as (client, _), pytest.raises(CommandFailedError, match="oh"):
         client.status()
-
-
-def test_nobody_on_the_port_is_unreachable() -> None:
     with pytest.raises(ServerUnreachableError, match="No runner answers"):
         ApiClient(control(free_port())).status()
 

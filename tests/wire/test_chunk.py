@@ -50,9 +50,6 @@ def test_the_bytes_of_a_chunk_stay_the_same_for_clients_of_other_versions() -> N
     )
     known = "2fa373c5e4f09da95089753098be956e77fcb4d07a6068d5557595fcbcfc756f"
     assert hashlib.sha256(chunk(sent)).hexdigest() == known
-
-
-def test_digest_fits_into_64_bits() -> None:
     assert digest_number("ff" * 8) == 2**64 - 1
 
 
@@ -133,11 +130,8 @@ def test_many_chunks_are_opened_as_one_and_a_bad_one_disturbs_no_other() -> None
     assert opened.segments.length.tolist() == [3, 2, 1]
     np.testing.assert_array_equal(opened.segments.obs, np.concatenate([first.obs, second.obs]))
     np.testing.assert_array_equal(opened.segments.action, np.concatenate([first.action, second.action]))
-
-
-def test_nothing_opened_is_nothing() -> None:
-    opened = ChunkForm(RUN, CONTRACT, OBS_SHAPE, OBS_DTYPE).open([b"x"])
-    assert (opened.segments.count, opened.segments.steps, opened.counts.tolist()) == (0, 0, [0])
+    nothing = ChunkForm(RUN, CONTRACT, OBS_SHAPE, OBS_DTYPE).open([b"x"])
+    assert (nothing.segments.count, nothing.segments.steps, nothing.counts.tolist()) == (0, 0, [0])
 
 
 def test_a_transition_of_eight_floats_takes_at_most_fifty_bytes() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from soulsgui.experience.frame_stacks import FrameStacks, Pictures
 from soulsgui.experience.segments import Segments
-from soulsgui.frame_stacks import FrameStacks, Pictures
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, pack_chunk
 from soulsgui.wire.messages.chunk_decoder import ChunkForm
 from soulsgui.wire.messages.frames import FramesError, Stacking, pack_frames, unpack_frames

@@ -43,7 +43,9 @@ SCALARS = (
     | st.binary()
 )
 MESSAGES = st.recursive(
-    SCALARS | ARRAYS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=12
+    SCALARS | ARRAYS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
 )
 
 
@@ -62,7 +64,7 @@ def _same(first: Any, second: Any) -> bool:
     return type(first) is type(second) and bool(first == second)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(MESSAGES)
 def test_messages_come_back_as_they_were(message: Any) -> None:
     assert _same(message, unpack(pack(message)))

@@ -122,17 +122,10 @@ def test_a_bad_stream_does_not_hide_what_others_have_pending(redis_client: redis
     _take_all(killed, redis_client, acknowledge=False)
     following = _reader(redis_client, keys, "a", "b", "c")
     redis_client.set(keys.chunks("b"), "mine now")
+    never_usable = _reader(redis_client, keys, "a", "b", "c")
+    assert never_usable.take_unusable() == ["b"]
     assert _take_all(following, redis_client) == ["a1", "c1"]
     assert _pending(redis_client, keys, "a") == _pending(redis_client, keys, "c") == 0
-
-
-@pytest.mark.allow_warnings
-def test_a_stream_that_was_never_usable_is_left_out(redis_client: redis.Redis, keys: Keys) -> None:
-    redis_client.set(keys.chunks("b"), "mine")
-    reader = _reader(redis_client, keys, "a", "b")
-    _add(redis_client, keys, "a", "1")
-    assert _take_all(reader, redis_client) == ["a1"]
-    assert reader.take_unusable() == ["b"]
 
 
 @pytest.mark.parametrize("gone", ["group", "stream"])

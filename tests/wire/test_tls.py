@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 import redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from soulsgui.runner.access.certificate import Certificate, ensure_certificate
 from soulsgui.wire.connection import (
@@ -22,6 +20,7 @@ from soulsgui.wire.connection import (
     WrongServer,
     check_pin,
     connect,
+    connect_async,
     pin_of,
 )
 from tests.faults.waiting import LIMIT_S
@@ -124,12 +123,9 @@ def test_where_the_library_connects_in_another_way_nothing_is_said(
 
 
 async def ask_async(port: int, pin: str) -> None:
-    how = {"host": "127.0.0.1", "port": port, "username": "client.pc", "password": "s3cret"}
-    connection = AsyncPinnedConnection(pin, socket_timeout=5.0, retry=Retry(NoBackoff(), 0), **how)
-    try:
-        await connection.connect()
-    finally:
-        await connection.disconnect()
+    address = Address("127.0.0.1", port, "s3cret", user="client.pc", pin=pin)
+    async with connect_async(address, timeout_s=5.0) as connection:
+        await connection.ping()
 
 
 async def test_with_asyncio_the_pinned_one_alone_hears_who_wants_to_come_in(

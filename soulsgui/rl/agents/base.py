@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soulsgui.errors import CheckpointError, ServiceError
-from soulsgui.frame_stacks import Observations
+from soulsgui.experience.frame_stacks import Observations
 from soulsgui.policies.exploration import Moment
 from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.shared import Group, SharedGradient

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from soulsgui.config.declaring import Scheduled
 from soulsgui.config.sections.network import NormalizeSettings
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.frame_stacks import Observations
+from soulsgui.experience.frame_stacks import Observations
 from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.base import Arrays, FigureSums, check_shapes, to_numpy, to_tensor, unreadable_counters
 from soulsgui.rl.gradients.base import Gradient

@@ -2,8 +2,10 @@
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from soulsgui.experience.segments import Ints, Segments
 
@@ -45,7 +47,7 @@ class RolloutStore:
         self.steps += segments.steps
 
     def batch(self, names: Sequence[str]) -> Segments:
-        """Return what was collected in an order that does not depend on when it came.
+        """Take out what was collected, in an order that does not depend on when it came.
 
         Args:
             names: Name of each client, by its number; segments are ordered by name, environment, episode and
@@ -56,10 +58,9 @@ class RolloutStore:
         """
         rank = np.empty(max(len(names), 1), np.int64)
         rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-        whole = Segments.concat(self._parts)
-        # Of large observations no more is held than the two that a change of order needs.
-        self._parts, self._clients = [whole], [np.concatenate(self._clients)]
-        return whole.in_order(rank[self._clients[0]], whole.env_index)
+        parts, ranks = self._parts, [rank[clients] for clients in self._clients]
+        self.steps, self._parts, self._clients = 0, [], []
+        return Segments.concat_in_order(parts, _whole(ranks), _whole([part.env_index for part in parts]))
 
     @property
     def clients(self) -> list[int]:
@@ -122,5 +123,11 @@ class SegmentQueue:
             parts.append(first)
             wanted -= first.steps
         self.steps -= sum(part.steps for part in parts)
-        whole = Segments.concat(parts)
-        return whole if whole.source is None else whole.in_order(whole.source)
+        sources = [part.source for part in parts if part.source is not None]
+        if len(sources) < len(parts) or not parts:
+            return Segments.concat(parts)
+        return Segments.concat_in_order(parts, _whole(sources))
+
+
+def _whole(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(columns) if columns else np.zeros(0, np.int64)

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.frame_stacks import IMAGE, NUMBERS, FrameStacks, Images, Observations, Pictures, field_of
+from soulsgui.experience.frame_stacks import (
+    IMAGE,
+    NUMBERS,
+    FrameStacks,
+    Images,
+    Observations,
+    Pictures,
+    field_of,
+)
 from soulsgui.rl.buffers.array_storage import IN_FILE, ArrayColumn, Arrays, ArrayStorage
 
 Ints = NDArray[np.int64]

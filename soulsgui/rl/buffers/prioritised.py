@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
-from soulsgui.frame_stacks import Observations
+from soulsgui.experience.frame_stacks import Observations
 from soulsgui.rl.buffers.replay import OR_WITHOUT, Ints, UniformReplay
 
 Doubles = NDArray[np.float64]

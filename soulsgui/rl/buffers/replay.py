@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.observations import ObservationSpec
 from soulsgui.errors import CheckpointError
-from soulsgui.frame_stacks import Observations
+from soulsgui.experience.frame_stacks import Observations
 from soulsgui.rl.buffers.array_storage import IN_FILE, ArrayStorage
 from soulsgui.rl.buffers.frame_store import FrameStore, saved_observations
 from soulsgui.rl.returns import n_step, one_step

@@ -49,13 +49,7 @@ class DQNConnector(BaseConnector):
     counted, whatever `client.when_full` says. Wishes of the runner (pause, stop) are not looked at: the loop
     belongs to whoever wrote it.
 
-    Args:
-        config: Settings, a dictionary or a namespace; its environment must be the run's.
-        address: The server; None reads where the runner of the default data folder put it.
-        name: The client's id; None makes one of host, process and a number.
-
-    Raises:
-        ConfigError, UsageError, ClientRegistrationError, ServerTimeoutError: As `BaseConnector`.
+    What it takes and raises is told at `BaseConnector`.
     """
 
     _FAMILY = OFF_POLICY

@@ -34,13 +34,7 @@ class PPOConnector(BaseConnector):
     The weights change in `sync` alone. A push never touches the network. Samples beyond the round's share,
     or acted on with other weights, are dropped and counted.
 
-    Args:
-        config: Settings, a dictionary or a namespace; its environment must be the run's.
-        address: The server; None reads where the runner of the default data folder put it.
-        name: The client's id; None makes one of host, process and a number.
-
-    Raises:
-        ConfigError, UsageError, ClientRegistrationError, ServerTimeoutError: As `BaseConnector`.
+    What it takes and raises is told at `BaseConnector`.
     """
 
     _FAMILY = ON_POLICY

@@ -11,8 +11,8 @@ from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec, action_left
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import LARGEST
+from soulsgui.experience.frame_stacks import NUMBERS, Observations, field_of
 from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
-from soulsgui.frame_stacks import NUMBERS, Observations, field_of
 from soulsgui.wire.messages.chunk import Reason
 
 Codes = NDArray[np.uint8]

@@ -299,8 +299,7 @@ class ServerPlaceParams(SavedServerParams):
     """Where a saved server is."""
 
     place: str = Field(
-        max_length=300,
-        description="host and port, such as `192.168.1.7:6379`; without a port the known one",
+        max_length=300, description="host and port, such as `192.168.1.7:6379`; without a port the known one"
     )
     confirmed: bool = Field(
         default=False, description="take it although nobody, or somebody else, answers there now"
@@ -467,13 +466,7 @@ COMMANDS: dict[str, Command] = {
         ),
         Command("config.save", ConfigSaveParams, "write the user's config.yaml", results.SavedConfig),
         Command("config.presets", Empty, "list the shipped presets", results.PresetList),
-        Command(
-            "clients.pause",
-            ClientPauseParams,
-            "let a client wait",
-            roles=_BOTH,
-            typed="clients pause",
-        ),
+        Command("clients.pause", ClientPauseParams, "let a client wait", roles=_BOTH, typed="clients pause"),
         Command(
             "clients.resume",
             ClientParams,
@@ -483,10 +476,7 @@ COMMANDS: dict[str, Command] = {
             typed="clients resume",
         ),
         Command(
-            "clients.drain",
-            ClientParams,
-            "let a client finish its episodes and stop",
-            typed="clients drain",
+            "clients.drain", ClientParams, "let a client finish its episodes and stop", typed="clients drain"
         ),
         Command("clients.stop", ClientParams, "let a client stop at once", typed="clients stop"),
         Command(

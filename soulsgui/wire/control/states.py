@@ -389,11 +389,7 @@ class Situation(StrEnum):
 
 
 def situation(status: Status) -> Situation:
-    """Return the situation in the status of a runner of client mode.
-
-    Args:
-        status: What it told last.
-    """
+    """Return the situation in what a runner of client mode told last."""
     service = status.services[0] if status.services else None
     client = status.clients[0] if status.clients else None
     if service is None or service.state == "stopped":

@@ -1,6 +1,6 @@
 """What all JSON messages have in common."""
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,6 +21,7 @@ class Message(BaseModel):
     """A JSON message. Unknown fields are ignored, so that newer senders are understood."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    most_bytes: ClassVar[int | None] = None
 
     def to_json(self) -> str:
         """Return the message as JSON text."""
@@ -28,8 +29,8 @@ class Message(BaseModel):
 
     @classmethod
     def read(cls, data: bytes | str | None) -> Self | None:
-        """Return the message in `data`, or None when there is none or it is not one."""
-        if data is None:
+        """Return the message in `data`, or None when there is none, it is not one, or is too large."""
+        if data is None or (cls.most_bytes is not None and len(data) > cls.most_bytes):
             return None
         try:
             return cls.model_validate_json(data)

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, Observations, field_of
 from soulsgui.experience.segments import Segments
-from soulsgui.frame_stacks import IMAGE, NUMBERS, Observations, field_of
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.frames import is_image, pack_frames
 

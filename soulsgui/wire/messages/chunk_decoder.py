@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, Images, Observations, Pictures
 from soulsgui.experience.segments import Segments
-from soulsgui.frame_stacks import IMAGE, NUMBERS, Images, Observations, Pictures
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import FLOAT, HEAD, MAGIC, MAX_CHUNK_BYTES, RECORD, ChunkError, Reason, mark
 from soulsgui.wire.messages.frames import (
@@ -27,9 +27,6 @@ class ChunkColumns:
 
     Chunks that are cut alike, as most of a run are, lie below each other like the rows of a table: then a
     column is taken in one go instead of chunk by chunk.
-
-    Args:
-        chunks: The chunks.
 
     Attributes:
         sizes: `[C]` int64: bytes of each.

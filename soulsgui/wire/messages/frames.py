@@ -14,7 +14,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from soulsgui.frame_stacks import FrameStacks
+from soulsgui.experience.frame_stacks import FrameStacks
 
 Frames = NDArray[np.uint8]
 Ints = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """Liveness and progress of a client: the `beat:<client>` key, written every second."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -102,6 +102,7 @@ class Heartbeat(ClientProgress):
     """
 
     model_config = ConfigDict(allow_inf_nan=False)
+    most_bytes = MAX_BYTES
 
     client: str
     instance: Instance
@@ -120,8 +121,3 @@ class Heartbeat(ClientProgress):
     greedy: GreedyPlay | None = None
     simulated: bool = False
     leaving: bool = False
-
-    @classmethod
-    def read(cls, data: bytes | str | None) -> Self | None:
-        """Return the beat in `data`, or None when there is none, it is not one, or it is too large."""
-        return None if data is None or len(data) > MAX_BYTES else super().read(data)

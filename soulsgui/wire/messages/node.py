@@ -157,12 +157,7 @@ class NodeState(TrainingProgress):
 
     @classmethod
     def of_run(cls, data: bytes | str | None, run_id: str) -> Self | None:
-        """Return the state in `data` when it is one of this run, None otherwise.
-
-        Args:
-            data: What the key holds.
-            run_id: The run.
-        """
+        """Return the state in `data` when it is one of this run, None otherwise."""
         state = cls.read(data)
         return state if state is not None and state.run_id == run_id else None
 

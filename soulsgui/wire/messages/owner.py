@@ -49,11 +49,7 @@ class Rules(Message):
     share: Share = "full"
 
     def in_hours(self, minute: int) -> bool:
-        """Whether a time of day is one at which it may play.
-
-        Args:
-            minute: Minutes since midnight.
-        """
+        """Whether a time of day (minutes since midnight) is one at which it may play."""
         if not self.only_hours or self.begin == self.end:
             return True
         if self.begin < self.end:

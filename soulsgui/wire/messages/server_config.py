@@ -77,10 +77,10 @@ def contract_hash(
     """Return the hash of what client and server must agree on, and of nothing else.
 
     Args:
-        env_id: Gymnasium id.
-        kwargs: Arguments of the environment.
+        env_id: Gymnasium id of the environment.
+        kwargs: Its arguments.
         wrappers: Wrappers around it.
-        spaces: Its spaces (`environments.spaces.SpacesSpec.to_json`).
+        spaces: As in `ServerConfig`.
         family: Family of the algorithm: `ON_POLICY` or `OFF_POLICY`.
         state: Shape of each field of the state that stands at the start of segments (`state_of`).
     """

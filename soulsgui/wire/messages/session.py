@@ -1,6 +1,6 @@
 """How a client speaks: the hello, the grant and the wish that answer it, its episodes and its log lines."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -34,6 +34,8 @@ class SessionHello(Message):
             the server does not know it.
     """
 
+    most_bytes = MAX_HELLO_BYTES
+
     client: str
     instance: Instance
     protocol: int = PROTOCOL
@@ -42,11 +44,6 @@ class SessionHello(Message):
     num_envs: int = Field(ge=1, le=MAX_ENVS)
     versions: dict[str, Words] = Field(default_factory=dict)
     spaces: dict[str, Any] | None = None
-
-    @classmethod
-    def read(cls, data: bytes | str | None) -> Self | None:
-        """Return the hello in `data`, or None when there is none, it is not one, or it is too large."""
-        return None if data is None or len(data) > MAX_HELLO_BYTES else super().read(data)
 
 
 class RoundShare(Message):

@@ -13,7 +13,7 @@ from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.observations import ObservationSpec, PartsSpec
 from soulsgui.environments.parts import Part
 from soulsgui.errors import MemoryGoneError, StorageError
-from soulsgui.frame_stacks import FrameStacks, Pictures
+from soulsgui.experience.frame_stacks import FrameStacks, Pictures
 from soulsgui.rl.buffers import array_storage
 from soulsgui.rl.buffers.array_storage import ArrayStorage, FileStorage
 from soulsgui.rl.buffers.replay import UniformReplay

@@ -9,7 +9,7 @@ from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.observations import PartsSpec
 from soulsgui.environments.parts import Part
 from soulsgui.errors import CheckpointError
-from soulsgui.frame_stacks import IMAGE, NUMBERS, FrameStacks, Pictures
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, FrameStacks, Pictures
 from soulsgui.rl.buffers.replay import UniformReplay
 from tests.rl.drawing import drawn, in_slots
 

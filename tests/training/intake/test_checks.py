@@ -11,9 +11,9 @@ from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 from soulsgui.environments.observations import observation_from_space
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.frame_stacks import IMAGE, Pictures
+from soulsgui.experience.frame_stacks import NUMBERS as BESIDE
 from soulsgui.experience.segments import Segments
-from soulsgui.frame_stacks import IMAGE, Pictures
-from soulsgui.frame_stacks import NUMBERS as BESIDE
 from soulsgui.training.intake.checks import GOOD, check_segments, count_refused
 from soulsgui.wire.messages.chunk import Reason
 from tests.environments.toys import Room
