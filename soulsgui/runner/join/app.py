@@ -94,6 +94,7 @@ class ClientRunner(BaseRunner):
         self.ends_with_window = unwatched_limit_s is not None
         self._presence = presence or Presence()
         self._ending = threading.Event()
+        self._told = StateChanges(ClientState.LEFT.value)
         self._server = self._watch_of(invitation)
 
     async def open(self) -> None:
@@ -175,6 +176,7 @@ class ClientRunner(BaseRunner):
             self.player.rename(name)
             self.name, self.returns = name, OwnReturns(name)
             self._reports.forget()
+            self._told = StateChanges(ClientState.LEFT.value)
             self._server = self._watch_of(invitation)
             logger.info("%s helps %s from now on", name, invitation.server_name if invitation else "here")
             if begin:
@@ -185,11 +187,10 @@ class ClientRunner(BaseRunner):
         return self.supervisor.pid_of("client")
 
     async def _read(self) -> None:
-        told = StateChanges(ClientState.LEFT.value)
         while True:
             try:
                 self._take_report()
-                self._log_state(told)
+                self._log_state()
             except Exception:
                 # One bad report must not make the runner blind.
                 logger.exception("the client's report could not be used")
@@ -203,10 +204,12 @@ class ClientRunner(BaseRunner):
             self.publisher.rows([rows])
         self.publisher.clients([self._client()])
 
-    def _log_state(self, told: StateChanges) -> None:
+    def _log_state(self) -> None:
         client = self._client()
-        state = f"{client.state} {client.env_id}".strip()
-        if told.is_new(state, time.monotonic()):
+        # What one that is gone played may be what an earlier runner's report tells: that is no news.
+        gone = client.state == ClientState.LEFT
+        state = client.state if gone else f"{client.state} {client.env_id}".strip()
+        if self._told.is_new(state, time.monotonic()):
             logger.info("%s: %s", self.name, state)
             self._changed.set()
 

@@ -115,7 +115,7 @@ class Finder:
     Attributes:
         address: Where it let us in last; None before it did.
         reachable: Whether it let us in at the last look.
-        revoked: Whether it has answered for a minute without letting us in.
+        revoked: Whether it does not let us in any more, or has answered for a minute without doing so.
         error: Why it is not reached, in words; empty when it is.
         shut_out: Whether it answered at the last look, and did not let us in.
         round_trip_s: How long its answers take; None while there is none.
@@ -185,7 +185,8 @@ class Finder:
         self.shut_out = bool(closed)
         if closed:
             self._next = self._clock() + self._shut_out.again(now)
-            self.revoked = self._shut_out.revoked(now)
+            # Who let us in before is no server that has only just begun.
+            self.revoked = self._shut_out.revoked(now) or self.address in closed
             why = REVOKED if self.revoked else NOT_LET_IN
             self.error = f"The server at {_words(closed[0])} {why}"
         else:
