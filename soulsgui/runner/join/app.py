@@ -13,9 +13,8 @@ from soulsgui.process import own_terminal, setup_logging
 from soulsgui.runner.base import BaseRunner
 from soulsgui.runner.join.commands import CHECKS, HANDLERS
 from soulsgui.runner.join.finder import Finder, OwnServer, ServerWatch
-from soulsgui.runner.join.player import Player
+from soulsgui.runner.join.player import OwnerRules, Player
 from soulsgui.runner.join.reports import OwnReturns, Reports
-from soulsgui.runner.join.rules import OwnerRules
 from soulsgui.runner.join.servers import SavedInvitations, lacks_of
 from soulsgui.system import Presence, descends_from, process_identity, write_private
 from soulsgui.wire.beats import ClientState
@@ -60,10 +59,6 @@ class StateChanges:
 class ClientRunner(BaseRunner):
     """The runner of client mode in one data folder.
 
-    Attributes:
-        name: What this machine's client is called by the server it plays for.
-        saved: The invitations that were taken up here.
-
     Without a window that follows it for `unwatched_limit_s`, it lets the client end its episode and ends
     (None: never). `invitation` names the server to play for; None is the one on this machine. An `idle`
     runner waits to be told to play; a client that plays already is taken over all the same.
@@ -83,8 +78,8 @@ class ClientRunner(BaseRunner):
         presence: Presence | None = None,
     ) -> None:
         super().__init__(folders, folders.client, _IDENTITY_FILE)
-        self.name = name
-        self.saved = SavedInvitations(folders)
+        self.name = name  # What this machine's client is called by the server it plays for
+        self.saved = SavedInvitations(folders)  # The invitations that were taken up here
         self._own_name = name if invitation is None else ""
         self._idle = idle
         self._choosing = asyncio.Lock()

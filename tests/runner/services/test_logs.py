@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from soulsgui.process import ParsedLine, parse_line
-from soulsgui.runner.services import log_lines
-from soulsgui.runner.services.log_lines import LogFollower, read_lines, tail
-from soulsgui.runner.services.logs import LogFile, OwnLog, log_parts
+from soulsgui.runner.services import logs
+from soulsgui.runner.services.logs import LogFile, LogFollower, OwnLog, log_parts, read_lines, tail
 from soulsgui.wire.control import LogLine
 from tests.runner.children import until_now
 
@@ -253,7 +252,7 @@ def test_a_search_takes_only_lines_apart_that_may_match(path: Path, monkeypatch:
         taken.append(line)
         return parse_line(line)
 
-    monkeypatch.setattr(log_lines, "parse_line", counted)
+    monkeypatch.setattr(logs, "parse_line", counted)
     for level, words in (("debug", "needle"), ("error", ""), ("error", "needle")):
         assert [line.text for line in read_lines(path, "t", None, 10, level, words)[0]] == ["a: needle"]
     read_lines(path, "t", None, 10)
