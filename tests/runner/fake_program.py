@@ -57,6 +57,9 @@ class UntilStopped(ConstantBackoff):
             sys.exit("fake: stopped while the server was away")
         return super().compute(failures)
 
+    def __deepcopy__(self, _memo: object) -> "UntilStopped":
+        return self  # each connection gets a copy, and all of them stop at once
+
 
 class Program:
     def __init__(self, options: argparse.Namespace) -> None:

@@ -252,6 +252,9 @@ async def test_of_two_that_replace_the_first_at_once_one_is_refused_and_leaves_n
     assert runner.library.record(first).state == "stopped"
     assert runner.run_manager.run is not None
     assert runner.run_manager.run.run_id == second["run_id"]
+    await call(runner, "run.resume", run=first.run_id, if_active="stop")
+    assert runner.run_manager.run.run_id == first.run_id
+    assert runner.library.record(runner.library.find(second["run_id"])).state == "stopped"
 
 
 # --- going on ------------------------------------------------------------------------------------
