@@ -22,11 +22,6 @@ from soulsgui.wire.invitation import (
     read_invitation,
 )
 
-_ONLY_HERE = (
-    "Only this computer can use it: the server listens on loopback alone. For other computers:\n"
-    "  soulsgui config set redis.lan=true   (then start the server anew)\n"
-    "  soulsgui invite {client} --reissue"
-)
 _ELSEWHERE = "Move that file away, or choose another place: --file PATH"
 
 
@@ -46,7 +41,11 @@ def invite(arguments: Arguments) -> int:
     if earlier is not None:
         sys.stderr.write(f"{path} held an earlier invitation of {client} to this server: it is replaced.\n")
     host, port = made["addresses"][0]
-    warning = "" if made["lan"] else _ONLY_HERE.format(client=client)
+    warning = ""
+    if not made["lan"]:
+        listens = runner.command("clients.invite.list")["lan"]
+        wished = bool(runner.command("config.get")["saved"].get("redis.lan"))
+        warning = only_here(client, listens, wished)
     if arguments.as_json:
         say_json(
             {
@@ -72,6 +71,23 @@ def invite(arguments: Arguments) -> int:
         f"python3 packaging/bootstrap.py client {path.name}{_after(warning)}"
     )
     return 0
+
+
+def only_here(client: str, listens: bool, wished: bool) -> str:
+    """Say why only this computer can use an invitation, and what remains to be done so that others can.
+
+    The server may listen on the private addresses of this computer, of which there are none now, or the user
+    may have wished so (`redis.lan`) since it was started.
+    """
+    steps = [f"  soulsgui invite {client} --reissue"]
+    if listens:
+        why = "this computer has no private address now. Once it is in a network:"
+    elif wished:
+        why = "redis.lan is set, but the server was started before. Start it anew, then:"
+    else:
+        why = "the server listens on loopback alone. For other computers:"
+        steps.insert(0, "  soulsgui config set redis.lan=true   (then start the server anew)")
+    return "\n".join([f"Only this computer can use it: {why}", *steps])
 
 
 def take_up(arguments: Arguments) -> Invitation:

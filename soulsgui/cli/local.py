@@ -19,7 +19,7 @@ from soulsgui.errors import ServerUnreachableError, UsageError, printable
 from soulsgui.runner import settings_file
 from soulsgui.runner.events import EVENTS_FILE, read_events
 from soulsgui.runner.run.library import Library, log_lines, log_paths, public_tree, public_values
-from soulsgui.runner.services.log_lines import LogFollower
+from soulsgui.runner.services.logs import LogFollower
 from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import size_words, table
 from soulsgui.wire.api_client import CONTROL_FILE

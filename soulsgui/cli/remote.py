@@ -151,6 +151,8 @@ def plain(arguments: Arguments) -> int:
     params = _typed(arguments)
     if "client" in params:
         params["client"] = client_id(runner, params["client"])
+    if arguments.command == "run.pause":
+        arguments.paused_before = runner.status()["run"]["wished_pause"]
     result = runner.command(arguments.command, params)
     said = _SAID[arguments.command]
     if isinstance(said, str):
@@ -219,8 +221,9 @@ def _overrides(arguments: Arguments) -> dict[str, Any]:
     return layer.values | local
 
 
-def _tell_pause(_arguments: Arguments, result: dict[str, Any]) -> None:
-    say("the run is paused; go on with: soulsgui run continue" if result["done"] else f"it pauses {_AS_SOON}")
+def _tell_pause(arguments: Arguments, result: dict[str, Any]) -> None:
+    held = "was paused already" if arguments.paused_before else "is paused"
+    say(f"the run {held}; go on with: soulsgui run continue" if result["done"] else f"it pauses {_AS_SOON}")
 
 
 def _tell_continue(_arguments: Arguments, result: dict[str, Any]) -> None:

@@ -22,8 +22,7 @@ from soulsgui.runner.api.feed import FeedBuffer, FeedPublisher
 from soulsgui.runner.api.server import HOST, Check, ControlServer, Handler, Jobs, Permissions
 from soulsgui.runner.events import EVENTS_FILE, EventLog, Level
 from soulsgui.runner.refusal import Refused, Result
-from soulsgui.runner.services.log_lines import LogFollower
-from soulsgui.runner.services.logs import OwnLog
+from soulsgui.runner.services.logs import LogFollower, OwnLog
 from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.system import (
     FileLock,
@@ -58,21 +57,12 @@ class RunnerIdentity(Message):
 
 
 class BaseRunner(ABC):
-    """The common half of the runners of server and client mode.
+    """The common half of the runners of server and client mode."""
 
-    Attributes:
-        role: Which runner this is.
-        handlers: What carries out each of its commands.
-        checks: What refuses them.
-        ends_with_window: Whether it ends soon after the last window that follows it is gone.
-        closing: Set when it is to end.
-        save_at_end: Whether its end may take the time to save.
-    """
-
-    role: ClassVar[Literal["server", "client"]]
-    handlers: ClassVar[Mapping[str, Handler]]
-    checks: ClassVar[Mapping[str, Check]]
-    ends_with_window = False
+    role: ClassVar[Literal["server", "client"]]  # Which runner this is
+    handlers: ClassVar[Mapping[str, Handler]]  # What carries out each of its commands
+    checks: ClassVar[Mapping[str, Check]]  # What refuses them
+    ends_with_window = False  # Whether it ends soon after the last window that follows it is gone
     supervisor: Supervisor
     events: EventLog
     control: ControlFile
@@ -80,8 +70,8 @@ class BaseRunner(ABC):
     def __init__(self, folders: Folders, state_dir: Path, identity_file: str) -> None:
         self.folders = folders
         self.started = time.time()
-        self.closing = asyncio.Event()
-        self.save_at_end = True
+        self.closing = asyncio.Event()  # Set when it is to end
+        self.save_at_end = True  # Whether its end may take the time to save
         self.feed = FeedBuffer(self._snapshot)
         self.publisher = FeedPublisher(self.feed)
         self.jobs = Jobs(self.publisher.job)

@@ -35,26 +35,17 @@ _LINE_EVERY_WITHOUT_TERMINAL_S = 10.0
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What `soulsgui serve` was asked for.
+    """What `soulsgui serve` was asked for."""
 
-    Attributes:
-        overrides: `--set` and the options that stand for settings; of a run that goes on, those of the run
-            itself are what it goes on with (`RunResumeParams.overrides`).
-        idle: Start no run.
-        preset: A preset's name.
-        resume: A run to go on with, or `latest`; empty begins a new one.
-        name: Name of a new run.
-        until_done: End when the run has reached its goal.
-        as_json: Print the summary as JSON, and nothing else, on standard output.
-    """
-
+    # `--set` and the options that stand for settings; of a run that goes on, those of the run itself are what
+    # it goes on with (`RunResumeParams.overrides`).
     overrides: Layer
-    idle: bool = False
-    preset: str = ""
-    resume: str = ""
-    name: str = ""
-    until_done: bool = False
-    as_json: bool = False
+    idle: bool = False  # Start no run
+    preset: str = ""  # A preset's name
+    resume: str = ""  # A run to go on with, or `latest`; empty begins a new one
+    name: str = ""  # Name of a new run
+    until_done: bool = False  # End when the run has reached its goal
+    as_json: bool = False  # Print the summary as JSON, and nothing else, on standard output
 
 
 def serve(folders: Folders, options: ServeOptions) -> int:

@@ -166,7 +166,7 @@ def test_an_invited_computer_plays_until_it_is_revoked(
     wait_for(lambda: server.status().run.state == "waiting", "the run waits for others")
     with pytest.raises(redis.AuthenticationError):
         _push(invitation)
-    wait_for(lambda: "does not let this computer in" in pcs[0].log.read_text(), "it says why")
+    wait_for(lambda: "no longer accepts this invitation" in pcs[0].log.read_text(), "it says why")
     listed = soulsgui("clients", "list", folder=server.folder).stdout
     assert "gamer  revoked" in listed
 

@@ -89,7 +89,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-async def until(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+async def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
     """Return when a condition holds; fail when it never does."""
     async with asyncio.timeout(limit_s):
         while not condition():

@@ -15,8 +15,8 @@ from soulsgui.runner.run import services
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address
 from soulsgui.wire.invitation import Invitation
-from tests.runner.joining import FAKE_CLIENT, NAME, SECRET
-from tests.runner.running import FAKE_PROGRAM, new_runner
+from tests.runner.joining import FAKE_CLIENT, NAME, SECRET, client, invitation_to
+from tests.runner.running import FAKE_PROGRAM, new_runner, until
 
 
 @pytest.fixture
@@ -58,15 +58,7 @@ def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[In
     """One that is good at the server of this test."""
     words = user_words(NAME, redis_address.prefix, secret_hash(SECRET))
     redis_client.execute_command("ACL", "SETUSER", user_of(NAME), *words)
-    yield Invitation(
-        server_id="server-1",
-        server_name="atelier",
-        client=NAME,
-        addresses=(("127.0.0.1", redis_address.port),),
-        secret=SECRET,
-        prefix=redis_address.prefix,
-        created=1.0,
-    )
+    yield invitation_to(("127.0.0.1", redis_address.port), prefix=redis_address.prefix)
     redis_client.acl_deluser(user_of(NAME))
 
 
@@ -75,5 +67,15 @@ async def idle_runner(folders: Folders, fake_client: None) -> AsyncIterator[Clie
     """A runner of client mode that a window started: it waits to be told to play."""
     made = ClientRunner(folders, "this-pc", idle=True)
     await made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def playing(folders: Folders, address: Address, fake_client: None) -> AsyncIterator[ClientRunner]:
+    """A runner of client mode whose client plays."""
+    made = ClientRunner(folders, NAME)
+    await made.open()
+    await until(lambda: client(made).state == "online")
     yield made
     await made.close()

@@ -45,17 +45,33 @@ LOADING = "FAKE_LOADING"
 """Where this variable names a file, the trainer begins once that is gone."""
 
 
+class UntilStopped(ConstantBackoff):
+    """Waits for a lost server until it is asked to stop."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        super().__init__(0.1)
+        self._stop = stop
+
+    def compute(self, failures: int) -> float:
+        if self._stop.is_set():
+            sys.exit("fake: stopped while the server was away")
+        return super().compute(failures)
+
+    def __deepcopy__(self, _memo: object) -> "UntilStopped":
+        return self  # each connection gets a copy, and all of them stop at once
+
+
 class Program:
     def __init__(self, options: argparse.Namespace) -> None:
         address = Address.read(options.server_file)
+        self.stop = threading.Event()
         self.redis = connect(address)
         if os.environ.get(PATIENT):
-            self.redis.set_retry(Retry(ConstantBackoff(0.1), 100))
+            self.redis.set_retry(Retry(UntilStopped(self.stop), 1000))
         self.keys = Keys(address.prefix)
         self.run = RunFolder(options.run) if options.run else None
         self.name = options.name
         self.tick = 0
-        self.stop = threading.Event()
         self.instance = Instance(host="here", pid=os.getpid())
         for number in (signal.SIGTERM, signal.SIGINT):
             # Setting the event here would wait for a lock that the interrupted `wait` may hold.

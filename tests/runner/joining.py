@@ -5,11 +5,19 @@ from typing import Any
 
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.wire.control import COMMANDS, ClientStatus, ServiceStatus
+from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.messages.owner import OwnerWish
 
 FAKE_CLIENT = Path(__file__).with_name("join_client.py")
 NAME = "gamer"
 SECRET = "0123456789abcdef-for-tests"
+
+
+def invitation_to(*places: tuple[str, int], **changes: Any) -> Invitation:
+    """An invitation to a server at these addresses."""
+    fields = {"server_id": "server-1", "server_name": "atelier", "client": NAME, "secret": SECRET}
+    values = fields | {"addresses": places, "prefix": "souls:", "created": 1.0} | changes
+    return Invitation.model_validate(values)
 
 
 async def call(runner: ClientRunner, command: str, /, **params: Any) -> dict[str, Any]:

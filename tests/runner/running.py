@@ -1,7 +1,6 @@
 """A whole runner for tests: a real server, quick stand-ins for the services of a run."""
 
-import asyncio
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +10,22 @@ from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.runner.app import Runner
 from soulsgui.runner.run.start import Probe, Told
+from soulsgui.runner.server.binary import packaged_binary
 from soulsgui.wire.control import COMMANDS
-from tests.faults.waiting import LIMIT_S
+from tests.runner.children import until as until
 
 FAKE_PROGRAM = Path(__file__).with_name("fake_program.py")
+PROGRAMS = [
+    str(path)
+    for path in (packaged_binary(), shutil.which("redis-server"), shutil.which("valkey-server"))
+    if path
+]
+"""Every server program of this machine."""
 
 
 async def fake_probe(_settings: Settings, _told: Told) -> dict[str, Any]:
     """What a probe would find."""
     return {"spaces": {"observation": {}, "action": {}}}
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Return once a condition holds; the test fails when it does not within a while."""
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 def new_runner(

@@ -114,10 +114,22 @@ def ended(runner: subprocess.Popen[str]) -> tuple[int, str]:
     return runner.returncode, output
 
 
-def test_goal_ends_everything_with_one_json_document(serving: Serving) -> None:
-    code, output = ended(
-        serving.start("--until-done", "--json", "--name", "quick", "--set", "stop.env_steps=200")
-    )
+def crash(runner: subprocess.Popen[str]) -> None:
+    runner.kill()
+    runner.wait()
+
+
+def stderr_of(serving: Serving) -> str:
+    return (serving.folder / "stderr").read_text()
+
+
+GOAL = ("--until-done", "--json", "--set", "stop.env_steps=200")
+
+
+def test_goal_ends_everything_with_one_json_document_and_no_later_server_tells_of_it(
+    serving: Serving,
+) -> None:
+    code, output = ended(serving.start(*GOAL, "--name", "quick"))
     assert code == 0
     summary = json.loads(output)
     assert (summary["reached"], summary["env_id"], summary["rejected"]) == ("env_steps", "CartPole-v1", {})
@@ -130,14 +142,26 @@ def test_goal_ends_everything_with_one_json_document(serving: Serving) -> None:
     assert serving.processes() == []
     assert not serving.control.exists()
 
+    # An error of the start that nobody foresaw is told.
+    assert ended(serving.start(*GOAL, "--name", "caf\udce9")) == (1, "")
+    assert "run.start" in stderr_of(serving)
+    assert len(list((serving.folder / "data" / "runs").iterdir())) == 1
+
+    runner = serving.start("--idle", "--json")
+    api = serving.api(runner)
+    lines = wait_for(lambda: api.command("history.logs", {"service": "runner"})["lines"])
+    assert "start of runner" in lines[0]["text"]
+    api.command("server.shutdown")
+    assert ended(runner) == (0, "{}\n")
+
 
 def test_a_run_that_is_slow_to_start_goes_on(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     loading = serving.folder / "loading"
     loading.touch()
     monkeypatch.setenv(LOADING, str(loading))
     monkeypatch.setenv(READY_LIMIT, "0")
-    runner = serving.start("--until-done", "--json", "--set", "stop.env_steps=200")
-    wait_for(lambda: "it goes on starting" in (serving.folder / "stderr").read_text())
+    runner = serving.start(*GOAL)
+    wait_for(lambda: "it goes on starting" in stderr_of(serving))
     loading.unlink()
     assert ended(runner)[0] == 0
 
@@ -152,38 +176,37 @@ def test_a_game_that_is_slow_to_be_checked_is_waited_for(
     monkeypatch.setenv(READY_LIMIT, "0.5")
     if report is not None:
         monkeypatch.setenv(REPORT, report)
-    runner = serving.start("--until-done", "--json", "--set", "stop.env_steps=200")
+    runner = serving.start(*GOAL)
     api = serving.api(runner)
     wait_for(lambda: api.status()["run"]["detail"] == "checking the environment: step 1")
     wait_for(lambda: api.status()["run"]["env_steps"] >= 200)  # what its services do meanwhile ends nothing
-    wait_for(lambda: "it goes on starting" in (serving.folder / "stderr").read_text())
+    wait_for(lambda: "it goes on starting" in stderr_of(serving))
     checking.unlink()
     assert ended(runner)[0] == code
-    assert ("no sword" in (serving.folder / "stderr").read_text()) == bool(code)
+    assert ("no sword" in stderr_of(serving)) == bool(code)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_asked_to_end_it_saves_and_leaves_nothing(serving: Serving, number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_idle_server_ends_when_asked_to(serving: Serving, number: signal.Signals) -> None:
     before = signal.signal(number, signal.SIG_DFL)  # under nohup, this suite hands down that one is ignored
-    runner = serving.start()
+    runner = serving.start("--idle")
     signal.signal(number, before)
-    serving.running(runner)
+    serving.api(runner)
     runner.send_signal(number)
+    assert ended(runner)[0] == 0
+    assert serving.processes() == []
+
+
+def test_asked_to_end_it_saves_and_leaves_nothing(serving: Serving) -> None:
+    runner = serving.start()
+    serving.running(runner)
+    runner.send_signal(signal.SIGINT)
     code, output = ended(runner)
     assert code == 0
     assert "was stopped" in output
     assert serving.processes() == []
     (run,) = (serving.folder / "data" / "runs").iterdir()
     assert (run / "checkpoint" / "manifest.json").exists()
-
-
-def test_stop_by_hand_does_not_count_as_done(serving: Serving) -> None:
-    runner = serving.start("--until-done", "--json", "--set", "stop.env_steps=1000000000")
-    api, _ = serving.running(runner)
-    api.command("run.stop")
-    code, output = ended(runner)
-    assert code == 1
-    assert json.loads(output)["reached"] == "stopped"
 
 
 def test_asked_twice_it_does_not_wait_for_a_service_that_is_deaf(serving: Serving) -> None:
@@ -200,41 +223,44 @@ def test_asked_twice_it_does_not_wait_for_a_service_that_is_deaf(serving: Servin
     assert serving.processes() == []
 
 
+def test_asked_three_times_it_ends_whatever_it_waits_for(serving: Serving) -> None:
+    runner = serving.start()
+    api, pids = serving.running(runner)
+    os.kill(pids["redis"], signal.SIGSTOP)
+    (Path(api.status()["run"]["dir"]) / "deaf").touch()
+    for _ in range(3):
+        runner.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    code, _ = ended(runner)
+    assert code == 1
+    wait_for(lambda: not serving.processes())
+
+
 def test_run_that_can_not_begin_ends_serve_with_the_reason(serving: Serving) -> None:
     (serving.folder / "data").mkdir()
     (serving.folder / "data" / "runs").touch()
-    code, output = ended(serving.start("--until-done", "--json", "--set", "stop.env_steps=200"))
-    assert code == 1
-    assert output == ""
+    assert ended(serving.start(*GOAL)) == (1, "")
     assert serving.processes() == []
 
 
-def test_idle_server_waits_for_commands_until_it_is_shut_down(serving: Serving) -> None:
+def test_idle_server_keeps_its_folder_and_waits_for_commands_until_it_is_shut_down(serving: Serving) -> None:
     runner = serving.start("--idle")
     api = serving.api(runner)
+    assert ended(serving.start("--idle")) == (1, "")
+    assert f"process {runner.pid}" in stderr_of(serving)
     assert api.status()["run"]["state"] == "none"
     started = api.command("run.start", {"name": "by hand"})
     assert started["run_id"].endswith("_by-hand")
     api.command("server.shutdown")
-    code, _ = ended(runner)
-    assert code == 0
+    assert ended(runner)[0] == 0
     assert serving.processes() == []
-
-
-def test_second_serve_in_one_folder_says_who_holds_it(serving: Serving) -> None:
-    first = serving.start("--idle")
-    serving.api(first)
-    code, output = ended(serving.start("--idle"))
-    assert (code, output) == (1, "")
-    assert f"process {first.pid}" in (serving.folder / "stderr").read_text()
 
 
 def test_next_runner_takes_over_what_a_killed_one_left_each_exactly_once(serving: Serving) -> None:
     first = serving.start("--json")
     before, pids = serving.running(first)
     run = before.status()["run"]
-    first.kill()
-    first.wait()
+    crash(first)
     steps = run["env_steps"]
 
     second = serving.start("--until-done", "--json", "--set", "stop.env_steps=1")
@@ -247,10 +273,17 @@ def test_next_runner_takes_over_what_a_killed_one_left_each_exactly_once(serving
     events = after.command("history.events")["events"]
     assert [event["number"] for event in events] == list(range(1, len(events) + 1))
     assert "taken over" in events[-1]["what"]
+    crash(second)
+    psutil.Process(pids["trainer"]).kill()
+
+    third = serving.start("--until-done", "--json", "--set", "stop.env_steps=1")
+    after, restarted = serving.running(third)
+
+    assert restarted["trainer"] != pids["trainer"], "what died with its runner is started by the next"
+    assert restarted | {"trainer": 0} == pids | {"trainer": 0}
     after.command("run.stop")
-    code, output = ended(second)
-    assert json.loads(output)["reached"] == "stopped"
-    assert code == 1
+    code, output = ended(third)
+    assert (code, json.loads(output)["reached"]) == (1, "stopped"), "stopped by hand is not done"
     assert serving.processes() == []
     assert len(list((serving.folder / "data" / "runs").iterdir())) == 1
 
@@ -263,8 +296,7 @@ def test_a_run_that_was_being_ended_is_ended_by_the_next_runner(serving: Serving
     # The answer never comes: the trainer saves, and does not end.
     threading.Thread(target=_ask_to_stop, args=(api,), daemon=True).start()
     wait_for(lambda: api.status()["run"]["state"] == "saving")
-    first.kill()
-    first.wait()
+    crash(first)
     (run / "deaf").unlink()
 
     api = serving.api(serving.start("--idle"))
@@ -281,15 +313,14 @@ def _ask_to_stop(api: ApiClient) -> None:
         api.command("run.stop")
 
 
-def test_services_of_a_server_that_moves_to_another_port_are_started_anew(
+def test_services_of_a_server_that_moves_are_started_anew_and_a_dead_run_is_resumed(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PATIENT, "1")
     first = serving.start()
     api, pids = serving.running(first)
     run = api.status()["run"]
-    first.kill()
-    first.wait()
+    crash(first)
     port = free_port()
 
     second = serving.start("--idle", "--set", f"redis.port={port}")
@@ -302,32 +333,8 @@ def test_services_of_a_server_that_moves_to_another_port_are_started_anew(
     assert not {process.pid for process in serving.processes()} & set(pids.values())
     steps = api.status()["run"]["env_steps"]
     wait_for(lambda: api.status()["run"]["env_steps"] > steps)
-
-
-def test_service_that_died_with_its_runner_is_started_by_the_next(serving: Serving) -> None:
-    first = serving.start()
-    _, pids = serving.running(first)
-    first.kill()
-    first.wait()
-    psutil.Process(pids["trainer"]).kill()
-
-    _, after = serving.running(serving.start("--idle"))
-
-    assert after["trainer"] != pids["trainer"]
-    assert {name: pid for name, pid in after.items() if name != "trainer"} == {
-        name: pid for name, pid in pids.items() if name != "trainer"
-    }
-
-
-def test_run_of_which_nothing_lives_is_told_as_interrupted_and_goes_on_with_other_values(
-    serving: Serving,
-) -> None:
-    first = serving.start()
-    api, pids = serving.running(first)
-    run_id = api.status()["run"]["id"]
-    first.kill()
-    first.wait()
-    for pid in pids.values():
+    crash(second)
+    for pid in after.values():
         psutil.Process(pid).kill()
 
     words = ("--set", "stop.window=7", "--set", f"control.port={(port := free_port())}")
@@ -335,45 +342,10 @@ def test_run_of_which_nothing_lives_is_told_as_interrupted_and_goes_on_with_othe
 
     interrupted, resumed = api.command("history.events")["events"][-2:]
     assert "interrupted" in interrupted["what"]
-    assert run_id in interrupted["remedy"]
-    assert resumed["what"] == f"Run {run_id} was resumed with stop.window = 7 (was 20)"
-    assert api.status()["run"]["id"] == run_id
+    assert run["id"] in interrupted["remedy"]
+    assert resumed["what"] == f"Run {run['id']} was resumed with stop.window = 7 (was 20)"
+    assert api.status()["run"]["id"] == run["id"]
     assert ControlFile.load(serving.control).port == port
-
-
-def test_own_log_can_be_read_like_those_of_the_services(serving: Serving) -> None:
-    api = serving.api(serving.start("--idle"))
-    lines = wait_for(lambda: api.command("history.logs", {"service": "runner"})["lines"])
-    assert "start of runner" in lines[0]["text"]
-
-
-def test_asked_three_times_it_ends_whatever_it_waits_for(serving: Serving) -> None:
-    runner = serving.start()
-    api, pids = serving.running(runner)
-    os.kill(pids["redis"], signal.SIGSTOP)
-    (Path(api.status()["run"]["dir"]) / "deaf").touch()
-    for _ in range(3):
-        runner.send_signal(signal.SIGINT)
-        time.sleep(0.05)
-    code, _ = ended(runner)
-    assert code == 1
-    wait_for(lambda: not serving.processes())
-
-
-def test_start_error_nobody_foresaw_is_told_and_no_older_run(serving: Serving) -> None:
-    goal = ["--until-done", "--json", "--set", "stop.env_steps=200"]
-    assert ended(serving.start(*goal))[0] == 0
-    code, output = ended(serving.start(*goal, "--name", "caf\udce9"))
-    assert (code, output) == (1, "")
-    assert "run.start" in (serving.folder / "stderr").read_text()
-    assert len(list((serving.folder / "data" / "runs").iterdir())) == 1
-
-
-def test_server_without_a_run_does_not_tell_of_an_older_one(serving: Serving) -> None:
-    assert ended(serving.start("--until-done", "--set", "stop.env_steps=200"))[0] == 0
-    runner = serving.start("--idle", "--json")
-    serving.api(runner).command("server.shutdown")
-    assert ended(runner) == (0, "{}\n")
 
 
 def test_a_terminal_that_is_held_does_not_hold_the_runner(serving: Serving) -> None:

@@ -36,15 +36,10 @@ Users = Mapping[str, tuple[str, tuple[str, ...]]]
 
 @dataclass(frozen=True)
 class Order:
-    """How the running server should be.
+    """How the running server should be."""
 
-    Attributes:
-        users: Everybody it should know beside its own processes.
-        bind: Its setting of that name.
-    """
-
-    users: Users
-    bind: str
+    users: Users  # Everybody it should know beside its own processes
+    bind: str  # Its setting of that name
 
     def obtain(self, connection: redis.Redis) -> str:
         """Make the server so, without disturbing whom it lets in already.
@@ -159,7 +154,7 @@ class AccessControl:
         on_change: Callable[[Mapping[str, Invited]], None],
     ) -> None:
         self._server = server
-        self._invitations = invitations
+        self.invitations = invitations
         self._local = local
         self._bus = bus
         self._events = events
@@ -176,7 +171,7 @@ class AccessControl:
     @property
     def invited(self) -> list[Invited]:
         """Everyone who was ever invited and not forgotten, in that order."""
-        return sorted(self._invitations.clients.values(), key=lambda one: one.invited)
+        return sorted(self.invitations.clients.values(), key=lambda one: one.invited)
 
     @property
     def lan(self) -> bool:
@@ -217,12 +212,12 @@ class AccessControl:
                 await self._configure()
 
     async def _configure(self) -> None:
-        lines = [*self._invitations.user_lines(self._server.address.prefix), *self._local.user_lines()]
+        lines = [*self.invitations.user_lines(self._server.address.prefix), *self._local.user_lines()]
         await asyncio.to_thread(self._server.configure, self._private, lines)
 
     async def _obtain(self) -> bool:
         """Bring the running server into order; return whether it answered."""
-        users = self._invitations.users(self._server.address.prefix) | self._local.users()
+        users = self.invitations.users(self._server.address.prefix) | self._local.users()
         order = Order(users, self._server.bind(self._private))
         try:
             trouble = await self._bus.call(order.obtain)
@@ -261,7 +256,7 @@ class AccessControl:
     async def invite(self, client: str, reissue: bool, server_id: str) -> Invitation:
         """Invite a client; an older invitation of it ends. It may come as soon as Redis answers."""
         async with self._lock:
-            secret = await asyncio.to_thread(self._invitations.invite, client, reissue)
+            secret = await asyncio.to_thread(self.invitations.invite, client, reissue)
             await self._changed()
         self._events.add("info", f"{client} was invited{' anew' if reissue else ''}.", service=REDIS)
         return Invitation(
@@ -271,7 +266,7 @@ class AccessControl:
             addresses=tuple(self.addresses),
             secret=secret,
             prefix=self._server.address.prefix,
-            created=self._invitations.clients[client].invited,
+            created=self.invitations.clients[client].invited,
             pin=self._server.address.pin,
         )
 
@@ -281,29 +276,21 @@ class AccessControl:
         Returns whether that is done; otherwise it is done as soon as Redis answers.
         """
         async with self._lock:
-            await asyncio.to_thread(self._invitations.revoke, client)
+            await asyncio.to_thread(self.invitations.revoke, client)
             done = await self._changed()
         self._events.add("info", f"The invitation of {client} was revoked.", service=REDIS)
         return done
 
-    def check_revoke(self, client: str) -> None:
-        """Raise why the invitation of a client can't be taken back."""
-        self._invitations.known(client)
-
-    def check_forget(self, client: str) -> None:
-        """Raise why one that was invited can't be taken off the list now."""
-        self._invitations.check_forget(client)
-
     async def forget(self, client: str) -> None:
         """Take one that was revoked off the list; one that was never invited is not known here."""
         async with self._lock:
-            await asyncio.to_thread(self._invitations.forget, client)
+            await asyncio.to_thread(self.invitations.forget, client)
             await self._changed()
 
     async def _changed(self) -> bool:
         """Bring configuration and server into order after a change; return whether the server answered."""
         self._obtained = False
-        self._on_change(self._invitations.clients)
+        self._on_change(self.invitations.clients)
         # The running server first: who is revoked is to be gone at once.
         done = await self._obtain()
         await self._configure()

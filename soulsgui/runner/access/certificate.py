@@ -23,17 +23,11 @@ _SETTINGS = "[req]\nprompt = no\ndistinguished_name = name\n[name]\nCN = SoulsGU
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate with its key, as files.
+    """A certificate with its key, as files."""
 
-    Attributes:
-        path: The certificate (PEM).
-        key: Its private key (PEM), for its owner's eyes only.
-        pin: What the other side compares (`wire.connection.pin_of`).
-    """
-
-    path: Path
-    key: Path
-    pin: str
+    path: Path  # The certificate (PEM)
+    key: Path  # Its private key (PEM), for its owner's eyes only
+    pin: str  # What the other side compares (`wire.connection.pin_of`)
 
 
 def ensure_certificate(server_dir: Path, which: Callable[[str], str | None] = shutil.which) -> Certificate:

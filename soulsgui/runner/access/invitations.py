@@ -31,21 +31,14 @@ def _client(name: str) -> str:
 
 
 class Invited(Message):
-    """One client that was invited.
+    """One client that was invited."""
 
-    Attributes:
-        client: Its id.
-        hash: `secret_hash` of its secret; empty once it was revoked.
-        invited: When, seconds since the epoch.
-        revoked: When that was taken back; None while it may come.
-        again: Whether it was invited before; what it did then is the past.
-    """
-
-    client: Annotated[str, AfterValidator(_client)]
+    client: Annotated[str, AfterValidator(_client)]  # Its id
+    # `secret_hash` of its secret; empty once it was revoked.
     hash: str = Field(repr=False, pattern=r"^([0-9a-f]{64})?$")
-    invited: float
-    revoked: float | None = None
-    again: bool = False
+    invited: float  # When, seconds since the epoch
+    revoked: float | None = None  # When that was taken back; None while it may come
+    again: bool = False  # Whether it was invited before; what it did then is the past
 
     @property
     def may_come(self) -> bool:
@@ -66,15 +59,12 @@ class _InvitationsFile(Message):
 
 
 class Invitations:
-    """The list of the invited, in memory and in its file. Every change is on the disk before it counts.
-
-    Attributes:
-        damage: What was wrong with the file, in words; empty when nothing was. A damaged file was set aside.
-    """
+    """The list of the invited, in memory and in its file. Every change is on the disk before it counts."""
 
     def __init__(self, path: Path, wall_clock: Callable[[], float] = time.time) -> None:
         self._path = path
         self._wall_clock = wall_clock
+        # What was wrong with the file, in words; empty when nothing was. A damaged file was set aside.
         self.damage = ""
         self._clients: dict[str, Invited] = self._read()
 

@@ -73,13 +73,9 @@ class ClientNames:
 
 
 class RosterEntry(Message):
-    """One client's entry in the `clients` hash.
+    """One client's entry in the `clients` hash."""
 
-    Attributes:
-        local: Whether this server starts it itself.
-    """
-
-    local: bool = False
+    local: bool = False  # Whether this server starts it itself
 
 
 @lru_cache(maxsize=64)

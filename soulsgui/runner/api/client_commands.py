@@ -12,7 +12,7 @@ from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.library import LATEST, log_paths
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
-from soulsgui.runner.services.log_lines import read_lines
+from soulsgui.runner.services.logs import read_lines
 from soulsgui.wire.access import user_of
 from soulsgui.wire.beats import ClientState
 from soulsgui.wire.control import (
@@ -261,7 +261,7 @@ def _check_forget(runner: "Runner", params: ClientParams) -> None:
     client = params.client
     _check_known(runner, params)
     if runner.roster.was_invited(client):
-        runner.access.check_forget(client)
+        runner.access.invitations.check_forget(client)
     elif (state := runner.roster.state(client, time.monotonic())) not in _GONE:
         raise Refused(
             ErrorCode.NOT_NOW,
@@ -285,7 +285,7 @@ def _check_release(runner: "Runner", params: ClientParams) -> None:
 
 
 def _check_revoke(runner: "Runner", params: ClientParams) -> None:
-    runner.access.check_revoke(params.client)
+    runner.access.invitations.known(params.client)
 
 
 HANDLERS: dict[str, Handler] = {

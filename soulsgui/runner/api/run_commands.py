@@ -9,10 +9,11 @@ from soulsgui.errors import ServiceError
 from soulsgui.runner import settings_file
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
-from soulsgui.runner.run.library import curve, log_lines, log_paths, public_values, refuse_unknown
+from soulsgui.runner.run.library import log_lines, log_paths, public_values, refuse_unknown
 from soulsgui.runner.run.start import refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.redis_server import REDIS
+from soulsgui.telemetry.store import query_history
 from soulsgui.wire.control import (
     CheckpointEditParams,
     CheckpointList,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from soulsgui.config.paths import RunFolder
     from soulsgui.runner.app import Runner
     from soulsgui.runner.base import BaseRunner
+    from soulsgui.runner.run.record import RunRecord
 
 _READY_LIMIT_S = 50.0
 
@@ -132,12 +134,12 @@ def _place(run: "RunFolder") -> RunPlace:
 
 async def pause(runner: "Runner", _params: Empty) -> Done:
     """Let the run rest with everything kept; answered when it rests, or will as soon as the trainer can."""
-    return Done(done=await runner.run_manager.pause())
+    return Done(done=await runner.run_manager.not_ending().pause())
 
 
 async def go_on(runner: "Runner", _params: Empty) -> Done:
     """Let a paused run go on; answered as `pause`."""
-    return Done(done=await runner.run_manager.go_on())
+    return Done(done=await runner.run_manager.not_ending().go_on())
 
 
 async def quicksave(runner: "Runner", params: CheckpointSaveParams) -> CheckpointTold:
@@ -246,7 +248,7 @@ async def edit_checkpoint(runner: "Runner", params: CheckpointEditParams) -> Che
 async def query(runner: "Runner", params: HistoryQueryParams) -> History:
     """Return a curve."""
     run = runner.library.find(params.run)
-    found = await asyncio.to_thread(curve, run, params)
+    found = await asyncio.to_thread(query_history, run.store, params)
     if not found.value and not params.missing_ok:
         refuse_unknown(run, params, found, runner.roster.names())
     return found
@@ -328,9 +330,3 @@ CHECKS: dict[str, Check] = {
     "run.continue": _check_continue,
     "checkpoint.save": _check_save,
 }
-
-
-if TYPE_CHECKING:
-    from soulsgui.runner.app import Runner
-    from soulsgui.runner.base import BaseRunner
-    from soulsgui.runner.run.record import RunRecord

@@ -13,9 +13,8 @@ from soulsgui.process import own_terminal, setup_logging
 from soulsgui.runner.base import BaseRunner
 from soulsgui.runner.join.commands import CHECKS, HANDLERS
 from soulsgui.runner.join.finder import Finder, OwnServer, ServerWatch
-from soulsgui.runner.join.player import Player
+from soulsgui.runner.join.player import OwnerRules, Player
 from soulsgui.runner.join.reports import OwnReturns, Reports
-from soulsgui.runner.join.rules import OwnerRules
 from soulsgui.runner.join.servers import SavedInvitations, lacks_of
 from soulsgui.system import Presence, descends_from, process_identity, write_private
 from soulsgui.wire.beats import ClientState
@@ -60,10 +59,6 @@ class StateChanges:
 class ClientRunner(BaseRunner):
     """The runner of client mode in one data folder.
 
-    Attributes:
-        name: What this machine's client is called by the server it plays for.
-        saved: The invitations that were taken up here.
-
     Without a window that follows it for `unwatched_limit_s`, it lets the client end its episode and ends
     (None: never). `invitation` names the server to play for; None is the one on this machine. An `idle`
     runner waits to be told to play; a client that plays already is taken over all the same.
@@ -83,8 +78,8 @@ class ClientRunner(BaseRunner):
         presence: Presence | None = None,
     ) -> None:
         super().__init__(folders, folders.client, _IDENTITY_FILE)
-        self.name = name
-        self.saved = SavedInvitations(folders)
+        self.name = name  # What this machine's client is called by the server it plays for
+        self.saved = SavedInvitations(folders)  # The invitations that were taken up here
         self._own_name = name if invitation is None else ""
         self._idle = idle
         self._choosing = asyncio.Lock()
@@ -94,6 +89,7 @@ class ClientRunner(BaseRunner):
         self.ends_with_window = unwatched_limit_s is not None
         self._presence = presence or Presence()
         self._ending = threading.Event()
+        self._told = StateChanges(ClientState.LEFT.value)
         self._server = self._watch_of(invitation)
 
     async def open(self) -> None:
@@ -175,6 +171,7 @@ class ClientRunner(BaseRunner):
             self.player.rename(name)
             self.name, self.returns = name, OwnReturns(name)
             self._reports.forget()
+            self._told = StateChanges(ClientState.LEFT.value)
             self._server = self._watch_of(invitation)
             logger.info("%s helps %s from now on", name, invitation.server_name if invitation else "here")
             if begin:
@@ -185,11 +182,10 @@ class ClientRunner(BaseRunner):
         return self.supervisor.pid_of("client")
 
     async def _read(self) -> None:
-        told = StateChanges(ClientState.LEFT.value)
         while True:
             try:
                 self._take_report()
-                self._log_state(told)
+                self._log_state()
             except Exception:
                 # One bad report must not make the runner blind.
                 logger.exception("the client's report could not be used")
@@ -203,10 +199,12 @@ class ClientRunner(BaseRunner):
             self.publisher.rows([rows])
         self.publisher.clients([self._client()])
 
-    def _log_state(self, told: StateChanges) -> None:
+    def _log_state(self) -> None:
         client = self._client()
-        state = f"{client.state} {client.env_id}".strip()
-        if told.is_new(state, time.monotonic()):
+        # What one that is gone played may be what an earlier runner's report tells: that is no news.
+        gone = client.state == ClientState.LEFT
+        state = client.state if gone else f"{client.state} {client.env_id}".strip()
+        if self._told.is_new(state, time.monotonic()):
             logger.info("%s: %s", self.name, state)
             self._changed.set()
 

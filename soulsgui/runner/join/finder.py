@@ -50,16 +50,11 @@ class Reply(Enum):
 
 @dataclass(frozen=True)
 class TryResult:
-    """One try at one address.
+    """One try at one address."""
 
-    Attributes:
-        reply: What came of it.
-        why: Why it was silent or another one, in words.
-        round_trip_s: How long an answer takes once the connection stands; None when it lets nobody in.
-    """
-
-    reply: Reply
-    why: str = ""
+    reply: Reply  # What came of it
+    why: str = ""  # Why it was silent or another one, in words
+    # How long an answer takes once the connection stands; None when it lets nobody in.
     round_trip_s: float | None = field(default=None, compare=False)
 
 
@@ -110,16 +105,7 @@ def _why(error: BaseException, encrypted: bool) -> str:
 
 
 class Finder:
-    """Follows one server over its addresses. Used by one thread.
-
-    Attributes:
-        address: Where it let us in last; None before it did.
-        reachable: Whether it let us in at the last look.
-        revoked: Whether it has answered for a minute without letting us in.
-        error: Why it is not reached, in words; empty when it is.
-        shut_out: Whether it answered at the last look, and did not let us in.
-        round_trip_s: How long its answers take; None while there is none.
-    """
+    """Follows one server over its addresses. Used by one thread."""
 
     def __init__(
         self,
@@ -128,12 +114,13 @@ class Finder:
         trying: Callable[[Address], TryResult] = try_address,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.address: Address | None = None
-        self.reachable = False
+        self.address: Address | None = None  # Where it let us in last; None before it did
+        self.reachable = False  # Whether it let us in at the last look
+        # Whether it does not let us in any more, or has answered for a minute without doing so.
         self.revoked = False
-        self.shut_out = False
-        self.error = ""
-        self.round_trip_s: float | None = None
+        self.shut_out = False  # Whether it answered at the last look, and did not let us in
+        self.error = ""  # Why it is not reached, in words; empty when it is
+        self.round_trip_s: float | None = None  # How long its answers take; None while there is none
         self._all = tuple(invitation.address(host, port) for host, port in invitation.addresses)
         self._stop = stop or threading.Event()
         self._try = trying
@@ -185,7 +172,8 @@ class Finder:
         self.shut_out = bool(closed)
         if closed:
             self._next = self._clock() + self._shut_out.again(now)
-            self.revoked = self._shut_out.revoked(now)
+            # Who let us in before is no server that has only just begun.
+            self.revoked = self._shut_out.revoked(now) or self.address in closed
             why = REVOKED if self.revoked else NOT_LET_IN
             self.error = f"The server at {_words(closed[0])} {why}"
         else:
@@ -221,19 +209,12 @@ _SAME_WITHIN_S = 0.002
 
 
 class Search(Protocol):
-    """Something that knows where a server is.
+    """Something that knows where a server is."""
 
-    Attributes:
-        address: The newest address; None while there has been none.
-        error: Why it is not reached, in words, where there is more to say than that.
-        revoked: Whether it answers, and has not let us in for a minute.
-        round_trip_s: How long its answers take; None while there is none.
-    """
-
-    address: Address | None
-    error: str
-    revoked: bool
-    round_trip_s: float | None
+    address: Address | None  # The newest address; None while there has been none
+    error: str  # Why it is not reached, in words, where there is more to say than that
+    revoked: bool  # Whether it answers, and does not let us in any more
+    round_trip_s: float | None  # How long its answers take; None while there is none
 
     def look(self) -> bool:
         """Look for the server; return whether it lets us in."""
@@ -270,11 +251,7 @@ class OwnServer:
 
 
 class ServerWatch:
-    """The server of this machine's client, as windows see it.
-
-    Attributes:
-        status: The server as windows see it.
-    """
+    """The server of this machine's client, as windows see it."""
 
     def __init__(self, search: Search, name: str = "", wall_clock: Callable[[], float] = time.time) -> None:
         self.status = ServerStatus(changed_at=wall_clock(), name=name)

@@ -1,10 +1,11 @@
-"""The one client of this machine: whether it is to play, and what its owner wants of it meanwhile."""
+"""The one client of this machine: whether it is to play, its owner's pause, and the owner's rules for it."""
 
 import asyncio
 import contextlib
 import logging
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from soulsgui.errors import UsageError
@@ -13,11 +14,19 @@ from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.services.service import ServiceSpec
 from soulsgui.runner.services.supervisor import Supervisor
-from soulsgui.system import write_private
+from soulsgui.system import CannotTell, Presence, can_pin, hold_back, write_private
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import ErrorCode, ServiceStatus
+from soulsgui.wire.control import ErrorCode, RulesState, ServiceStatus
 from soulsgui.wire.control.states import CLIENT
-from soulsgui.wire.messages.owner import ClientFolder, Held, OwnerPause, OwnerState, OwnerWish
+from soulsgui.wire.messages.owner import (
+    IDLE_AFTER_S,
+    ClientFolder,
+    Held,
+    OwnerPause,
+    OwnerState,
+    OwnerWish,
+    Rules,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -26,16 +35,12 @@ _NOT_ENDING = ("run", "pause", "pause_after_episode")
 
 
 class Player:
-    """Starts, stops and pauses the client.
-
-    Attributes:
-        wanted: Whether this machine is to help: the client is started as soon as there is a server.
-        held: Why it holds back by its owner's rules; empty while it does not.
-    """
+    """Starts, stops and pauses the client."""
 
     def __init__(self, folder: ClientFolder, name: str, supervisor: Supervisor, reports: Reports) -> None:
+        # Whether this machine is to help: the client is started as soon as there is a server.
         self.wanted = False
-        self.held: Held = ""
+        self.held: Held = ""  # Why it holds back by its owner's rules; empty while it does not
         self._kept = KeptPause(folder.pause)
         self._written: OwnerState | None = None
         self._folder = folder
@@ -263,3 +268,76 @@ class KeptPause:
 
     def _has_run_out(self, pause: OwnerPause) -> bool:
         return pause.until is not None and self._wall_clock() >= pause.until
+
+
+class OwnerRules:
+    """Keeps the owner's rules in a file, and asks the system what it takes to follow them."""
+
+    def __init__(
+        self,
+        path: Path,
+        presence: Presence,
+        is_ours: Callable[[int], bool],
+        local_time: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self.rules = Rules()
+        self._path = path
+        self._presence = presence
+        self._is_ours = is_ours
+        self._local_time = local_time
+        with contextlib.suppress(OSError):
+            self.rules = Rules.read(path.read_bytes()) or Rules()
+
+    def keep(self, rules: Rules) -> None:
+        """Follow other rules from now on."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_private(self._path, rules.to_json().encode())
+        self.rules = rules
+
+    def state(self) -> RulesState:
+        """Return the rules, and which of them can't be followed here; asks the system, up to some seconds."""
+        return RulesState(
+            rules=self.rules,
+            why_not_idle=_why_not(self._presence.idle_s),
+            why_not_full_screen=_why_not(self._presence.full_screen_pid),
+            why_not_one_core="" if can_pin() else "macOS chooses the cores itself.",
+        )
+
+    def held(self) -> Held:
+        """Return why the client is to hold back now; asks the system, up to some seconds.
+
+        A rule that can't be followed here holds nothing back.
+        """
+        now, rules = self._local_time(), self.rules
+        if not rules.in_hours(60 * now.hour + now.minute):
+            return "hours"
+        with contextlib.suppress(CannotTell):
+            if rules.not_full_screen and self._is_another_full_screen():
+                return "full_screen"
+        with contextlib.suppress(CannotTell):
+            if rules.only_idle and self._presence.idle_s() < IDLE_AFTER_S:
+                return "busy"
+        return ""
+
+    def hours_begin(self) -> float:
+        """Return when the hours of the rules begin next, seconds since the epoch."""
+        now, begin = self._local_time(), self.rules.begin
+        then = now.replace(hour=begin // 60, minute=begin % 60, second=0, microsecond=0)
+        return (then if then > now else then + timedelta(days=1)).timestamp()
+
+    def hold_back(self, pid: int) -> None:
+        """Let the client take no more of the processor than it may."""
+        if self.rules.share != "full":
+            hold_back(pid, 1 if self.rules.share == "one_core" else None)
+
+    def _is_another_full_screen(self) -> bool:
+        pid = self._presence.full_screen_pid()
+        return pid is not None and not (pid and self._is_ours(pid))
+
+
+def _why_not(ask: Callable[[], object]) -> str:
+    try:
+        ask()
+    except CannotTell as error:
+        return str(error)
+    return ""

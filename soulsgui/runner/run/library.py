@@ -15,9 +15,9 @@ from soulsgui.config.schema import Settings, all_settings
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
-from soulsgui.runner.services.log_lines import read_lines
+from soulsgui.runner.services.logs import read_lines
 from soulsgui.system import atomic_write, find_dir
-from soulsgui.telemetry.store import client_names, query_history
+from soulsgui.telemetry.store import client_names
 from soulsgui.wire.control import (
     ErrorCode,
     History,
@@ -220,11 +220,6 @@ def _tree_bytes(root: Path) -> int:
 def server_logs(folders: Folders) -> Path:
     """Logs of what lives longer than a run."""
     return folders.server / "logs"
-
-
-def curve(run: RunFolder, params: HistoryQueryParams) -> History:
-    """Return a curve of a run."""
-    return query_history(run.store, params)
 
 
 def refuse_unknown(

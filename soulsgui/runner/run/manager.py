@@ -63,21 +63,15 @@ def left_run(folders: Folders, library: Library) -> tuple[ActiveRun, RunFolder, 
 
 
 class RunManager:
-    """The run of a server: the one that goes on, or the last one.
-
-    Attributes:
-        session: The run that goes on, None when there is none.
-        over: Set while no run goes on.
-        loss: What of the run that ended last no checkpoint holds, in words; empty when everything is saved.
-        begun: Ids of the runs that were begun, resumed or taken over here.
-    """
+    """The run of a server: the one that goes on, or the last one."""
 
     def __init__(self, context: RunContext, base: Layer) -> None:
-        self.session: RunSession | None = None
-        self.over = asyncio.Event()
+        self.session: RunSession | None = None  # The run that goes on, None when there is none
+        self.over = asyncio.Event()  # Set while no run goes on
         self.over.set()
+        # What of the run that ended last no checkpoint holds, in words; empty when everything is saved.
         self.loss = ""
-        self.begun: set[str] = set()
+        self.begun: set[str] = set()  # Ids of the runs that were begun, resumed or taken over here
         self._context = context
         self._base = base
         self._last: RunRecord = context.library.last_record()
@@ -314,14 +308,6 @@ class RunManager:
                 raise no_run()
             await session.set_clients(count)
             self._remember()
-
-    async def pause(self) -> bool:
-        """Let the run rest until `go_on`; return whether it rests already."""
-        return await self.not_ending().pause()
-
-    async def go_on(self) -> bool:
-        """Let the run go on; return whether it goes on already."""
-        return await self.not_ending().go_on()
 
     def not_ending(self) -> RunSession:
         """Return the run that goes on, or raise that there is none, or that it is being ended."""

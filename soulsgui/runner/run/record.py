@@ -57,21 +57,15 @@ _TOLD_BY_TRAINER = (
 
 
 class RunRecord(RunStatus):
-    """`run.json`: the facts of a run beside its configuration.
+    """`run.json`: the facts of a run beside its configuration."""
 
-    Attributes:
-        note: The user's own words about it.
-        created: Seconds since the epoch.
-        number: Runs of a data folder are counted from 1, whatever its clock says; 0 for one of before that.
-        restarts: How often each service was restarted after a failure.
-        local_clients: Clients the server starts itself in this run.
-    """
-
-    note: str = ""
-    created: float = 0.0
+    note: str = ""  # The user's own words about it
+    created: float = 0.0  # Seconds since the epoch
+    # Runs of a data folder are counted from 1, whatever its clock says; 0 for one of before that.
     number: int = 0
+    # How often each service was restarted after a failure.
     restarts: dict[str, int] = Field(default_factory=dict)
-    local_clients: int = 0
+    local_clients: int = 0  # Clients the server starts itself in this run
 
     @property
     def title(self) -> str:
@@ -80,25 +74,15 @@ class RunRecord(RunStatus):
 
 
 class ActiveRun(Message):
-    """`active_run.json`: which run goes on, for the runner after a crash of this one.
-
-    Attributes:
-        run_id: The run.
-        clients: Names of the clients the server starts itself.
-        began: When this attempt began, seconds since the epoch.
-        seconds_before: How long the run had gone on before it.
-        ending: Why it is being ended; empty while it is not.
-        error: What is wrong with it, when that is why.
-        saves: Whether it is saved at its end.
-    """
+    """`active_run.json`: which run goes on, for the runner after a crash of this one."""
 
     run_id: str
-    clients: list[str]
-    began: float = 0.0
-    seconds_before: float = 0.0
-    ending: Reached = ""
-    error: str = ""
-    saves: bool = True
+    clients: list[str]  # Names of the clients the server starts itself
+    began: float = 0.0  # When this attempt began, seconds since the epoch
+    seconds_before: float = 0.0  # How long the run had gone on before it
+    ending: Reached = ""  # Why it is being ended; empty while it is not
+    error: str = ""  # What is wrong with it, when that is why
+    saves: bool = True  # Whether it is saved at its end
 
     def seconds(self, wall_time: float) -> float:
         """Return how long the run has gone on; a clock that was set back counts as nothing."""
@@ -107,27 +91,16 @@ class ActiveRun(Message):
 
 @dataclass(frozen=True)
 class RunView:
-    """The state of a run at one moment.
+    """The state of a run at one moment."""
 
-    Attributes:
-        trainer: The supervised trainer, None while there is none.
-        node: The trainer's own state, None while its present process has not written one.
-        stopping: Whether the run is being ended.
-        server_up: Whether Redis answers.
-        disk_full: Whether Redis refuses writes because of its disk.
-        check: What the check of the environment does, in words.
-        evaluating: Whether the evaluator plays.
-        confirming: Whether greedy episodes are to confirm the goal.
-    """
-
-    trainer: ServiceStatus | None
-    node: NodeState | None
-    stopping: bool = False
-    server_up: bool = True
-    disk_full: bool = False
-    check: str = ""
-    evaluating: bool = False
-    confirming: bool = False
+    trainer: ServiceStatus | None  # The supervised trainer, None while there is none
+    node: NodeState | None  # The trainer's own state, None while its present process has not written one
+    stopping: bool = False  # Whether the run is being ended
+    server_up: bool = True  # Whether Redis answers
+    disk_full: bool = False  # Whether Redis refuses writes because of its disk
+    check: str = ""  # What the check of the environment does, in words
+    evaluating: bool = False  # Whether the evaluator plays
+    confirming: bool = False  # Whether greedy episodes are to confirm the goal
 
 
 def run_state(view: RunView) -> tuple[RunState, str]:

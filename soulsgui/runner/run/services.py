@@ -58,19 +58,7 @@ _REST_LIMIT_S = 2.0
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a run needs of its runner.
-
-    Attributes:
-        folders: The user's folders.
-        library: The runs.
-        supervisor: Runs the services.
-        bus: Writes to the server.
-        roster: The clients.
-        server_state: What is read from the server.
-        events: Where to note what happened.
-        probe: Tells the spaces of an environment.
-        let_in: Makes the server know its own clients, before they are started.
-    """
+    """What a run needs of its runner."""
 
     folders: Folders
     library: Library
@@ -78,9 +66,9 @@ class RunContext:
     bus: Bus
     roster: ClientRoster
     server_state: ServerState
-    events: EventLog
-    probe: Probe
-    let_in: LetIn
+    events: EventLog  # Where to note what happened
+    probe: Probe  # Tells the spaces of an environment
+    let_in: LetIn  # Makes the server know its own clients, before they are started
 
 
 def client_name(number: int) -> str:
@@ -132,14 +120,10 @@ def client_health(name: str, roster: ClientRoster, supervisor: Supervisor) -> Ca
 
 
 class RunServices:
-    """Knows the services of a run as the supervisor wants them, and starts and ends them together.
-
-    Attributes:
-        clients: Names of the clients the server starts itself.
-    """
+    """Knows the services of a run as the supervisor wants them, and starts and ends them together."""
 
     def __init__(self, context: RunContext, run: RunFolder, clients: list[str], evaluates: bool) -> None:
-        self.clients = clients
+        self.clients = clients  # Names of the clients the server starts itself
         self._evaluator = [EVALUATOR] if evaluates else []
         self._run = run
         self._folders = context.folders

@@ -58,12 +58,6 @@ class RunSession:
 
     It is begun by `start`, `resume` or `adopt`, and `look` tells when it is to be ended. Then follow, in this
     order, `end_because`, `end` (unless none of its services lives), `find_loss`, `finish` and `tell_the_end`.
-
-    Attributes:
-        ending: Why it is being ended; empty while it is not.
-        evaluates: Whether its last weights are evaluated at its end, as far as there is time.
-        loss: What of it no checkpoint holds, in words, once it has ended; empty when everything is saved.
-        owes_record: Whether its record could not be written, though it is over.
     """
 
     def __init__(
@@ -81,10 +75,11 @@ class RunSession:
         self.settings = settings
         self.record = record
         self.services = RunServices(context, run, clients, bool(settings.evaluates_every))
-        self.ending: Reached = ""
-        self.evaluates = True
+        self.ending: Reached = ""  # Why it is being ended; empty while it is not
+        self.evaluates = True  # Whether its last weights are evaluated at its end, as far as there is time
+        # What of it no checkpoint holds, in words, once it has ended; empty when everything is saved.
         self.loss = ""
-        self.owes_record = False
+        self.owes_record = False  # Whether its record could not be written, though it is over
         self._context = context
         self._best = BestModel(context.bus, context.library.best(run))
         self._news = RunNews(context.events, run.run_id, settings.stop.mean_return)

@@ -140,19 +140,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Resumption:
-    """How a run is to go on.
-
-    Attributes:
-        run: Its folder.
-        settings: Its configuration from now on.
-        changes: What of that differs from the one before.
-        checkpoint: What it goes on from, by its path below the run's folder; empty for the newest.
-    """
+    """How a run is to go on."""
 
     run: RunFolder
-    settings: Settings
-    changes: tuple[Change, ...]
-    checkpoint: str
+    settings: Settings  # Its configuration from now on
+    changes: tuple[Change, ...]  # What of that differs from the one before
+    checkpoint: str  # What it goes on from, by its path below the run's folder; empty for the newest
 
     @property
     def words(self) -> str:

@@ -42,22 +42,15 @@ class SeenClient:
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn of reading found.
+    """What one turn of reading found."""
 
-    Attributes:
-        reachable: Whether the server answered; without it everything else is empty.
-        nodes: Newest state of each node that has written one.
-        rows: New rows of the curves.
-        answers: New answers to node commands.
-        roster: The `clients` hash; None in turns that did not look at clients.
-        clients: Each client that has a beat or stands in the roster; None likewise.
-    """
-
-    reachable: bool
+    reachable: bool  # Whether the server answered; without it everything else is empty
+    # Newest state of each node that has written one.
     nodes: dict[str, NodeState] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
-    answers: list[NodeAnswer] = field(default_factory=list)
-    roster: dict[str, str] | None = None
+    rows: list[Row] = field(default_factory=list)  # New rows of the curves
+    answers: list[NodeAnswer] = field(default_factory=list)  # New answers to node commands
+    roster: dict[str, str] | None = None  # The `clients` hash; None in turns that did not look at clients
+    # Each client that has a beat or stands in the roster; None likewise.
     clients: dict[str, SeenClient] | None = None
 
 
@@ -245,18 +238,12 @@ class ServerReader:
 
 
 class ServerState:
-    """What was read of the server and its nodes last; `pid` tells the process of a supervised service.
-
-    Attributes:
-        reachable: Whether the server answers.
-        disk_full: Whether it refuses writes because of its disk.
-        server: Its address, version and memory.
-    """
+    """What was read of the server and its nodes last; `pid` tells the process of a supervised service."""
 
     def __init__(self, pid: Callable[[str], int | None]) -> None:
-        self.reachable = False
-        self.disk_full = False
-        self.server = ServerStatus()
+        self.reachable = False  # Whether the server answers
+        self.disk_full = False  # Whether it refuses writes because of its disk
+        self.server = ServerStatus()  # Its address, version and memory
         self._pid = pid
         self._nodes: dict[str, NodeState] = {}
         self._pids: dict[str, int] = {}

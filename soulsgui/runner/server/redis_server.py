@@ -110,25 +110,17 @@ _PING_EVERY_STARTING_S = 0.05
 
 @dataclass(frozen=True)
 class RedisServer:
-    """A server that is ready to be started.
+    """A server that is ready to be started."""
 
-    Attributes:
-        argv: Its command line, without any secret.
-        address: Where it will answer.
-        config_path: Its configuration, written anew before every start.
-        settings: The lines of its configuration, but for those that say where it listens and who may come in.
-        lan: Whether it listens on this machine's private addresses.
-        public: Whether it also listens on those that are not private.
-    """
-
-    argv: tuple[str, ...]
-    address: Address
-    config_path: Path
+    argv: tuple[str, ...]  # Its command line, without any secret
+    address: Address  # Where it will answer
+    config_path: Path  # Its configuration, written anew before every start
     binary: ServerBinary
     data_dir: Path
+    # The lines of its configuration, but for those that say where it listens and who may come in.
     settings: tuple[str, ...] = ()
-    lan: bool = False
-    public: bool = False
+    lan: bool = False  # Whether it listens on this machine's private addresses
+    public: bool = False  # Whether it also listens on those that are not private
 
     def listens_on(self) -> tuple[str, ...]:
         """Return the network addresses of this machine to listen on now, beside loopback."""

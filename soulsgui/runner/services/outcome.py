@@ -29,24 +29,15 @@ _MEMORY_MARKS = ("MemoryError", "out of memory", "OutOfMemoryError", "Cannot all
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the last process of a service ended.
+    """How the last process of a service ended."""
 
-    Attributes:
-        exit_code: Its exit code; None when a signal ended it, or when nobody could tell.
-        signal: The signal that ended it.
-        ran_s: How long it lived, seconds.
-        asked_to_stop: Whether its end was wished.
-        farewell: What it said before a clean end; empty when it said nothing.
-        cause: What is known beside exit code and signal, such as "out of memory"; only what is proved.
-        refused: Whether it ended because its configuration can't work; the cause is what it said of it.
-    """
-
-    exit_code: int | None
-    signal: int | None
-    ran_s: float
-    asked_to_stop: bool
-    farewell: str = ""
-    cause: str = ""
+    exit_code: int | None  # Its exit code; None when a signal ended it, or when nobody could tell
+    signal: int | None  # The signal that ended it
+    ran_s: float  # How long it lived, seconds
+    asked_to_stop: bool  # Whether its end was wished
+    farewell: str = ""  # What it said before a clean end; empty when it said nothing
+    cause: str = ""  # What is known beside exit code and signal, such as "out of memory"; only what is proved
+    # Whether it ended because its configuration can't work; the cause is what it said of it.
     refused: bool = False
 
     @property
@@ -180,39 +171,25 @@ def _signal_name(number: int) -> str:
 
 @dataclass(frozen=True)
 class RestartLimits:
-    """When a service that keeps failing is restarted, and when given up.
+    """When a service that keeps failing is restarted, and when given up."""
 
-    Attributes:
-        first_delay_s: Pause before the first restart.
-        longest_delay_s: No pause is longer.
-        jitter: Part of the pause that chance adds or takes away.
-        max_failures: So many failures within `window_s` and it is given up.
-        window_s: See `max_failures`.
-        healthy_s: Running so long without a failure, earlier failures no longer count.
-        farewell_wait_s: A farewell travels through the server and the runner's memory of it: an end that may
-            have been in order is not judged before.
-    """
-
-    first_delay_s: float = 0.5
-    longest_delay_s: float = 30.0
-    jitter: float = 0.2
-    max_failures: int = 5
+    first_delay_s: float = 0.5  # Pause before the first restart
+    longest_delay_s: float = 30.0  # No pause is longer
+    jitter: float = 0.2  # Part of the pause that chance adds or takes away
+    max_failures: int = 5  # So many failures within `window_s` and it is given up
     window_s: float = 300.0
-    healthy_s: float = 60.0
+    healthy_s: float = 60.0  # Running so long without a failure, earlier failures no longer count
+    # A farewell travels through the server and the runner's memory of it: an end that may have been in order
+    # is not judged before.
     farewell_wait_s: float = 1.5
 
 
 @dataclass(frozen=True)
 class RestartHistory:
-    """The failures of one service that still count.
+    """The failures of one service that still count."""
 
-    Attributes:
-        failed_at: When it failed, monotonic seconds, oldest first.
-        in_a_row: Failures since it was last healthy, also those older than the window.
-    """
-
-    failed_at: tuple[float, ...] = ()
-    in_a_row: int = 0
+    failed_at: tuple[float, ...] = ()  # When it failed, monotonic seconds, oldest first
+    in_a_row: int = 0  # Failures since it was last healthy, also those older than the window
 
     @property
     def failures(self) -> int:

@@ -318,13 +318,9 @@ def kill_leftovers(pid: int) -> None:
 
 @dataclass(frozen=True)
 class Usage:
-    """What one service and its children use.
+    """What one service and its children use."""
 
-    Attributes:
-        cpu_percent: Part of one core, so that four busy threads are 400; None until measured twice.
-        memory_bytes: Resident memory.
-    """
-
+    # Part of one core, so that four busy threads are 400; None until measured twice.
     cpu_percent: float | None
     memory_bytes: int
 

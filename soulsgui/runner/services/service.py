@@ -18,8 +18,7 @@ from typing import cast, get_args
 
 from soulsgui.errors import ServiceError
 from soulsgui.runner.events import Level
-from soulsgui.runner.services.log_lines import lines_since_start, refusal_words
-from soulsgui.runner.services.logs import LogFile
+from soulsgui.runner.services.logs import LogFile, lines_since_start, refusal_words
 from soulsgui.runner.services.outcome import (
     DISK_FULL,
     QUIET_END,
@@ -56,70 +55,45 @@ _PHASES: frozenset[str] = frozenset(get_args(NodePhase))
 
 @dataclass(frozen=True)
 class Health:
-    """The health of a running service.
+    """The health of a running service."""
 
-    Attributes:
-        ready: Whether it does its work (or waits for work).
-        tick: Moves while it is alive, and must have moved once before a new process counts as ready; None
-            where nothing tells: then being ready is the sign of life.
-        phase: What it is doing, a `NodePhase` or empty.
-        detail: The same in words.
-        farewell: What it said before a clean end.
-        error: What is wrong with it, in words.
-        disk_full: Whether it is a server that refuses writes because of its disk.
-    """
-
-    ready: bool
+    ready: bool  # Whether it does its work (or waits for work)
+    # Moves while it is alive, and must have moved once before a new process counts as ready; None where
+    # nothing tells: then being ready is the sign of life.
     tick: int | None = None
-    phase: str = ""
-    detail: str = ""
-    farewell: str = ""
-    error: str = ""
-    disk_full: bool = False
+    phase: str = ""  # What it is doing, a `NodePhase` or empty
+    detail: str = ""  # The same in words
+    farewell: str = ""  # What it said before a clean end
+    error: str = ""  # What is wrong with it, in words
+    disk_full: bool = False  # Whether it is a server that refuses writes because of its disk
 
 
 @dataclass(frozen=True)
 class ServiceSpec:
-    """How a service is started, checked and restarted.
+    """How a service is started, checked and restarted."""
 
-    Attributes:
-        name: Unique name, such as `trainer` or `client-1`.
-        kind: `redis`, `trainer`, `telemetry` or `client`.
-        argv: Command line; never holds a secret.
-        tier: Services of one tier are stopped together, higher tiers first.
-        log_path: File that becomes standard output and error.
-        health: Cheap and synchronous: reads what somebody else has found out.
-        grace_s: Seconds from being asked to stop to being killed.
-        save_grace_s: The same while its phase is `saving`.
-        start_limit_s: Seconds until it must be ready.
-        live_limit_s: Seconds its tick may stand still.
-        restart: Whether it is started again when it ends by itself.
-        refusal_code: Exit code by which it says that its configuration can't work: then it is not started
-            again, and what it said last is told as the cause.
-        binding: What beside its command line must be the same for a living process to be adopted: the
-            server that it found in its address file.
-        env: Variables added to the runner's environment.
-        port: Port it listens on, for display.
-        repair: Called with the end of the log before a restart; what it did, in words, becomes an event.
-        remark: Called with the end of the log once ready; what it finds worth saying becomes an event.
-    """
-
-    name: str
-    kind: str
-    argv: tuple[str, ...]
-    tier: int
-    log_path: Path
-    health: Callable[[], Health]
-    grace_s: float = 4.0
-    save_grace_s: float = 60.0
-    start_limit_s: float = 60.0
-    live_limit_s: float = 30.0
-    restart: bool = True
+    name: str  # Unique name, such as `trainer` or `client-1`
+    kind: str  # `redis`, `trainer`, `telemetry` or `client`
+    argv: tuple[str, ...]  # Command line; never holds a secret
+    tier: int  # Services of one tier are stopped together, higher tiers first
+    log_path: Path  # File that becomes standard output and error
+    health: Callable[[], Health]  # Cheap and synchronous: reads what somebody else has found out
+    grace_s: float = 4.0  # Seconds from being asked to stop to being killed
+    save_grace_s: float = 60.0  # The same while its phase is `saving`
+    start_limit_s: float = 60.0  # Seconds until it must be ready
+    live_limit_s: float = 30.0  # Seconds its tick may stand still
+    restart: bool = True  # Whether it is started again when it ends by itself
+    # Exit code by which it says that its configuration can't work: then it is not started again, and what it
+    # said last is told as the cause.
     refusal_code: int | None = None
+    # What beside its command line must be the same for a living process to be adopted: the server that it
+    # found in its address file.
     binding: str = ""
-    env: Mapping[str, str] = field(default_factory=dict)
-    port: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)  # Variables added to the runner's environment
+    port: int | None = None  # Port it listens on, for display
+    # Called with the end of the log before a restart; what it did, in words, becomes an event.
     repair: Callable[[Sequence[str]], str] | None = None
+    # Called with the end of the log once ready; what it finds worth saying becomes an event.
     remark: Callable[[Sequence[str]], str] | None = None
 
 
@@ -133,20 +107,13 @@ _UNKILLABLE_S = 5.0
 
 @dataclass
 class ServiceContext:
-    """What all services of a supervisor share.
-
-    Attributes:
-        identities: Records of the processes.
-        limits: When failures are retried and when given up.
-        tell: Receives events.
-        rng: Source of jitter.
-        server_up: Whether the Redis server answers and takes writes; else nobody's tick can be seen.
-    """
+    """What all services of a supervisor share."""
 
     identities: Identities
-    limits: RestartLimits
+    limits: RestartLimits  # When failures are retried and when given up
     tell: OnEvent
     rng: random.Random
+    # Whether the Redis server answers and takes writes; else nobody's tick can be seen.
     server_up: bool = True
 
 

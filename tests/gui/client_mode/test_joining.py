@@ -175,7 +175,7 @@ def test_a_revoked_invitation_says_so_before_and_after_the_yes(
         pc.click(pc.page.consent.accept)
         pc.until_state("Playing")
         training.api.command("clients.revoke", {"client": "gamer-22"})
-        pc.until(lambda: "does not let this computer in" in pc.page.state.words, "it is shut out")
+        pc.until(lambda: "no longer accepts this invitation" in pc.page.state.words, "it is shut out")
         pc.side.open_invitation(invitation)
         pc.until(
             lambda: "does not let this computer in" in pc.page.consent.words_of("who"),

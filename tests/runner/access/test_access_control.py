@@ -1,7 +1,6 @@
 """Who is let in, on each server program of this machine: live, after a restart, on private addresses."""
 
 import asyncio
-import shutil
 import socket
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from soulsgui.runner.access.access_control import AccessControl, LocalClients, l
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.server.binary import packaged_binary
 from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.server.redis_server import RedisServer, ensure_server, ping, private_addresses
 from soulsgui.system import is_private
@@ -32,16 +30,12 @@ from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
+from tests.runner.running import PROGRAMS
 from tests.wire.test_access import ALLOWED, OF_OTHERS, OF_THE_SERVER, OTHER, OWN, OWN_KEYS_MISUSED
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
 KEYS = Keys()
-PROGRAMS = [
-    str(path)
-    for path in (packaged_binary(), shutil.which("redis-server"), shutil.which("valkey-server"))
-    if path
-]
 SERVER_ID = "0123abcd"
 
 
@@ -218,13 +212,6 @@ async def test_a_subscription_outlives_the_rules_being_issued_again(house: House
         heard.close()
 
 
-async def test_rules_stand_after_a_restart_of_the_server_before_anybody_looks(house: House) -> None:
-    stays, goes = await house.invite("a"), await house.invite("b")
-    await house.access.revoke("b")
-    house.restart()
-    assert (is_let_in(stays), is_let_in(goes)) == (True, False)
-
-
 async def test_a_new_runner_makes_an_adopted_server_as_the_list_says(house: House) -> None:
     stays, goes = await house.invite("a"), await house.invite("b")
     # What the last runner wrote down, and could not tell the server any more.
@@ -287,7 +274,7 @@ async def test_commands_at_the_same_time_leave_the_file_and_the_server_the_same(
     made = await asyncio.gather(*(house.invite(f"g{number}") for number in range(8)))
     await asyncio.gather(*(house.access.revoke(f"g{number}") for number in range(4)))
     assert [is_let_in(one) for one in made] == [False] * 4 + [True] * 4
-    house.restart()
+    house.restart()  # and before anybody looks
     assert [is_let_in(one) for one in made] == [False] * 4 + [True] * 4
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import shutil
 import socket
 import ssl
 import stat
@@ -30,9 +29,7 @@ from soulsgui.runner.server.redis_server import ensure_server
 from soulsgui.sampling.simulate import Fleet
 from soulsgui.wire.connection import Address, WrongServer, connect
 from soulsgui.wire.invitation import FORMAT, Invitation
-from tests.runner.running import call, new_runner, until
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
+from tests.runner.running import PROGRAMS, call, new_runner, until
 
 
 def test_it_is_made_once_private_and_valid_for_a_hundred_years(tmp_path: Path) -> None:
@@ -42,15 +39,11 @@ def test_it_is_made_once_private_and_valid_for_a_hundred_years(tmp_path: Path) -
     assert stat.S_IMODE(made.path.parent.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in made.path.parent.iterdir()} == {0o600}
     assert ensure_certificate(tmp_path, which=lambda name: None) == made == read_certificate(tmp_path)
+    (tmp_path / "other").mkdir()
+    assert ensure_certificate(tmp_path / "other").pin != made.pin
     in_99_years = 99 * 365 * 24 * 3600
     words = ["openssl", "x509", "-in", str(made.path), "-noout", "-checkend", str(in_99_years)]
     assert subprocess.run(words, capture_output=True, check=False).returncode == 0
-
-
-def test_two_servers_have_two(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    assert ensure_certificate(tmp_path / "a").pin != ensure_certificate(tmp_path / "b").pin
 
 
 def test_without_openssl_it_is_said_what_to_install(tmp_path: Path) -> None:
@@ -89,22 +82,12 @@ def test_a_damaged_one_is_not_replaced_in_silence(tmp_path: Path, text: str | No
     assert "issued anew" in caught.value.remedy
 
 
-PROGRAMS = [
-    str(path)
-    for path in (packaged_binary(), shutil.which("redis-server"), shutil.which("valkey-server"))
-    if path
-]
 ENCRYPTING = [path for path in PROGRAMS if can_encrypt(Path(path))]
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS"),
     pytest.mark.skipif(not ENCRYPTING, reason="no server program here has TLS"),
 ]
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path / "config", tmp_path / "data")
 
 
 @pytest.fixture
@@ -151,30 +134,24 @@ async def test_the_whole_server_works_encrypted_and_nothing_listens_in_plain(run
         await asyncio.to_thread(ask, replace(runner.bus.address, pin=""))
 
 
-async def test_an_invitation_names_the_certificate_and_lets_in(runner: Runner) -> None:
+async def test_an_invitation_names_the_certificate_and_no_other_one_is_taken_for_it(runner: Runner) -> None:
     invitation = await invite(runner, "pc")
     assert invitation.pin == read_certificate(runner.folders.server).pin
     assert invitation.version == FORMAT == 2, "who knows of no pins is told to update"
     assert Invitation.parse(invitation.file_text) == invitation
     assert await asyncio.to_thread(ask, address_of(invitation))
     assert (await asyncio.to_thread(try_address, address_of(invitation))).reply is Reply.LET_IN
-
-
-async def test_who_was_invited_before_it_encrypted_is_told_to_ask_anew(runner: Runner) -> None:
-    plain = replace(address_of(await invite(runner, "pc")), pin="")
-    told = await asyncio.to_thread(try_address, plain)
-    assert told.reply is Reply.SILENT
-    assert "ask for a new invitation" in told.why
-
-
-async def test_a_server_with_another_certificate_is_not_the_one_of_the_invitation(runner: Runner) -> None:
-    invitation = await invite(runner, "pc")
     wrong = replace(address_of(invitation), pin="0" * 64)
     with pytest.raises(WrongServer):
         await asyncio.to_thread(ask, wrong)
-    told = await asyncio.to_thread(try_address, wrong)
-    assert told.reply is Reply.ANOTHER
-    assert "certificate" in told.why
+    before_it_encrypted = replace(wrong, pin="")
+    for address, reply, why in (
+        (wrong, Reply.ANOTHER, "certificate"),
+        (before_it_encrypted, Reply.SILENT, "ask for a new invitation"),
+    ):
+        told = await asyncio.to_thread(try_address, address)
+        assert told.reply is reply
+        assert why in told.why
 
 
 def test_a_server_that_does_not_encrypt_is_none_of_an_invitation_that_wants_it() -> None:
@@ -190,22 +167,6 @@ def test_a_server_that_does_not_encrypt_is_none_of_an_invitation_that_wants_it()
         told = try_address(Address("127.0.0.1", plain.getsockname()[1], pin="0" * 64))
         answering.join()
     assert (told.reply, told.why) == (Reply.SILENT, "it does not encrypt as the invitation says")
-
-
-async def test_an_older_invitation_stays_valid_in_the_next_runner(
-    folders: Folders, fake_services: None
-) -> None:
-    settings = {"redis.tls": True, "redis.binary": ENCRYPTING[0]}
-    first = new_runner(folders, settings)
-    await first.open()
-    invitation = await invite(first, "pc")
-    await first.close()
-    second = new_runner(folders, settings)
-    await second.open()
-    try:
-        assert await asyncio.to_thread(ask, address_of(invitation))
-    finally:
-        await second.close()
 
 
 @pytest.mark.parametrize("years", [-50, 200], ids=["before it was made", "long after"])

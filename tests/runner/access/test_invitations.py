@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from soulsgui.cli.inviting import only_here
 from soulsgui.errors import UsageError
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.refusal import Refused
@@ -142,3 +143,19 @@ def test_a_change_that_can_not_be_written_is_none(path: Path) -> None:
     path.rmdir()
     path.write_bytes(before)
     assert json.loads(before)["clients"][0]["client"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("listens", "wished", "said", "steps"),
+    [
+        (False, False, "the server listens on loopback alone", ["config set redis.lan=true", "--reissue"]),
+        (False, True, "redis.lan is set, but the server was started before", ["--reissue"]),
+        (True, True, "this computer has no private address now", ["--reissue"]),
+    ],
+)
+def test_what_is_set_already_is_not_asked_for_again(
+    listens: bool, wished: bool, said: str, steps: list[str]
+) -> None:
+    first, *others = only_here("a", listens, wished).splitlines()
+    assert first.startswith(f"Only this computer can use it: {said}")
+    assert [step in line for step, line in zip(steps, others, strict=True)] == [True] * len(steps)

@@ -384,26 +384,32 @@ async def test_a_client_is_called_otherwise_and_keeps_its_id_over_a_restart(
         await again.close()
 
 
-async def test_two_clients_are_not_called_alike_and_nobody_unknown_is_renamed(runner: Runner) -> None:
+async def test_no_two_clients_are_called_alike_and_a_name_is_forgotten_with_its_client(
+    runner: Runner,
+) -> None:
     for client in ("gamer-01", "gamer-02"):
         await call(runner, "clients.invite.create", client=client)
     await call(runner, "clients.rename", client="gamer-01", name="Anna")
-    with pytest.raises(Refused, match="called 'Anna' already"):
-        await call(runner, "clients.rename", client="gamer-02", name="Anna")
-    with pytest.raises(Refused, match="gamer-02 is the id of another client"):
-        await call(runner, "clients.rename", client="gamer-01", name="gamer-02")
-    with pytest.raises(Refused, match="no client 'nobody'"):
-        await call(runner, "clients.rename", client="nobody", name="Berta")
+    for command, params, said in (
+        ("clients.rename", {"client": "gamer-02", "name": "Anna"}, "called 'Anna' already"),
+        (
+            "clients.rename",
+            {"client": "gamer-01", "name": "gamer-02"},
+            "gamer-02 is the id of another client",
+        ),
+        ("clients.rename", {"client": "nobody", "name": "Berta"}, "no client 'nobody'"),
+        ("clients.invite.create", {"client": "Anna"}, "called 'Anna' already"),
+    ):
+        with pytest.raises(Refused, match=said):
+            await call(runner, command, **params)
     assert names(runner) == {"gamer-01": "Anna", "gamer-02": "gamer-02"}
-
-
-async def test_a_name_is_forgotten_with_its_client(runner: Runner) -> None:
-    await call(runner, "clients.invite.create", client="gamer-01")
-    await call(runner, "clients.rename", client="gamer-01", name="Anna")
     await call(runner, "clients.revoke", client="gamer-01")
     await call(runner, "clients.forget", client="gamer-01")
     await call(runner, "clients.invite.create", client="gamer-01")
-    assert names(runner) == {"gamer-01": "gamer-01"}
+    assert names(runner)["gamer-01"] == "gamer-01"
+    await call(runner, "clients.invite.create", client="Anna")
+    await call(runner, "clients.invite.create", client="Anna", reissue=True)
+    assert set(names(runner)) == {"gamer-01", "gamer-02", "Anna"}
 
 
 def test_a_damaged_file_costs_the_names_alone(folders: Folders) -> None:
@@ -413,15 +419,3 @@ def test_a_damaged_file_costs_the_names_alone(folders: Folders) -> None:
     assert found.of("gamer-01") == "gamer-01"
     found.set("gamer-01", "Anna", {"gamer-01"})
     assert ClientNames(folders.client_names).of("gamer-01") == "Anna"
-
-
-async def test_nobody_is_invited_under_what_another_one_is_called(runner: Runner) -> None:
-    await call(runner, "clients.invite.create", client="gamer-01")
-    await call(runner, "clients.rename", client="gamer-01", name="Anna")
-    with pytest.raises(Refused, match="called 'Anna' already"):
-        await call(runner, "clients.invite.create", client="Anna")
-    assert names(runner) == {"gamer-01": "Anna"}
-    await call(runner, "clients.rename", client="gamer-01", name="")
-    await call(runner, "clients.invite.create", client="Anna")
-    await call(runner, "clients.invite.create", client="Anna", reissue=True)
-    assert set(names(runner)) == {"gamer-01", "Anna"}

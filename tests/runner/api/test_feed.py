@@ -80,13 +80,6 @@ async def test_window_that_falls_behind_gets_a_snapshot_and_memory_stays_bounded
     assert (snapshot.type, snapshot.cursor) == ("snapshot", 1100)
 
 
-async def test_long_messages_are_bounded_by_their_size() -> None:
-    source = feed(max_bytes=1000)
-    push(source, 100)
-    assert sum(map(len, source._ring)) <= 1000 == 1000
-    assert source._bytes == sum(map(len, source._ring))
-
-
 async def test_waiting_window_is_woken_and_ends_with_the_feed() -> None:
     source = feed()
 

@@ -10,8 +10,6 @@ import pytest
 from soulsgui.errors import SoulsGuiError
 from soulsgui.runner.api.feed import FeedBuffer
 from soulsgui.runner.api.server import ControlServer
-from soulsgui.runner.app import Runner
-from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.refusal import Refused
 from soulsgui.system import free_port
 from soulsgui.wire.control import (
@@ -25,11 +23,8 @@ from soulsgui.wire.control import (
     Params,
     Snapshot,
     Status,
-    StatusChange,
 )
 from tests.faults.waiting import LIMIT_S
-from tests.runner.joining import call as call_client
-from tests.runner.running import call
 
 TOKEN = "the-token"
 
@@ -262,63 +257,3 @@ async def test_remembered_port_is_taken_again_while_it_is_free(fake: FakeRunner)
         await third.start(port)
     await first.close()
     await second.close()
-
-
-async def test_what_is_told_to_be_refused_is_refused_in_the_same_words(runner: Runner) -> None:
-    await call(runner, "clients.invite.create", client="gamer-01")
-    status = runner.status()
-    (redis,), (client,) = status.services, status.clients
-    assert (
-        status.allowed["run.start"] == redis.allowed["service.stop"] == client.allowed["clients.pause"] == ""
-    )
-    asked = [(command, why, {}) for command, why in status.allowed.items()]
-    asked += [(command, why, {"client": "gamer-01"}) for command, why in client.allowed.items()]
-    refused = [(command, why, params) for command, why, params in asked if why]
-    assert {command for command, _, _ in refused} == {
-        *("run.resume", "run.stop", "run.pause", "run.continue", "checkpoint.save", "service.local_clients"),
-        *("clients.forget", "clients.release"),
-    }
-    for command, why, params in refused:
-        with pytest.raises(Refused) as wrong:
-            await call(runner, command, **params | ({"count": 1} if "local" in command else {}))
-        assert wrong.value.message == why
-    await call(runner, "clients.revoke", client="gamer-01")
-    (client,) = runner.status().clients
-    assert client.allowed["clients.forget"] == ""
-    assert "revoked" in client.allowed["clients.pause"]
-
-
-async def test_a_run_that_begins_is_told_with_what_it_allows(runner: Runner) -> None:
-    follower = runner.feed.follow(None)
-    assert Snapshot.read(await anext(follower)) is not None
-    await call(runner, "run.start")
-    allowed = runner.status().allowed
-    assert (allowed["run.start"], allowed["run.pause"], allowed["checkpoint.save"]) == ("", "", "")
-    assert "goes on" in allowed["run.resume"]
-    assert "was not paused" in allowed["run.continue"]
-    redis = runner.status().services[0]
-    assert redis.allowed["service.stop"] == "Nothing can go on without Redis."
-    told: list[StatusChange] = []
-
-    async def follow() -> bool:
-        found = StatusChange.read(await anext(follower))
-        told.extend([found] if found is not None and found.type == "status" else [])
-        return any("goes on" in one.allowed.get("run.resume", "") for one in told)
-
-    while not await follow():
-        pass
-    await call(runner, "run.pause")
-    assert runner.status().allowed["run.continue"] == ""
-
-
-async def test_a_client_that_does_not_help_can_not_be_paused(idle_runner: ClientRunner) -> None:
-    (client,) = idle_runner.status().clients
-    assert client.allowed["clients.pause"] == "This computer does not help at present."
-    with pytest.raises(Refused, match="does not help"):
-        await call_client(idle_runner, "clients.pause", client=client.id)
-
-
-async def test_a_server_pauses_at_once_or_not_at_all(runner: Runner) -> None:
-    assert (await call(runner, "server.hello"))["role"] == "server"
-    with pytest.raises(Refused, match="at once"):
-        await call(runner, "clients.pause", client="somebody", after_episode=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import subprocess
 from collections.abc import AsyncIterator
@@ -36,13 +37,8 @@ async def idle(folders: Folders) -> AsyncIterator[ClientRunner]:
 
 
 @pytest.fixture
-async def runner(folders: Folders, address: Address) -> AsyncIterator[ClientRunner]:
-    """A runner of client mode whose client plays."""
-    made = ClientRunner(folders, NAME)
-    await made.open()
-    await until(lambda: client(made).state == "online")
-    yield made
-    await made.close()
+def runner(playing: ClientRunner) -> ClientRunner:
+    return playing
 
 
 async def test_hello_names_the_role_and_the_commands_of_client_mode(runner: ClientRunner) -> None:
@@ -94,7 +90,7 @@ async def test_pause_and_resume_reach_the_client(runner: ClientRunner) -> None:
         await until(lambda: client(runner).state == "online")
 
 
-async def test_a_pause_outlives_a_killed_client(runner: ClientRunner) -> None:
+async def test_a_pause_outlives_a_killed_client_and_a_restart(runner: ClientRunner) -> None:
     await call(runner, "clients.pause", client=NAME)
     old = service(runner).pid
     assert old is not None
@@ -102,6 +98,10 @@ async def test_a_pause_outlives_a_killed_client(runner: ClientRunner) -> None:
     await until(lambda: service(runner).pid not in (None, old))
     await until(lambda: service(runner).state == "running" and client(runner).state == "paused")
     assert service(runner).restarts == 1
+    old = service(runner).pid
+    await call(runner, "service.restart", name="client")
+    assert service(runner).pid not in (None, old)
+    assert wish(runner) == "pause"
 
 
 async def test_the_switch_stops_and_starts_the_client(runner: ClientRunner) -> None:
@@ -116,14 +116,6 @@ async def test_the_switch_stops_and_starts_the_client(runner: ClientRunner) -> N
     assert service(runner).state == "running"
     await until(lambda: client(runner).state == "online")
     assert wish(runner) == "run"
-
-
-async def test_restart_keeps_what_the_owner_wants(runner: ClientRunner) -> None:
-    old = service(runner).pid
-    await call(runner, "clients.pause", client=NAME)
-    await call(runner, "service.restart", name="client")
-    assert service(runner).pid not in (None, old)
-    assert wish(runner) == "pause"
 
 
 async def test_what_is_not_here_is_refused(runner: ClientRunner) -> None:
@@ -245,6 +237,19 @@ async def test_second_runner_of_client_mode_is_refused_and_changes_nothing(runne
         await ClientRunner(runner.folders, "another").open()
     assert (runner.folders.client / "runner.json").read_bytes() == before
     assert (runner.folders.client / "control.json").exists()
+
+
+async def test_what_an_earlier_client_left_is_no_news(
+    runner: ClientRunner, folders: Folders, caplog: pytest.LogCaptureFixture
+) -> None:
+    await runner.close()
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+    again = ClientRunner(folders, NAME)
+    await again.open()
+    await until(lambda: f"{NAME}: online Toy-v0" in caplog.messages)
+    await again.close()
+    assert f"{NAME}: left" not in " ".join(caplog.messages).partition("online")[0]
 
 
 async def test_without_a_window_it_ends_and_with_one_it_goes_on(folders: Folders, address: Address) -> None:

@@ -14,22 +14,10 @@ from soulsgui.system import free_port
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import NOT_LET_IN, REVOKED, Address
 from soulsgui.wire.invitation import Invitation
+from tests.runner.joining import SECRET, invitation_to
 
-SECRET = "0123456789abcdef-for-tests"
 LET_IN, SHUT_OUT = TryResult(Reply.LET_IN), TryResult(Reply.SHUT_OUT)
 SILENT = TryResult(Reply.SILENT, "connection refused")
-
-
-def invitation(*places: tuple[str, int]) -> Invitation:
-    return Invitation(
-        server_id="server-1",
-        server_name="atelier",
-        client="gamer",
-        addresses=places,
-        secret=SECRET,
-        prefix="souls:",
-        created=1.0,
-    )
 
 
 class World:
@@ -39,7 +27,7 @@ class World:
         self.answers = dict.fromkeys(hosts, SILENT)
         self.now = 0.0
         self.tried: list[str] = []
-        places = invitation(*((host, 6379) for host in hosts))
+        places = invitation_to(*((host, 6379) for host in hosts))
         self.finder = Finder(places, trying=self._try, clock=lambda: self.now)
 
     def _try(self, address: Address) -> TryResult:
@@ -92,15 +80,20 @@ def test_a_server_that_is_silent_for_a_moment_is_not_looked_for_elsewhere() -> N
     assert (world.host, world.tried[-2:]) == ("b", ["a", "b"])
 
 
-def test_one_that_comes_back_is_used_again() -> None:
+def test_one_that_comes_back_is_used_again_and_one_that_lets_in_no_more_is_said_to_have_revoked() -> None:
     world = World("a", "b")
     world.answers["a"] = LET_IN
     world.look()
     world.answers["a"] = SILENT
     assert not world.look(later=3.0)
+    assert not world.finder.revoked
     world.answers["a"] = LET_IN
     assert world.look(later=2.0)
     assert world.host == "a"
+    world.answers["a"] = SHUT_OUT
+    assert not world.look(later=3.0)
+    assert world.finder.revoked, "it has not just begun"
+    assert world.finder.error == f"The server at a:6379 {REVOKED}"
 
 
 def test_not_let_in_is_tried_again_ever_more_rarely_and_called_revoked_after_a_minute() -> None:
@@ -148,7 +141,7 @@ def test_asked_to_stop_it_tries_no_further_address() -> None:
         stop.set()
         return SILENT
 
-    finder = Finder(invitation(("a", 1), ("b", 1)), stop, once)
+    finder = Finder(invitation_to(("a", 1), ("b", 1)), stop, once)
     assert not finder.look()
     assert tried == ["a"]
 
@@ -161,7 +154,7 @@ def invited(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invit
     """An invitation that is good at the server of this test."""
     words = user_words("gamer", redis_address.prefix, secret_hash(SECRET))
     redis_client.execute_command("ACL", "SETUSER", user_of("gamer"), *words)
-    made = invitation(("127.0.0.1", free_port()), ("127.0.0.1", redis_address.port))
+    made = invitation_to(("127.0.0.1", free_port()), ("127.0.0.1", redis_address.port))
     yield made.model_copy(update={"prefix": redis_address.prefix})
     redis_client.acl_deluser(user_of("gamer"))
 
@@ -212,9 +205,9 @@ def test_the_server_is_found_at_the_address_that_works(invited: Invitation) -> N
 def test_the_search_says_what_it_tried_once_and_ends_when_asked(caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     stop = threading.Event()
-    asked = threading.Timer(2.5, stop.set)
+    asked = threading.Timer(1.3, stop.set)
     asked.start()
-    assert find_server(invitation(("127.0.0.1", port)), stop) is None
+    assert find_server(invitation_to(("127.0.0.1", port)), stop) is None
     asked.join()
     (said,) = [record.getMessage() for record in caplog.records]
     assert said == f"No answer from 127.0.0.1:{port} (connection refused). It is tried again."

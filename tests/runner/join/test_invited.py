@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -15,32 +14,22 @@ from soulsgui.runner.services.processes import Identities
 from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import ClientStatus, ServiceStatus
+from soulsgui.wire.control.states import Situation, situation
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.messages.owner import ClientFolder, OwnerWish
 from tests.faults.waiting import LIMIT_S
-from tests.runner.joining import FAKE_CLIENT, NAME, SECRET
+from tests.runner.joining import NAME, SECRET, client, invitation_to, service
 from tests.runner.running import until
 
-
-@pytest.fixture(autouse=True)
-def _fake_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(player, "own_command", lambda role: [sys.executable, str(FAKE_CLIENT), role])
+pytestmark = pytest.mark.usefixtures("fake_client")
 
 
 @pytest.fixture
 def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invitation]:
     """One that is good at the server of this test, by its second address."""
     let_in(redis_client, redis_address.prefix)
-    yield Invitation(
-        server_id="server-1",
-        server_name="atelier",
-        client=NAME,
-        addresses=(("127.0.0.1", free_port()), ("127.0.0.1", redis_address.port)),
-        secret=SECRET,
-        prefix=redis_address.prefix,
-        created=1.0,
-    )
+    places = (("127.0.0.1", free_port()), ("127.0.0.1", redis_address.port))
+    yield invitation_to(*places, prefix=redis_address.prefix)
     redis_client.acl_deluser(user_of(NAME))
 
 
@@ -51,16 +40,6 @@ def let_in(connection: redis.Redis, prefix: str) -> None:
 
 def good_address(invitation: Invitation) -> Address:
     return invitation.address(*invitation.addresses[1])
-
-
-def service(runner: ClientRunner) -> ServiceStatus:
-    (only,) = runner.status().services
-    return only
-
-
-def client(runner: ClientRunner) -> ClientStatus:
-    (only,) = runner.status().clients
-    return only
 
 
 async def test_the_client_plays_for_the_inviting_server_wherever_that_is_found(
@@ -94,16 +73,7 @@ async def test_a_server_that_can_not_be_found_is_said_with_what_was_tried(
     folders: Folders, caplog: pytest.LogCaptureFixture
 ) -> None:
     port = free_port()
-    nowhere = Invitation(
-        server_id="server-1",
-        server_name="atelier",
-        client=NAME,
-        addresses=(("127.0.0.1", port),),
-        secret=SECRET,
-        prefix="souls:",
-        created=1.0,
-    )
-    runner = ClientRunner(folders, NAME, invitation=nowhere)
+    runner = ClientRunner(folders, NAME, invitation=invitation_to(("127.0.0.1", port)))
     await runner.open()
     try:
         await until(lambda: runner.status().server.error)
@@ -122,9 +92,7 @@ async def test_a_revoked_client_is_shown_so_and_plays_again_when_it_is_let_in(
     invitation: Invitation,
     redis_client: redis.Redis,
     redis_address: Address,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("soulsgui.wire.connection._REVOKED_AFTER_S", 0.5)
     runner = ClientRunner(folders, NAME, invitation=invitation)
     await runner.open()
     try:
@@ -133,7 +101,7 @@ async def test_a_revoked_client_is_shown_so_and_plays_again_when_it_is_let_in(
         await until(lambda: client(runner).state == "revoked")
         assert "no longer accepts this invitation" in client(runner).error
         assert "Ask its owner for a new one" in client(runner).error
-        assert not runner.status().server.reachable
+        assert situation(runner.status()) is Situation.REVOKED, "and not as a server that is away"
         let_in(redis_client, redis_address.prefix)
         await until(lambda: client(runner).state == "online")
     finally:

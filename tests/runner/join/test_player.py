@@ -1,7 +1,6 @@
 """The owner's pause: it ends when it should, outlives every process, and the server can't end it."""
 
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -75,12 +74,8 @@ def test_a_damaged_file_is_no_pause(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-async def runner(folders: Folders, address: Address) -> AsyncIterator[ClientRunner]:
-    made = ClientRunner(folders, NAME)
-    await made.open()
-    await until(lambda: client(made).state == "online")
-    yield made
-    await made.close()
+def runner(playing: ClientRunner) -> ClientRunner:
+    return playing
 
 
 async def test_a_pause_with_an_end_is_told_and_ends_by_itself(runner: ClientRunner) -> None:

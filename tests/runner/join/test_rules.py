@@ -1,27 +1,22 @@
 """The rules of a computer's owner: what they say, and that the client follows them."""
 
 import os
-import sys
 from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from soulsgui.config.paths import Folders
-from soulsgui.runner.join import player
 from soulsgui.runner.join.app import ClientRunner
-from soulsgui.runner.join.rules import OwnerRules
+from soulsgui.runner.join.player import OwnerRules
 from soulsgui.system import CannotTell, Presence
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import COMMANDS, ClientStatus
 from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
-from tests.runner.joining import FAKE_CLIENT
+from tests.runner.joining import NAME, call, client, service
 from tests.runner.running import until
 
-NAME = "gamer-01"
 OURS, ANOTHER = 11, 22
 
 
@@ -127,15 +122,6 @@ def test_rules_are_kept(tmp_path: Path) -> None:
 # --- the client follows them ---
 
 
-async def _call(runner: ClientRunner, command: str, /, **params: Any) -> Any:
-    return await runner.command(command, COMMANDS[command].params.model_validate(params))
-
-
-def _client(runner: ClientRunner) -> ClientStatus:
-    (only,) = runner.status().clients
-    return only
-
-
 @pytest.fixture
 def room() -> _Room:
     return _Room()
@@ -143,15 +129,12 @@ def room() -> _Room:
 
 @pytest.fixture
 async def runner(
-    folders: Folders, redis_address: Address, room: _Room, monkeypatch: pytest.MonkeyPatch
+    folders: Folders, address: Address, fake_client: None, room: _Room, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[ClientRunner]:
-    monkeypatch.setattr(player, "own_command", lambda role: [sys.executable, str(FAKE_CLIENT), role])
     monkeypatch.setattr("soulsgui.runner.join.app._RULES_EVERY_S", 0.05)
-    folders.server.mkdir(parents=True)
-    redis_address.write(folders.server_address)
     made = ClientRunner(folders, NAME, presence=room.presence)
     await made.open()
-    await until(lambda: _client(made).state == "online")
+    await until(lambda: client(made).state == "online")
     yield made
     await made.close()
 
@@ -160,45 +143,43 @@ async def test_the_client_waits_while_somebody_is_there_and_plays_on_by_itself(
     runner: ClientRunner, room: _Room
 ) -> None:
     room.idle = 1.0
-    state = await _call(runner, "rules.set", rules={"only_idle": True})
-    assert state.rules.only_idle
-    await until(lambda: _client(runner).state == "paused")
-    assert (_client(runner).held, _client(runner).wish) == ("busy", "run")
+    state = await call(runner, "rules.set", rules={"only_idle": True})
+    assert state["rules"]["only_idle"]
+    await until(lambda: client(runner).state == "paused")
+    assert (client(runner).held, client(runner).wish) == ("busy", "run")
     room.idle = 1e6
-    await until(lambda: _client(runner).state == "online")
-    assert _client(runner).held == ""
+    await until(lambda: client(runner).state == "online")
+    assert client(runner).held == ""
 
 
 async def test_the_owners_pause_stays_when_a_rule_holds_no_longer(runner: ClientRunner, room: _Room) -> None:
     room.full_screen = os.getppid()
-    await _call(runner, "rules.set", rules={"not_full_screen": True})
-    await until(lambda: _client(runner).state == "paused")
-    await _call(runner, "clients.pause", client=NAME)
+    await call(runner, "rules.set", rules={"not_full_screen": True})
+    await until(lambda: client(runner).state == "paused")
+    await call(runner, "clients.pause", client=NAME)
     room.full_screen = None
-    await until(lambda: _client(runner).held == "")
-    assert (_client(runner).state, _client(runner).wish) == ("paused", "pause")
-    await _call(runner, "clients.resume", client=NAME)
-    await until(lambda: _client(runner).state == "online")
+    await until(lambda: client(runner).held == "")
+    assert (client(runner).state, client(runner).wish) == ("paused", "pause")
+    await call(runner, "clients.resume", client=NAME)
+    await until(lambda: client(runner).state == "online")
 
 
 async def test_the_clients_own_game_may_fill_the_screen(runner: ClientRunner, room: _Room) -> None:
-    (service,) = runner.status().services
-    room.full_screen = service.pid
-    await _call(runner, "rules.set", rules={"not_full_screen": True})
-    assert (_client(runner).held, _client(runner).state) == ("", "online")
+    room.full_screen = service(runner).pid
+    await call(runner, "rules.set", rules={"not_full_screen": True})
+    assert (client(runner).held, client(runner).state) == ("", "online")
 
 
 async def test_the_client_goes_behind_other_programs_and_comes_back_by_a_new_start(
     runner: ClientRunner,
 ) -> None:
     def pid() -> int:
-        (service,) = runner.status().services
-        return service.pid or 0
+        return service(runner).pid or 0
 
     first, normal = pid(), psutil.Process(pid()).nice()
-    await _call(runner, "rules.set", rules={"share": "gentle"})
+    await call(runner, "rules.set", rules={"share": "gentle"})
     assert pid() == first, "to take less it needs no new start"
     assert psutil.Process(first).nice() != normal
-    await _call(runner, "rules.set", rules={"share": "full"})
+    await call(runner, "rules.set", rules={"share": "full"})
     assert pid() != first
     assert psutil.Process(pid()).nice() == normal

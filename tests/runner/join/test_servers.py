@@ -21,7 +21,7 @@ from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.faults.waiting import LIMIT_S
-from tests.runner.joining import NAME, SECRET, call, client, service
+from tests.runner.joining import NAME, SECRET, call, client, invitation_to, service
 from tests.runner.running import until
 
 pytestmark = pytest.mark.usefixtures("fake_client")
@@ -100,8 +100,10 @@ async def test_a_damaged_invitation_is_refused(runner: ClientRunner, command: st
 async def test_joining_keeps_the_invitation_and_plays_under_its_name(
     runner: ClientRunner, invitation: Invitation, folders: Folders
 ) -> None:
+    assert runner.status().server.round_trip_s is None
     assert await call(runner, "servers.join", invitation=invitation.link) == {"server_id": "server-1"}
     await until(lambda: client(runner).state == "online")
+    await until(lambda: runner.status().server.round_trip_s is not None)
     assert client(runner).id == NAME
     assert runner.status().server.name == "atelier"
     identity = process_identity(service(runner).pid or 0)
@@ -207,20 +209,12 @@ def saved(folders: Folders) -> SavedInvitations:
     return SavedInvitations(folders)
 
 
-def invitation(server_id: str = "server-1", secret: str = "s" * 43) -> Invitation:
-    return Invitation(
-        server_id=server_id,
-        server_name="atelier",
-        client="gamer",
-        addresses=(("192.168.1.5", 6379),),
-        secret=secret,
-        prefix="souls:",
-        created=1.0,
-    )
+def invited(**changes: str) -> Invitation:
+    return invitation_to(("192.168.1.5", 6379), **changes)
 
 
 def test_each_server_has_one_private_file_under_its_id(folders: Folders, saved: SavedInvitations) -> None:
-    for one in (invitation(), invitation("server-2"), invitation(secret="t" * 43)):
+    for one in (invited(), invited(server_id="server-2"), invited(secret="t" * 43)):
         saved.keep(one)
     files = sorted((folders.config / "servers").iterdir())
     assert [path.name for path in files] == ["server-1.soulsgui", "server-2.soulsgui"]
@@ -232,7 +226,7 @@ def test_each_server_has_one_private_file_under_its_id(folders: Folders, saved: 
 
 def test_the_choice_is_remembered_until_another_is_made(folders: Folders, saved: SavedInvitations) -> None:
     assert saved.chosen() is None
-    for one in (invitation(), invitation("server-2")):
+    for one in (invited(), invited(server_id="server-2")):
         saved.keep(one)
         saved.choose(one)
         assert SavedInvitations(folders).chosen() == one
@@ -244,8 +238,8 @@ def test_the_choice_is_remembered_until_another_is_made(folders: Folders, saved:
 def test_an_invitation_that_is_gone_or_damaged_is_said(
     saved: SavedInvitations, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = saved.keep(invitation())
-    saved.choose(invitation())
+    path = saved.keep(invited())
+    saved.choose(invited())
     path.write_text("{")
     assert saved.chosen() is None
     path.unlink()
@@ -257,6 +251,6 @@ def test_an_invitation_that_is_gone_or_damaged_is_said(
 
 
 def test_a_damaged_choice_is_none(folders: Folders, saved: SavedInvitations) -> None:
-    saved.choose(invitation())
+    saved.choose(invited())
     Path(folders.client / "joined.json").write_text("[")
     assert saved.chosen() is None

@@ -8,9 +8,10 @@ import pytest
 
 from soulsgui.config.paths import Folders
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run.library import Library, curve, log_lines, log_paths, refuse_unknown, server_logs
+from soulsgui.runner.run.library import Library, log_lines, log_paths, refuse_unknown, server_logs
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.telemetry.recorder import Recorder
+from soulsgui.telemetry.store import query_history
 from soulsgui.wire.control import ErrorCode, HistoryLogsParams, HistoryQueryParams
 from tests.telemetry.helpers import RUN_ID, arrivals, episode, make_run, update_row
 
@@ -65,8 +66,8 @@ def test_all_logs_are_put_together_by_time_and_tracebacks_stay_whole(
 
 def test_what_a_run_does_not_know_is_refused_and_what_may_come_is_empty(tmp_path: Path) -> None:
     run = make_run(tmp_path)
-    assert curve(run, HistoryQueryParams(metric="losss")).value == []
-    refuse_unknown(run, asked := HistoryQueryParams(metric="losss"), curve(run, asked), [])  # no rows yet
+    asked = HistoryQueryParams(metric="losss")
+    refuse_unknown(run, asked, query_history(run.store, asked), [])  # no rows yet
     with closing(Recorder(run.store, RUN_ID, 3, None)) as recorder:
         recorder.record(
             [update_row(1, loss=0.5)], arrivals(episode(), client="gamer-01"), recorder.cursor, 0.0
@@ -74,7 +75,7 @@ def test_what_a_run_does_not_know_is_refused_and_what_may_come_is_empty(tmp_path
 
     def said(**changed: Any) -> str:
         asked = HistoryQueryParams(**changed)
-        found = curve(run, asked)
+        found = query_history(run.store, asked)
         assert found.value == []
         with pytest.raises(Refused) as caught:
             refuse_unknown(run, asked, found, ["gamer-02"])
@@ -88,4 +89,4 @@ def test_what_a_run_does_not_know_is_refused_and_what_may_come_is_empty(tmp_path
         HistoryQueryParams(client="gamer-02"),
         HistoryQueryParams(client="gamer-01", start=100.0),
     ):
-        refuse_unknown(run, asked, curve(run, asked), ["gamer-02"])
+        refuse_unknown(run, asked, query_history(run.store, asked), ["gamer-02"])

@@ -1,7 +1,6 @@
 """The generated server for real: each server program of this machine."""
 
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -9,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ import redis
 from soulsgui.config.paths import Folders
 from soulsgui.config.sections.server import RedisSettings
 from soulsgui.errors import ServiceError
-from soulsgui.runner.server.binary import loss_at_start, packaged_binary
+from soulsgui.runner.server.binary import loss_at_start
 from soulsgui.runner.server.redis_server import (
     Pinger,
     RedisServer,
@@ -33,20 +33,11 @@ from soulsgui.system import free_port
 from soulsgui.wire.access import user_line
 from soulsgui.wire.connection import Address, connect
 from tests.runner.children import Events, kill, text_of, until, until_now
+from tests.runner.running import PROGRAMS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
 QUICK = RestartLimits(first_delay_s=0.01, longest_delay_s=0.05, farewell_wait_s=0.1)
-PROGRAMS = [
-    str(path)
-    for path in (packaged_binary(), shutil.which("redis-server"), shutil.which("valkey-server"))
-    if path
-]
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path / "config", tmp_path / "data")
 
 
 @pytest.fixture(params=PROGRAMS, ids=lambda path: Path(path).name)
@@ -105,7 +96,7 @@ def client_of(address: Address) -> Iterator[redis.Redis]:
 # --- the server for real ---------------------------------------------------------------------------
 
 
-async def test_the_server_starts_with_its_configuration(
+async def test_the_server_starts_with_its_configuration_and_lets_nobody_in_without_the_password(
     supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
 ) -> None:
     await supervisor.start(service(server, folders, pinger))
@@ -129,24 +120,17 @@ async def test_the_server_starts_with_its_configuration(
         found = {key: client.config_get(key)[key] for key in wanted}
     assert found == wanted
     assert supervisor.statuses()[0].port == server.address.port
+    stranger = Address(server.address.host, server.address.port)
+    with client_of(stranger) as client, pytest.raises(redis.AuthenticationError):
+        client.ping()
+    health = ping(replace(server.address, password="wrong"))
+    assert not health.ready
+    assert "does not know our password" in health.error
     await supervisor.close()
     assert events.told == []
 
 
-async def test_nobody_enters_without_the_password(
-    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger
-) -> None:
-    await supervisor.start(service(server, folders, pinger))
-    assert await supervisor.wait_ready("redis", 10)
-    stranger = Address(server.address.host, server.address.port)
-    with client_of(stranger) as client, pytest.raises(redis.AuthenticationError):
-        client.ping()
-    health = ping(Address(server.address.host, server.address.port, "wrong"))
-    assert not health.ready
-    assert "does not know our password" in health.error
-
-
-async def test_a_killed_server_comes_back_with_its_data(
+async def test_a_killed_server_comes_back_with_its_data_and_a_frozen_one_is_replaced(
     supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
 ) -> None:
     await supervisor.start(service(server, folders, pinger))
@@ -157,18 +141,11 @@ async def test_a_killed_server_comes_back_with_its_data(
         await until(lambda: supervisor.statuses()[0].restarts == 1 and supervisor.running("redis"))
         assert client.xlen("souls:in:a") == 1
     assert [event[1] for event in events.told] == ["redis ended unexpectedly", "redis runs again"]
-
-
-async def test_a_frozen_server_is_noticed_and_replaced(
-    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
-) -> None:
-    await supervisor.start(service(server, folders, pinger))
-    assert await supervisor.wait_ready("redis", 10)
     pid = supervisor.pid_of("redis")
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
-    await until(lambda: supervisor.statuses()[0].restarts == 1 and supervisor.running("redis"))
-    assert "no sign of life for 1 s" in events.told[0][2]
+    await until(lambda: supervisor.statuses()[0].restarts == 2 and supervisor.running("redis"))
+    assert "no sign of life for 1 s" in events.told[2][2]
 
 
 async def test_a_server_left_by_a_crashed_runner_is_adopted_on_its_port(

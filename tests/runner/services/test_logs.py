@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from soulsgui.process import ParsedLine, parse_line
-from soulsgui.runner.services import log_lines
-from soulsgui.runner.services.log_lines import LogFollower, read_lines, tail
-from soulsgui.runner.services.logs import LogFile, OwnLog, log_parts
+from soulsgui.runner.services import logs
+from soulsgui.runner.services.logs import LogFile, LogFollower, OwnLog, log_parts, read_lines, tail
 from soulsgui.wire.control import LogLine
 from tests.runner.children import until_now
 
@@ -51,23 +50,15 @@ def test_a_large_log_is_set_aside_before_the_next_start(path: Path) -> None:
     assert [line.split(": ")[-1] for line in tail(path, 9)] == ["start of trainer", "hello"]
 
 
-def test_a_small_log_is_continued(path: Path) -> None:
-    write(path, ["before"])
+def test_a_small_log_is_continued_and_a_torn_line_does_not_swallow_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "logs" / "trainer.log"
+    LogFile(path).open("first start").close()  # its folder is made
+    with path.open("ab") as file:
+        file.write(b"half a li")
     LogFile(path).open("start of trainer").close()
     assert len(log_parts(path)) == 1
-    assert tail(path, 9)[0] == "before"
-
-
-def test_a_line_torn_by_a_kill_does_not_swallow_the_next_start(path: Path) -> None:
-    path.write_bytes(b"half a li")
-    LogFile(path).open("start of trainer").close()
-    assert tail(path, 9)[0] == "half a li"
-    assert tail(path, 9)[1].endswith("INFO runner: start of trainer")
-
-
-def test_the_folder_of_a_log_is_made(tmp_path: Path) -> None:
-    LogFile(tmp_path / "run" / "logs" / "trainer.log").open("start").close()
-    assert (tmp_path / "run" / "logs" / "trainer.log").exists()
+    assert tail(path, 2)[0] == "half a li"
+    assert tail(path, 1)[0].endswith("INFO runner: start of trainer")
 
 
 def test_only_the_newest_parts_are_kept(path: Path) -> None:
@@ -172,12 +163,6 @@ def test_files_of_other_services_are_no_parts(path: Path) -> None:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def test_tail_of_a_missing_or_empty_file_is_nothing(path: Path) -> None:
-    assert tail(path, 5) == []
-    path.touch()
-    assert tail(path, 5) == []
-
-
 def test_tail_reads_the_end_of_a_huge_file_only(path: Path) -> None:
     write(path, (f"line {number}" for number in range(200_000)))
     with path.open("r+b") as file:  # its beginning becomes a hole that nobody could read as lines
@@ -191,7 +176,10 @@ def test_tail_reads_the_end_of_a_huge_file_only(path: Path) -> None:
     assert peak < path.stat().st_size / 4
 
 
-def test_bytes_that_are_no_text_are_shown_all_the_same(path: Path) -> None:
+def test_no_file_has_no_lines_and_bytes_that_are_no_text_are_shown(path: Path) -> None:
+    assert tail(path, 5) == []
+    path.touch()
+    assert tail(path, 5) == []
     path.write_bytes(b"ok\n\xff\xfe broken \x80\nno end")
     assert tail(path, 5) == ["ok", "\ufffd\ufffd broken \ufffd", "no end"]
 
@@ -218,17 +206,13 @@ def test_the_first_line_there_is_moves_when_the_oldest_part_goes(path: Path) -> 
 
 
 def test_lines_are_taken_apart(path: Path) -> None:
-    write(path, [f"{STAMP} WARNING soulsgui.x: careful", "plain"])
+    looks_alike = "2026-13-77 99:99:99.999 ERROR x: y"
+    write(path, [f"{STAMP} WARNING soulsgui.x: careful", "plain", looks_alike])
     lines, _ = read_lines(path, "trainer", None, 10)
     assert (lines[0].level, lines[0].text, lines[0].service) == ("warning", "soulsgui.x: careful", "trainer")
     assert lines[0].time is not None
-    assert (lines[1].level, lines[1].time, lines[1].text) == ("", None, "plain")
-
-
-def test_a_line_that_only_looks_like_ours_is_plain(path: Path) -> None:
-    write(path, ["2026-13-77 99:99:99.999 ERROR x: y"])
-    line = read_lines(path, "trainer", None, 10)[0][0]
-    assert (line.level, line.time, line.text) == ("", None, "2026-13-77 99:99:99.999 ERROR x: y")
+    plain = [(line.level, line.time, line.text) for line in lines[1:]]
+    assert plain == [("", None, "plain"), ("", None, looks_alike)]
 
 
 def test_a_traceback_stays_with_its_error(path: Path) -> None:
@@ -253,7 +237,7 @@ def test_a_search_takes_only_lines_apart_that_may_match(path: Path, monkeypatch:
         taken.append(line)
         return parse_line(line)
 
-    monkeypatch.setattr(log_lines, "parse_line", counted)
+    monkeypatch.setattr(logs, "parse_line", counted)
     for level, words in (("debug", "needle"), ("error", ""), ("error", "needle")):
         assert [line.text for line in read_lines(path, "t", None, 10, level, words)[0]] == ["a: needle"]
     read_lines(path, "t", None, 10)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulsgui.runner.services.log_lines import refusal_words
+from soulsgui.runner.services.logs import refusal_words
 from soulsgui.runner.services.outcome import (
     DISK_FULL,
     Outcome,

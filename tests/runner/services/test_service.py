@@ -94,25 +94,19 @@ def test_what_is_known_of_the_process_before_makes_nobody_ready(bench: Bench) ->
     assert bench.service.state == "running"
 
 
-def test_one_that_never_gets_ready_is_killed_with_the_reason(bench: Bench) -> None:
-    bench.say(ready=False, detail="waiting for the game window")
+@pytest.mark.parametrize(("phase", "limit_s"), [("", 60), ("loading", 300)])
+def test_one_that_never_gets_ready_is_killed_with_the_reason(
+    bench: Bench, phase: str, limit_s: float
+) -> None:
+    bench.say(ready=False, phase=phase, detail="waiting for the game window")
     bench.start()
-    bench.step(59)
+    bench.step(limit_s - 1)
     assert bench.service.state == "starting"
     bench.step(2)
     bench.until("backoff")
     cause = bench.events.of("warning")[0][2]
     assert "killed by signal 9 (SIGKILL)" in cause
-    assert "not ready within 60 s (waiting for the game window)" in cause
-
-
-def test_one_that_loads_has_longer_to_get_ready(bench: Bench) -> None:
-    bench.say(ready=False, phase="loading")
-    bench.start()
-    bench.step(299)
-    assert bench.service.state == "starting"
-    bench.step(2)
-    bench.until("backoff")
+    assert f"not ready within {limit_s} s (waiting for the game window)" in cause
 
 
 def test_one_whose_tick_stands_still_is_killed_and_started_again(bench: Bench) -> None:
@@ -159,18 +153,7 @@ def test_without_a_tick_being_ready_is_the_sign_of_life(bench: Bench) -> None:
     bench.until("backoff")
 
 
-def test_nobody_is_killed_for_silence_while_the_server_is_down(bench: Bench) -> None:
-    bench.run()
-    bench.around.server_up = False
-    bench.step(1000)
-    bench.around.server_up = True
-    bench.step(29)
-    assert bench.service.state == "running", "the silence counts from the moment the server is back"
-    bench.step(2)
-    bench.until("backoff")
-
-
-def test_the_wait_for_readiness_does_not_count_while_the_server_is_down(bench: Bench) -> None:
+def test_neither_silence_nor_the_wait_for_readiness_counts_while_the_server_is_down(bench: Bench) -> None:
     bench.say(ready=False)
     bench.start()
     bench.around.server_up = False
@@ -178,6 +161,15 @@ def test_the_wait_for_readiness_does_not_count_while_the_server_is_down(bench: B
     bench.around.server_up = True
     bench.step(59)
     assert bench.service.state == "starting"
+    bench.say(ready=True, tick=1)
+    bench.step()
+    bench.around.server_up = False
+    bench.step(1000)
+    bench.around.server_up = True
+    bench.step(29)
+    assert bench.service.state == "running", "the silence counts from the moment the server is back"
+    bench.step(2)
+    bench.until("backoff")
 
 
 def test_failures_do_not_count_while_the_server_is_down(bench: Bench) -> None:
@@ -234,23 +226,20 @@ def test_a_stubborn_one_is_killed_after_its_grace(bench: Bench) -> None:
     assert "did not stop within 4 s" in cause
 
 
-def test_one_that_is_saving_gets_time_to_finish(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("saves_s", "then", "more_s"),
+    [(50, "stopping", 3.9), (50, "saving", 9.0)],
+    ids=["after the save it has its grace", "saving has an end too"],
+)
+def test_one_that_is_saving_gets_time_to_finish(
+    bench: Bench, saves_s: float, then: str, more_s: float
+) -> None:
     bench.run(STUBBORN)
     bench.service.ask_to_stop(bench.now, None)
     bench.say(phase="saving")
-    bench.step(50)
-    bench.say(phase="stopping")
-    bench.step(3.9)
-    assert bench.service.state == "stopping", "after the save it has its grace to end"
-    bench.step(0.2)
-    bench.until("stopped")
-
-
-def test_saving_has_an_end_too(bench: Bench) -> None:
-    bench.run(STUBBORN)
-    bench.service.ask_to_stop(bench.now, None)
-    bench.say(phase="saving")
-    bench.step(59)
+    bench.step(saves_s)
+    bench.say(phase=then)
+    bench.step(more_s)
     assert bench.service.state == "stopping"
     bench.step(2)
     bench.until("stopped")
@@ -291,7 +280,9 @@ def test_stopping_one_that_waits_for_its_next_try_is_immediate(bench: Bench) -> 
     assert bench.service.state == "stopped"
 
 
-def test_the_pause_before_the_next_try_counts_down(bench: Bench) -> None:
+def test_the_pause_before_the_next_try_counts_down_and_lines_are_of_the_last_process(
+    bench: Bench,
+) -> None:
     bench.start(FAILING)
     bench.until("backoff")
     status = bench.service.status(bench.now, {})
@@ -299,13 +290,8 @@ def test_the_pause_before_the_next_try_counts_down(bench: Bench) -> None:
     assert status.restart_in_s == pytest.approx(0.5, abs=0.01)
     assert status.last_lines == ["no such device: /dev/gpu7"]
     assert bench.service.status(bench.now + 0.3, {}).restart_in_s == pytest.approx(0.2, abs=0.01)
-
-
-def test_last_lines_are_those_of_the_last_process(bench: Bench) -> None:
-    bench.start(FAILING)
-    bench.until("backoff")
-    kill_at_once = FAILING.replace("no such device", "still no device")
-    bench.service.spec = replace(bench.service.spec, argv=bench.spec_of(kill_at_once).argv)
+    another = FAILING.replace("no such device", "still no device")
+    bench.service.spec = replace(bench.service.spec, argv=bench.spec_of(another).argv)
     bench.step(1)
     bench.until("backoff")
     assert bench.service.last_lines == ["still no device: /dev/gpu7"]
@@ -329,25 +315,23 @@ def test_a_minute_of_health_forgives_failures(bench: Bench) -> None:
     assert bench.service.status(bench.now, {}).restarts == 4
 
 
-def test_a_farewell_before_a_clean_end_means_no_restart(bench: Bench) -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_a_farewell_before_a_clean_end_or_a_moment_after_it_means_no_restart(
+    bench: Bench, late: bool
+) -> None:
     bench.run(POLITE)
-    bench.say(farewell="played its 100 episodes")
-    assert bench.service.pid is not None
+    if not late:
+        bench.say(farewell="played its 100 episodes")
     terminate(bench)
+    if late:
+        until_now(lambda: "goodbye" in text_of(bench.service.spec.log_path))
+        bench.step(1.0)
+        assert bench.service.state == "running", "an end that may be in order is not judged at once"
+        bench.say(farewell="played its 100 episodes")
     bench.until("stopped")
     assert bench.service.outcome is not None
     assert bench.service.outcome.in_order
     assert bench.events.told[-1][:3] == ("info", "worker has ended", "played its 100 episodes")
-
-
-def test_a_farewell_may_arrive_a_moment_after_the_end(bench: Bench) -> None:
-    bench.run(POLITE)
-    terminate(bench)
-    until_now(lambda: "goodbye" in text_of(bench.service.spec.log_path))
-    bench.step(1.0)
-    assert bench.service.state == "running", "an end that may be in order is not judged at once"
-    bench.say(farewell="played its 100 episodes")
-    bench.until("stopped")
 
 
 def test_a_clean_end_without_a_farewell_is_started_again(bench: Bench) -> None:

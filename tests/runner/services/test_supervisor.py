@@ -13,8 +13,7 @@ import pytest
 import pytest_asyncio
 
 from soulsgui.errors import ServiceError
-from soulsgui.runner.services.log_lines import LogFollower
-from soulsgui.runner.services.logs import FLOOD_BYTES, KEEP, log_parts
+from soulsgui.runner.services.logs import FLOOD_BYTES, KEEP, LogFollower, log_parts
 from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.processes import Identities
 from soulsgui.runner.services.service import Health
@@ -214,13 +213,11 @@ async def test_a_program_that_does_not_exist_is_told_at_once(supervisor: Supervi
     assert supervisor.statuses()[0].state == "failed"
 
 
-async def test_waiting_for_one_that_takes_too_long_says_so(supervisor: Supervisor, tmp_path: Path) -> None:
+async def test_waiting_ends_for_one_that_takes_too_long_or_is_stopped(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
     await supervisor.start(spec(tmp_path, "import time; time.sleep(600)"))
     assert not await supervisor.wait_ready("worker", 0.1)
-
-
-async def test_waiting_for_one_that_is_stopped_ends(supervisor: Supervisor, tmp_path: Path) -> None:
-    await supervisor.start(spec(tmp_path, "import time; time.sleep(600)"))
     waiting = asyncio.create_task(supervisor.wait_ready("worker", 10))
     await supervisor.stop("worker")
     assert not await waiting
@@ -456,21 +453,16 @@ async def test_an_adopted_service_that_is_killed_is_started_again(
     assert events.told[0][2] == "exit code unknown"
 
 
-async def test_one_with_another_command_line_is_not_adopted_but_ended_before_the_start(
-    supervisor: Supervisor, tmp_path: Path, orphan: int
+@pytest.mark.parametrize(
+    ("script", "binding"), [(OBEDIENT, ""), (SCRIBE, "127.0.0.1:2")], ids=["command line", "server"]
+)
+async def test_one_with_another_command_line_or_server_is_not_adopted_but_ended_before_the_start(
+    supervisor: Supervisor, tmp_path: Path, orphan: int, script: str, binding: str
 ) -> None:
-    assert not await supervisor.adopt(spec(tmp_path, OBEDIENT))
-    pid = await started(supervisor, tmp_path, OBEDIENT)
+    assert not await supervisor.adopt(spec(tmp_path, script, binding=binding))
+    pid = await started(supervisor, tmp_path, script, binding=binding)
     assert pid != orphan
     assert not alive(orphan)
-
-
-async def test_orphans_that_nobody_adopts_are_ended(
-    supervisor: Supervisor, tmp_path: Path, orphan: int
-) -> None:
-    await supervisor.stop_orphans()
-    assert not alive(orphan)
-    assert Identities(tmp_path).all() == []
 
 
 async def test_a_stubborn_orphan_is_ended_with_its_children(
@@ -481,6 +473,7 @@ async def test_a_stubborn_orphan_is_ended_with_its_children(
     grandchild = grandchild_of(tmp_path / "logs" / "worker.log")
     await supervisor.stop_orphans()
     assert not alive(orphan)
+    assert Identities(tmp_path).all() == []
     await until(lambda: not alive(grandchild))
 
 
@@ -594,13 +587,6 @@ async def test_what_was_announced_and_never_started_is_forgotten(
     Identities(tmp_path).announce("worker", command(POLITE))
     supervisor.recover()
     assert list((tmp_path / "services").iterdir()) == []
-
-
-async def test_a_service_of_another_server_is_not_adopted(supervisor: Supervisor, tmp_path: Path) -> None:
-    pid = crash_a_runner(tmp_path, SCRIBE)
-    assert not await supervisor.adopt(spec(tmp_path, SCRIBE, binding="127.0.0.1:2"))
-    await supervisor.start(spec(tmp_path, SCRIBE, binding="127.0.0.1:2"))
-    assert not alive(pid)
 
 
 # --- floods --------------------------------------------------------------------------------------------
