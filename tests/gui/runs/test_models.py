@@ -14,18 +14,9 @@ from soulsgui.gui.runs.models import (
     with_status,
 )
 from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
+from tests.states import checkpoint
 
-GOOD = CheckpointInfo(
-    id="manual_save/1",
-    kind="manual",
-    path="/runs/a/manual_save/1",
-    model_id=4,
-    env_steps=1000,
-    updates=40,
-    created=1.0,
-    size_bytes=5,
-    valid=True,
-)
+GOOD = checkpoint()
 DAMAGED = GOOD.model_copy(update={"valid": False, "resumable": False, "error": "manifest.json is missing"})
 WEIGHTS = GOOD.model_copy(update={"kind": "best", "resumable": False})
 

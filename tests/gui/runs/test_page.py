@@ -20,17 +20,7 @@ ACTIVE = RunSummary(
 PAST = RunSummary(id="r2", name="cart", state="finished", env_id="CartPole-v1", created=2.0, resumable=True)
 BARE = RunSummary(id="r1", name="early", state="failed", env_id="CartPole-v1", created=1.0)
 GOES_ON = RunStatus(id="r3", name="lunar", state="running", env_steps=700, checkpoint_age_s=61.0)
-SAVED = CheckpointInfo(
-    id="checkpoint",
-    kind="current",
-    path="/r3/checkpoint",
-    model_id=1,
-    env_steps=100,
-    updates=4,
-    created=9.0,
-    size_bytes=1,
-    valid=True,
-)
+SAVED = checkpoint(id="checkpoint", kind="current", env_steps=100, updates=4, created=9.0)
 
 
 def listed(*runs: RunSummary) -> dict[str, object]:
