@@ -14,7 +14,7 @@ def service(name: str = "trainer", state: str = "running", **fields: Any) -> Ser
     return ServiceStatus.model_validate({"name": name, "kind": kind, "state": state} | fields)
 
 
-def client(name: str = "gamer-1", state: str = "online", **fields: Any) -> ClientStatus:
+def client(name: str = "gamer-1", /, state: str = "online", **fields: Any) -> ClientStatus:
     """Make the status of a client."""
     return ClientStatus.model_validate({"id": name, "name": name, "state": state} | fields)
 

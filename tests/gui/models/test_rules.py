@@ -87,20 +87,17 @@ def test_what_the_runner_refuses_is_not_possible_in_its_words() -> None:
     known = client(allowed={"clients.pause": "gamer-1 is revoked.", "clients.stop": ""})
     assert why_not_possible("pause", known, ACTIVE) == "gamer-1 is revoked."
     assert why_not_possible("stop", known, ACTIVE) == ""
+    with pytest.raises(KeyError):
+        why_not_possible("dance", client(), ACTIVE)
 
 
-def test_a_stopped_local_client_is_not_started_without_a_run() -> None:
-    left = client(state="left", local=True)
-    status = Status(allowed={"service.local_clients": "No run goes on."})
-    assert why_not_possible("resume", left, status) == "No run goes on."
-
-
-def test_a_local_client_is_started_again_once_its_process_has_ended() -> None:
+def test_a_local_client_is_started_again_for_a_run_once_its_process_has_ended() -> None:
     left = client("client-1", "left", local=True, wish="finish")
-    ending = Status(run=RUNNING, services=[service("client-1", "running")])
-    assert why_not_possible("resume", left, ending) == "client-1 is about to end."
-    ended = Status(run=RUNNING, services=[service("client-1", "stopped")])
-    assert why_not_possible("resume", left, ended) == ""
+    no_run = Status(allowed={"service.local_clients": "No run goes on."})
+    assert why_not_possible("resume", left, no_run) == "No run goes on."
+    for state, reason in (("running", "client-1 is about to end."), ("stopped", "")):
+        ending = Status(run=RUNNING, services=[service("client-1", state)])
+        assert why_not_possible("resume", left, ending) == reason
 
 
 def test_an_action_takes_those_of_the_chosen_it_is_possible_with() -> None:
@@ -110,11 +107,6 @@ def test_an_action_takes_those_of_the_chosen_it_is_possible_with() -> None:
     assert reason == ""
     assert possible("pause", [first], ACTIVE)[1].startswith("a is left")
     assert possible("stop", [], ACTIVE) == ([], "Choose a client first.")
-
-
-def test_an_action_without_a_rule_is_not_taken_for_a_possible_one() -> None:
-    with pytest.raises(KeyError):
-        why_not_possible("dance", client(), ACTIVE)
 
 
 def test_revoking_asks_first_and_pausing_does_not() -> None:
