@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from soulsgui.gui.overview.plot import RunMarks
-from soulsgui.gui.overview.plot_controls import (
+from soulsgui.gui.overview.plot import (
+    RunMarks,
     metric_order,
     metric_title,
     smoothing_weight,
