@@ -15,8 +15,21 @@ from soulsgui.runner.status_text import (
     table,
     waits_words,
 )
-from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, Status
 from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
+from tests.states import client, service
+
+LONG_RUN = RunStatus(
+    id="r",
+    state="running",
+    env_steps=9_012_345,
+    updates=4_400,
+    episodes=34_567,
+    mean_return=90.12,
+    goal_return=475.0,
+    env_steps_per_s=12_345.0,
+    seconds=3661.0,
+)
 
 
 def plain(status: Status) -> dict[str, object]:
@@ -72,18 +85,7 @@ def test_run_is_said_in_one_line() -> None:
     ],
 )
 def test_where_the_line_is_short_return_rate_and_time_stay(changes: dict[str, Any], line: str) -> None:
-    run = RunStatus(
-        id="r",
-        state="running",
-        env_steps=9_012_345,
-        updates=4_400,
-        episodes=34_567,
-        mean_return=90.12,
-        goal_return=475.0,
-        env_steps_per_s=12_345.0,
-        seconds=3661.0,
-    )
-    found = run_line(run.model_copy(update=changes).model_dump(), 80)
+    found = run_line(LONG_RUN.model_copy(update=changes).model_dump(), 80)
     assert (found, len(found) <= 80) == (line, True)
 
 
@@ -118,16 +120,10 @@ def test_what_has_to_reach_the_goal_is_said_first(changes: dict[str, Any], words
 
 def test_everything_is_said() -> None:
     services = [
-        ServiceStatus(name="redis", kind="redis", state="running", pid=7, port=6379, uptime_s=3.0),
-        ServiceStatus(
-            name="trainer", kind="trainer", state="backoff", restart_in_s=8.0, failures=3, outcome="exit 1"
-        ),
+        service("redis", pid=7, port=6379, uptime_s=3.0),
+        service("trainer", "backoff", restart_in_s=8.0, failures=3, outcome="exit 1"),
     ]
-    clients = [
-        ClientStatus(
-            id="a", name="a", state="online", stalled=True, age_s=0.5, rejected={"late": 2}, error="E"
-        )
-    ]
+    clients = [client("a", stalled=True, age_s=0.5, rejected={"late": 2}, error="E")]
     server = ServerStatus(url="redis://127.0.0.1:6379", version="valkey 9", reachable=False)
     run = RunStatus(id="r", error="oh", env_id="CartPole-v1", algorithm="dqn", agent="rainbow")
     text = status_text(plain(Status(run=run, services=services, clients=clients, server=server)))
@@ -148,20 +144,16 @@ def test_everything_is_said() -> None:
 
 
 def test_at_80_columns_nothing_wraps() -> None:
-    running: dict[str, Any] = {"state": "running", "phase": "collecting", "pid": 123_456, "uptime_s": 3661.0}
+    running: dict[str, Any] = {"phase": "collecting", "pid": 123_456, "uptime_s": 3661.0}
     services = [
-        ServiceStatus(name="redis", kind="redis", port=46_379, restarts=2, **running),
-        ServiceStatus(name="trainer", kind="trainer", detail=waits_words(0.38, 0.04), **running),
-        ServiceStatus(
-            name="client-1", kind="client", state="backoff", restart_in_s=8.0, outcome="exit 1: " * 9
-        ),
+        service("redis", port=46_379, restarts=2, **running),
+        service("trainer", detail=waits_words(0.38, 0.04), **running),
+        service("client-1", "backoff", restart_in_s=8.0, outcome="exit 1: " * 9),
     ]
     clients = [
-        ClientStatus(
-            id=name,
-            name=name,
+        client(
+            name,
             host="workstation-of-somebody",
-            state="online",
             stalled=True,
             env_id="E",
             env_steps=9_012_345,
@@ -175,21 +167,15 @@ def test_at_80_columns_nothing_wraps() -> None:
         )
         for name in ("client-1", "the-longest-name-that-somebody-has")
     ]
-    run = RunStatus(
-        id="2026-11-20_10-00-00_a_name_of_a_run_that_is_told_at_length",
-        state="running",
-        env_id="some_games:SomeGameOfMine-v0",
-        algorithm="dqn",
-        agent="rainbow",
-        learns_on="4 GPUs (NVIDIA H200)",
-        env_steps=9_012_345,
-        updates=4_400,
-        episodes=34_567,
-        mean_return=90.12,
-        goal_return=475.0,
-        env_steps_per_s=12_345.0,
-        seconds=3661.0,
-        error="The trainer failed: " + "it could not be started " * 6,
+    run = LONG_RUN.model_copy(
+        update={
+            "id": "2026-11-20_10-00-00_a_name_of_a_run_that_is_told_at_length",
+            "env_id": "some_games:SomeGameOfMine-v0",
+            "algorithm": "dqn",
+            "agent": "rainbow",
+            "learns_on": "4 GPUs (NVIDIA H200)",
+            "error": "The trainer failed: " + "it could not be started " * 6,
+        }
     )
     server = ServerStatus(url="rediss://127.0.0.1:46379", version="valkey 9.0.1", memory_limit_bytes=2**31)
     status = plain(Status(run=run, services=services, clients=clients, server=server))
@@ -280,8 +266,8 @@ def test_words_of_others_stay_in_their_cell() -> None:
 
 
 def test_one_who_was_gone_before_the_run_is_said_shortly() -> None:
-    gone = ClientStatus(id="client-1", name="client-1", state="left", host="pc", age_s=301.0)
-    here = ClientStatus(id="a", name="a", state="online", env_id="E", env_steps=1)
+    gone = client("client-1", "left", host="pc", age_s=301.0)
+    here = client("a", env_id="E", env_steps=1)
     rows = client_rows([gone.model_dump(), here.model_dump()]).splitlines()
     assert rows[1].split() == ["client-1", "left", "5", "min", "ago", "pc"]
     assert rows[2].index(" 1 ") == rows[0].index("STEPS") - 1
@@ -289,20 +275,20 @@ def test_one_who_was_gone_before_the_run_is_said_shortly() -> None:
 
 def test_one_who_was_invited_and_never_came_is_said_shortly() -> None:
     clients = [
-        ClientStatus(id="pc", name="pc", state="joining", invited=5.0),
-        ClientStatus(id="pc-2", name="pc-2", state="joining", invited=5.0, age_s=0.5, host="den"),
-        ClientStatus(id="pc-3", name="pc-3", state="joining", invited=5.0, invited_again=True),
+        client("pc", "joining", invited=5.0),
+        client("pc-2", "joining", invited=5.0, age_s=0.5, host="den"),
+        client("pc-3", "joining", invited=5.0, invited_again=True),
     ]
-    _, first, second, third = client_rows([client.model_dump() for client in clients]).splitlines()
+    _, first, second, third = client_rows([one.model_dump() for one in clients]).splitlines()
     assert first == "pc    invited, never seen"
     assert third == "pc-3  invited again, not yet seen"
     assert second.startswith("pc-2  joining                      den   0 ")
 
 
 def test_it_is_said_where_a_client_was_paused() -> None:
-    here = ClientStatus(id="a", name="a", state="paused", wish="pause", age_s=0.1)
-    there = ClientStatus(id="b", name="b", state="paused", age_s=0.1)
-    _, first, second = client_rows([client.model_dump() for client in (here, there)]).splitlines()
+    here = client("a", "paused", wish="pause", age_s=0.1)
+    there = client("b", "paused", age_s=0.1)
+    _, first, second = client_rows([one.model_dump() for one in (here, there)]).splitlines()
     assert first.startswith("a     paused  ")
     assert second.startswith("b     paused there")
 

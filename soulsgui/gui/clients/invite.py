@@ -290,7 +290,7 @@ class InviteDialog(FittingDialog):
         words = Words("&Revoke it", "Revoking …", "Revoked")
         self.revoke = CommandButton(words, "state-refused", self._revoke, page)
         self.revoke.setAutoDefault(False)
-        self.revoke.finished.connect(self._revoked)
+        self.revoke.finished.connect(lambda _: self._begin_again())
         self.revoke.problem.connect(self._not_revoked)
         self.another = QPushButton("Invite &another", page)
         self.another.setAutoDefault(False)
@@ -423,9 +423,6 @@ class InviteDialog(FittingDialog):
     def _revoke(self) -> Call:
         assert self._made is not None
         return self._feed.call("clients.revoke", {"client": self._made.client})
-
-    def _revoked(self, _: dict[str, Any]) -> None:
-        self._begin_again()
 
     def _not_revoked(self, error: ApiError) -> None:
         self._say("", f"{error.message}\n{error.remedy}".strip())

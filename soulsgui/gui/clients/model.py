@@ -318,8 +318,10 @@ class ClientsModel(NamedRows):
             return seen.status.id
         if role == RATES_ROLE:
             return tuple(seen.rates)
-        if column.name == "state":
-            return _state_data(seen.status, role)
+        if column.name == "state" and role == Qt.ItemDataRole.DecorationRole:
+            state = shown_state(seen.status)
+            look = client_look("late" if seen.status.stalled and state == "online" else state)
+            return icon(look.icon, palette_colours(QGuiApplication.palette()), look.tone)
         return None
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
@@ -334,15 +336,6 @@ def _searched(status: ClientStatus) -> str:
     return "\n".join(parts).casefold()
 
 
-def _state_data(status: ClientStatus, role: int) -> Any:
-    state = shown_state(status)
-    look = client_look("late" if status.stalled and state == "online" else state)
-    colours = palette_colours(QGuiApplication.palette())
-    if role == Qt.ItemDataRole.DecorationRole:
-        return icon(look.icon, colours, look.tone)
-    return None
-
-
 def _tip(status: ClientStatus, column: str) -> str | None:
     if column == "name" and status.name != status.id:
         return status.id
@@ -350,16 +343,8 @@ def _tip(status: ClientStatus, column: str) -> str | None:
         return text.reasons(status.rejected)
     if column == "state":
         return state_words(status)
-    if column == "rate" and (pace := _pace(status)):
-        return pace
+    if column == "rate" and (status.late_steps or status.human_steps):
+        late = f"{text.count(status.late_steps)} steps came late" if status.late_steps else ""
+        by_hand = f"{text.count(status.human_steps)} steps played by hand" if status.human_steps else ""
+        return "\n".join(filter(None, (late, by_hand)))
     return "\n\n".join(filter(None, (status.error, status.error_details))) or None
-
-
-def _pace(status: ClientStatus) -> str:
-    """Return in words what there is to tell of the pace of a game; empty when there is nothing."""
-    parts = []
-    if status.late_steps:
-        parts.append(f"{text.count(status.late_steps)} steps came late")
-    if status.human_steps:
-        parts.append(f"{text.count(status.human_steps)} steps played by hand")
-    return "\n".join(parts)

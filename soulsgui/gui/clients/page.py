@@ -54,10 +54,7 @@ class ClientLogDialog(FittingDialog):
         self._client = client
         self.pane = LogPane(self)
         self.pane.show_empty_text("Asking the server …")
-        self.wrong = QLabel(self)
-        self.wrong.setWordWrap(True)
-        self.wrong.setTextFormat(Qt.TextFormat.PlainText)
-        self.wrong.setProperty("tone", "bad")
+        self.wrong = self._told("", "tone", "bad")
         self.wrong.hide()
         self._build()
         self._fetch = Fetch(self, self._ask)
@@ -66,13 +63,8 @@ class ClientLogDialog(FittingDialog):
         self._fetch.request()
 
     def _build(self) -> None:
-        hint = QLabel(
-            f"Warnings and errors that {self._client.name} has told; the whole log is on its own computer.",
-            self,
-        )
-        hint.setWordWrap(True)
-        hint.setTextFormat(Qt.TextFormat.PlainText)
-        hint.setProperty("weight", "muted")
+        told = f"Warnings and errors that {self._client.name} has told; the whole log is on its own computer."
+        hint = self._told(told, "weight", "muted")
         self.renew = QPushButton("&Ask again", self)
         dress(self.renew, "restart")
         self.renew.clicked.connect(lambda: self._fetch.request())
@@ -84,6 +76,14 @@ class ClientLogDialog(FittingDialog):
         column.addLayout(self.foot(self.renew))
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * (_LINES + 8))
+
+    def _told(self, words: str, name: str, value: str) -> QLabel:
+        """Make a label of several lines: names are those that others gave, never markup."""
+        label = QLabel(words, self)
+        label.setWordWrap(True)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        label.setProperty(name, value)
+        return label
 
     def _ask(self) -> Call | None:
         if not self._feed.connection.live:
@@ -112,7 +112,7 @@ class RenameDialog(FormDialog):
         self.name.setPlaceholderText(client.id)
         self.name.selectAll()
         self.save = self.make_main(Words("&Rename", "Renaming …", "Renamed"), self._send)
-        self.save.finished.connect(self._saved)
+        self.save.finished.connect(lambda _: self.accept())
         form = QFormLayout()
         form.addRow("&Name", self.name)
         hint = f"Its id stays {client.id}: logs and invitations name that. Left empty, it is called so again."
@@ -121,9 +121,6 @@ class RenameDialog(FormDialog):
     def _send(self) -> Call:
         self.wrong.hide()
         return self._feed.call("clients.rename", {"client": self._client, "name": self.name.text().strip()})
-
-    def _saved(self, _: dict[str, Any]) -> None:
-        self.accept()
 
 
 _TICK_MS = 1000

@@ -287,12 +287,9 @@ class LogsPage(QWidget):
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setNameFilter("Log files (*.log *.txt);;All files (*)")
         dialog.selectFile(name)
-        dialog.fileSelected.connect(self._file_chosen)
+        dialog.fileSelected.connect(lambda path: self.save_to(Path(path)))
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
-
-    def _file_chosen(self, path: str) -> None:
-        self.save_to(Path(path))
 
     def save_to(self, path: Path) -> None:
         """Write the lines shown into a file, and tell what became of it."""

@@ -150,9 +150,9 @@ class OverviewPage(QWidget):
         feed.services_changed.connect(self._services_changed)
         feed.clients_changed.connect(self._clients_changed)
         feed.connection_changed.connect(self._show_connection)
-        for part in (self.services, self.plot, self.clients, self.log):
+        for part in (self.services.signals, self.plot, self.clients, self.log):
             part.problem.connect(self._tell)
-        for log_asked in (self.services.log_asked, self.end.log_asked, self.log.log_asked):
+        for log_asked in (self.services.signals.log_asked, self.end.log_asked, self.log.log_asked):
             log_asked.connect(self._open_log)
         self._show_connection(feed.connection)
 

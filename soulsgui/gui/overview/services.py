@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
@@ -156,8 +157,8 @@ _MOST_SINGLE = 32
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
-class _Card(QFrame):
-    """State in icon, word and colour, numbers, how it ended, and buttons; words give way where it is narrow.
+class CardSignals(QObject):
+    """What all cards of a row tell.
 
     Signals:
         log_asked: A service's log is to be shown; with its name.
@@ -167,10 +168,20 @@ class _Card(QFrame):
     log_asked = Signal(str)
     problem = Signal(object)
 
+
+class _Card(QFrame):
+    """State, numbers, how it ended, and buttons; their words give way where it is narrow."""
+
     def __init__(
-        self, name: str, send: SendCommand, parent: QWidget | None, clock: Callable[[], float]
+        self,
+        name: str,
+        send: SendCommand,
+        parent: QWidget | None,
+        clock: Callable[[], float],
+        signals: CardSignals | None,
     ) -> None:
         super().__init__(parent)
+        self.signals = signals or CardSignals(self)
         self.setObjectName(f"service-{name}")
         self.setProperty("part", "card")
         self.send = send
@@ -212,12 +223,12 @@ class _Card(QFrame):
         """Take the buttons: those without words, and those whose words give way, as the log's do."""
         # Made last: the keyboard comes to it last.
         self.log = FittingButton("Log", "log", self)
-        self.log.clicked.connect(lambda: self.log_asked.emit(self._speaker))
+        self.log.clicked.connect(lambda: self.signals.log_asked.emit(self._speaker))
         self._signs, self._worded = signs, (*worded, self.log)
         for button in (*signs, *self._worded):
             self._row.addWidget(button)
             if isinstance(button, CommandButton):
-                button.problem.connect(self.problem)
+                button.problem.connect(self.signals.problem)
         for button in signs:
             button.show_icon_only(True)
         self._row.addStretch(1)
@@ -305,8 +316,9 @@ class ServiceCard(_Card):
         parent: QWidget | None = None,
         clock: Callable[[], float] = time.monotonic,
         ask: Callable[[], Question | None] = lambda: None,
+        signals: CardSignals | None = None,
     ) -> None:
-        super().__init__(name, send, parent, clock)
+        super().__init__(name, send, parent, clock, signals)
         self._name = name
         self._status: ServiceStatus | None = None
         start = Words("Start", "Starting …", "Started")
@@ -355,8 +367,9 @@ class LocalClientsCard(_Card):
         send: SendCommand,
         parent: QWidget | None = None,
         clock: Callable[[], float] = time.monotonic,
+        signals: CardSignals | None = None,
     ) -> None:
-        super().__init__("clients", send, parent, clock)
+        super().__init__("clients", send, parent, clock, signals)
         self._clients: list[ServiceStatus] = []
         fewer = Words("One less", "Stopping …", "Stopped")
         more = Words("One more", "Starting …", "Started")
@@ -416,27 +429,19 @@ class _Cards(QWidget):
 
 
 class ServiceRow(QWidget):
-    """Every service of the server.
-
-    Signals:
-        log_asked: A service's log is to be shown; with its name.
-        problem: A command failed; with the `ApiError`.
-    """
-
-    log_asked = Signal(str)
-    problem = Signal(object)
+    """Every service of the server; `signals` tell what any of its cards does."""
 
     def __init__(
         self, feed: Feed, parent: QWidget | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(parent)
         self._feed = feed
+        self.signals = CardSignals(self)
         self._clock = clock
         self._connection = feed.connection
         self._kinds = _Cards(self._new_card, self)
-        self.clients = LocalClientsCard(feed.call, self._kinds, clock)
+        self.clients = LocalClientsCard(feed.call, self._kinds, clock, self.signals)
         self._kinds.row.addWidget(self.clients)
-        self._follow(self.clients)
         feed.allowed_changed.connect(self._connect_clients)
         self.clients.expanded.connect(self._expand)
         self._singles = _Cards(self._new_card, self)
@@ -450,13 +455,9 @@ class ServiceRow(QWidget):
         column.addWidget(self._kinds)
         column.addWidget(self._singles)
 
-    def _follow(self, card: _Card) -> None:
-        card.log_asked.connect(self.log_asked)
-        card.problem.connect(self.problem)
-
     def _new_card(self, name: str, parent: QWidget) -> ServiceCard:
-        card = ServiceCard(name, self._feed.call, parent, self._clock, lambda: self._stop_question(name))
-        self._follow(card)
+        ask = partial(self._stop_question, name)
+        card = ServiceCard(name, self._feed.call, parent, self._clock, ask, self.signals)
         card.connect_commands(self._connection.commands_possible, why_not(self._connection))
         return card
 

@@ -16,6 +16,7 @@ from soulsgui.gui.plotting.drawing import (
     Crosshair,
     DrawnCurve,
     GoalLine,
+    Legend,
     MarkLines,
     NumberAxis,
     Veil,
@@ -23,8 +24,7 @@ from soulsgui.gui.plotting.drawing import (
     pen,
     with_goal,
 )
-from soulsgui.gui.plotting.legend import Legend, LegendEntry, axis_title
-from soulsgui.gui.plotting.rows import Axis, Mark
+from soulsgui.gui.plotting.rows import Axis, Mark, axis_title
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.throttle import Throttle
 
@@ -86,7 +86,7 @@ class Plot(QFrame):
         self._view.sigResized.connect(lambda *_: self._throttle.request())
         scene = self._canvas.scene()
         scene.sigMouseMoved.connect(self._mouse_moved)
-        scene.sigMouseClicked.connect(self._mouse_clicked)
+        scene.sigMouseClicked.connect(lambda _: self.setFocus(Qt.FocusReason.MouseFocusReason))
         self._marks = MarkLines()
         self._crosshair = Crosshair()
         self._goal = GoalLine()
@@ -116,7 +116,7 @@ class Plot(QFrame):
         for curve in self._curves:
             curve.remove()
         self._curves = [DrawnCurve(self._canvas, one, name, colour) for one, name, colour in series]
-        self._legend.show_entries([LegendEntry(curve.name, curve.colour) for curve in self._curves])
+        self._legend.show_curves(self._curves)
         if self._curves:
             self._show_axis(self._curves[0].series.axis)
         self._view.enableAutoRange(enable=False)
@@ -297,9 +297,6 @@ class Plot(QFrame):
     def _mouse_moved(self, place: QPointF) -> None:
         inside = self._view.sceneBoundingRect().contains(place)
         self.move_crosshair(float(self._view.mapSceneToView(place).x()) if inside else None)
-
-    def _mouse_clicked(self) -> None:
-        self.setFocus(Qt.FocusReason.MouseFocusReason)
 
     def _draw_crosshair(self) -> None:
         reach = _MARK_REACH_PX * self._view.viewPixelSize()[0]

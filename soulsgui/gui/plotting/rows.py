@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.wire.control import History
-from soulsgui.wire.messages.metrics import EpisodeRows, UpdateRow
+from soulsgui.wire.control import AttemptStart, History
+from soulsgui.wire.messages.metrics import AttemptRow, EpisodeRows, UpdateRow
 
 
 class Axis(StrEnum):
@@ -18,6 +18,12 @@ class Axis(StrEnum):
     ENV_STEP = "env_step"
     EPISODE = "episode"
     TIME = "time"
+
+
+def axis_title(axis: Axis) -> str:
+    """Return what x means."""
+    titles = {Axis.EPISODE: "Episode", Axis.ENV_STEP: "Environment steps", Axis.TIME: "Wall time"}
+    return titles[axis]
 
 
 RETURN = "return"
@@ -105,6 +111,11 @@ def from_update(row: UpdateRow, metric: str) -> CurveRows | None:
     return CurveRows.of(
         [row.update], [row.attempt], [row.episodes], [row.env_steps], [row.time], [row.values[metric]]
     )
+
+
+def attempt_start(row: AttemptRow) -> AttemptStart:
+    """Return what the row of an attempt tells, as the history has it."""
+    return AttemptStart.model_validate(row.model_dump(include=set(AttemptStart.model_fields)))
 
 
 @dataclass(frozen=True)

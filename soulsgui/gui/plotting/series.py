@@ -12,6 +12,7 @@ from soulsgui.gui.plotting.rows import (
     RETURN,
     Axis,
     CurveRows,
+    attempt_start,
     from_episodes,
     from_history,
     from_update,
@@ -216,14 +217,7 @@ class Series:
 
     def _append_one(self, row: Row) -> None:
         if isinstance(row, AttemptRow):
-            start = AttemptStart(
-                attempt=row.attempt,
-                update=row.update,
-                env_steps=row.env_steps,
-                episodes=row.episodes,
-                time=row.time,
-            )
-            self._starts[row.attempt] = start
+            self._starts[row.attempt] = attempt_start(row)
             self._drawn = None
         elif isinstance(row, EpisodeRows) and self.of_episodes:
             found = from_episodes(row, self.metric)

@@ -51,7 +51,7 @@ class NoteDialog(FormDialog):
         self._save = save
         words = Words("&Save", "Saving …", "Saved")
         self.save = self.make_main(words, self._send)
-        self.save.finished.connect(self._saved)
+        self.save.finished.connect(lambda _: self.accept())
         self.arrange(self._form(), self.save, _CHARACTERS)
         QShortcut(QKeySequence.StandardKey.Save, self).activated.connect(self.save.send)
         (self.name if self._named else self.note).setFocus()
@@ -77,9 +77,6 @@ class NoteDialog(FormDialog):
         self.wrong.hide()
         name = self.name.text().strip() if self._named else None
         return self._save(name, self.note.toPlainText().strip())
-
-    def _saved(self, _: dict[str, Any]) -> None:
-        self.accept()
 
 
 class CheckpointsTab(QWidget):
@@ -143,7 +140,8 @@ class CheckpointsTab(QWidget):
         self._words.setProperty("weight", "muted")
         words = Words("Load…", "Loading …", "Loaded")
         self.load = AskingButton(words, "load", self._load, self._load_question, self)
-        self.load.finished.connect(self._loaded)
+        loaded = "The checkpoint was loaded; the training goes on from it."
+        self.load.finished.connect(lambda _: self._shell.notify("success", loaded))
         self.load.problem.connect(lambda error: notify_problem(self._shell, error))
         self.edit = QPushButton("Edit note…", self)
         dress(self.edit, "edit")
@@ -269,9 +267,6 @@ class CheckpointsTab(QWidget):
         chosen = self.chosen
         run, name = self._run.id if self._run else "", chosen.id if chosen else ""
         return self._feed.call("run.resume", {"run": run, "checkpoint": name, "if_active": "stop"})
-
-    def _loaded(self, _: dict[str, Any]) -> None:
-        self._shell.notify("success", "The checkpoint was loaded; the training goes on from it.")
 
     def _edit(self) -> None:
         run, chosen = self._run, self.chosen

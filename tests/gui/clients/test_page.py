@@ -12,6 +12,7 @@ from soulsgui.gui.clients.model import RATES_ROLE
 from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage
 from soulsgui.gui.clients.section import spark_points
 from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
+from tests import states
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 
 INVITED = 1_790_000_000.0
@@ -19,8 +20,7 @@ INVITED = 1_790_000_000.0
 
 def client(name: str, *refused: str, **fields: Any) -> ClientStatus:
     allowed = {f"clients.{action}": f"{name} can't be asked that." for action in refused}
-    given = {"id": name, "name": name, "state": "online", "age_s": 0.5, "allowed": allowed} | fields
-    return ClientStatus.model_validate(given)
+    return states.client(name, **({"age_s": 0.5, "allowed": allowed} | fields))
 
 
 STAYS = ("forget", "release")
@@ -51,11 +51,7 @@ def column(page: ClientsPage, name: str) -> dict[str, str]:
     return {str(model.name_at(row)): str(model.index(row, place).data()) for row in rows}
 
 
-def choose(page: ClientsPage, *names: str) -> None:
-    page.roster.choose(*names)
-
-
-def test_everyone_is_listed_from_never_seen_to_long_lost(page: ClientsPage) -> None:
+def test_everyone_is_listed_and_the_chosen_one_told_of(page: ClientsPage) -> None:
     assert column(page, "state") == {
         "client-1": "Online",
         "gamer-01": "Online",
@@ -63,6 +59,16 @@ def test_everyone_is_listed_from_never_seen_to_long_lost(page: ClientsPage) -> N
         "gamer-03": "Lost for 3 d, will pause when back",
         "gamer-04": "Revoked",
     }
+    assert not page.details.isVisible()
+    page.roster.choose("gamer-01")
+    assert page.details.isVisible()
+    assert page.details.value("rejected") == "12 late, 3 shape"
+    assert page.details.value("version") == "0.4.0"
+    page.roster.choose("client-1")
+    assert page.details.value("error") == "it raised"
+    assert page.details.value("invited") == "one of this server's own"
+    page.roster.choose("gamer-01", "client-1")
+    assert not page.details.isVisible()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,7 @@ def test_what_can_not_work_is_off_and_says_why(
     page: ClientsPage, chosen: ClientStatus, allowed: set[str]
 ) -> None:
     assert page.roster.buttons["stop"].toolTip() == "Choose a client first."
-    choose(page, chosen.id)
+    page.roster.choose(chosen.id)
     buttons = page.roster.buttons
     assert {name for name, button in buttons.items() if button.isEnabled()} == allowed
     assert all(button.toolTip() for button in buttons.values())
@@ -90,30 +96,14 @@ def test_what_can_not_work_is_off_and_says_why(
 def test_each_button_sends_its_command_for_the_chosen_one(
     page: ClientsPage, fake: FakeFeed, qtbot: QtBot
 ) -> None:
-    choose(page, "gamer-01")
-    for name in ("pause", "drain", "stop"):
+    page.roster.choose("gamer-01")
+    for name in ("pause", "drain", "stop", "revoke"):
         qtbot.mouseClick(page.roster.buttons[name], Qt.MouseButton.LeftButton)
+        if name == "revoke":
+            assert not fake.sent_of("clients.revoke"), "it asks first"
+            (box,) = page.findChildren(QMessageBox)
+            next(button for button in box.buttons() if button.text().replace("&", "") == "Revoke").click()
         assert (fake.sent[-1].command, fake.sent[-1].params) == (f"clients.{name}", {"client": "gamer-01"})
-    before = len(fake.sent)
-    qtbot.mouseClick(page.roster.buttons["revoke"], Qt.MouseButton.LeftButton)
-    assert len(fake.sent) == before, "it asks first"
-    (box,) = page.findChildren(QMessageBox)
-    yes = next(button for button in box.buttons() if button.text().replace("&", "") == "Revoke")
-    qtbot.mouseClick(yes, Qt.MouseButton.LeftButton)
-    assert (fake.sent[-1].command, fake.sent[-1].params) == ("clients.revoke", {"client": "gamer-01"})
-
-
-def test_the_chosen_client_is_told_with_the_reasons_of_its_rejections(page: ClientsPage) -> None:
-    assert not page.details.isVisible()
-    choose(page, "gamer-01")
-    assert page.details.isVisible()
-    assert page.details.value("rejected") == "12 late, 3 shape"
-    assert page.details.value("version") == "0.4.0"
-    choose(page, "client-1")
-    assert page.details.value("error") == "it raised"
-    assert page.details.value("invited") == "one of this server's own"
-    choose(page, "gamer-01", "client-1")
-    assert not page.details.isVisible()
 
 
 def test_the_filter_finds_states_and_an_empty_page_says_what_to_do(
@@ -131,21 +121,16 @@ def test_the_filter_finds_states_and_an_empty_page_says_what_to_do(
     assert shell.opened == [("invite", {})]
 
 
-def test_the_log_of_a_local_client_is_shown_on_the_page_of_the_logs(
-    page: ClientsPage, shell: FakeShell, qtbot: QtBot
+def test_a_local_client_has_its_log_on_the_page_of_the_logs_and_another_computer_what_it_has_told(
+    page: ClientsPage, fake: FakeFeed, shell: FakeShell, qtbot: QtBot
 ) -> None:
-    choose(page, "client-1")
-    qtbot.mouseClick(page.roster.log, Qt.MouseButton.LeftButton)
+    page.roster.choose("client-1")
+    page.roster.log.click()
     assert shell.shown == [("logs", {"service": "client-1"})]
-
-
-def test_the_log_of_another_computer_is_what_it_has_told(
-    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
-) -> None:
     line = LogLine(service="gamer-01", number=1, time=INVITED, level="error", text="the game crashed")
     fake.answers["clients.log"] = ClientLog(lines=[line], whole=False)
-    choose(page, "gamer-01")
-    qtbot.mouseClick(page.roster.log, Qt.MouseButton.LeftButton)
+    page.roster.choose("gamer-01")
+    page.roster.log.click()
     dialog = page.findChild(ClientLogDialog)
     assert isinstance(dialog, ClientLogDialog)
     qtbot.waitUntil(lambda: "the game crashed" in dialog.pane.text)
@@ -161,7 +146,7 @@ def test_a_name_that_looks_like_markup_is_read_as_it_was_given(
 ) -> None:
     fake.change_clients([ONLINE.model_copy(update={"name": "<i>Eve</i>"})])
     qtbot.waitUntil(lambda: column(page, "name")["gamer-01"] == "<i>Eve</i>")
-    choose(page, "gamer-01")
+    page.roster.choose("gamer-01")
     page.roster.log.click()
     page.roster.buttons["revoke"].click()
     dialogs = [*page.findChildren(ClientLogDialog), *page.findChildren(QMessageBox)]
@@ -175,7 +160,7 @@ def test_a_name_that_looks_like_markup_is_read_as_it_was_given(
 def test_without_a_connection_everything_is_off_and_stays_in_sight(
     page: ClientsPage, fake: FakeFeed, qtbot: QtBot
 ) -> None:
-    choose(page, "gamer-01")
+    page.roster.choose("gamer-01")
     fake.connect_as(LOST)
     buttons = [*page.roster.buttons.values(), page.roster.rename, page.roster.log, page.roster.invite]
     assert not any(button.isEnabled() for button in buttons)
@@ -195,8 +180,7 @@ def test_rates_are_remembered_also_while_nobody_looks(
     page.show()
     qtbot.waitUntil(lambda: column(page, "rate")["gamer-01"] == "200")
     model = page.roster.model
-    row = model.row_of("gamer-01") or 0
-    rates = model.index(row, 0).data(RATES_ROLE)
+    rates = model.index(model.row_of("gamer-01") or 0, 0).data(RATES_ROLE)
     assert rates == (0.0, 100.0, 300.0, 200.0, 200.0)
 
 

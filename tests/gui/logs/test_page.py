@@ -1,6 +1,6 @@
 """The logs before a played runner: which lines are asked for, and how they come together."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,9 @@ from soulsgui.gui.logs.reader import (
     service_words,
     services_offered,
 )
-from soulsgui.wire.control import (
-    ApiError,
-    ErrorCode,
-    LogLine,
-    RunStatus,
-    RunSummary,
-    ServiceStatus,
-    Status,
-)
-from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus, RunSummary, Status
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Sent, refusal
+from tests.states import service
 
 START = 1_790_000_000.0
 
@@ -44,10 +37,10 @@ class Logs:
         self.lines = {"trainer": [line(n) for n in range(1, 2501)], "redis": [line(1, "redis")]}
 
     def answer(self, params: dict[str, Any]) -> dict[str, Any] | ApiError:
-        service, n = params.get("service", ""), params.get("n", 200)
-        if service and service not in self.lines:
-            return refusal(f"{service!r} has no log.", "There are: trainer", ErrorCode.NOT_FOUND)
-        found = self.lines[service] if service else [one for each in self.lines.values() for one in each]
+        name, n = params.get("service", ""), params.get("n", 200)
+        if name and name not in self.lines:
+            return refusal(f"{name!r} has no log.", "There are: trainer", ErrorCode.NOT_FOUND)
+        found = self.lines[name] if name else [one for each in self.lines.values() for one in each]
         found = [one for one in found if one.number < params.get("before", 10**9)]
         found = [one for one in found if params.get("filter", "") in one.text]
         if params.get("level", "debug") == "error":
@@ -64,7 +57,7 @@ def logs() -> Logs:
 def server(fake: FakeFeed, logs: Logs) -> FakeFeed:
     fake.status = Status(
         run=RunStatus(id="r2", name="cart", state="running"),
-        services=[ServiceStatus(name="client-1", kind="client", state="running")],
+        services=[service("client-1")],
     )
     runs = [RunSummary(id="r2", name="cart"), RunSummary(id="r1", name="early", created=START)]
     fake.answers |= {
@@ -109,15 +102,28 @@ def text_of(page: LogsPage) -> QPlainTextEdit:
     return found
 
 
+def words_of(page: LogsPage) -> QLineEdit:
+    found = page.pane.findChild(QLineEdit)
+    assert found is not None
+    return found
+
+
+def asked_again(qtbot: QtBot, server: FakeFeed, act: Callable[[], object]) -> Sent:
+    """Do something and return the question that it leads to."""
+    count = len(server.sent_of("history.logs"))
+    act()
+    qtbot.waitUntil(lambda: len(server.sent_of("history.logs")) > count)
+    return server.sent_of("history.logs")[-1]
+
+
 # --- which lines ---
 
 
-def test_at_first_the_newest_lines_of_all_services_are_shown(page: LogsPage, server: FakeFeed) -> None:
+def test_all_services_are_shown_at_first_and_each_and_earlier_runs_can_be_chosen(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed
+) -> None:
     assert asked(server) == {"n": 1000, "run": "r2"}
     assert {one.service for one in page.pane.lines} == {"trainer", "redis"}
-
-
-def test_services_and_earlier_runs_can_be_chosen(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
     offered = [page.service.itemData(place) for place in range(page.service.count())]
     assert offered == ["", "runner", "redis", "trainer", "telemetry", "client-1"]
     assert page.run.itemText(1).startswith("early · ")
@@ -144,11 +150,8 @@ def test_lines_that_come_while_the_answer_is_under_way_are_kept(
     qtbot: QtBot, page: LogsPage, server: FakeFeed, logs: Logs
 ) -> None:
     del server.answers["history.logs"]
-    choose(page.service, "trainer")
-    count = len(server.sent_of("history.logs"))
-    qtbot.waitUntil(lambda: len(server.sent_of("history.logs")) > count)
+    sent = asked_again(qtbot, server, lambda: choose(page.service, "trainer"))
     server.bring_log(line(2500), line(2501))
-    sent = server.sent_of("history.logs")[-1]
     answer = logs.answer(sent.params)
     assert isinstance(answer, dict)
     sent.call.answer(answer)
@@ -162,13 +165,11 @@ def test_level_and_words_are_looked_for_in_the_whole_log(
     show(qtbot, page, "trainer")
     assert 5 not in numbers(page)
     level = page.pane.findChild(QComboBox)
-    words = page.pane.findChild(QLineEdit)
     assert level is not None
-    assert words is not None
     level.setCurrentText("Errors")
     qtbot.waitUntil(lambda: numbers(page) == [5])
     level.setCurrentIndex(0)
-    qtbot.keyClicks(words, "line 77")
+    qtbot.keyClicks(words_of(page), "line 77")
     qtbot.waitUntil(lambda: asked(server).get("filter") == "line 77" and 77 in numbers(page))
 
 
@@ -181,9 +182,14 @@ def test_the_run_that_begins_is_followed(qtbot: QtBot, page: LogsPage, server: F
 # --- paging back ---
 
 
-def test_earlier_lines_are_put_above_and_what_is_in_view_stays(
+def test_earlier_lines_are_put_above_until_there_are_none_and_what_is_in_view_stays(
     qtbot: QtBot, page: LogsPage, server: FakeFeed
 ) -> None:
+    first = page.pane.shown[0]
+    page.earlier.click()
+    qtbot.waitUntil(lambda: len(numbers(page)) == 2501)
+    assert asked(server)["n"] == 5000, "all logs together come again with more lines"
+    assert text_of(page).textCursor().selectedText().endswith(first.text)
     show(qtbot, page, "trainer")
     bar = text_of(page).verticalScrollBar()
     bar.setValue(10)
@@ -194,24 +200,10 @@ def test_earlier_lines_are_put_above_and_what_is_in_view_stays(
     assert numbers(page) == list(range(501, 2501))
     assert text_of(page).firstVisibleBlock().text() == top
     assert not page.pane.follow
-
-
-def test_scrolling_to_the_top_brings_earlier_lines_until_there_are_none(qtbot: QtBot, page: LogsPage) -> None:
-    show(qtbot, page, "trainer")
-    bar = text_of(page).verticalScrollBar()
-    for count in (2000, 2500):
-        bar.triggerAction(bar.SliderAction.SliderToMinimum)
-        qtbot.waitUntil(lambda count=count: len(numbers(page)) == count)
+    bar.triggerAction(bar.SliderAction.SliderToMinimum)
+    qtbot.waitUntil(lambda: len(numbers(page)) == 2500)
     assert not page.earlier.isEnabled()
     assert page.earlier.toolTip() == "These are all there are."
-
-
-def test_all_logs_together_come_again_with_more_lines(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
-    first = page.pane.shown[0]
-    page.earlier.click()
-    qtbot.waitUntil(lambda: len(numbers(page)) == 2501)
-    assert asked(server)["n"] == 5000
-    assert text_of(page).textCursor().selectedText().endswith(first.text)
 
 
 def test_memory_stays_bounded_and_follow_brings_the_newest_back(
@@ -246,18 +238,13 @@ def test_a_moment_is_looked_for_far_back_and_brought_into_view(
     assert numbers(page)[-1] == 6000
 
 
-def test_a_place_takes_level_and_filter_back(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
-    words = page.pane.findChild(QLineEdit)
-    assert words is not None
-    words.setText("nothing like it")
+def test_a_place_takes_the_filter_back_and_its_run_may_be_one_that_is_not_listed(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed
+) -> None:
+    words_of(page).setText("nothing like it")
     page.show_where(service="redis")
     qtbot.waitUntil(lambda: numbers(page) == [1])
     assert page.place == LogPlace(service="redis")
-
-
-def test_an_earlier_run_can_be_the_place_before_it_is_listed(
-    qtbot: QtBot, page: LogsPage, server: FakeFeed
-) -> None:
     page.show_where(service="trainer", run="r0")
     qtbot.waitUntil(lambda: asked(server).get("run") == "r0")
     page.show_where(service="trainer", run="r2")
@@ -265,35 +252,35 @@ def test_an_earlier_run_can_be_the_place_before_it_is_listed(
 
 
 def test_only_of_what_was_searched_it_is_said_that_nothing_fits(
-    qtbot: QtBot, page: LogsPage, server: FakeFeed, logs: Logs
+    qtbot: QtBot, page: LogsPage, server: FakeFeed
 ) -> None:
     show(qtbot, page, "trainer")
-    held, words = len(page.pane.lines), page.pane.findChild(QLineEdit)
-    assert words is not None
+    held = len(page.pane.lines)
     del server.answers["history.logs"]
-    count = len(server.sent_of("history.logs"))
-    words.setText("no such text")
-    assert text_of(page).placeholderText() == f"None of the {held:,} lines read fits."
-    server.connect_as(LIVE)
+
+    def search() -> None:
+        words_of(page).setText("no such text")
+        assert text_of(page).placeholderText() == f"None of the {held:,} lines read fits."
+        server.connect_as(LIVE)
+        assert "No line" not in text_of(page).placeholderText()
+
+    sent = asked_again(qtbot, server, search)
     assert "No line" not in text_of(page).placeholderText()
-    qtbot.waitUntil(lambda: len(server.sent_of("history.logs")) > count)
-    assert "No line" not in text_of(page).placeholderText()
-    server.sent_of("history.logs")[-1].call.answer({"lines": [], "first": 1})
+    sent.call.answer({"lines": [], "first": 1})
     told = text_of(page).placeholderText()
     assert told.startswith("No line contains “no such text”.")
     assert "Trainer, This run" in told
 
 
-def test_a_search_that_failed_found_nothing_out(
+def test_a_service_without_a_log_is_no_trouble_and_a_search_that_failed_found_nothing_out(
     qtbot: QtBot, page: LogsPage, server: FakeFeed, shell: FakeShell
 ) -> None:
+    choose(page.service, "telemetry")
+    qtbot.waitUntil(lambda: "'telemetry' has no log." in text_of(page).placeholderText())
+    assert shell.told == []
     server.answers["history.logs"] = refusal("The disk is gone.", code=ErrorCode.FAILED)
-    words = page.pane.findChild(QLineEdit)
-    assert words is not None
-    words.setText("no such text")
-    qtbot.waitUntil(lambda: bool(shell.told))
-    assert "No line" not in text_of(page).placeholderText()
-    page.pane.replace([])
+    words_of(page).setText("no such text")
+    qtbot.waitUntil(lambda: [told.text for told in shell.told] == ["The disk is gone."])
     assert text_of(page).placeholderText() == "The disk is gone."
 
 
@@ -319,19 +306,7 @@ def test_the_lines_shown_are_saved_with_their_dates(
     assert not (tmp_path / "missing").exists()
 
 
-def test_a_service_without_a_log_is_not_an_error(qtbot: QtBot, page: LogsPage, shell: FakeShell) -> None:
-    choose(page.service, "telemetry")
-    qtbot.waitUntil(lambda: "'telemetry' has no log." in text_of(page).placeholderText())
-    assert shell.told == []
-
-
-def test_other_troubles_are_told(qtbot: QtBot, page: LogsPage, server: FakeFeed, shell: FakeShell) -> None:
-    server.answers["history.logs"] = refusal("The disk is gone.", code=ErrorCode.FAILED)
-    page.refresh()
-    qtbot.waitUntil(lambda: [told.text for told in shell.told] == ["The disk is gone."])
-
-
-def test_without_connection_lines_stay_and_come_anew_afterwards(
+def test_without_connection_lines_stay_and_come_anew_afterwards_and_a_hidden_page_asks_nothing(
     qtbot: QtBot, page: LogsPage, server: FakeFeed
 ) -> None:
     server.connect_as(LOST)
@@ -343,9 +318,6 @@ def test_without_connection_lines_stay_and_come_anew_afterwards(
     assert page.earlier.toolTip() == "Not connected to my-server."
     server.connect_as(LIVE)
     qtbot.waitUntil(lambda: numbers(page) == [1])
-
-
-def test_nothing_is_asked_while_hidden(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
     page.hide()
     count = len(server.sent)
     server.take_snapshot(server.status)
@@ -358,21 +330,14 @@ def test_nothing_is_asked_while_hidden(qtbot: QtBot, page: LogsPage, server: Fak
 # --- words ---
 
 
-def test_services_are_offered_in_order() -> None:
-    running = [ServiceStatus(name=f"client-{n}", kind="client", state="running") for n in (10, 9)]
+def test_services_are_offered_in_order_and_runs_by_name_and_beginning() -> None:
+    running = [service(f"client-{n}") for n in (10, 9)]
     assert services_offered(running, ["trainer", "evaluator"]) == [
         "runner", "redis", "trainer", "telemetry", "client-9", "client-10", "evaluator",
     ]  # fmt: skip
-    assert [service_words(name) for name in ("", "runner", "client-9")] == [
-        "All services",
-        "Runner",
-        "Client 9",
-    ]
-
-
-def test_runs_are_named_by_name_and_beginning() -> None:
+    words = [service_words(name) for name in ("", "runner", "client-9")]
+    assert words == ["All services", "Runner", "Client 9"]
     assert run_words(RunSummary(id="r1"), START) == "r1"
-    assert run_words(RunSummary(id="r1", name="early", created=START), START).startswith("early · ")
 
 
 def test_a_moment_is_found_among_lines() -> None:

@@ -14,21 +14,13 @@ from soulsgui.gui.models.rules import (
     why_not_resumed,
     why_refused,
 )
-from soulsgui.wire.control import CheckpointInfo, ClientStatus, RunStatus, RunSummary, ServiceStatus, Status
+from soulsgui.wire.control import ClientStatus, RunStatus, RunSummary, Status
+from tests.states import checkpoint, client, service
 
 RUNNING = RunStatus(id="lunar-1", name="lunar", state="running", env_id="LunarLander-v3", algorithm="ppo")
 
 
 ACTIVE = Status(run=RUNNING)
-
-
-def service(name: str, state: str = "running", **fields: object) -> ServiceStatus:
-    kind = "client" if name.startswith("client") else name
-    return ServiceStatus.model_validate({"name": name, "kind": kind, "state": state} | fields)
-
-
-def client(name: str = "gamer-1", state: str = "online", **fields: object) -> ClientStatus:
-    return ClientStatus.model_validate({"id": name, "name": name, "state": state} | fields)
 
 
 CONNECTED, NO_REDIS, CUT = (
@@ -95,20 +87,17 @@ def test_what_the_runner_refuses_is_not_possible_in_its_words() -> None:
     known = client(allowed={"clients.pause": "gamer-1 is revoked.", "clients.stop": ""})
     assert why_not_possible("pause", known, ACTIVE) == "gamer-1 is revoked."
     assert why_not_possible("stop", known, ACTIVE) == ""
+    with pytest.raises(KeyError):
+        why_not_possible("dance", client(), ACTIVE)
 
 
-def test_a_stopped_local_client_is_not_started_without_a_run() -> None:
-    left = client(state="left", local=True)
-    status = Status(allowed={"service.local_clients": "No run goes on."})
-    assert why_not_possible("resume", left, status) == "No run goes on."
-
-
-def test_a_local_client_is_started_again_once_its_process_has_ended() -> None:
+def test_a_local_client_is_started_again_for_a_run_once_its_process_has_ended() -> None:
     left = client("client-1", "left", local=True, wish="finish")
-    ending = Status(run=RUNNING, services=[service("client-1", "running")])
-    assert why_not_possible("resume", left, ending) == "client-1 is about to end."
-    ended = Status(run=RUNNING, services=[service("client-1", "stopped")])
-    assert why_not_possible("resume", left, ended) == ""
+    no_run = Status(allowed={"service.local_clients": "No run goes on."})
+    assert why_not_possible("resume", left, no_run) == "No run goes on."
+    for state, reason in (("running", "client-1 is about to end."), ("stopped", "")):
+        ending = Status(run=RUNNING, services=[service("client-1", state)])
+        assert why_not_possible("resume", left, ending) == reason
 
 
 def test_an_action_takes_those_of_the_chosen_it_is_possible_with() -> None:
@@ -118,11 +107,6 @@ def test_an_action_takes_those_of_the_chosen_it_is_possible_with() -> None:
     assert reason == ""
     assert possible("pause", [first], ACTIVE)[1].startswith("a is left")
     assert possible("stop", [], ACTIVE) == ([], "Choose a client first.")
-
-
-def test_an_action_without_a_rule_is_not_taken_for_a_possible_one() -> None:
-    with pytest.raises(KeyError):
-        why_not_possible("dance", client(), ACTIVE)
 
 
 def test_revoking_asks_first_and_pausing_does_not() -> None:
@@ -138,17 +122,6 @@ def test_revoking_asks_first_and_pausing_does_not() -> None:
 OLD = RunSummary(id="2026-01-01_a", name="old", state="finished", created=1.0, resumable=True, env_steps=3500)
 NEW = RunSummary(id="2026-02-01_b", name="new", state="stopped", created=2.0, resumable=True)
 AGAIN = RunStatus(id=OLD.id, name="old", state="running", env_steps=9000, checkpoint_age_s=125)
-SAVED = CheckpointInfo(
-    id="manual_save/1",
-    kind="manual",
-    path="/runs/a/manual_save/1",
-    model_id=4,
-    env_steps=1000,
-    updates=40,
-    created=1.0,
-    size_bytes=5,
-    valid=True,
-)
 
 
 @pytest.mark.parametrize(
@@ -178,13 +151,13 @@ def test_resuming_asks_only_where_another_run_would_be_stopped() -> None:
 
 def test_loading_tells_what_is_overwritten_and_stopped() -> None:
     assert why_not_loaded(None)
-    question = load_question(SAVED, OLD, RunStatus())
+    question = load_question(checkpoint(), OLD, RunStatus())
     assert question.title == "Load this checkpoint of old?"
     assert "from update 40 as a new attempt" in question.sentence
     assert "The 2,500 steps after it stay on the curves" in question.sentence
     assert "stopped" not in question.sentence
-    newest = load_question(SAVED, OLD.model_copy(update={"env_steps": 1000}), RunStatus())
+    newest = load_question(checkpoint(), OLD.model_copy(update={"env_steps": 1000}), RunStatus())
     assert "overwritten" not in newest.sentence
-    goes_on = load_question(SAVED, OLD, AGAIN).sentence
+    goes_on = load_question(checkpoint(), OLD, AGAIN).sentence
     assert "old is stopped first; it saves before it ends (last checkpoint 2 min ago)." in goes_on
     assert "8,000 steps" in goes_on, "of the active run its newest ones count"

@@ -11,7 +11,6 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.overview.curve import LiveCurve, leaves_gap
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.wire.control import History
-from soulsgui.wire.messages.metrics import EpisodeRows, Row
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, refusal
 from tests.gui.plotting.curves import RUN, attempt_row, drawn, episodes, history, update
 
@@ -21,27 +20,14 @@ class Store:
 
     def __init__(self) -> None:
         self.episodes = 0
-        self.updates: list[int] = []
+        self.updates = 0
 
     def answer(self, params: dict[str, object]) -> History:
         if params.get("metric", "return") == "return":
             return history(range(1, self.episodes + 1))
-        rows = [update(number, loss=float(number)) for number in self.updates]
-        return History(
-            run_id=RUN,
-            metric="loss",
-            last_row=0,
-            last_update=(1, self.updates[-1]) if self.updates else (0, 0),
-            row=[row.update for row in rows],
-            attempt=[1] * len(rows),
-            episode=[row.episodes for row in rows],
-            env_steps=[row.env_steps for row in rows],
-            time=[row.time for row in rows],
-            value=[row.values["loss"] for row in rows],
-            low=[row.values["loss"] for row in rows],
-            high=[row.values["loss"] for row in rows],
-            count=[1] * len(rows),
-            metrics=["return", "length", "loss"],
+        known = {"metric": "loss", "last_row": 0, "last_update": (min(self.updates, 1), self.updates)}
+        return history(range(1, self.updates + 1)).model_copy(
+            update=known | {"metrics": ["return", "length", "loss"]}
         )
 
 
@@ -51,10 +37,9 @@ def store() -> Store:
 
 
 @pytest.fixture
-def feed(store: Store) -> FakeFeed:
-    made = FakeFeed()
-    made.answers["history.query"] = store.answer
-    return made
+def feed(fake: FakeFeed, store: Store) -> FakeFeed:
+    fake.answers["history.query"] = store.answer
+    return fake
 
 
 @pytest.fixture
@@ -67,40 +52,44 @@ def curve(qtbot: QtBot, feed: FakeFeed) -> Iterator[LiveCurve]:
     widget.hide()
 
 
+@pytest.fixture
+def complete(qtbot: QtBot, curve: LiveCurve) -> LiveCurve:
+    """A curve whose history has come and is empty."""
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    return curve
+
+
 def values(curve: LiveCurve) -> list[int]:
     return [round(y) for _, y in drawn(curve.series)]
-
-
-def tell(curve: LiveCurve, *rows: Row) -> None:
-    curve.take(list(rows))
 
 
 def queries(feed: FakeFeed) -> int:
     return len(feed.sent_of("history.query"))
 
 
-def test_live_rows_go_on_where_the_history_ends(qtbot: QtBot, curve: LiveCurve, store: Store) -> None:
-    store.episodes = 5
-    curve.follow(RUN, "return")
-    tell(curve, episodes([5, 6]))
-    qtbot.waitUntil(lambda: curve.complete)
-    tell(curve, episodes([7]))
-    tell(curve, episodes([6, 7, 8]))
-    assert values(curve) == [1, 2, 3, 4, 5, 6, 7, 8]
+def hide_or_show(curve: LiveCurve) -> None:
+    widget = curve.parent()
+    assert isinstance(widget, QWidget)
+    widget.setVisible(widget.isHidden())
 
 
-def test_a_missing_row_number_makes_it_ask_again_once(
+def test_live_rows_go_on_where_the_history_ends_and_a_missing_one_makes_it_ask_again_once(
     qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
 ) -> None:
-    store.episodes = 3
+    store.episodes = 5
     curve.follow(RUN, "return")
+    curve.take([episodes([5, 6])])
     qtbot.waitUntil(lambda: curve.complete)
-    store.episodes = 9
-    tell(curve, episodes([8, 9]))
+    curve.take([episodes([7])])
+    curve.take([episodes([6, 7, 8]), episodes([9], run="another")])
+    assert values(curve) == list(range(1, 9))
+    store.episodes = 14
+    curve.take([episodes([13, 14])])
     assert not curve.complete
-    tell(curve, episodes([10]))
+    curve.take([episodes([15])])
     qtbot.waitUntil(lambda: curve.complete)
-    assert values(curve) == list(range(1, 11))
+    assert values(curve) == list(range(1, 16))
     assert queries(feed) == 2
 
 
@@ -110,7 +99,7 @@ def test_rows_before_the_answer_are_not_lost_when_it_is_refused(
     feed.answers["history.query"] = refusal("The store is busy.")
     with qtbot.waitSignal(curve.failed):
         curve.follow(RUN, "return")
-    tell(curve, episodes([1, 2]))
+    curve.take([episodes([1, 2])])
     store.episodes = 2
     feed.answers["history.query"] = store.answer
     qtbot.waitUntil(lambda: curve.complete)
@@ -120,18 +109,18 @@ def test_rows_before_the_answer_are_not_lost_when_it_is_refused(
 def test_updates_that_were_not_stored_yet_are_asked_for_until_the_history_meets_the_live_rows(
     qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
 ) -> None:
-    store.updates = [1, 2, 3]
+    store.updates = 3
     curve.follow(RUN, "loss")
     qtbot.waitUntil(lambda: curve.is_loaded)
     # Updates 4 and 5 were sent before this window listened, and are stored later.
-    tell(curve, update(6, loss=6.0))
+    curve.take([update(6, loss=6.0)])
     assert not curve.complete
-    store.updates = [1, 2, 3, 4, 5]
-    tell(curve, update(7, loss=7.0))
+    store.updates = 5
+    curve.take([update(7, loss=7.0)])
     qtbot.waitUntil(lambda: curve.complete)
     assert values(curve) == [1, 2, 3, 4, 5, 6, 7]
     asked = queries(feed)
-    tell(curve, update(8, loss=8.0))
+    curve.take([update(8, loss=8.0)])
     assert curve.complete
     assert queries(feed) == asked
 
@@ -156,37 +145,42 @@ def test_what_may_be_missing_between_stored_and_live_updates(
 
 
 def test_an_attempt_told_of_before_it_was_stored_stays_known(
-    qtbot: QtBot, curve: LiveCurve, store: Store
+    qtbot: QtBot, complete: LiveCurve, store: Store
 ) -> None:
     store.episodes = 10
-    curve.follow(RUN, "return")
-    qtbot.waitUntil(lambda: curve.complete)
-    tell(curve, attempt_row(2, 6), episodes([11, 12], attempt=2, episode=[7, 8]))
-    assert [x for x, _ in drawn(curve.series, overwritten=True)] == [7, 8, 9, 10]
-    curve.renew()
-    qtbot.waitUntil(lambda: curve.complete)
-    assert [x for x, _ in drawn(curve.series, overwritten=True)] == [7, 8, 9, 10]
+    complete.take([episodes(range(1, 11))])
+    complete.take([attempt_row(2, 6), episodes([11, 12], attempt=2, episode=[7, 8])])
+    assert [x for x, _ in drawn(complete.series, overwritten=True)] == [7, 8, 9, 10]
+    complete.renew()
+    qtbot.waitUntil(lambda: complete.complete)
+    assert [x for x, _ in drawn(complete.series, overwritten=True)] == [7, 8, 9, 10]
 
 
-def test_rows_wait_while_nobody_looks(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store) -> None:
-    store.episodes = 2
-    curve.follow(RUN, "return")
-    qtbot.waitUntil(lambda: curve.complete)
-    widget = curve.parent()
-    assert isinstance(widget, QWidget)
-    widget.hide()
-    tell(curve, episodes([3]), episodes([4, 5]))
-    assert values(curve) == [1, 2]
-    widget.show()
-    curve.wake()
-    assert values(curve) == [1, 2, 3, 4, 5]
+def test_rows_wait_while_nobody_looks_and_many_are_asked_for_again(
+    qtbot: QtBot, complete: LiveCurve, feed: FakeFeed, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.gui.overview.curve._MOST_ASIDE", 5)
+    hide_or_show(complete)
+    complete.take([episodes([1]), episodes([2, 3])])
+    assert values(complete) == []
+    hide_or_show(complete)
+    complete.wake()
+    assert values(complete) == [1, 2, 3]
     assert queries(feed) == 1
+    hide_or_show(complete)
+    for number in range(4, 21):
+        complete.take([episodes([number])])
+    store.episodes = 20
+    hide_or_show(complete)
+    complete.wake()
+    qtbot.waitUntil(lambda: complete.complete)
+    assert values(complete) == list(range(1, 21))
 
 
 def test_the_answer_to_an_older_question_is_not_drawn(
     qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
 ) -> None:
-    store.episodes, store.updates = 3, [1, 2]
+    store.episodes, store.updates = 3, 2
     del feed.answers["history.query"]
     curve.follow(RUN, "return")
     qtbot.waitUntil(lambda: queries(feed) == 1)
@@ -200,22 +194,12 @@ def test_the_answer_to_an_older_question_is_not_drawn(
     assert "loss" in curve.metrics
 
 
-def test_rows_of_another_run_are_passed_over(qtbot: QtBot, curve: LiveCurve, store: Store) -> None:
-    store.episodes = 1
-    curve.follow(RUN, "return")
-    qtbot.waitUntil(lambda: curve.complete)
-    tell(curve, episodes([2], run="another"))
-    assert values(curve) == [1]
-
-
 def test_the_metrics_of_a_run_that_has_just_begun_are_learned_from_its_updates(
-    qtbot: QtBot, curve: LiveCurve
+    qtbot: QtBot, complete: LiveCurve
 ) -> None:
-    curve.follow(RUN, "return")
-    qtbot.waitUntil(lambda: curve.is_loaded)
-    with qtbot.waitSignal(curve.loaded):
-        tell(curve, update(1, entropy=0.5))
-    assert "entropy" in curve.metrics
+    with qtbot.waitSignal(complete.loaded):
+        complete.take([update(1, entropy=0.5)])
+    assert "entropy" in complete.metrics
 
 
 def test_without_connection_it_waits_and_goes_on_afterwards(
@@ -232,25 +216,6 @@ def test_without_connection_it_waits_and_goes_on_afterwards(
     assert values(curve) == [1, 2]
 
 
-def test_a_long_absence_is_made_up_for_by_asking_again(
-    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("soulsgui.gui.overview.curve._MOST_ASIDE", 5)
-    curve.follow(RUN, "return")
-    qtbot.waitUntil(lambda: curve.complete)
-    widget = curve.parent()
-    assert isinstance(widget, QWidget)
-    widget.hide()
-    rows: list[EpisodeRows] = [episodes([number]) for number in range(1, 21)]
-    for row in rows:
-        tell(curve, row)
-    store.episodes = 20
-    widget.show()
-    curve.wake()
-    qtbot.waitUntil(lambda: curve.complete)
-    assert values(curve) == list(range(1, 21))
-
-
 def bucketed(params: dict[str, Any]) -> History:
     """The run of 10,000 episodes with the return 1 to 10,000, in at most 100 buckets of any part of it."""
     first = max(math.ceil(params.get("start", 1)), 1)
@@ -262,73 +227,71 @@ def bucketed(params: dict[str, Any]) -> History:
     return found.model_copy(update={"low": lows, "count": [count] * len(ends), "last_row": 10_000})
 
 
-def test_what_is_in_view_is_asked_for_again_until_every_row_is_drawn(
-    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed
-) -> None:
+@pytest.fixture
+def long(qtbot: QtBot, feed: FakeFeed, curve: LiveCurve) -> LiveCurve:
+    """The curve of that run."""
     feed.answers["history.query"] = bucketed
     curve.follow(RUN, "return")
     qtbot.waitUntil(lambda: curve.complete)
-    assert len(curve.series) == 10_000
-    assert drawn(curve.series)[0][1] == 1.0, "the first episode is there"
-    assert not curve.look_at(0, 10_100)
+    return curve
+
+
+def test_what_is_in_view_is_asked_for_again_until_every_row_is_drawn(
+    qtbot: QtBot, long: LiveCurve, feed: FakeFeed
+) -> None:
+    assert len(long.series) == 10_000
+    assert drawn(long.series)[0][1] == 1.0, "the first episode is there"
+    assert not long.look_at(0, 10_100)
     for left, right in ((2000, 2400), (2000, 2040)):
-        assert curve.look_at(left, right)
-        qtbot.waitUntil(lambda left=left, right=right: not curve.look_at(left, right))
-    assert {y for x, y in drawn(curve.series) if 2000 <= x <= 2040} == set(range(2000, 2041))
+        assert long.look_at(left, right)
+        qtbot.waitUntil(lambda left=left, right=right: not long.look_at(left, right))
+    assert {y for x, y in drawn(long.series) if 2000 <= x <= 2040} == set(range(2000, 2041))
     sent = [one.params for one in feed.sent_of("history.query")]
     assert [(one.get("start"), one.get("end")) for one in sent] == [(None, None), (1800, 2600), (1980, 2060)]
-    tell(curve, episodes([10_001]))
-    assert {y for x, y in drawn(curve.series) if x > 10_000} == {10_001}
+    long.take([episodes([10_001])])
+    assert {y for x, y in drawn(long.series) if x > 10_000} == {10_001}
 
 
 def test_an_answer_for_another_view_or_metric_is_not_drawn(
-    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed
+    qtbot: QtBot, long: LiveCurve, feed: FakeFeed
 ) -> None:
-    feed.answers["history.query"] = bucketed
-    curve.follow(RUN, "return")
-    qtbot.waitUntil(lambda: curve.complete)
     del feed.answers["history.query"]
-    assert curve.look_at(2000, 2040)
+    assert long.look_at(2000, 2040)
     qtbot.waitUntil(lambda: queries(feed) == 2)
-    assert curve.refining
-    curve.follow(RUN, "length")
+    assert long.refining
+    long.follow(RUN, "length")
     late = feed.sent_of("history.query")[-1]
-    assert not curve.refining
+    assert not long.refining
     late.call.answer(bucketed(late.params).model_dump())
-    assert values(curve) == []
+    assert values(long) == []
 
 
+@pytest.mark.parametrize("answered", [True, False])
 def test_a_run_in_buckets_is_asked_for_again_along_another_axis(
-    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, answered: bool
 ) -> None:
-    feed.answers["history.query"] = bucketed
+    """Also while the answer along the one before is on its way, which is not drawn then."""
+    if answered:
+        feed.answers["history.query"] = bucketed
+    else:
+        del feed.answers["history.query"]
     curve.follow(RUN, "return")
-    qtbot.waitUntil(lambda: curve.complete)
+    qtbot.waitUntil(lambda: curve.complete if answered else queries(feed) == 1)
     curve.show_along(Axis.TIME)
-    qtbot.waitUntil(lambda: queries(feed) == 2)
-    assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time", "missing_ok": True}
-
-
-def test_an_answer_along_the_axis_before_is_not_drawn(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed) -> None:
-    del feed.answers["history.query"]
-    curve.follow(RUN, "return")
-    qtbot.waitUntil(lambda: queries(feed) == 1)
-    curve.show_along(Axis.TIME)
-    late = feed.sent_of("history.query")[0]
-    late.call.answer(bucketed(late.params).model_dump())
-    assert not curve.is_loaded
+    if not answered:
+        late = feed.sent_of("history.query")[0]
+        late.call.answer(bucketed(late.params).model_dump())
+        assert not curve.is_loaded
     qtbot.waitUntil(lambda: queries(feed) == 2)
     assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time", "missing_ok": True}
 
 
 def test_many_live_rows_are_asked_for_again_in_buckets(
-    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, complete: LiveCurve, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.gui.overview.curve._MOST_LIVE", 5)
-    curve.follow(RUN, "return")
-    qtbot.waitUntil(lambda: curve.complete)
     store.episodes = 6
-    tell(curve, episodes(range(1, 7)))
-    qtbot.waitUntil(lambda: curve.complete and curve.series.live_rows == 0)
-    tell(curve, episodes([7]))
-    assert values(curve) == list(range(1, 8))
+    complete.take([episodes(range(1, 7))])
+    qtbot.waitUntil(lambda: complete.complete and complete.series.live_rows == 0)
+    complete.take([episodes([7])])
+    assert values(complete) == list(range(1, 8))

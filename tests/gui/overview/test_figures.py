@@ -1,45 +1,33 @@
 """What the overview says of a run: its key figures, and its end."""
 
+from typing import Any
+
 import pytest
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.overview.end import end_words, next_preset
-from soulsgui.gui.overview.figures import figures, round_words, run_words, state_words, window_words
-from soulsgui.wire.beats import ClientState
-from soulsgui.wire.control import (
-    ClientStatus,
-    Preset,
-    RunStatus,
-)
+from soulsgui.gui.overview.figures import Figure, figures, round_words, run_words, state_words, window_words
+from soulsgui.wire.control import Preset, RunStatus
 from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
-from tests.gui.plotting.curves import RUN
+from tests.states import RUN, client
 
 RUNNING = RunStatus(id=RUN, name="lunar", state="running", env_id="LunarLander-v3", algorithm="ppo")
 
 
-def client(name: str = "gamer-1", state: str = "online", **fields: object) -> ClientStatus:
-    return ClientStatus.model_validate({"id": name, "name": name, "state": state} | fields)
+def run(**changes: Any) -> RunStatus:
+    return RUNNING.model_copy(update=changes)
 
 
-def said(run: RunStatus) -> dict[str, str]:
-    return {figure.name: figure.value for figure in figures(run)}
+def said(shown: RunStatus) -> dict[str, Figure]:
+    return {figure.name: figure for figure in figures(shown)}
 
 
 def test_key_figures_are_said_as_people_read_them() -> None:
-    run = RUNNING.model_copy(
-        update={
-            "mean_return": 312.44,
-            "goal_return": 475.0,
-            "env_steps": 123_456,
-            "goal_env_steps": 500_000,
-            "env_steps_per_s": 1180.4,
-            "updates": 4100,
-            "policy_lag": 0.75,
-            "seconds": 185.0,
-            "checkpoint_age_s": 130.0,
-        }
-    )
-    assert said(run) == {
+    known: dict[str, Any] = {"mean_return": 312.44, "goal_return": 475.0, "best_mean_return": 494.9}
+    known |= {"env_steps": 123_456, "goal_env_steps": 500_000, "env_steps_per_s": 1180.4, "updates": 4100}
+    known |= {"policy_lag": 0.75, "seconds": 185.0, "checkpoint_age_s": 130.0}
+    found = said(run(**known))
+    assert {name: figure.value for name, figure in found.items()} == {
         "return": "312.4 of 475",
         "steps": "123 k of 500 k",
         "rate": "1,180",
@@ -48,74 +36,57 @@ def test_key_figures_are_said_as_people_read_them() -> None:
         "time": "3 min 5 s",
         "checkpoint": "2 min ago",
     }
-
-
-def test_a_best_mean_above_the_mean_is_explained() -> None:
-    run = RUNNING.model_copy(update={"mean_return": 476.2, "best_mean_return": 494.9})
-    tip = next(figure.tip for figure in figures(run) if figure.name == "return")
-    assert "The highest mean during the run, that of its best model: 494.9" in tip
-    ended = end_words(run.model_copy(update={"state": "finished", "reached": "env_steps"}))
-    assert ended is not None
-    assert ended.detail == (
-        "Mean return at its end 476.2; the highest during the run, that of its best model: 494.9."
-    )
-
-
-def test_the_lag_tells_how_old_most_samples_are() -> None:
-    def tip(run: RunStatus) -> str:
-        return next(figure.tip for figure in figures(run) if figure.name == "lag")
-
+    assert "The highest mean during the run, that of its best model: 494.9" in found["return"].tip
     accepted = [10, 0, 0, 0, 0, 0, 1, *[0] * (len(STALENESS_BOUNDS) - 6)]
-    aged = RUNNING.model_copy(update={"staleness": Staleness(accepted=accepted)})
-    assert tip(aged) == f"{tip(RUNNING)}:\nhalf of the samples 0 updates old, 95 % at most 12"
+    aged = said(run(staleness=Staleness(accepted=accepted)))["lag"].tip
+    assert aged == f"{found['lag'].tip}:\nhalf of the samples 0 updates old, 95 % at most 12"
 
 
 def test_what_was_lost_is_shown_only_when_something_was() -> None:
-    run = RUNNING.model_copy(update={"rejected": {"late": 3, "shape": 9}, "lost_chunks": 2})
-    found = {figure.name: figure for figure in figures(run)}
-    assert found["rejected"].value == "12"
-    assert found["rejected"].tip == "9 shape, 3 late"
-    assert found["rejected"].tone is Tone.WARNING
-    on_their_way = RUNNING.model_copy(update={"rejected": {"not_admitted": 2}})
-    assert [one.tone for one in figures(on_their_way) if one.name == "rejected"] == [Tone.TEXT]
+    found = said(run(rejected={"late": 3, "shape": 9}, lost_chunks=2))
+    rejected = found["rejected"]
+    assert (rejected.value, rejected.tip, rejected.tone) == ("12", "9 shape, 3 late", Tone.WARNING)
     assert found["lost"].value == "2"
-    assert "rejected" not in said(RUNNING)
+    assert said(run(rejected={"not_admitted": 2}))["rejected"].tone is Tone.TEXT, "on their way"
+    assert not {"rejected", "lost"} & said(RUNNING).keys()
 
 
 def test_a_run_is_named_with_what_it_trains_and_waits_for() -> None:
-    again = RUNNING.model_copy(update={"attempt": 2, "state": "waiting", "detail": "1 of 2 clients"})
+    again = run(attempt=2, state="waiting", detail="1 of 2 clients")
     assert run_words(again) == "lunar · LunarLander-v3 · PPO · attempt 2"
-    family = RUNNING.model_copy(update={"algorithm": "dqn", "agent": "qr_dqn"})
-    assert run_words(family) == "lunar · LunarLander-v3 · QR-DQN"
-    on_gpus = family.model_copy(update={"learns_on": "4 GPUs"})
-    assert run_words(on_gpus) == "lunar · LunarLander-v3 · QR-DQN on 4 GPUs"
+    family = run(algorithm="dqn", agent="qr_dqn", learns_on="4 GPUs")
+    assert run_words(family) == "lunar · LunarLander-v3 · QR-DQN on 4 GPUs"
     assert state_words(again) == "Waiting: 1 of 2 clients"
-    saving = RUNNING.model_copy(update={"state": "saving", "detail": "saving and ending its services"})
+    saving = run(state="saving", detail="saving and ending its services")
     assert state_words(saving) == "Saving and ending its services"
 
 
-def test_a_solved_run_says_what_it_reached_and_how_long_it_took() -> None:
-    solved = RUNNING.model_copy(
-        update={"state": "finished", "reached": "mean_return", "goal_return": 475.0, "seconds": 31.0}
-    )
-    words = end_words(solved)
-    assert words is not None
-    assert words.title == "Solved: reached 475 after 31 s"
-
-
 @pytest.mark.parametrize(
-    ("state", "reached", "title"),
+    ("changes", "title", "detail"),
     [
-        ("finished", "env_steps", "Finished: made 0 steps in 0.0 s"),
-        ("failed", "failed", "The run failed"),
-        ("running", "", ""),
-        ("stopped", "stopped", ""),
+        (
+            {"state": "finished", "reached": "mean_return", "goal_return": 475.0, "seconds": 31.0},
+            "Solved: reached 475 after 31 s",
+            "Mean of the last 20 episodes: 476.2, after 0 steps.",
+        ),
+        (
+            {"state": "finished", "reached": "mean_return", "goal_judged_by": "evaluation"},
+            "Solved: reached 0 after 0.0 s",
+            "Mean of an evaluation: 476.2. The run made 0 steps.",
+        ),
+        (
+            {"state": "finished", "reached": "env_steps"},
+            "Finished: made 0 steps in 0.0 s",
+            "Mean return at its end 476.2; the highest during the run, that of its best model: 494.9.",
+        ),
+        ({"state": "failed", "reached": "failed", "error": "no memory"}, "The run failed", "no memory"),
+        ({"state": "running"}, "", ""),
+        ({"state": "stopped", "reached": "stopped"}, "", ""),
     ],
 )
-def test_only_an_end_by_itself_is_told(state: str, reached: str, title: str) -> None:
-    run = RunStatus.model_validate({"id": RUN, "state": state, "reached": reached, "error": "no memory"})
-    words = end_words(run)
-    assert (words.title if words else "") == title
+def test_only_an_end_by_itself_is_told(changes: dict[str, Any], title: str, detail: str) -> None:
+    words = end_words(run(mean_return=476.2, best_mean_return=494.9, goal_window=20, **changes))
+    assert ((words.title, words.detail) if words else ("", "")) == (title, detail)
 
 
 def test_the_next_environment_is_another_one() -> None:
@@ -123,9 +94,7 @@ def test_the_next_environment_is_another_one() -> None:
         Preset(name="a", title="", values={"env.id": "CartPole-v1"}),
         Preset(name="b", title="", values={"env.id": "LunarLander-v3"}),
     ]
-    chosen = next_preset(presets, "CartPole-v1")
-    assert chosen is not None
-    assert chosen.name == "b"
+    assert next_preset(presets, "CartPole-v1") is presets[1]
     assert next_preset(presets[:1], "CartPole-v1") is None
 
 
@@ -141,45 +110,33 @@ def test_the_next_environment_is_another_one() -> None:
     ],
 )
 def test_rounds_without_those_who_are_paused(
-    changes: dict[str, str], states: tuple[ClientState, ...], words: str
+    changes: dict[str, str], states: tuple[str, ...], words: str
 ) -> None:
     clients = [client(name, state) for name, state in zip("abcd", states, strict=False)]
-    assert round_words(RUNNING.model_copy(update=changes), clients) == words
+    assert round_words(run(**changes), clients) == words
 
 
-@pytest.mark.parametrize(
-    ("window", "words"),
-    [
-        (20, "Mean of the last 20 episodes"),
-        (1, "Return of the last episode"),
-        (0, "Mean of the last episodes (stop.window)"),
-    ],
-)
-def test_the_mean_return_says_what_it_is_over(window: int, words: str) -> None:
-    assert window_words(RUNNING.model_copy(update={"goal_window": window})) == words
+def test_the_mean_return_says_what_it_is_over() -> None:
+    assert window_words(run(goal_window=1)) == "Return of the last episode"
+    assert window_words(run(goal_window=0)) == "Mean of the last episodes (stop.window)"
 
 
 def test_where_evaluations_decide_that_is_said() -> None:
-    known = {"goal_judged_by": "evaluation", "goal_return": 495.0, "mean_return": 35.0}
-    run = RUNNING.model_copy(update=known)
-    judged, training, *_ = figures(run)
+    judging = run(goal_judged_by="evaluation", goal_return=495.0, mean_return=35.0)
+    judged, training, *_ = figures(judging)
     assert (judged.caption, judged.value) == ("Evaluation", "— of 495")
     assert "No evaluation yet" in judged.tip
     assert (training.caption, training.value) == ("Mean return", "35.0")
     assert "Evaluations decide" in training.tip
-    evaluated = run.model_copy(update={"evaluation_return": 355.96})
+    evaluated = judging.model_copy(update={"evaluation_return": 355.96})
     judged, training, *_ = figures(evaluated)
     assert (judged.value, training.value) == ("356.0 of 495", "35.0")
     assert "newest evaluation" in judged.tip
     # What reached the goal is told as the mean return before the run is said to have ended.
-    judged, after, *_ = figures(
-        run.model_copy(update={"state": "saving", "mean_return": 497.0, "evaluation_return": 497.0})
-    )
+    reached = {"state": "saving", "mean_return": 497.0, "evaluation_return": 497.0}
+    judged, after, *_ = figures(judging.model_copy(update=reached))
     assert (judged.value, judged.tone, after.name) == ("497.0 of 495", Tone.GOOD, "steps")
     reached = {"state": "finished", "reached": "mean_return", "mean_return": 497.0}
-    solved = evaluated.model_copy(update=reached)
-    assert said(solved)["evaluation"] == "497.0 of 495"
-    assert "return" not in said(solved), "what training made is not known any more"
-    ended = end_words(solved)
-    assert ended is not None
-    assert ended.detail.startswith("Mean of an evaluation: ")
+    solved = said(evaluated.model_copy(update=reached))
+    assert solved["evaluation"].value == "497.0 of 495"
+    assert "return" not in solved, "what training made is not known any more"

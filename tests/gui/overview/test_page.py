@@ -1,10 +1,11 @@
 """The overview before a played runner: what it shows, asks and allows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QMessageBox, QSplitter, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QMessageBox, QSplitter, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.overview.page import OverviewPage
@@ -12,18 +13,10 @@ from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.shell.pages import PageArea
 from soulsgui.gui.theme import Theme
-from soulsgui.wire.control import (
-    ClientStatus,
-    ErrorCode,
-    History,
-    LogLine,
-    Preset,
-    RunStatus,
-    ServiceStatus,
-    Status,
-)
+from soulsgui.wire.control import ErrorCode, LogLine, Preset, RunStatus, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
-from tests.gui.plotting.curves import RUN, drawn, episodes, history, update
+from tests.gui.plotting.curves import drawn, episodes, history, update
+from tests.states import RUN, client, service
 
 RUNNING = RunStatus(
     id=RUN,
@@ -35,15 +28,6 @@ RUNNING = RunStatus(
     goal_return=475.0,
     checkpoint_age_s=61.0,
 )
-
-
-def service(name: str, state: str = "running", **fields: object) -> ServiceStatus:
-    kind = "client" if name.startswith("client") else name
-    return ServiceStatus.model_validate({"name": name, "kind": kind, "state": state} | fields)
-
-
-def client(name: str, state: str = "online", **fields: object) -> ClientStatus:
-    return ClientStatus.model_validate({"id": name, "name": name, "state": state} | fields)
 
 
 SERVICES = [
@@ -88,100 +72,105 @@ def plot(qtbot: QtBot, page: OverviewPage) -> Plot:
     return page.plot.host.plot
 
 
-def press(box: QMessageBox, words: str) -> None:
-    next(button for button in box.buttons() if button.text().replace("&", "") == words).click()
+def choose(box: QComboBox, data: object) -> None:
+    box.setCurrentIndex(box.findData(data))
+    box.activated.emit(box.currentIndex())
+
+
+def change(server: FakeFeed, **fields: Any) -> None:
+    server.change_run(RUNNING.model_copy(update=fields))
+
+
+@pytest.fixture
+def again(qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell) -> Callable[[], OverviewPage]:
+    """Makes the page once more, as the next start of the window does."""
+
+    def make() -> OverviewPage:
+        made = OverviewPage(server, shell)  # type: ignore[arg-type]
+        qtbot.addWidget(made)
+        return made
+
+    return make
 
 
 # --- services ---
 
 
-def test_each_kind_of_service_has_a_card_in_order_and_clients_share_one(page: OverviewPage) -> None:
+def test_each_kind_of_service_has_a_card_that_leads_to_its_log_and_clients_share_one(
+    page: OverviewPage, shell: FakeShell
+) -> None:
     assert list(page.services.cards) == ["redis", "trainer", "telemetry"]
     assert page.services.cards["redis"].words == (
         "Redis\nRunning\npid 4121 · port 6379 · 00:01:00\nCPU 0.4 % · 12.0 MB"
     )
     assert page.services.clients.words.startswith("Local clients 2/2\nRunning")
+    for log in (page.services.cards["redis"].log, page.services.clients.log, page.log.open_logs):
+        log.click()
+    assert shell.shown == [("logs", {"service": name}) for name in ("redis", "client-1", "")]
 
 
-def test_the_single_clients_are_shown_when_asked_and_can_be_stopped_each(
+def test_local_clients_become_more_and_fewer_and_are_stopped_each(
     qtbot: QtBot, page: OverviewPage, server: FakeFeed
 ) -> None:
-    page.services.clients.each.click()
+    clients = page.services.clients
+    server.answers |= {"service.local_clients": {"count": 3}, "service.stop": {}}
+    for button in (clients.more, clients.fewer):
+        button.click()
+        qtbot.waitUntil(lambda: server.sent[-1].call.over)
+    assert [sent.params for sent in server.sent_of("service.local_clients")] == [{"count": 3}, {"count": 1}]
+    clients.each.click()
     card = page.services.cards["client-2"]
     qtbot.waitUntil(card.isVisible)
-    qtbot.mouseClick(card.stop, Qt.MouseButton.LeftButton)
-    assert server.sent_of("service.stop")[-1].params == {"name": "client-2"}
-    server.sent[-1].call.answer({})
-    page.services.clients.each.click()
+    card.stop.click()
+    qtbot.waitUntil(lambda: server.sent[-1].call.over)
+    assert server.sent[-1].params == {"name": "client-2"}
+    clients.each.click()
     assert "client-2" not in page.services.cards
 
 
-def test_one_client_more_and_one_less_are_asked_for(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+def test_stopping_the_trainer_asks_first_and_a_refusal_is_told_with_its_remedy(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
 ) -> None:
-    server.answers["service.local_clients"] = {"count": 3}
-    page.services.clients.more.click()
-    qtbot.waitUntil(lambda: server.sent[-1].call.over)
-    page.services.clients.fewer.click()
-    qtbot.waitUntil(lambda: server.sent[-1].call.over)
-    assert [sent.params for sent in server.sent_of("service.local_clients")] == [{"count": 3}, {"count": 1}]
-
-
-def test_stopping_the_trainer_asks_first(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.answers["service.stop"] = refusal("It is not ready.", "Look at its log.")
     page.services.cards["trainer"].stop.click()
     box = page.findChild(QMessageBox)
     assert box is not None
     assert "Clients will wait" in box.informativeText()
     assert server.sent_of("service.stop") == []
-    press(box, "Stop trainer")
+    next(button for button in box.buttons() if button.text().replace("&", "") == "Stop trainer").click()
     assert server.sent_of("service.stop")[-1].params == {"name": "trainer"}
-    server.sent[-1].call.answer({})
-
-
-def test_the_log_buttons_lead_to_the_logs(page: OverviewPage, shell: FakeShell) -> None:
-    page.services.cards["redis"].log.click()
-    page.services.clients.log.click()
-    page.log.open_logs.click()
-    assert shell.shown == [
-        ("logs", {"service": "redis"}),
-        ("logs", {"service": "client-1"}),
-        ("logs", {"service": ""}),
-    ]
+    qtbot.waitUntil(lambda: bool(shell.told))
+    assert (shell.told[0].level, shell.told[0].detail) == ("error", "Look at its log.")
 
 
 def test_what_cant_be_done_is_off_and_says_why(page: OverviewPage, server: FakeFeed) -> None:
     needs_redis = {"service.stop": "Nothing can go on without Redis."}
     no_run = {"service.start": "No run goes on."}
     server.change_services([service("redis", allowed=needs_redis)])
-    assert not page.services.cards["redis"].stop.isEnabled()
-    assert page.services.cards["redis"].stop.toolTip() == "Nothing can go on without Redis."
-    assert page.services.clients.more.isEnabled()
+    stop, more = page.services.cards["redis"].stop, page.services.clients.more
+    assert (stop.isEnabled(), stop.toolTip()) == (False, "Nothing can go on without Redis.")
+    assert page.services.cards["redis"].restart.isEnabled()
+    assert more.isEnabled()
     server.change_services([service("redis"), service("trainer", "stopped", allowed=no_run)])
     server.change_allowed(service_local_clients="No run goes on.")
     assert list(page.services.cards) == ["redis", "trainer"]
-    assert page.services.cards["redis"].stop.isEnabled()
-    assert not page.services.cards["trainer"].start.isEnabled()
-    assert "No run goes on" in page.services.cards["trainer"].start.toolTip()
-    assert "No run goes on" in page.services.clients.more.toolTip()
+    start = page.services.cards["trainer"].start
+    assert stop.isEnabled()
+    assert not start.isEnabled()
+    for button in (start, more):
+        assert "No run goes on" in button.toolTip()
 
 
-def test_a_refused_command_is_told_with_its_remedy(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+def test_in_a_narrow_page_buttons_lose_their_words_and_figures_take_a_second_line(
+    qtbot: QtBot, page: OverviewPage
 ) -> None:
-    server.answers["service.restart"] = refusal("telemetry is not ready.", "Look at its log.")
-    page.services.cards["telemetry"].restart.click()
-    qtbot.waitUntil(lambda: bool(shell.told))
-    assert (shell.told[0].level, shell.told[0].detail) == ("error", "Look at its log.")
-
-
-def test_narrow_cards_keep_their_buttons_without_words(qtbot: QtBot, page: OverviewPage) -> None:
-    button = page.services.cards["trainer"].restart
+    button, in_one_line = page.services.cards["trainer"].restart, page.figures.height()
     assert button.text() == "Restart"
-    page.resize(700, 710)
-    qtbot.waitUntil(lambda: button.text() == "")
+    page.resize(600, 710)
+    qtbot.waitUntil(lambda: button.text() == "" and page.figures.height() > 1.5 * in_one_line)
     assert button.accessibleName() == button.toolTip() == "Restart"
     page.resize(1400, 710)
-    qtbot.waitUntil(lambda: button.text() == "Restart")
+    qtbot.waitUntil(lambda: button.text() == "Restart" and page.figures.height() == in_one_line)
 
 
 # --- the run and its end ---
@@ -196,17 +185,28 @@ def test_without_a_run_it_says_what_to_do(page: OverviewPage, server: FakeFeed, 
 
 
 def test_key_figures_follow_the_run(page: OverviewPage, server: FakeFeed) -> None:
-    assert "Mean return: 312.4 of 475" in page.figures.words
-    server.change_run(RUNNING.model_copy(update={"mean_return": 400.0, "rejected": {"late": 2}}))
-    assert "Mean return: 400.0 of 475" in page.figures.words
-    assert "Rejected: 2" in page.figures.words
-    server.change_run(RUNNING)
-    assert "Rejected" not in page.figures.words
-    server.change_run(RUNNING.model_copy(update={"goal_judged_by": "evaluation", "evaluation_return": 99.0}))
+    def says(*words: str) -> bool:
+        return all(word in page.figures.words for word in words)
+
+    assert says("Mean return: 312.4 of 475")
+    change(server, mean_return=400.0, rejected={"late": 2})
+    assert says("Mean return: 400.0 of 475", "Rejected: 2")
+    change(server, state="paused", env_steps_per_s=99.0)
+    assert says("Steps/s: —")
+    assert not says("Rejected")
+    change(server, env_steps_per_s=12_200.0)
+    assert says("Steps/s: 12.2 k")
+    server.change_services([service("redis"), service("trainer", "stopped")])
+    assert says("Steps/s: —"), "a trainer that does not run makes none"
+    server.change_services(SERVICES)
+    assert says("Steps/s: 12.2 k")
+    change(server, goal_judged_by="evaluation", evaluation_return=99.0)
     words = page.figures.words
-    assert words.index("Evaluation: 99.0 of 475") < words.index("Mean return: 312.4\n"), (
-        "what is judged first"
-    )
+    assert words.index("Evaluation: 99.0 of 475") < words.index("Mean return: 312.4\n"), "judged first"
+    server.change_clients([client("gamer-2"), client("gamer-3", "paused")])
+    assert says("Running: rounds of 2 of 3 clients (gamer-3 paused)")
+    server.change_clients([client("gamer-3")])
+    assert not says("rounds")
 
 
 def test_a_solved_run_offers_what_next(
@@ -215,21 +215,27 @@ def test_a_solved_run_offers_what_next(
     preset = Preset(name="lunar", title="", values={"env.id": "LunarLander-v3"})
     server.answers["config.presets"] = {"presets": [preset.model_dump()]}
     assert page.end.words == ""
-    server.change_run(
-        RUNNING.model_copy(update={"state": "finished", "reached": "mean_return", "seconds": 31.0})
-    )
+    solved: dict[str, Any] = {"state": "finished", "reached": "mean_return", "seconds": 31.0}
+    change(server, **solved)
     assert page.end.words.startswith("Solved: reached 475 after 31 s")
     qtbot.waitUntil(lambda: page.end.next.isVisible() and page.end.next.text() == "Train LunarLander…")
     page.end.next.click()
     page.end.checkpoints.click()
     assert [(what, how["preset"]) for what, how in shell.opened] == [("new_run", "lunar")]
     assert shell.shown == [("runs", {"run": RUN})]
-    server.change_run(RUNNING)
-    assert not page.end.isVisible()
+    page.end.go_on.click()
+    (sent,) = server.sent_of("run.resume")
+    assert sent.params == {"run": RUN, "without_goal": True}
+    assert page.end.words == "", "the last success would mislead beside the trouble of the next"
+    change(server, **solved, episodes=7)
+    assert page.end.words == "", "a refused start does not bring it back"
+    change(server)
+    change(server, **solved)
+    assert "Solved" in page.end.words
 
 
 def test_a_failed_run_leads_to_the_log(page: OverviewPage, server: FakeFeed, shell: FakeShell) -> None:
-    server.change_run(RUNNING.model_copy(update={"state": "failed", "error": "out of <b>memory</b>"}))
+    change(server, state="failed", error="out of <b>memory</b>")
     assert page.end.words == "The run failed\nout of <b>memory</b>"
     detail = next(label for label in page.end.findChildren(QLabel) if "memory" in label.text())
     assert detail.textFormat() is Qt.TextFormat.PlainText
@@ -240,63 +246,67 @@ def test_a_failed_run_leads_to_the_log(page: OverviewPage, server: FakeFeed, she
 # --- the curve ---
 
 
-def test_the_curve_goes_on_live(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+def test_the_curve_goes_on_live_and_is_asked_for_again_after_a_snapshot(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
     server.bring_rows(episodes([10, 11, 12]))
     assert [y for _, y in drawn(page.plot.curve.series)] == list(range(1, 13))
     canvas = plot(qtbot, page)
     qtbot.waitUntil(lambda: not canvas.drawing_waits and not canvas.is_empty)
     assert canvas.x_view()[1] >= 12
-
-
-def test_a_snapshot_asks_for_the_curve_again(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     server.answers["history.query"] = history(range(1, 31))
     server.take_snapshot(server.status)
     qtbot.waitUntil(lambda: page.plot.curve.complete)
     assert len(page.plot.curve.series) == 30
 
 
-def test_another_run_is_another_curve(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
-    other = history(range(1, 4)).model_copy(update={"run_id": "later"})
-    server.answers["history.query"] = other
-    server.change_run(RUNNING.model_copy(update={"id": "later"}))
+def test_another_run_is_another_curve_that_is_seen_from_its_beginning(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    canvas = plot(qtbot, page)
+    canvas.show_x(2.0, 5.0)
+    assert not page.plot.controls.follow.isChecked()
+    server.answers["history.query"] = history(range(1, 4)).model_copy(update={"run_id": "later"})
+    change(server, id="later")
+    assert canvas.follow
+    assert page.plot.controls.follow.isChecked()
     qtbot.waitUntil(lambda: page.plot.curve.complete)
     assert len(page.plot.curve.series) == 3
     assert server.sent_of("history.query")[-1].params == {"run": "later", "x": "env_step", "missing_ok": True}
+    del server.answers["history.query"]
+    change(server, id="another")
+    qtbot.waitUntil(lambda: not canvas.drawing_waits)
+    assert canvas.empty_text == "Loading …"
+    server.connect_as(LOST)
+    assert canvas.empty_text == "The curve is read as soon as the connection is back."
 
 
 def test_another_metric_is_asked_for_and_remembered(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, again: Callable[[], OverviewPage]
 ) -> None:
-    server.bring_rows(update(1, entropy=0.6))
-    box = page.plot.controls.metric_box
+    server.bring_rows(update(1, entropy=0.6), episodes([11], values=[400.0]))
+    canvas, box = plot(qtbot, page), page.plot.controls.metric_box
+    qtbot.waitUntil(lambda: canvas.y_view()[1] > 475)
     titles = [box.itemText(place) for place in range(box.count())]
     assert titles == ["Return", "Episode length", "Mean return", "Entropy"]
-    server.answers["history.query"] = History(
-        run_id=RUN, metric="entropy", last_row=0, row=[], attempt=[], episode=[], env_steps=[], time=[],
-        value=[], low=[], high=[], count=[], last_update=(1, 0),
-    )  # fmt: skip
-    box.setCurrentIndex(3)
-    box.activated.emit(3)
+    none = {"metric": "entropy", "last_update": (1, 0)}
+    server.answers["history.query"] = history([]).model_copy(update=none)
+    choose(box, "entropy")
+    assert canvas.goal is None, "the goal is drawn where it belongs"
     qtbot.waitUntil(lambda: page.plot.curve.is_loaded)
     server.bring_rows(update(1, entropy=0.6), update(2, entropy=0.5))
     assert len(page.plot.curve.series) == 2
-    again = OverviewPage(server, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(again)
-    assert again.plot.controls.wanted == "entropy"
+    assert again().plot.controls.wanted == "entropy"
 
 
 def test_x_smoothing_and_follow_act_on_the_plot(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, again: Callable[[], OverviewPage]
 ) -> None:
     canvas, controls = plot(qtbot, page), page.plot.controls
     assert page.plot.curve.series.axis is Axis.ENV_STEP
-    place = controls.axis_box.findData(Axis.TIME)
-    controls.axis_box.setCurrentIndex(place)
-    controls.axis_box.activated.emit(place)
+    choose(controls.axis_box, Axis.TIME)
     assert page.plot.curve.series.axis is Axis.TIME
-    again = OverviewPage(server, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(again)
-    assert again.plot.curve.series.axis is Axis.TIME
+    assert again().plot.curve.series.axis is Axis.TIME
     server.bring_rows(episodes(range(11, 61)))
     assert page.plot.curve.series.smooths
     smooth = drawn(page.plot.curve.series, smooth=True)
@@ -331,20 +341,10 @@ def test_what_is_zoomed_into_is_drawn_finer_and_loading_is_said_when_that_takes_
     assert len([x for x, _ in drawn(page.plot.curve.series) if 10_000 <= x <= 12_000]) >= 201
 
 
-def test_the_goal_is_drawn_where_it_belongs(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
-    server.bring_rows(episodes([11], values=[400.0]))
-    canvas = plot(qtbot, page)
-    qtbot.waitUntil(lambda: canvas.y_view()[1] > 475)
-    box = page.plot.controls.metric_box
-    box.setCurrentIndex(1)
-    box.activated.emit(1)
-    assert canvas.goal is None
-
-
 def test_where_evaluations_judge_their_curve_opens_beside_that_of_training(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, again: Callable[[], OverviewPage]
 ) -> None:
-    canvas, controls, curves = plot(qtbot, page), page.plot.controls, (page.plot.curve, page.plot.beside)
+    canvas, curves = plot(qtbot, page), (page.plot.curve, page.plot.beside)
     assert (page.plot.curve.series.metric, canvas.goal) == ("return", 475.0)
     stored = {
         metric: history([]).model_copy(update={"metric": metric, "last_update": (1, 1)})
@@ -364,15 +364,12 @@ def test_where_evaluations_judge_their_curve_opens_beside_that_of_training(
     server.bring_rows(episodes([1, 2, 3]), evaluated)
     assert [len(curve.series) for curve in curves] == [1, 3]
     assert "Evaluation return" in {label.text() for label in canvas.findChildren(QLabel)}
-    place = controls.metric_box.findData("return")
-    controls.metric_box.setCurrentIndex(place)
-    controls.metric_box.activated.emit(place)
+    choose(page.plot.controls.metric_box, "return")
     assert (page.plot.curve.series.metric, page.plot.beside.series.run_id) == ("return", "")
     assert canvas.goal is None
-    again = OverviewPage(server, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(again)
-    again.plot.show_run(judged)
-    assert again.plot.curve.series.metric == "return", "what the user chose stays"
+    next_start = again()
+    next_start.plot.show_run(judged)
+    assert next_start.plot.curve.series.metric == "return", "what the user chose stays"
 
 
 def test_a_curve_that_cant_be_read_is_told_once_and_asked_for_again(
@@ -390,19 +387,15 @@ def test_a_curve_that_cant_be_read_is_told_once_and_asked_for_again(
 # --- clients ---
 
 
-def test_the_chosen_clients_are_paused_each(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
-    server.answers["clients.pause"] = {}
+def test_the_chosen_clients_are_asked_each_also_by_the_context_menu(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    server.answers |= {"clients.forget": {}, "clients.pause": {}}
     page.clients.choose("gamer-1", "gamer-2")
     page.clients.buttons["pause"].click()
-    assert [sent.params for sent in server.sent_of("clients.pause")] == [
-        {"client": "gamer-1"},
-        {"client": "gamer-2"},
-    ]
+    names = [sent.params["client"] for sent in server.sent_of("clients.pause")]
+    assert names == ["gamer-1", "gamer-2"]
     qtbot.waitUntil(lambda: all(sent.call.over for sent in server.sent))
-
-
-def test_the_context_menu_holds_what_the_toolbar_holds(page: OverviewPage, server: FakeFeed) -> None:
-    server.answers["clients.forget"] = {}
     page.clients.choose("gamer-2")
     menu = page.clients.menu()
     titles = {action.text(): action for action in menu.actions()}
@@ -431,8 +424,11 @@ def test_without_connection_values_stay_and_nothing_can_be_pressed(
     page: OverviewPage, server: FakeFeed
 ) -> None:
     page.clients.choose("gamer-1")
+    change(server, checkpoint_env_steps=16_400)
+    assert "Checkpoint: 1 min ago" in page.figures.words
     server.connect_as(LOST)
     assert "Mean return: 312.4 of 475" in page.figures.words
+    assert "Checkpoint: at 16.4 k" in page.figures.words, "its age is told only while it grows"
     assert not page.figures.isEnabled()
     assert not page.clients.table.isEnabled()
     for button in (page.services.cards["trainer"].stop, page.clients.buttons["pause"]):
@@ -441,6 +437,9 @@ def test_without_connection_values_stay_and_nothing_can_be_pressed(
     server.connect_as(LIVE)
     assert page.services.cards["trainer"].stop.isEnabled()
     assert page.clients.buttons["pause"].isEnabled()
+    assert "Checkpoint: 1 min ago" in page.figures.words
+    change(server, checkpoint_env_steps=16_400, state="stopped")
+    assert "Checkpoint: at 16.4 k" in page.figures.words
 
 
 def test_nothing_is_asked_and_nothing_shown_while_hidden(
@@ -471,23 +470,20 @@ def test_the_last_log_lines_go_on_live(qtbot: QtBot, page: OverviewPage, server:
     assert page.log.pane.text.count("line 2") == 1
 
 
-def test_the_arrangement_is_remembered(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
-) -> None:
-    splitter = page.findChild(QSplitter, "overviewSplitter")
-    assert splitter is not None
-    splitter.setSizes([330, 220, 100])
+def test_the_arrangement_is_remembered(page: OverviewPage, again: Callable[[], OverviewPage]) -> None:
+    def shares(shown: OverviewPage) -> list[float]:
+        sizes = shown.findChildren(QSplitter, "overviewSplitter")[0].sizes()
+        return [size / sum(sizes) for size in sizes]
+
+    page.findChildren(QSplitter, "overviewSplitter")[0].setSizes([330, 220, 100])
+    before = shares(page)
     page.hide()
-    again = OverviewPage(server, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(again)
-    again.resize(page.size())
-    again.show()
-    found = again.findChild(QSplitter, "overviewSplitter")
-    assert found is not None
+    next_start = again()
+    next_start.resize(page.size())
+    next_start.show()
     # The heights of the windows may differ by a few pixels.
-    shares = [[size / sum(each.sizes()) for size in each.sizes()] for each in (found, splitter)]
-    assert shares[0] == pytest.approx(shares[1], abs=0.02)
-    again.hide()
+    assert shares(next_start) == pytest.approx(before, abs=0.02)
+    next_start.hide()
 
 
 def test_a_dimmed_curve_that_is_drawn_anew_leaves_nothing_of_the_old_picture(
@@ -511,67 +507,6 @@ def test_a_dimmed_curve_that_is_drawn_anew_leaves_nothing_of_the_old_picture(
     assert not made.is_dimmed
 
 
-def test_another_run_is_seen_from_its_beginning_whatever_was_looked_at_before(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
-) -> None:
-    made = plot(qtbot, page)
-    made.show_x(2.0, 5.0)
-    assert not page.plot.controls.follow.isChecked()
-    server.change_run(RUNNING.model_copy(update={"id": "another"}))
-    assert made.follow
-    assert page.plot.controls.follow.isChecked()
-
-
-def test_the_strip_of_the_last_success_goes_when_another_run_is_begun(
-    page: OverviewPage, server: FakeFeed
-) -> None:
-    solved = RUNNING.model_copy(update={"state": "finished", "reached": "mean_return"})
-    server.change_run(solved)
-    assert "Solved" in page.end.words
-    server.call("run.start")
-    assert page.end.words == ""
-    server.change_run(solved.model_copy(update={"episodes": 7}))
-    assert page.end.words == "", "a refused start does not bring it back"
-    server.change_run(RUNNING)
-    server.change_run(solved)
-    assert "Solved" in page.end.words
-
-
-def test_a_curve_that_was_not_read_before_the_connection_went_says_so(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
-) -> None:
-    made = plot(qtbot, page)
-    del server.answers["history.query"]
-    server.change_run(RUNNING.model_copy(update={"id": "another"}))
-    qtbot.waitUntil(lambda: not made.drawing_waits)
-    assert made.empty_text == "Loading …"
-    server.connect_as(LOST)
-    assert made.empty_text == "The curve is read as soon as the connection is back."
-
-
-def test_the_age_of_the_checkpoint_is_told_only_while_it_grows(page: OverviewPage, server: FakeFeed) -> None:
-    saved = RUNNING.model_copy(update={"checkpoint_env_steps": 16_400})
-    server.change_run(saved)
-    assert "Checkpoint: 1 min ago" in page.figures.words
-    server.connect_as(LOST)
-    assert "Checkpoint: at 16.4 k" in page.figures.words
-    server.connect_as(LIVE)
-    assert "Checkpoint: 1 min ago" in page.figures.words
-    server.change_run(saved.model_copy(update={"state": "stopped"}))
-    assert "Checkpoint: at 16.4 k" in page.figures.words
-
-
-def test_a_trainer_that_rests_or_does_not_run_makes_no_steps(page: OverviewPage, server: FakeFeed) -> None:
-    server.change_run(RUNNING.model_copy(update={"state": "paused", "env_steps_per_s": 99.0}))
-    assert "Steps/s: —" in page.figures.words
-    server.change_run(RUNNING.model_copy(update={"env_steps_per_s": 12_200.0}))
-    assert "Steps/s: 12.2 k" in page.figures.words
-    server.change_services([service("redis"), service("trainer", "stopped")])
-    assert "Steps/s: —" in page.figures.words
-    server.change_services(SERVICES)
-    assert "Steps/s: 12.2 k" in page.figures.words
-
-
 def test_with_large_letters_the_curve_keeps_its_height_and_the_page_scrolls(
     qtbot: QtBot, page: OverviewPage, both_themes: Theme
 ) -> None:
@@ -590,25 +525,6 @@ def test_with_large_letters_the_curve_keeps_its_height_and_the_page_scrolls(
     area.resize(1120, 1000)
     qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() == 0)
     page.setParent(None)  # it is not to be deleted with the area
-
-
-def test_a_solved_run_goes_on_without_its_goal(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
-    solved = {"state": "finished", "reached": "mean_return", "mean_return": 480.0, "goal_window": 20}
-    server.change_run(RUNNING.model_copy(update=solved))
-    assert "Mean of the last 20 episodes: 480.0" in page.end.words
-    page.end.go_on.click()
-    (sent,) = server.sent_of("run.resume")
-    assert sent.params == {"run": RUN, "without_goal": True}
-
-
-def test_a_paused_client_is_told_of_as_what_makes_the_rounds_smaller(
-    page: OverviewPage, server: FakeFeed
-) -> None:
-    assert "rounds" not in page.figures.words
-    server.change_clients([client("gamer-2"), client("gamer-3", "paused")])
-    assert "Running: rounds of 2 of 3 clients (gamer-3 paused)" in page.figures.words
-    server.change_clients([client("gamer-3")])
-    assert "rounds" not in page.figures.words
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -642,13 +558,3 @@ def test_nothing_has_to_be_scrolled_sideways_with_large_letters(
     if not ended:
         assert "rounds of 1 of 2 clients (gamer-2 paused)" in page.figures.words
     area.hide()
-
-
-def test_where_there_is_room_the_figures_stand_in_one_line_with_the_state(
-    qtbot: QtBot, page: OverviewPage
-) -> None:
-    in_one_line = page.figures.height()
-    page.resize(600, 710)
-    qtbot.waitUntil(lambda: page.figures.height() > 1.5 * in_one_line)
-    page.resize(1120, 710)
-    qtbot.waitUntil(lambda: page.figures.height() == in_one_line)

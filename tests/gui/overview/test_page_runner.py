@@ -4,15 +4,14 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.overview.page import OverviewPage
-from soulsgui.wire.control import History, ServiceStatus
+from soulsgui.wire.control import History
 from tests.end_to_end.server import RunningServer
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeShell
@@ -33,7 +32,7 @@ def page(qtbot: QtBot, training: RunningServer, feed: Feed, shell: FakeShell) ->
     made.resize(1120, 710)
     made.show()
     # Tests before this one may have left others beside them.
-    eventually(qtbot, lambda: made.plot.curve.complete and shown(made, "client-1", "client-2"))
+    eventually(qtbot, lambda: made.plot.curve.complete and made.clients.model.rowCount() >= 2)
     yield made
     made.hide()
 
@@ -42,76 +41,39 @@ def eventually(qtbot: QtBot, seen: Callable[[], object]) -> None:
     qtbot.waitUntil(lambda: bool(seen()))
 
 
-def shown(page: OverviewPage, *clients: str) -> bool:
-    return all(page.clients.model.row_of(name) is not None for name in clients)
-
-
-def service(feed: Feed, name: str) -> ServiceStatus:
-    return next(found for found in feed.status.services if found.name == name)
-
-
-def states(server: RunningServer) -> set[str]:
-    return {server.client_state(name) for name in ("client-1", "client-2")}
-
-
-def told(qtbot: QtBot, feed: Feed, command: str, **params: Any) -> dict[str, Any]:
-    call = feed.call(command, params)
-    with qtbot.waitSignal(call.done) as answered:
-        pass
-    result: dict[str, Any] = answered.args[0]
-    return result
-
-
-def rows_drawn(page: OverviewPage) -> list[tuple[float, float]]:
-    series = page.plot.curve.series
-    return sorted(drawn(series) + drawn(series, overwritten=True))
-
-
-def rows_stored(qtbot: QtBot, page: OverviewPage, feed: Feed) -> list[tuple[float, float]]:
-    series = page.plot.curve.series
-    answer = told(qtbot, feed, "history.query", run=series.run_id, metric=series.metric, points=200_000)
-    history = History.model_validate(answer)
-    values = [float(f"{value:.5g}") for value in history.value]
-    return sorted(zip(map(float, history.env_steps), values, strict=True))
-
-
-def rounded(rows: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    return [(x, float(f"{y:.5g}")) for x, y in rows]
+def summed_up(rows: Iterable[tuple[float, float]], count: int) -> tuple[float, ...]:
+    xs, values = zip(*rows, strict=True)
+    ends = [float(f"{value:.5g}") for value in (min(values), max(values))]
+    return count, max(xs), *ends
 
 
 def same_rows_soon(qtbot: QtBot, page: OverviewPage, feed: Feed) -> None:
     """Wait until as many rows are drawn as are stored, with the same ends: of a long run they are buckets."""
-
-    def summed_up(rows: list[tuple[float, float]], count: int) -> tuple[float, ...]:
-        xs, values = zip(*rows, strict=True)
-        return count, max(xs), min(values), max(values)
-
-    deadline = time.monotonic() + LIMIT_S
+    series, deadline = page.plot.curve.series, time.monotonic() + LIMIT_S
+    asked = {"run": series.run_id, "metric": series.metric, "points": 200_000}
     while True:
-        stored = rows_stored(qtbot, page, feed)
-        seen = summed_up(rounded(rows_drawn(page)), len(page.plot.curve.series))
-        if seen == summed_up(stored, len(stored)):
+        with qtbot.waitSignal(feed.call("history.query", asked).done) as answered:
+            pass
+        stored = History.model_validate(answered.args[0])
+        there = summed_up(zip(stored.env_steps, stored.value, strict=True), len(stored.value))
+        seen = summed_up(drawn(series) + drawn(series, overwritten=True), len(series))
+        if seen == there:
             break
-        assert time.monotonic() < deadline, (seen, stored[-5:])
+        assert time.monotonic() < deadline, (seen, there)
         qtbot.wait(100)
-    assert len(stored) > 5
-
-
-def choose_metric(page: OverviewPage, metric: str) -> None:
-    box = page.plot.controls.metric_box
-    box.setCurrentIndex(box.findData(metric))
-    box.activated.emit(box.currentIndex())
+    assert len(stored.value) > 5
 
 
 def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_without_gap_or_double(
     qtbot: QtBot, page: OverviewPage, feed: Feed, training: RunningServer
 ) -> None:
     card, series = page.services.cards["trainer"], page.plot.curve.series
+    box = page.plot.controls.metric_box
     words: list[str] = []
     feed.services_changed.connect(lambda _: words.append(card.words))
     eventually(qtbot, lambda: feed.status.run.checkpoint_env_steps is not None and len(series) > 20)
     before = feed.status.run.attempt
-    pid = service(feed, "trainer").pid
+    (pid,) = [found.pid for found in feed.status.services if found.name == "trainer"]
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     eventually(qtbot, lambda: feed.status.run.attempt > before)
@@ -128,9 +90,11 @@ def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_witho
 
     page.clients.choose("client-1", "client-2")
     page.clients.buttons["pause"].click()
-    eventually(qtbot, lambda: states(training) == {"paused"})
+    for name in ("client-1", "client-2"):
+        eventually(qtbot, lambda name=name: training.client_state(name) == "paused")
     for metric in ("return", "policy_loss"):
-        choose_metric(page, metric)
+        box.setCurrentIndex(box.findData(metric))
+        box.activated.emit(box.currentIndex())
         eventually(qtbot, lambda: page.plot.curve.is_loaded and len(page.plot.curve.series))
         # A round that was under way may still be closed: both sides are looked at until they agree.
         same_rows_soon(qtbot, page, feed)

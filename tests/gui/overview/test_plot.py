@@ -4,33 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from soulsgui.gui.overview.plot import RunMarks
-from soulsgui.gui.overview.plot_controls import (
+from soulsgui.gui.overview.plot import (
+    RunMarks,
     metric_order,
     metric_title,
     smoothing_weight,
     smoothing_words,
 )
-from soulsgui.wire.control import (
-    AttemptStart,
-    CheckpointInfo,
-)
-from soulsgui.wire.messages.metrics import CheckpointRow
-from tests.gui.plotting.curves import RUN, attempt_row
-
-
-def saved(kind: str, path: str, update: int, time: float) -> CheckpointRow:
-    return CheckpointRow(
-        run_id=RUN,
-        attempt=1,
-        update=update,
-        env_steps=100 * update,
-        episodes=10 * update,
-        model_id=update,
-        time=time,
-        saved=kind,
-        path=path,
-    )
+from soulsgui.wire.control import AttemptStart
+from tests.gui.plotting.curves import attempt_row
+from tests.states import RUN, checkpoint, checkpoint_row
 
 
 def mark_words(marks: RunMarks) -> Sequence[str]:
@@ -41,10 +24,10 @@ def test_a_newer_current_checkpoint_takes_the_place_of_the_older_and_quicksaves_
     marks = RunMarks()
     assert marks.take_rows(
         [
-            saved("manual", "manual_save/1", 3, 3.0),
-            saved("current", "checkpoint", 5, 5.0),
-            saved("manual", "manual_save/2", 6, 6.0),
-            saved("current", "checkpoint", 10, 10.0),
+            checkpoint_row(3, "manual", "manual_save/1"),
+            checkpoint_row(5),
+            checkpoint_row(6, "manual", "manual_save/2"),
+            checkpoint_row(10),
         ],
         RUN,
     )
@@ -57,20 +40,8 @@ def test_a_newer_current_checkpoint_takes_the_place_of_the_older_and_quicksaves_
 
 def test_a_list_of_checkpoints_and_a_live_one_are_the_same_mark() -> None:
     marks = RunMarks()
-    info = CheckpointInfo(
-        id="manual_save/1",
-        kind="manual",
-        path="/runs/x/manual_save/1",
-        model_id=3,
-        env_steps=300,
-        updates=3,
-        episodes=30,
-        created=3.0,
-        size_bytes=1,
-        valid=True,
-    )
-    marks.take_list([info])
-    marks.take_rows([saved("manual", "manual_save/1", 3, 3.0)], RUN)
+    marks.take_list([checkpoint(env_steps=300, updates=3, episodes=30, created=3.0)])
+    marks.take_rows([checkpoint_row(3, "manual", "manual_save/1")], RUN)
     assert [(mark.episode, mark.env_steps) for mark in marks.marks] == [(30, 300)]
 
 

@@ -1,147 +1,150 @@
 """The cards of the services: what they say, allow and send."""
 
+from types import SimpleNamespace
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.feed import Call
-from soulsgui.gui.overview.services import ServiceCard
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.overview.services import ServiceCard, card_words, group_words
 from soulsgui.gui.theme import Theme
-from soulsgui.wire.control import (
-    ServiceStatus,
+from tests.gui.fake_feed import FakeFeed
+from tests.states import service
+
+
+def test_a_running_service_tells_its_numbers_and_one_that_never_ran_nothing_instead_of_zeros() -> None:
+    usage = {"cpu_percent": 98.2, "memory_bytes": 412_000_000, "restarts": 2}
+    words = card_words(service(pid=4130, port=6379, uptime_s=2467.0, **usage), 0)
+    assert (words.title, words.state) == ("Trainer", "Running")
+    assert words.facts == "pid 4130 · port 6379 · 00:41:07"
+    assert words.usage == "CPU 98 % · 412 MB · 2 restarts"
+    never = card_words(service(state="stopped"), 5)
+    assert (never.facts, never.usage, never.sentence) == ("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("phase", "detail", "state", "icon"),
+    [
+        ("updating", "62 updates/s", "Updating: 62 updates/s", "state-good"),
+        ("waiting", "1 of 2 clients", "Waiting: 1 of 2 clients", "state-waiting"),
+        ("paused", "", "Paused", "state-paused"),
+        ("frozen", "loss is NaN", "Frozen: loss is NaN", "state-frozen"),
+    ],
 )
+def test_a_node_tells_what_it_does(phase: str, detail: str, state: str, icon: str) -> None:
+    words = card_words(service(phase=phase, detail=detail), 0)
+    assert (words.state, words.look.icon) == (state, icon)
 
 
-class Clock:
-    now = 100.0
+def test_a_service_that_ended_says_why() -> None:
+    ended = service(state="backoff", restart_in_s=8.2, failures=3, outcome="exit code 1: port is taken")
+    for passed_s, left_s in ((0.0, 8), (2.6, 6), (99.0, 0)):
+        words = card_words(ended, passed_s)
+        assert words.state == f"Restarting in {left_s} s (3/5)"
+        assert (words.sentence, words.tone) == ("exit code 1: port is taken", Tone.WARNING)
+    words = card_words(service(state="failed", outcome="killed by signal 9"), 0)
+    assert (words.state, words.sentence, words.tone) == ("Failed", "killed by signal 9", Tone.BAD)
+    assert card_words(service(state="failed"), 0).sentence == "It could not be started."
 
-    def __call__(self) -> float:
-        return self.now
+
+def test_the_local_clients_are_told_of_as_the_one_that_needs_attention() -> None:
+    troubled = service("client-2", "backoff", restart_in_s=8.0, failures=3, outcome="exit 1", restarts=2)
+    words = group_words([service("client-1", cpu_percent=20.0, memory_bytes=50_000_000), troubled], 3.0)
+    assert (words.title, words.state) == ("Local clients 1/2", "Restarting in 5 s (3/5)")
+    assert words.sentence == "Client 2: exit 1"
+    assert words.usage == "CPU 20 % · 50.0 MB · 2 restarts"
+    assert words.speaker == "client-2"
+    none = group_words([], 0.0)
+    assert (none.title, none.speaker) == ("Local clients 0/0", "")
 
 
-class Server:
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, dict[str, object]]] = []
-        self.calls: list[Call] = []
-
-    def __call__(self, command: str, params: dict[str, object]) -> Call:
-        self.sent.append((command, params))
-        self.calls.append(Call(command, "my-server"))
-        return self.calls[-1]
-
-    def answer(self) -> None:
-        for call in self.calls:
-            call.answer({})
+@pytest.mark.parametrize(
+    ("states", "state"),
+    [
+        (["running", "running"], "Running"),
+        (["running", "starting", "starting"], "2 of 3 starting"),
+        (["stopped", "running"], "1 of 2 stopped"),
+    ],
+)
+def test_local_clients_that_differ_are_counted(states: list[str], state: str) -> None:
+    clients = [service(f"client-{number}", one) for number, one in enumerate(states, 1)]
+    assert group_words(clients, 0.0).state == state
 
 
 @pytest.fixture
-def server() -> Server:
-    return Server()
+def time() -> SimpleNamespace:
+    return SimpleNamespace(now=100.0)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def card(qtbot: QtBot, theme: Theme, server: Server, clock: Clock) -> ServiceCard:
-    made = ServiceCard("trainer", server, clock=clock)
+def card(qtbot: QtBot, theme: Theme, fake: FakeFeed, time: SimpleNamespace) -> ServiceCard:
+    made = ServiceCard("trainer", fake.call, clock=lambda: time.now)
     qtbot.addWidget(made)
     made.resize(330, 140)
     made.show()
     return made
 
 
-def status(state: str, **fields: object) -> ServiceStatus:
-    return ServiceStatus.model_validate({"name": "trainer", "kind": "trainer", "state": state} | fields)
-
-
 @pytest.mark.parametrize(
-    ("state", "buttons"),
+    ("state", "buttons", "pressed"),
     [
-        ("stopped", {"start"}),
-        ("failed", {"start"}),
-        ("starting", {"stop", "restart"}),
-        ("running", {"stop", "restart"}),
-        ("backoff", {"stop", "restart"}),
-        ("stopping", {"stop", "restart"}),
+        ("stopped", {"start"}, "start"),
+        ("failed", {"start"}, "start"),
+        ("starting", {"stop", "restart"}, "stop"),
+        ("running", {"stop", "restart"}, "stop"),
+        ("backoff", {"stop", "restart"}, "restart"),
+        ("stopping", {"stop", "restart"}, ""),
     ],
 )
-def test_only_buttons_that_make_sense_are_shown(card: ServiceCard, state: str, buttons: set[str]) -> None:
-    card.show_status(status(state))
-    shown = {name for name in ("start", "stop", "restart") if getattr(card, name).isVisible()}
-    assert shown == buttons
-    assert card.stop.isEnabled() is (state != "stopping")
-
-
-@pytest.mark.parametrize(
-    ("state", "name", "command"),
-    [
-        ("stopped", "start", "service.start"),
-        ("running", "stop", "service.stop"),
-        ("backoff", "restart", "service.restart"),
-    ],
-)
-def test_buttons_send_their_command(
-    qtbot: QtBot, card: ServiceCard, server: Server, state: str, name: str, command: str
+def test_only_buttons_that_make_sense_are_shown_and_send_their_command(
+    qtbot: QtBot, card: ServiceCard, fake: FakeFeed, state: str, buttons: set[str], pressed: str
 ) -> None:
-    card.show_status(status(state))
-    qtbot.mouseClick(getattr(card, name), Qt.MouseButton.LeftButton)
-    assert server.sent == [(command, {"name": "trainer"})]
-    server.answer()
+    card.show_status(service(state=state))
+    shown = {name: getattr(card, name) for name in ("start", "stop", "restart")}
+    assert {name for name, button in shown.items() if button.isVisible()} == buttons
+    assert {name for name in buttons if shown[name].isEnabled()} == (buttons if pressed else set())
+    if pressed:
+        qtbot.mouseClick(shown[pressed], Qt.MouseButton.LeftButton)
+        assert [(one.command, one.params) for one in fake.sent] == [
+            (f"service.{pressed}", {"name": "trainer"})
+        ]
+        fake.sent[-1].call.answer({})
 
 
-def test_the_log_button_names_the_service(qtbot: QtBot, card: ServiceCard) -> None:
-    card.show_status(status("failed"))
-    with qtbot.waitSignal(card.log_asked) as signal:
+def test_a_card_goes_on_with_ticks_leads_to_its_log_and_is_read_aloud(
+    qtbot: QtBot, card: ServiceCard, time: SimpleNamespace
+) -> None:
+    card.show_status(service(state="backoff", restart_in_s=8.0, failures=2, outcome="killed by signal 9"))
+    assert "Restarting in 8 s (2/5)" in card.words
+    time.now += 3
+    card.tick()
+    assert "Restarting in 5 s (2/5)" in card.words
+    assert card.accessibleName() == "Trainer: Restarting in 5 s (2/5). killed by signal 9"
+    with qtbot.waitSignal(card.signals.log_asked) as signal:
         qtbot.mouseClick(card.log, Qt.MouseButton.LeftButton)
     assert signal.args == ["trainer"]
 
 
-def test_the_countdown_and_the_uptime_go_on_with_ticks(card: ServiceCard, clock: Clock) -> None:
-    card.show_status(status("backoff", restart_in_s=8.0, failures=2, outcome="killed by signal 9"))
-    assert "Restarting in 8 s (2/5)" in card.words
-    clock.now += 3
-    card.tick()
-    assert "Restarting in 5 s (2/5)" in card.words
-    assert "killed by signal 9" in card.words
-
-
 def test_without_connection_it_stands_still_and_says_why_nothing_works(
-    card: ServiceCard, clock: Clock
+    card: ServiceCard, time: SimpleNamespace
 ) -> None:
-    card.show_status(status("running", uptime_s=60.0))
+    card.show_status(service(uptime_s=60.0))
     card.connect_commands(False, "Not connected to my-server.")
-    clock.now += 30
+    time.now += 30
     card.tick()
     assert "00:01:00" in card.words
-    assert not card.stop.isEnabled()
-    assert card.stop.toolTip() == "Not connected to my-server."
+    assert (card.stop.isEnabled(), card.stop.toolTip()) == (False, "Not connected to my-server.")
     assert card.log.isEnabled()
     card.connect_commands(True)
     assert card.stop.isEnabled()
 
 
 def test_a_long_state_is_read_to_its_end_on_a_narrow_card(qtbot: QtBot, card: ServiceCard) -> None:
-    card.show_status(status("running", phase="updating", detail="waits for samples 62 %, samples wait 25 %"))
+    card.show_status(service(phase="updating", detail="waits for samples 62 %, samples wait 25 %"))
     card.resize(168, card.heightForWidth(168))
     said = next(label for label in card.findChildren(QLabel) if label.text().startswith("Updating"))
     assert said.height() > 1.8 * said.fontMetrics().height()
     assert said.height() >= said.heightForWidth(said.width())
     assert "waits for samples" in said.toolTip()
-
-
-def test_screen_readers_hear_state_and_outcome(card: ServiceCard) -> None:
-    card.show_status(status("failed", outcome="exit code 3"))
-    assert card.accessibleName() == "Trainer: Failed. exit code 3"
-
-
-def test_a_forbidden_button_says_why(card: ServiceCard) -> None:
-    card.show_status(status("running", allowed={"service.stop": "Nothing can go on without it."}))
-    assert not card.stop.isEnabled()
-    assert card.stop.toolTip() == "Nothing can go on without it."
-    assert card.restart.isEnabled()
-    card.show_status(status("running"))
-    assert card.stop.isEnabled()

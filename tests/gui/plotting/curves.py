@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from soulsgui.gui.plotting.series import Series
 from soulsgui.wire.control import AttemptStart, History
 from soulsgui.wire.messages.metrics import AttemptRow, EpisodeRows, UpdateRow
+from tests.states import RUN
 
-RUN = "2026-11-20_10-00-00"
 START = 1_790_000_000.0
 
 

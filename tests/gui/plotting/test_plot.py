@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pyqtgraph as pg
 import pytest
@@ -8,7 +10,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import DARK, LIGHT
-from soulsgui.gui.plotting.drawing import DrawnCurve, short_number
+from soulsgui.gui.plotting.drawing import DrawnCurve, short_number, with_goal
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis, Mark
@@ -43,6 +45,13 @@ def shown(qtbot: QtBot, plot: Plot, series: Series) -> None:
     settle(qtbot, plot)
 
 
+def straight(numbers: Sequence[int] = range(1, 101), values: Sequence[float] | None = None) -> Series:
+    """A curve that is not smoothed."""
+    series = Series(RUN, weight=0.0)
+    series.append([episodes(numbers, values=values)])
+    return series
+
+
 def curve(count: int) -> Series:
     series = Series(RUN, weight=0.9)
     values = np.random.default_rng(0).normal(size=count).cumsum()
@@ -68,19 +77,16 @@ def test_an_empty_plot_says_what_to_do_and_a_full_one_does_not(qtbot: QtBot, plo
     assert plot.empty_text == ""
 
 
-def test_following_keeps_the_newest_row_in_view(qtbot: QtBot, plot: Plot) -> None:
+def test_the_newest_row_is_followed_until_the_wheel_zooms_and_space_brings_it_back(
+    qtbot: QtBot, plot: Plot
+) -> None:
     series = curve(100)
     shown(qtbot, plot, series)
     assert plot.x_view()[1] >= 100
-    series.append([episodes(range(101, 501))])
+    series.append([episodes(range(101, 1001))])
     plot.changed()
     settle(qtbot, plot)
-    assert plot.x_view()[1] >= 500
-
-
-def test_zooming_by_wheel_stops_following_and_space_brings_it_back(qtbot: QtBot, plot: Plot) -> None:
-    series = curve(1000)
-    shown(qtbot, plot, series)
+    assert plot.x_view()[1] >= 1000
     with qtbot.waitSignal(plot.follow_changed) as signal:
         turn_wheel(canvas(plot).viewport(), 480)
     assert signal.args == [False]
@@ -97,8 +103,12 @@ def test_zooming_by_wheel_stops_following_and_space_brings_it_back(qtbot: QtBot,
     assert plot.x_view()[1] >= 1100
 
 
-def test_arrows_move_and_home_shows_everything(qtbot: QtBot, plot: Plot) -> None:
+def test_a_click_gives_it_the_keyboard_and_keys_move_it(qtbot: QtBot, plot: Plot) -> None:
     shown(qtbot, plot, curve(1000))
+    plot.clearFocus()
+    viewport = canvas(plot).viewport()
+    QTest.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=viewport.rect().center())
+    assert plot.hasFocus()
     plot.show_x(400, 500)
     qtbot.keyClick(plot, Qt.Key.Key_Right)
     assert plot.x_view() == pytest.approx((410, 510))
@@ -110,73 +120,64 @@ def test_arrows_move_and_home_shows_everything(qtbot: QtBot, plot: Plot) -> None
     assert plot.x_view()[0] <= 1
 
 
-def test_y_fits_what_is_seen(qtbot: QtBot, plot: Plot) -> None:
-    series = Series(RUN, weight=0.0)
-    series.append([episodes(range(1, 101), values=[1000.0 if n < 50 else float(n) for n in range(1, 101)])])
-    shown(qtbot, plot, series)
+def test_y_fits_what_is_seen_and_can_be_drawn(qtbot: QtBot, plot: Plot) -> None:
+    shown(qtbot, plot, straight(values=[1000.0 if n < 50 else float(n) for n in range(1, 101)]))
     plot.show_x(60, 100)
     settle(qtbot, plot)
     low, high = plot.y_view()
     assert 50 < low < 61
     assert 100 < high < 110
+    plot.fit()
+    shown(qtbot, plot, straight([1, 2, 3, 4], values=[1.0, float("inf"), float("nan"), 2.0]))
+    low, high = plot.y_view()
+    assert 0.9 < low < 1 < 2 < high < 2.1
 
 
-def test_at_most_two_points_per_pixel_are_drawn_of_a_long_curve(qtbot: QtBot, plot: Plot) -> None:
-    shown(qtbot, plot, curve(50_000))
-    assert 0 < plot.points_drawn <= 2 * 3 * plot.width()
-
-
-def test_nothing_is_drawn_while_hidden(qtbot: QtBot, plot: Plot) -> None:
+def test_nothing_is_drawn_while_hidden_and_a_long_curve_thinly(qtbot: QtBot, plot: Plot) -> None:
     series = curve(100)
     shown(qtbot, plot, series)
     plot.hide()
     drawn = plot.points_drawn
-    series.append([episodes(range(101, 501))])
+    series.append([episodes(range(101, 50_001))])
     plot.changed()
     qtbot.wait(150)
     assert plot.points_drawn == drawn
     plot.show()
     qtbot.waitUntil(lambda: plot.points_drawn > drawn)
+    assert plot.points_drawn <= 2 * 3 * plot.width()
 
 
 def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot) -> None:
-    series = Series(RUN, weight=0.0)
-    series.append([episodes(range(1, 101))])
-    shown(qtbot, plot, series)
+    shown(qtbot, plot, straight())
     plot.move_crosshair(41.8)
     assert plot.reading.startswith("episode 42 · 42.0 · ")
     qtbot.keyClick(plot, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text() == plot.reading
     plot.move_crosshair(None)
     assert plot.reading == ""
-
-
-def test_the_crosshair_says_of_how_many_rows_a_value_is_the_mean(qtbot: QtBot, plot: Plot) -> None:
-    series = Series(RUN, weight=0.0)
-    answer = history(range(100, 1001, 100))
-    series.load(answer.model_copy(update={"count": [100] * 10}))
-    shown(qtbot, plot, series)
+    buckets = Series(RUN, weight=0.0)
+    buckets.load(history(range(100, 1001, 100)).model_copy(update={"count": [100] * 10}))
+    shown(qtbot, plot, buckets)
     plot.move_crosshair(310)
     assert plot.reading.startswith("episode 300 · mean of 100: 300.0 · ")
 
 
 def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: Plot) -> None:
-    first, second = curve(100), Series(RUN, weight=0.0)
-    second.append([episodes(range(1, 101))])
-    plot.show_series([(first, "a", 0), (second, "b", 1)])
+    legend = next(label for label in plot.findChildren(QLabel) if label.text() == "checkpoint or resume")
+    assert not legend.isVisible()
+    plot.show_series([(curve(100), "a", 0), (straight(), "b", 1)])
     plot.show_marks([Mark(50, 500, START + 50, "quicksave")])
+    assert legend.isVisible()
     settle(qtbot, plot)
     plot.move_crosshair(50.2)
     assert " · b 50.0 · " in plot.reading
     assert plot.reading.endswith("quicksave")
     plot.move_crosshair(80)
     assert "quicksave" not in plot.reading
-
-
-def test_the_crosshair_says_where_a_curve_with_fewer_rows_has_its_own(qtbot: QtBot, plot: Plot) -> None:
-    often, seldom = Series(RUN, weight=0.0), evaluations(1, 9)
-    often.append([episodes(range(1, 101))])
-    plot.show_series([(seldom, "judged", 0), (often, "trained", 1)])
+    plot.show_marks([])
+    assert not legend.isVisible()
+    # A curve with fewer rows says where it has its own.
+    plot.show_series([(evaluations(1, 9), "judged", 0), (straight(), "trained", 1)])
     plot.show_along(Axis.ENV_STEP)
     settle(qtbot, plot)
     plot.move_crosshair(252)
@@ -193,27 +194,6 @@ def test_values_of_evaluations_and_of_short_curves_are_marked(qtbot: QtBot, plot
     assert drawings[0].dots == 0, "no room between them"
 
 
-def test_a_click_gives_the_keyboard_to_the_plot(qtbot: QtBot, plot: Plot) -> None:
-    shown(qtbot, plot, curve(100))
-    plot.clearFocus()
-    viewport = canvas(plot).viewport()
-    QTest.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=viewport.rect().center())
-    assert plot.hasFocus()
-
-
-@pytest.mark.parametrize("axis", list(Axis))
-def test_x_can_be_changed_while_it_is_shown(qtbot: QtBot, plot: Plot, axis: Axis) -> None:
-    series = curve(100)
-    shown(qtbot, plot, series)
-    plot.show_along(axis)
-    settle(qtbot, plot)
-    bounds = series.x_range()
-    assert bounds is not None
-    left, right = plot.x_view()
-    assert left <= bounds[0] <= bounds[1] <= right
-    assert plot.x_title in {"Episode", "Environment steps", "Wall time"}
-
-
 def test_a_resumed_curve_is_drawn_with_its_overwritten_part(qtbot: QtBot, plot: Plot) -> None:
     series = curve(100)
     shown(qtbot, plot, series)
@@ -222,14 +202,6 @@ def test_a_resumed_curve_is_drawn_with_its_overwritten_part(qtbot: QtBot, plot: 
     plot.changed()
     settle(qtbot, plot)
     assert plot.points_drawn > before
-
-
-def test_values_that_are_not_numbers_do_not_break_the_picture(qtbot: QtBot, plot: Plot) -> None:
-    series = Series(RUN, weight=0.0)
-    series.append([episodes([1, 2, 3, 4], values=[1.0, float("inf"), float("nan"), 2.0])])
-    shown(qtbot, plot, series)
-    low, high = plot.y_view()
-    assert 0.9 < low < 1 < 2 < high < 2.1
 
 
 def test_the_plot_takes_on_the_colours_of_the_theme(qtbot: QtBot, plot: Plot, both_themes: Theme) -> None:
@@ -273,10 +245,57 @@ def test_ticks_are_short(value: float, spacing: float, largest: float, word: str
     assert short_number(value, spacing, largest) == word
 
 
-def test_the_legend_says_what_upright_lines_are_while_there_are_some(qtbot: QtBot, plot: Plot) -> None:
-    words = next(label for label in plot.findChildren(QLabel) if label.text() == "checkpoint or resume")
-    assert not words.isVisible()
-    plot.show_marks([Mark(5, 50, START, "Best checkpoint, update 5")])
-    assert words.isVisible()
-    plot.show_marks([])
-    assert not words.isVisible()
+@pytest.mark.parametrize(
+    ("low", "high", "goal", "shown"),
+    [
+        (0.0, 100.0, None, (0.0, 100.0)),
+        (0.0, 100.0, 475.0, (0.0, 475.0)),
+        (-50.0, 10.0, -200.0, (-200.0, 10.0)),
+        (0.0, 100.0, 50.0, (0.0, 100.0)),
+        (20.0, 20.0, 475.0, (20.0, 475.0)),
+        # The curve would be a line at the bottom.
+        (0.0, 1.0, 475.0, (0.0, 1.0)),
+    ],
+)
+def test_the_goal_is_in_view_unless_the_curve_would_become_flat(
+    low: float, high: float, goal: float | None, shown: tuple[float, float]
+) -> None:
+    assert with_goal(low, high, goal) == shown
+
+
+def test_a_plot_shows_its_goal_over_the_curves_until_it_is_taken_away(qtbot: QtBot, plot: Plot) -> None:
+    shown(qtbot, plot, straight(range(1, 2001), values=[float(n % 500) for n in range(2000)]))
+    plot.show_goal(800.0, "goal 800")
+    qtbot.waitUntil(lambda: plot.y_view()[1] > 800)
+    plot.show_goal(200.0, "goal 200")
+    qtbot.waitUntil(lambda: not plot.drawing_waits and plot.y_view()[1] < 600)
+    scene = canvas(plot).scene()
+    words = next(item for item in scene.items() if isinstance(item, pg.InfLineLabel))
+    there = scene.items(words.mapRectToScene(words.boundingRect()).center())
+    over = there[: there.index(words)]
+    assert any(isinstance(item, pg.PlotCurveItem) for item in there)
+    assert not any(isinstance(item, pg.PlotCurveItem) for item in over)
+    plot.show_goal(None)
+    settle(qtbot, plot)
+    assert plot.goal is None
+
+
+@pytest.mark.parametrize("x_title", [True, False])
+def test_x_can_be_changed_and_is_named_in_the_plot_only_when_nobody_else_does(
+    qtbot: QtBot, theme: Theme, x_title: bool
+) -> None:
+    plot, series = Plot(x_title=x_title), curve(100)
+    qtbot.addWidget(plot)
+    plot.resize(600, 300)
+    plot.show()
+    shown(qtbot, plot, series)
+    titles = {Axis.EPISODE: "Episode", Axis.ENV_STEP: "Environment steps", Axis.TIME: "Wall time"}
+    for axis, title in titles.items():
+        plot.show_along(axis)
+        settle(qtbot, plot)
+        bounds = series.x_range()
+        assert bounds is not None
+        left, right = plot.x_view()
+        assert left <= bounds[0] <= bounds[1] <= right
+        assert plot.x_title == title
+        assert canvas(plot).getAxis("bottom").label.isVisible() is x_title

@@ -28,20 +28,13 @@ def test_exponential_mean_follows_its_definition(weight: float) -> None:
         norm = weight * norm + 1
         expected.append(total / norm)
     assert smoothed(values, weight) == pytest.approx(expected, abs=1e-9)
+    assert np.array_equal(smoothed(values, 0.0), values), "without weight nothing is smoothed"
 
 
 def test_a_value_that_stands_for_many_rows_counts_as_so_many() -> None:
     values, counts = noise(300), np.random.default_rng(1).integers(1, 200, 300)
     rows = smoothed(np.repeat(values, counts), 0.99)
     assert smoothed(values, 0.99, counts) == pytest.approx(rows[counts.cumsum() - 1], abs=1e-9)
-
-
-def test_exponential_mean_of_a_constant_is_that_constant_from_the_first_value() -> None:
-    assert smoothed(np.full(10, 7.0), 0.99) == pytest.approx(7)
-
-
-def test_without_weight_nothing_is_smoothed() -> None:
-    assert np.array_equal(smoothed(noise(20), 0.0), noise(20))
 
 
 def test_missing_values_stay_gaps_and_do_not_count() -> None:
@@ -80,28 +73,18 @@ def xs(series: Series, overwritten: bool = False) -> list[float]:
 
 
 def test_a_live_tail_joins_a_queried_history_without_gap_or_double(series: Series) -> None:
-    series.append([episodes([1, 2])])
+    series.append([episodes([1, 2]), episodes([1], run="another"), update(1, loss=1.0)])
     series.load(history(range(1, 6)))
     # Those that came while the answer was on its way.
-    series.append([episodes([3, 4, 5]), episodes([6, 7])])
+    series.append([episodes([3, 4, 5]), episodes([5, 6, 7])])
     series.append([episodes([7, 8])])
     assert xs(series) == [1, 2, 3, 4, 5, 6, 7, 8]
     assert not series.missed_rows
-
-
-def test_a_message_that_is_partly_known_adds_the_rest(series: Series) -> None:
-    series.load(history(range(1, 6)))
-    series.append([episodes([4, 5, 6])])
-    assert xs(series) == [1, 2, 3, 4, 5, 6]
-
-
-def test_rows_that_went_missing_are_noticed_until_the_history_comes_again(series: Series) -> None:
-    series.load(history(range(1, 6)))
-    series.append([episodes([9, 10])])
+    series.append([episodes([12, 13])])
     assert series.missed_rows
-    series.load(history(range(1, 11)))
+    series.load(history(range(1, 14)))
     assert not series.missed_rows
-    assert xs(series) == list(range(1, 11))
+    assert xs(series) == list(range(1, 14))
 
 
 def test_an_empty_history_is_a_beginning(series: Series) -> None:
@@ -111,17 +94,6 @@ def test_an_empty_history_is_a_beginning(series: Series) -> None:
     series.append([episodes([1])])
     assert not series.missed_rows
     assert xs(series) == [1]
-
-
-def test_rows_of_other_runs_are_passed_over(series: Series) -> None:
-    series.append([episodes([1], run="another"), update(1, loss=1.0)])
-    assert len(series) == 0
-
-
-def test_episode_length_is_another_metric_of_the_same_rows() -> None:
-    series = Series(RUN, "length", weight=0.0)
-    series.append([episodes([1, 2])])
-    assert drawn(series) == [(1, 10), (2, 10)]
 
 
 def test_an_updates_value_is_a_curve_without_doubles() -> None:
@@ -152,24 +124,16 @@ def test_x_can_be_episode_env_step_or_wall_time(series: Series, axis: Axis, expe
     series.append([episodes([1, 2, 3])])
     series.show_along(axis)
     assert xs(series) == pytest.approx(expected)
-    series.append([episodes([4])])
+    series.append([episodes([4], values=[float("nan")])])
     assert len(drawn(series)) == 4
+    assert np.isnan(drawn(series)[-1][1]), "what is no number is a gap"
 
 
-def test_rows_up_to_five_seconds_late_find_their_place() -> None:
+def test_rows_that_come_late_find_their_place() -> None:
     series = Series(RUN, axis=Axis.ENV_STEP, weight=0.0)
     series.append([episodes([1, 2, 3], env_steps=[100, 300, 400])])
-    series.append([episodes([4, 5], env_steps=[200, 500])])
-    assert xs(series) == [100, 200, 300, 400, 500]
-
-
-def test_later_rows_than_that_are_kept_at_the_end_of_what_is_settled() -> None:
-    series = Series(RUN, axis=Axis.ENV_STEP, weight=0.0)
-    series.append([episodes(range(1, 11))])
-    series.append([episodes([20], env_steps=[50])])
-    x = xs(series)
-    assert x == sorted(x)
-    assert 20.0 in [y for _, y in drawn(series)]
+    series.append([episodes([4, 5], env_steps=[200, 500]), episodes([20], env_steps=[50])])
+    assert drawn(series) == [(50, 20), (100, 1), (200, 4), (300, 2), (400, 3), (500, 5)]
 
 
 def test_what_was_drawn_stays_where_it_was_while_rows_are_appended() -> None:
@@ -184,21 +148,17 @@ def test_what_was_drawn_stays_where_it_was_while_rows_are_appended() -> None:
             assert seen.setdefault(x, y) == pytest.approx(y, abs=1e-5)
 
 
-def test_a_resumed_run_goes_on_from_where_its_checkpoint_was(series: Series) -> None:
-    series.append([episodes(range(1, 11))])
-    series.append([attempt_row(2, episodes_before=6)])
-    series.append([episodes([11, 12, 13], attempt=2, episode=[7, 8, 9], env_steps=[70, 80, 90])])
-    assert drawn(series) == [(n, n) for n in range(1, 7)] + [(7, 11), (8, 12), (9, 13)]
-    assert drawn(series, overwritten=True) == [(n, n) for n in range(7, 11)]
-
-
 @pytest.mark.parametrize("axis", list(Axis))
-def test_what_a_resume_overwrote_is_the_same_along_every_axis(series: Series, axis: Axis) -> None:
+def test_a_resumed_run_goes_on_from_its_checkpoint_along_every_axis(series: Series, axis: Axis) -> None:
     series.append([episodes(range(1, 11)), attempt_row(2, episodes_before=6)])
     series.append([episodes([11, 12], attempt=2, episode=[7, 8], env_steps=[70, 80])])
+    readings = [series.nearest(x) for x in (7.0, 8.0, 10.0)]
+    assert [reading.value for reading in readings if reading] == [11, 12, 12], "none that was overwritten"
     series.show_along(axis)
     assert sorted(y for _, y in drawn(series, overwritten=True)) == [7, 8, 9, 10]
     assert sorted(y for _, y in drawn(series)) == [1, 2, 3, 4, 5, 6, 11, 12]
+    if axis is Axis.EPISODE:
+        assert drawn(series)[6:] == [(7, 11), (8, 12)]
 
 
 def test_smoothing_goes_on_over_a_resume_as_if_the_overwritten_part_were_not() -> None:
@@ -206,29 +166,11 @@ def test_smoothing_goes_on_over_a_resume_as_if_the_overwritten_part_were_not() -
     straight, resumed = (Series(RUN, weight=0.7) for _ in range(2))
     straight.append([episodes(range(1, 81), values=values)])
     resumed.append([episodes(range(1, 61), values=[*values[:40], *[9.0] * 20]), attempt_row(2, 40)])
-    again = range(41, 81)
-    resumed.append(
-        [
-            episodes(
-                range(61, 101),
-                attempt=2,
-                values=values[40:],
-                episode=again,
-                env_steps=[10 * n for n in again],
-            )
-        ]
-    )
+    again, steps = range(41, 81), [10 * n for n in range(41, 81)]
+    resumed.append([episodes(range(61, 101), attempt=2, values=values[40:], episode=again, env_steps=steps)])
     expected = drawn(straight, smooth=True)
     assert expected != drawn(straight)
     assert drawn(resumed, smooth=True) == [(x, pytest.approx(y, abs=1e-3)) for x, y in expected]
-
-
-def test_smoothing_can_be_changed_at_any_time(series: Series) -> None:
-    series.append([episodes(range(1, 50))])
-    series.smooth_with(0.9)
-    smooth = drawn(series, smooth=True)
-    assert smooth != drawn(series)
-    assert len(smooth) == 49
 
 
 def test_a_short_curve_is_left_as_it_is_and_a_growing_one_ends_as_if_it_had_been_long_at_once() -> None:
@@ -236,15 +178,15 @@ def test_a_short_curve_is_left_as_it_is_and_a_growing_one_ends_as_if_it_had_been
     grown, at_once = (Series(RUN, weight=0.95) for _ in range(2))
     grown.append([episodes(range(1, 30), values=values[:29])])
     assert not grown.smooths
-    reading = grown.nearest(10)
-    assert reading is not None
-    assert reading.smooth == reading.value
+    assert drawn(grown, smooth=True) == drawn(grown)
     for first in range(30, 301):
         grown.append([episodes([first], values=[values[first - 1]])])
     at_once.append([episodes(range(1, 301), values=values)])
     assert grown.smooths
     expected = [(x, pytest.approx(y, abs=1e-5)) for x, y in drawn(at_once, smooth=True)]
     assert drawn(grown, smooth=True) == expected
+    grown.smooth_with(0.0)
+    assert drawn(grown, smooth=True) == drawn(grown)
 
 
 def test_the_crosshair_reads_the_nearest_row(series: Series) -> None:
@@ -252,23 +194,8 @@ def test_the_crosshair_reads_the_nearest_row(series: Series) -> None:
     for x, episode in ((-5.0, 1), (7.4, 7), (7.6, 8), (28.9, 29), (1e9, 29)):
         reading = series.nearest(x)
         assert reading is not None
-        assert reading.episode == episode
-        assert reading.value == episode
-        assert reading.env_steps == 10 * episode
+        assert (reading.episode, reading.value, reading.env_steps) == (episode, episode, 10 * episode)
         assert reading.time == pytest.approx(START + episode, abs=0.01)
-
-
-def test_the_crosshair_does_not_read_what_was_overwritten(series: Series) -> None:
-    series.append([episodes(range(1, 11)), attempt_row(2, episodes_before=6)])
-    series.append([episodes([11, 12], attempt=2, episode=[7, 8], env_steps=[70, 80])])
-    readings = [series.nearest(x) for x in (7.0, 8.0, 10.0)]
-    assert [reading.value for reading in readings if reading] == [11, 12, 12]
-
-
-def test_values_that_are_not_finite_are_gaps(series: Series) -> None:
-    series.append([episodes([1, 2, 3], values=[1.0, float("nan"), 3.0])])
-    assert np.isnan(drawn(series)[1][1])
-    assert drawn(series)[2] == (3, 3)
 
 
 def test_a_hundred_thousand_live_rows_in_one_tail_are_drawn_thinly(series: Series) -> None:

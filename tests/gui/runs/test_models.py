@@ -14,18 +14,9 @@ from soulsgui.gui.runs.models import (
     with_status,
 )
 from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
+from tests.states import checkpoint
 
-GOOD = CheckpointInfo(
-    id="manual_save/1",
-    kind="manual",
-    path="/runs/a/manual_save/1",
-    model_id=4,
-    env_steps=1000,
-    updates=40,
-    created=1.0,
-    size_bytes=5,
-    valid=True,
-)
+GOOD = checkpoint()
 DAMAGED = GOOD.model_copy(update={"valid": False, "resumable": False, "error": "manifest.json is missing"})
 WEIGHTS = GOOD.model_copy(update={"kind": "best", "resumable": False})
 
@@ -70,15 +61,17 @@ NEW = RunSummary(id="2026-02-01_b", name="new", state="stopped", created=2.0, re
 ACTIVE = RunStatus(id=OLD.id, name="old", state="running", env_steps=500, seconds=60.0, checkpoint_age_s=125)
 
 
-def test_the_newest_status_wins_over_the_listed_state() -> None:
+def test_the_newest_status_wins_over_the_listed_state_and_the_active_run_stands_on_top(
+    qapp: QApplication,
+) -> None:
     run = with_status(OLD, ACTIVE)
     assert (run.state, run.env_steps, run.seconds) == ("running", 500, 60.0)
     assert with_status(NEW, ACTIVE) == NEW
-
-
-def test_the_active_run_stands_on_top_of_newer_ones(qapp: QApplication) -> None:
     model = RunsModel()
     model.sort(model.column_number("created"), Qt.SortOrder.DescendingOrder)
+    model.take([NEW], RunStatus())
+    assert not model.follow(ACTIVE), "one that is not listed yet is told of"
+    assert model.follow(RunStatus())
     model.take([NEW, OLD], RunStatus())
     assert model.row_of(NEW.id) == 0
     assert model.follow(ACTIVE)
@@ -88,17 +81,7 @@ def test_the_active_run_stands_on_top_of_newer_ones(qapp: QApplication) -> None:
 def test_the_best_mean_says_what_it_is(qapp: QApplication) -> None:
     model = RunsModel()
     model.take([OLD.model_copy(update={"best_mean_return": 494.9})], RunStatus())
-    column = model.column_number("best")
+    column, tip = model.column_number("best"), Qt.ItemDataRole.ToolTipRole
     assert model.headerData(column, Qt.Orientation.Horizontal) == "Best mean"
-    for words in (
-        model.headerData(column, Qt.Orientation.Horizontal, Qt.ItemDataRole.ToolTipRole),
-        model.data(model.index(0, column), Qt.ItemDataRole.ToolTipRole),
-    ):
-        assert "at its end may be lower" in words
-
-
-def test_a_run_that_is_not_listed_yet_is_told_of(qapp: QApplication) -> None:
-    model = RunsModel()
-    model.take([NEW], RunStatus())
-    assert not model.follow(ACTIVE)
-    assert model.follow(RunStatus())
+    assert "at its end may be lower" in model.headerData(column, Qt.Orientation.Horizontal, tip)
+    assert "at its end may be lower" in model.data(model.index(0, column), tip)

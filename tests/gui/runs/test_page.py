@@ -1,6 +1,7 @@
 """The page of the runs before a played runner: what it asks, allows and says."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -11,8 +12,8 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.control import CheckpointInfo, Event, Hello, RunStatus, RunSummary, Status
-from soulsgui.wire.messages.metrics import CheckpointRow
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+from tests.states import checkpoint, checkpoint_row
 
 ACTIVE = RunSummary(
     id="r3", name="lunar", state="running", env_id="LunarLander-v3", created=3.0, resumable=True
@@ -20,17 +21,7 @@ ACTIVE = RunSummary(
 PAST = RunSummary(id="r2", name="cart", state="finished", env_id="CartPole-v1", created=2.0, resumable=True)
 BARE = RunSummary(id="r1", name="early", state="failed", env_id="CartPole-v1", created=1.0)
 GOES_ON = RunStatus(id="r3", name="lunar", state="running", env_steps=700, checkpoint_age_s=61.0)
-SAVED = CheckpointInfo(
-    id="checkpoint",
-    kind="current",
-    path="/r3/checkpoint",
-    model_id=1,
-    env_steps=100,
-    updates=4,
-    created=9.0,
-    size_bytes=1,
-    valid=True,
-)
+SAVED = checkpoint(id="checkpoint", kind="current", env_steps=100, updates=4, created=9.0)
 
 
 def listed(*runs: RunSummary) -> dict[str, object]:
@@ -113,12 +104,6 @@ def test_a_quicksave_has_the_replay_memory_where_there_is_one_and_it_is_wanted(
     assert server.sent_of("checkpoint.save")[-1].params["buffer"] is offered
 
 
-def test_the_active_run_is_chosen_at_first(page: RunsPage) -> None:
-    assert page.chosen is not None
-    assert page.chosen.id == "r3"
-    assert page.chosen.env_steps == 700
-
-
 def test_f5_lists_everything_again(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
     runs, saved = len(server.sent_of("runs.list")), len(server.sent_of("checkpoint.list"))
     qtbot.keyClick(page.table, Qt.Key.Key_F5)
@@ -126,7 +111,11 @@ def test_f5_lists_everything_again(qtbot: QtBot, page: RunsPage, server: FakeFee
     qtbot.waitUntil(lambda: len(server.sent_of("checkpoint.list")) == saved + 1)
 
 
-def test_a_run_is_found_by_its_words_and_comes_back(qtbot: QtBot, page: RunsPage) -> None:
+def test_the_active_run_is_chosen_at_first_and_others_are_found_by_their_words(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    assert page.chosen is not None
+    assert (page.chosen.id, page.chosen.env_steps) == ("r3", 700)
     choose(page, qtbot, "r2")
     page.words.setText("early")
     assert page.chosen == BARE
@@ -135,6 +124,10 @@ def test_a_run_is_found_by_its_words_and_comes_back(qtbot: QtBot, page: RunsPage
     assert not page.details.isEnabled()
     page.words.clear()
     assert page.chosen == PAST
+    server.answers["checkpoint.list"] = checkpoints()
+    page.show_where(run="r1")
+    assert not page.details.resume.isEnabled()
+    assert "no checkpoint" in page.details.resume.toolTip()
 
 
 def test_another_run_is_resumed_after_the_active_one_was_given_up(
@@ -144,28 +137,16 @@ def test_another_run_is_resumed_after_the_active_one_was_given_up(
     page.details.resume.click()
     box = question(page)
     assert "lunar is stopped first" in box.informativeText()
-    press(box, "Stop and resume")
+    box.reject()
+    qtbot.waitUntil(lambda: page.findChild(QMessageBox) is None)
+    assert server.sent_of("run.resume") == []
+    assert page.details.resume.stage is Stage.IDLE
+    page.details.resume.click()
+    press(question(page), "Stop and resume")
     (sent,) = server.sent_of("run.resume")
     assert sent.params == {"run": "r2", "if_active": "stop"}
     sent.call.answer({"run_id": "r2", "run_dir": "/r2"})
     assert page.details.resume.stage is Stage.DONE
-
-
-def test_nothing_is_sent_after_a_no(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
-    choose(page, qtbot, "r2")
-    page.details.resume.click()
-    question(page).reject()
-    assert server.sent_of("run.resume") == []
-    assert page.details.resume.stage is Stage.IDLE
-
-
-def test_a_run_without_checkpoints_says_why_it_can_not_be_resumed(
-    qtbot: QtBot, page: RunsPage, server: FakeFeed
-) -> None:
-    server.answers["checkpoint.list"] = checkpoints()
-    page.show_where(run="r1")
-    assert not page.details.resume.isEnabled()
-    assert "no checkpoint" in page.details.resume.toolTip()
 
 
 def test_a_quicksave_that_fails_tells_cause_and_remedy(
@@ -175,11 +156,8 @@ def test_a_quicksave_that_fails_tells_cause_and_remedy(
     tab.note.setText("precious")
     tab.save.click()
     server.sent_of("checkpoint.save")[-1].call.refuse(refusal("The disk is full.", "Free 200 MB."))
-    assert (shell.told[-1].level, shell.told[-1].text, shell.told[-1].detail) == (
-        "error",
-        "The disk is full.",
-        "Free 200 MB.",
-    )
+    told = shell.told[-1]
+    assert (told.level, told.text, told.detail) == ("error", "The disk is full.", "Free 200 MB.")
     assert tab.note.text() == "precious"
     assert tab.save.stage is Stage.FAILED
 
@@ -197,20 +175,9 @@ def test_loading_sends_the_checkpoint_after_a_yes(page: RunsPage, server: FakeFe
 def test_a_saved_checkpoint_is_listed_without_asking(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
     newer = SAVED.model_copy(update={"id": "best_model", "kind": "best", "created": 10.0})
     server.answers["checkpoint.list"] = checkpoints(newer, SAVED)
-    row = CheckpointRow(
-        run_id="r3",
-        attempt=1,
-        update=5,
-        env_steps=1,
-        episodes=1,
-        model_id=2,
-        time=1.0,
-        saved="best",
-        path="best_model",
-    )
     asked = len(server.sent_of("checkpoint.list"))
-    server.bring_rows(row.model_copy(update={"run_id": "r2"}))
-    server.bring_rows(row)
+    for run in ("r2", "r3"):
+        server.bring_rows(checkpoint_row(5, "best", "best_model", run_id=run))
     qtbot.waitUntil(lambda: page.details.checkpoints.model.row_of("best_model") == 0)
     assert len(server.sent_of("checkpoint.list")) == asked + 1
     assert page.details.checkpoints.chosen == SAVED
@@ -226,30 +193,22 @@ def test_an_answer_about_another_run_comes_too_late(qtbot: QtBot, page: RunsPage
     assert page.details.checkpoints.model.rowCount() == 0
 
 
-def test_a_new_run_appears_on_top_and_is_chosen(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_new_run_appears_on_top_and_is_chosen_unless_another_was_by_hand(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, by_hand: bool
+) -> None:
+    if by_hand:
+        choose(page, qtbot, "r2")
     newer = ACTIVE.model_copy(update={"id": "r4", "name": "next", "created": 4.0})
     stopped = ACTIVE.model_copy(update={"state": "stopped"})
     server.answers["runs.list"] = listed(newer, stopped, PAST, BARE)
     server.change_run(RunStatus(id="r4", name="next", state="starting"))
-    qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.id == "r4")
-
-
-def test_a_run_chosen_by_hand_stays_chosen_when_another_begins(
-    qtbot: QtBot, page: RunsPage, server: FakeFeed
-) -> None:
-    choose(page, qtbot, "r2")
-    newer = ACTIVE.model_copy(update={"id": "r4", "name": "next", "created": 4.0})
-    server.answers["runs.list"] = listed(newer, ACTIVE, PAST, BARE)
-    server.change_run(RunStatus(id="r4", name="next", state="starting"))
     qtbot.waitUntil(lambda: page.model.row_of("r4") == 0)
-    assert page.chosen == PAST
+    qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.id == ("r2" if by_hand else "r4"))
 
 
-def test_events_of_the_run_arrive_as_they_happen(page: RunsPage, server: FakeFeed) -> None:
-    events = page.details.events
-    server.bring_event(Event(number=1, time=1.0, level="error", what="trainer crashed", run_id="r3"))
-    server.bring_event(Event(number=2, time=2.0, level="info", what="something else", run_id="r9"))
-    assert [event.what for event in events.model.records] == ["trainer crashed"]
+def event(number: int, what: str, **fields: str) -> Event:
+    return Event(number=number, time=1.0, what=what, **({"level": "error", "run_id": "r3"} | fields))
 
 
 def test_no_text_of_an_event_is_cut_where_there_is_room(
@@ -258,7 +217,7 @@ def test_no_text_of_an_event_is_cut_where_there_is_room(
     events, what = page.details.events, "redis ended unexpectedly, " * 5
     page.details.tabs.setCurrentWidget(events)
     page.resize(2400, 900)
-    told = Event(number=1, time=1.0, level="error", what=what, cause="killed", remedy="Wait.", run_id="r3")
+    told = event(1, what, cause="killed", remedy="Wait.")
     server.answers["history.events"] = {"events": [told.model_dump(mode="json")]}
     page.refresh()
     table, model = events.table, events.model
@@ -278,15 +237,17 @@ def test_no_text_of_an_event_is_cut_where_there_is_room(
     assert f"{what}. killed. Wait" in labels, "the chosen one is told whole below the table"
 
 
-def test_an_event_has_the_room_of_columns_that_say_nothing(
+def test_events_arrive_as_they_happen_and_have_the_room_of_columns_that_say_nothing(
     qtbot: QtBot, page: RunsPage, server: FakeFeed
 ) -> None:
     events = page.details.events
     page.details.tabs.setCurrentWidget(events)
     table, model = events.table, events.model
     what, cause = model.column_number("what"), model.column_number("cause")
-    told = Event(number=1, time=1.0, level="info", what="the run has reached its goal " * 3, run_id="r3")
+    told = event(1, "the run has reached its goal " * 3)
     server.bring_event(told)
+    server.bring_event(event(2, "something else", run_id="r9"))
+    assert model.records == [told]
     others = table.columnWidth(model.column_number("time")) + table.columnWidth(model.column_number("level"))
     page.resize(others + table.sizeHintForColumn(what) + 60, 900)
     qtbot.waitUntil(lambda: table.columnWidth(what) >= table.sizeHintForColumn(what))
@@ -294,7 +255,7 @@ def test_an_event_has_the_room_of_columns_that_say_nothing(
     qtbot.waitUntil(lambda: table.columnWidth(what) < table.sizeHintForColumn(what))
     assert told.what in str(model.index(0, what).data(Qt.ItemDataRole.ToolTipRole))
     assert table.isColumnHidden(cause)
-    server.bring_event(told.model_copy(update={"number": 2, "cause": "killed"}))
+    server.bring_event(event(3, told.what, cause="killed"))
     assert not table.isColumnHidden(cause)
 
 
@@ -306,8 +267,7 @@ def test_without_a_connection_all_stays_readable_and_nothing_can_be_sent(
     assert not page.table.isEnabled()
     details = page.details
     for button in (details.resume, details.again, details.checkpoints.save, details.checkpoints.load):
-        assert not button.isEnabled()
-        assert button.toolTip() == "Not connected to my-server."
+        assert (button.isEnabled(), button.toolTip()) == (False, "Not connected to my-server.")
     asked = len(server.sent_of("runs.list"))
     server.connect_as(LIVE)
     qtbot.waitUntil(lambda: len(server.sent_of("runs.list")) == asked + 1)
@@ -324,9 +284,8 @@ def test_settings_that_can_not_be_read_say_why(qtbot: QtBot, page: RunsPage, ser
 def test_a_folder_that_nothing_opens_is_named(
     page: RunsPage, server: FakeFeed, shell: FakeShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.hello = Hello(
-        version="1", server_id="s", pid=7, started=1.0, data_dir="/d", config_dir="/c", capabilities=[]
-    )
+    known: dict[str, Any] = {"version": "1", "server_id": "s", "pid": 7, "started": 1.0, "capabilities": []}
+    server.hello = Hello(**known, data_dir="/d", config_dir="/c")
     for opened, level in ((False, "warning"), (True, "info")):
         monkeypatch.setattr(QDesktopServices, "openUrl", lambda _, opened=opened: opened)
         page.details.open.click()
