@@ -8,7 +8,7 @@ import pytest
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.training.main import tell_networks
+from soulsgui.training.nodes import tell_networks
 from soulsgui.wire.connection import Address
 from tests.rl.support import SPACES, dqn_settings
 from tests.training.nodes import dqn_settings as small_dqn_settings

@@ -86,6 +86,7 @@ def test_large_weights_are_kept_by_their_bytes(keys: Keys, monkeypatch: pytest.M
     assert [n for n in range(11) if publisher.kept(n)] == [10]  # the newest always
 
 
+@pytest.mark.allow_warnings
 def test_what_was_published_is_found_again(redis_client: redis.Redis, keys: Keys) -> None:
     assert published_header(redis_client, keys, "run-1") is None
     publisher = Publisher(keys, CONFIG)
