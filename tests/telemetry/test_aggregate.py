@@ -134,6 +134,7 @@ def test_greedy_episodes_confirm_a_claimed_goal() -> None:
 def test_what_is_not_confirmed_needs_a_whole_new_window() -> None:
     aggregator = claiming()
     aggregator.answer(9.9)
+    aggregator.add(7, 99.0, 4)  # of another attempt
     aggregator.add(1, 99.0, 4)
     assert (aggregator.claim, aggregator.reached) == (None, False)
     assert aggregator.mean_return == 55.0, "the shown mean goes on"

@@ -544,11 +544,10 @@ def test_training_goes_on_after_the_server_was_killed(
             next_round(training.player, training.last)
         model_id = training.player.weights()[0].model_id
         server.restart()
-        if not keeps_data:
-            until(training.player.config, "the run is told again")
-            training.player = join(node)
         until(lambda: node.connection.exists(node.keys.weights), "the weights are there")
         assert training.player.weights()[0].model_id == model_id
+        if not keeps_data:
+            training.player = join(node)
         state = training.update()
         assert (state.env_steps, state.rejected) == (_steps(algorithm, 2), {})
         assert training.player.weights()[0].model_id > model_id
