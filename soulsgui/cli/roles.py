@@ -73,7 +73,7 @@ def trainer(arguments: Arguments) -> int:
     # torch takes a second: not before it is clear that there is something to train. Hardly anything that it
     # makes meanwhile goes again, so nothing is gained by looking for garbage among it, now or later.
     gc.disable()
-    from soulsgui.training.main import run_trainer
+    from soulsgui.training.nodes import run_trainer
 
     gc.freeze()
     gc.enable()

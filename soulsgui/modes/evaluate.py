@@ -65,15 +65,7 @@ class EnvMaker:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the episodes of an evaluation gave, in the order of their seeds.
-
-    Attributes:
-        returns: Undiscounted sum of rewards of each.
-        lengths: Steps of each.
-        seconds: How long all of it took.
-        cut: How many of them did not end by themselves and were cut at `max_steps`.
-        max_steps: Longest episode, in steps; None where they might take as long as they would.
-    """
+    """What the episodes of an evaluation gave, in the order of their seeds."""
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -304,13 +296,7 @@ def _guarded(work: Callable[[], T], doing: str) -> T:
 
 @dataclass(frozen=True)
 class Trained:
-    """What is needed to play with a checkpoint.
-
-    Attributes:
-        info: What the checkpoint says of itself.
-        policy: Its policy, with its weights.
-        maker: Makes the environment.
-    """
+    """What is needed to play with a checkpoint."""
 
     info: Manifest
     policy: Policy

@@ -25,14 +25,15 @@ from soulsgui.policies.exploration import without_noise
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.heartbeat import derived_seed
-from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, write_checkpoint
+from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, manifest_of, write_checkpoint
 from soulsgui.training.evaluations import Schedule
+from soulsgui.training.publisher import Standing, published_header
 from soulsgui.training.status import Rows, StateReporter
 from soulsgui.wire.beats import own_instance
-from soulsgui.wire.codec import HEADER_BYTES, CodecError, WeightsHeader, read_header, unpack_weights
+from soulsgui.wire.codec import CodecError, WeightsHeader, unpack_weights
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
-from soulsgui.wire.manifest import Manifest, read_manifest
+from soulsgui.wire.manifest import read_manifest
 from soulsgui.wire.messages.metrics import UpdateRow, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of
@@ -132,7 +133,7 @@ class Evaluator:
                 trainer is not None and trainer.stop_reached
             )
             self._deadline = time.monotonic() + (FINAL_WITHIN_S if reached else FINAL_WITHIN_HURRIED_S)
-            header = self._newest(connection)
+            header = published_header(connection, self._keys, self._run.run_id)
             if header is not None and header.update and self._found(header) is None:
                 self._evaluate(connection)
             self._rows.flush(connection, self._keys)
@@ -161,13 +162,8 @@ class Evaluator:
         free = family_of(self._settings.algorithm) == OFF_POLICY and self._settings.determinism != "lockstep"
         return "it can't play here" + (": a client is asked to" if free else "")
 
-    def _newest(self, connection: redis.Redis) -> WeightsHeader | None:
-        head = connection.getrange(self._keys.weights, 0, HEADER_BYTES - 1)
-        header = _header(head if isinstance(head, bytes) else b"")
-        return header if header is not None and header.run_id == self._run.run_id else None
-
     def _look(self, connection: redis.Redis) -> None:
-        header = self._newest(connection)
+        header = published_header(connection, self._keys, self._run.run_id)
         if header is None:
             return
         if header != self._seen:
@@ -284,22 +280,16 @@ class Evaluator:
         again = aside.is_dir()  # they were played on, and what is said of them may be less
         if not math.isfinite(score) or (not again and self._best is not None and score <= self._best):
             return
-        info = Manifest(
-            run_id=header.run_id,
-            attempt=header.attempt,
-            model_id=header.model_id,
-            updates=header.update,
-            env_steps=header.env_steps,
-            episodes=header.episodes,
-            algorithm=self._settings.algorithm,
-            agent=self._settings.agent,
-            env_id=self._settings.env.id,
-            spaces=config.spaces,
-            policy=config.policy,
+        info = manifest_of(
+            self._settings,
+            header.run_id,
+            header.attempt,
+            Standing(header.model_id, header.update, header.env_steps, header.episodes),
+            config.spaces,
+            config.policy,
             kind="best",
             score=score,
             scored_by="evaluation",
-            created=time.time(),
             resumable=False,
         )
         try:
@@ -359,14 +349,6 @@ def forget_older(run: RunFolder, newest: int) -> None:
     kept = sorted((int(path.name) for path in run.evaluated.glob("[0-9]*")), reverse=True)
     for model_id in [one for one in kept if one <= newest][_KEPT:]:
         shutil.rmtree(run.evaluated / str(model_id), ignore_errors=True)
-
-
-def _header(head: bytes) -> WeightsHeader | None:
-    try:
-        return read_header(head) if head else None
-    except CodecError as error:
-        logger.warning("weights are passed over: %s", error)
-        return None
 
 
 def run_evaluator(run: RunFolder, address: Address) -> int:

@@ -77,27 +77,14 @@ class Window:
 
 @dataclass(frozen=True)
 class Best:
-    """The best full window so far.
-
-    Attributes:
-        score: Its mean return.
-        model_id: Weights in use at the end of most of its episodes.
-    """
+    """The best full window so far."""
 
     score: float
     model_id: int
 
 
 class Aggregator:
-    """What the episodes of a run amount to.
-
-    Attributes:
-        training_judges: As the argument; it may be changed.
-        confirms: As the argument; it may be changed.
-        claim: Mean of the window that claims the goal; None while none does.
-        refuted: Weights that did not confirm the last claim of this attempt, -1 before: they claim no more.
-        claims_in: Episodes that are yet to come before a window claims again.
-    """
+    """What the episodes of a run amount to."""
 
     def __init__(
         self,

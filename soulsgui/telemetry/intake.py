@@ -95,15 +95,7 @@ class Played(NamedTuple):
 
 
 class Complete(NamedTuple):
-    """An evaluation of which enough episodes came.
-
-    Attributes:
-        order: What was asked for.
-        returns: Return of each episode.
-        lengths: Steps of each.
-        seconds: Sum of the wall time of each.
-        cut: How many of them did not end and were cut.
-    """
+    """An evaluation of which enough episodes came."""
 
     order: GreedyOrder
     returns: Sequence[float]

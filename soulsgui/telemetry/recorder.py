@@ -44,17 +44,7 @@ _COLUMNS = tuple(name for name in EpisodeRows.model_fields if name not in ("kind
 
 
 class Recorder:
-    """Owns the store of a run and its aggregates.
-
-    Attributes:
-        by_evaluation: As the argument; it may be changed.
-        judged_by_evaluation: As the argument; it may be changed.
-        confirms: As the argument; it may be changed: what claims the goal then counts at once.
-        evaluation_due: Row of an evaluation by a client whose episodes all came; it is to be told, and counts
-            when it is read as a row. None while there is none.
-        evaluation_return: Mean return of the newest evaluation on the curve; None before the first.
-        lost: Where a damaged store was moved to; None when there was none.
-    """
+    """Owns the store of a run and its aggregates."""
 
     def __init__(
         self,

@@ -51,12 +51,7 @@ _Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
 
 class MetricsStream:
-    """Our end of the stream. Used by one thread.
-
-    Attributes:
-        cursor: Last entry that was read.
-        unreadable: Entries that were no rows.
-    """
+    """Our end of the stream. Used by one thread."""
 
     def __init__(self, keys: Keys, run_id: str, cursor: EntryId, own_bytes: int = _OWN_BYTES) -> None:
         self.cursor = cursor

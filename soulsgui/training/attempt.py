@@ -1,4 +1,4 @@
-"""A run that is trained, and one attempt of it: the server, the clients, the rows, the checkpoints."""
+"""A run that is trained, its learner, and one attempt of it: server, clients, rows, checkpoints."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import redis
 from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
@@ -21,10 +22,11 @@ from soulsgui.experience.segments import Ints
 from soulsgui.policies.exploration import Moment
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import atomic_write
+from soulsgui.training.agents import learner_device
+from soulsgui.training.checkpoint import manifest_of
 from soulsgui.training.checkpoint_manager import CheckpointManager
 from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
-from soulsgui.training.hardware import learner_device
-from soulsgui.training.intake.chunks import Steps
+from soulsgui.training.intake.chunks import Steps, Taker
 from soulsgui.training.intake.reader import Intake
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.training.spaces import find_spaces
@@ -38,27 +40,13 @@ from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, st
 from soulsgui.wire.messages.session import Grant
 
 if TYPE_CHECKING:
-    from soulsgui.training.learners.learner import Learner
     from soulsgui.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
 
 class TrainingRun:
-    """Settings, spaces and counters of a run.
-
-    Attributes:
-        settings: Its settings.
-        folder: Its folder.
-        spaces: Spaces of its environment.
-        device: Where the networks live, as torch names it.
-        attempt: Number of the attempt, 0 before the first one.
-        model_id: Id of the newest weights.
-        env_steps: Environment steps that were trained on.
-        episodes: Episodes among them.
-        high_water: The newest entry of each client's stream that was taken over.
-        status: What it is doing.
-    """
+    """Settings, spaces and counters of a run."""
 
     def __init__(self, settings: Settings, folder: RunFolder) -> None:
         self.folder = folder
@@ -91,22 +79,16 @@ class TrainingRun:
         resumable: bool,
     ) -> Manifest:
         """Return what a checkpoint says of itself."""
-        return Manifest(
-            run_id=self.folder.run_id,
-            attempt=self.attempt,
-            model_id=standing.model_id,
-            updates=standing.update,
-            env_steps=standing.env_steps,
-            episodes=standing.episodes,
-            algorithm=self.settings.algorithm,
-            agent=self.settings.agent,
-            env_id=self.settings.env.id,
-            spaces=self.spaces.to_json(),
-            policy=policy,
+        return manifest_of(
+            self.settings,
+            self.folder.run_id,
+            self.attempt,
+            standing,
+            self.spaces.to_json(),
+            policy,
             kind=kind,
             score=score,
             scored_by="" if score is None else "training",
-            created=time.time(),
             resumable=resumable,
         )
 
@@ -137,12 +119,49 @@ class TrainingRun:
         )
 
 
-class Attempt:
-    """What an attempt of a run uses from its first turn to its last.
+BLOCK_MS = 50
+"""How long to wait for samples before everything else is looked after."""
 
-    Attributes:
-        unpublished: Whether the newest weights are still to be sent.
-    """
+Memory = Mapping[str, NDArray[Any]]
+
+
+class Learner(Taker, Protocol):
+    """An agent, what it learns from, and when it does."""
+
+    family: str
+    remembered_ids: int
+
+    @property
+    def agent(self) -> Agent:
+        """What learns."""
+
+    def begin(self, attempt: Attempt) -> None:
+        """Use an attempt's server and clients from now on."""
+
+    def read(self, connection: redis.Redis) -> None:
+        """Take what came, and wait a little for the first of it."""
+
+    def update(self, seconds: float) -> None:
+        """Do what is due: begin or close a round, update until other things are due, publish, save."""
+
+    def finish(self) -> None:
+        """Put on the curves what was not told yet."""
+
+    def close(self, keep_memory: bool) -> None:
+        """Let go of threads and files; a memory that is kept can be gone on with."""
+
+    def weights(self, published: bool = True) -> dict[str, NDArray[Any]]:
+        """Return the weights that clients and the evaluator get, or else those that a checkpoint holds."""
+
+    def state(self, with_memory: bool) -> tuple[dict[str, float], Memory]:
+        """Return how far learner and clients are in step, and its memory, if that is wanted."""
+
+    def load(self, pacing: Mapping[str, float], memory: Memory) -> None:
+        """Go on with a memory, in step as it was then."""
+
+
+class Attempt:
+    """What an attempt of a run uses from its first turn to its last."""
 
     def __init__(
         self, run: TrainingRun, learner: Learner, address: Address, stop: threading.Event, trainer: Trainer

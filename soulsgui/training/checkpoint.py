@@ -8,6 +8,7 @@ import json
 import logging
 import secrets
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,10 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
 from soulsgui.errors import CheckpointError
 from soulsgui.system import no_room, no_room_words, recover_dir, replace_dir
+from soulsgui.training.publisher import Standing
 from soulsgui.wire.manifest import MANIFEST, MEMORY, NOTE, Manifest, ManifestFile, read_manifest, verify
 
 logger = logging.getLogger(__name__)
@@ -48,13 +51,7 @@ class UnsavedError(CheckpointError):
 class Checkpoint:
     """A checkpoint in memory: everything of one instant between two updates.
 
-    Attributes:
-        info: What it says of itself; its files are known once it is written.
-        weights: What clients need to act, by name.
-        agent: State of the agent, by name; empty for weights alone.
-        state: Counters, random states, high-water marks; JSON-able.
-        note: What the user said about it.
-        memory: State of the replay memory, by name; empty when it is not saved, or there is none.
+    Weights are what clients need to act; without a state of the agent they are all there is.
     """
 
     info: Manifest
@@ -65,12 +62,35 @@ class Checkpoint:
     memory: Tensors = field(default_factory=dict)
 
 
-def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint in the place of `target`; an older one there survives until this one is whole.
+def manifest_of(
+    settings: Settings,
+    run_id: str,
+    attempt: int,
+    standing: Standing,
+    spaces: dict[str, Any],
+    policy: dict[str, Any],
+    **told: Any,
+) -> Manifest:
+    """Return what a checkpoint says of itself; `told` is what it is for and how good it is."""
+    return Manifest(
+        run_id=run_id,
+        attempt=attempt,
+        model_id=standing.model_id,
+        updates=standing.update,
+        env_steps=standing.env_steps,
+        episodes=standing.episodes,
+        algorithm=settings.algorithm,
+        agent=settings.agent,
+        env_id=settings.env.id,
+        spaces=spaces,
+        policy=policy,
+        created=time.time(),
+        **told,
+    )
 
-    Raises:
-        UnsavedError: It could not be written, the disk being full for instance; nothing is lost.
-    """
+
+def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint in the place of `target`; an older one there survives until this one is whole."""
     aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_ASIDE}")
     try:
         aside.mkdir(parents=True)
@@ -103,11 +123,7 @@ def _manifest(info: Manifest, files: Mapping[str, bytes]) -> bytes:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint and check every file against its manifest.
-
-    Raises:
-        CheckpointError: Something is missing, damaged, or of a newer format.
-    """
+    """Read a checkpoint and check every file against its manifest."""
     files: dict[str, bytes] = {}
 
     def keep_and_hash(file: Path) -> str:
@@ -145,9 +161,7 @@ def recover_checkpoints(run: RunFolder) -> None:
 def newest_resumable(run: RunFolder) -> Path | None:
     """Return the newest whole checkpoint of a run that training can go on from, None when there is none.
 
-    Raises:
-        OSError: What a crash left can't be put right.
-        CheckpointError: There are checkpoints, and none of them is whole: to begin anew would overwrite them.
+    Where there are some and none is whole, it raises: to begin anew would overwrite them.
     """
     recover_checkpoints(run)
     damaged: list[CheckpointError] = []

@@ -90,11 +90,7 @@ class Saver(threading.Thread):
 
 
 class CheckpointManager:
-    """Obeys commands and keeps the order of checkpoints.
-
-    Attributes:
-        last_current: The newest regular checkpoint that is on disk.
-    """
+    """Obeys commands and keeps the order of checkpoints."""
 
     def __init__(
         self,

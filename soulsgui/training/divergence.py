@@ -57,13 +57,7 @@ def find_divergence(values: Mapping[str, float], guard: GuardSettings) -> str:
 
 @dataclass(frozen=True)
 class Diverged:
-    """What is remembered of a training that has diverged.
-
-    Attributes:
-        update: Updates of the agent when that was found out.
-        reason: What became too large.
-        times: How often it has happened in a row.
-    """
+    """What is remembered of a training that has diverged."""
 
     update: int
     reason: str

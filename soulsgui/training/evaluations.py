@@ -105,12 +105,7 @@ class _Open:
 
 
 class ClientEvaluations:
-    """Asks clients for evaluations as long as the evaluator of the run says that it can't play.
-
-    Attributes:
-        asks: Whether it asks: the evaluator can't play, and there is a client that can. None while there is
-            no client of whom that is known, and while the evaluator can.
-    """
+    """Asks clients for evaluations as long as the evaluator of the run says that it can't play."""
 
     def __init__(
         self,
@@ -124,6 +119,7 @@ class ClientEvaluations:
     ) -> None:
         # In lockstep each client plays exactly its share.
         self._every = 0 if settings.determinism == "lockstep" else settings.evaluates_every
+        # None: the evaluator can play, or no client is there of whom it is known.
         self.asks: bool | None = None if self._every else False
         self._count = settings.evaluation.episodes
         self._goal = settings.stop.mean_return

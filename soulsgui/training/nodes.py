@@ -1,11 +1,28 @@
-"""The training nodes: what trains a run with each algorithm."""
+"""The training nodes: what trains a run with each algorithm, and the process that runs one."""
 
+import logging
+from pathlib import Path
+
+import torch
+
+from soulsgui.config.layers import load_run_settings
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.sections.network import NetworkSettings
+from soulsgui.environments.images import LEAST_SIDES, image_words
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.process import setup_logging, stop_on_signals
+from soulsgui.rl.networks.shapes import shape_lines
+from soulsgui.system import atomic_write
 from soulsgui.training.attempt import TrainingRun
-from soulsgui.training.learners.off_policy import DeepQ, SoftActorCritic
-from soulsgui.training.learners.replay import ReplayLearner
+from soulsgui.training.checkpoint import newest_resumable
+from soulsgui.training.learners.replay import DeepQ, ReplayLearner, SoftActorCritic
 from soulsgui.training.learners.rounds import RoundLearner
 from soulsgui.training.learners.vtrace import VTraceLearner
+from soulsgui.training.spaces import FirstClient, spaces_found
 from soulsgui.training.trainer import Trainer
+from soulsgui.wire.connection import Address
+
+logger = logging.getLogger(__name__)
 
 
 class PPOTrainingNode(Trainer):
@@ -47,3 +64,44 @@ NODES: dict[str, type[Trainer]] = {
     "vtrace": VTraceTrainingNode,
 }
 """The node that trains each algorithm."""
+
+
+def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None) -> int:
+    """Train a run until told to stop; return the exit code."""
+    settings = load_run_settings(run.config)
+    setup_logging(settings.logging.level)
+    stop = stop_on_signals()
+    if not spaces_found(settings, run) and not FirstClient(settings, run, address, stop).wait():
+        return 0
+    torch.set_num_threads(settings.learner.threads or 1)
+    node = NODES[settings.algorithm](settings, run, address, stop)
+    processes = settings.learner.processes
+    if processes > 1 and node.training.device == "cpu":
+        logger.warning(
+            "learner.processes is %d without a GPU: on the CPU that is slower for all but large networks",
+            processes,
+        )
+    chosen = checkpoint or newest_resumable(run)
+    if chosen is not None:
+        node.load_checkpoint(chosen)
+    tell_networks(node.agent, run, _image_words(node.training.spaces, settings.network))
+    node.run()
+    return 0
+
+
+def _image_words(spaces: SpacesSpec, network: NetworkSettings) -> str:
+    """Return which sides of an image are which, where the network sees it as such; otherwise nothing."""
+    seen = network.name in LEAST_SIDES
+    return image_words(spaces.observation, network.channels) if seen else ""
+
+
+def tell_networks(agent: object, run: RunFolder, image: str = "") -> None:
+    """Log the layers of an agent's networks, and write them into `network.txt`."""
+    shapes = getattr(agent, "shapes", None)
+    if shapes is None:  # it can't tell
+        return
+    lines = [f"image {image}"] if image else []
+    lines += [line for name, report in shapes().items() for line in shape_lines(name, report)]
+    for line in lines:
+        logger.info("%s", line)
+    atomic_write(run.network, ("\n".join(lines) + "\n").encode())

@@ -1,5 +1,6 @@
 """What the trainer tells clients: the run, the weights, the grants."""
 
+import logging
 from collections import OrderedDict
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -14,20 +15,15 @@ from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
 
+logger = logging.getLogger(__name__)
+
 _KEPT = 64
 _KEPT_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a run is.
-
-    Attributes:
-        model_id: Id of its newest weights.
-        update: Updates of the agent up to them.
-        env_steps: Environment steps trained on.
-        episodes: Episodes among them.
-    """
+    """Where a run is."""
 
     model_id: int
     update: int
@@ -46,15 +42,10 @@ class Published:
 
 
 class Publisher:
-    """Publishes, and remembers what was published.
-
-    Attributes:
-        digests: Digest of each model id that is remembered, oldest first.
-        updates: Updates of the agent up to each of them.
-    """
+    """Publishes, and remembers what was published."""
 
     def __init__(self, keys: Keys, config: ServerConfig, remembered: int = 1) -> None:
-        self.digests: dict[int, int] = {}
+        self.digests: dict[int, int] = {}  # of each model id that is remembered, oldest first
         self.updates: dict[int, int] = {}
         self._keys = keys
         self._config = config
@@ -135,6 +126,7 @@ def published_header(connection: redis.Redis, keys: Keys, run_id: str) -> Weight
     head = connection.getrange(keys.weights, 0, HEADER_BYTES - 1)
     try:
         header = read_header(head) if isinstance(head, bytes) and head else None
-    except CodecError:
+    except CodecError as error:
+        logger.warning("weights are passed over: %s", error)
         return None
     return header if header is not None and header.run_id == run_id else None

@@ -163,25 +163,7 @@ def _in_buckets(lags: NDArray[np.int64], steps: NDArray[np.integer[Any]]) -> NDA
 
 
 class TrainerStatus:
-    """What the trainer is doing: set by its loop and its learner, told by the reporting thread.
-
-    Attributes:
-        phase: What it does.
-        detail: More about that, in words.
-        goal_reached: Whether the run has reached its goal.
-        policy_lag: Mean age of what is learned from, in updates.
-        trouble: What holds it up, in words.
-        diverged: That the attempt before has diverged, in words.
-        stop_reason: Why the run is to be ended, in words.
-        asks_clients: Whether clients are asked for evaluations.
-        learns_on: The hardware, in words.
-        failure: Why it ended, in words.
-        farewell: That it ended as asked, in words.
-        tick: Moves as long as it lives.
-        timings: How long an update and a publish took.
-        waits: How long the learner and the clients waited for each other.
-        staleness: How old samples are.
-    """
+    """What the trainer is doing: set by its loop and its learner, told by the reporting thread."""
 
     def __init__(self) -> None:
         self.phase: NodePhase = "loading"

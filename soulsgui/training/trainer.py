@@ -24,12 +24,11 @@ from soulsgui.policies.exploration import without_noise
 from soulsgui.rl.agents.base import Agent
 from soulsgui.rl.buffers.array_storage import IN_FILE
 from soulsgui.system import atomic_write
-from soulsgui.training.attempt import Attempt, TrainingRun
+from soulsgui.training.agents import choose_threads, hardware_words
+from soulsgui.training.attempt import BLOCK_MS, Attempt, Learner, TrainingRun
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, recover_checkpoints, write_checkpoint
 from soulsgui.training.divergence import DivergenceError
 from soulsgui.training.group import LearnerLostError, learning_together
-from soulsgui.training.hardware import choose_threads, hardware_words
-from soulsgui.training.learners.learner import BLOCK_MS, Learner
 from soulsgui.training.publisher import published_header
 from soulsgui.training.status import IsSet, Observes, StateReporter, Stopwatch
 from soulsgui.wire.beats import own_instance

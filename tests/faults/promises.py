@@ -49,10 +49,7 @@ PROMISES = {
     ),
     "R3": Promise(
         "100 updates after a resume are equal to the bit to 100 without the stop",
-        (
-            "training/test_ppo_saving.py::test_100_updates_after_a_resume_are_equal_to_the_bit",
-            "training/test_dqn_outages.py::test_100_updates_after_a_resume_are_equal_to_the_bit",
-        ),
+        ("training/test_nodes.py::test_100_updates_after_a_resume_are_equal_to_the_bit",),
     ),
     "R4": Promise(
         "Redis killed (-9): nothing that it had accepted is lost, training goes on within 5 s; after a "

@@ -25,15 +25,12 @@ def test_the_mean_is_the_correctly_rounded_mean_of_the_window_whatever_went_befo
         assert window.mean == math.fsum(last) / len(last)
 
 
-def test_a_huge_return_leaves_no_trace_behind() -> None:
+def test_a_huge_return_leaves_no_trace_behind_and_an_empty_window_has_no_mean() -> None:
     window = Window(2)
+    assert window.mean is None
     for value in (0.1, 1e30, 0.2, 0.3):
         window.add(value, 1)
     assert window.mean == (0.2 + 0.3) / 2
-
-
-def test_an_empty_window_has_no_mean() -> None:
-    assert Window(3).mean is None
 
 
 def test_only_full_windows_rank_models_and_whoever_played_most_of_one_earned_it() -> None:
@@ -55,30 +52,25 @@ def test_the_first_of_equals_stays_the_best() -> None:
     assert aggregator.best == Best(7.0, 2)
 
 
-def test_the_goal_needs_a_full_window() -> None:
-    aggregator = Aggregator(2, 10.0)
+@pytest.mark.parametrize(
+    ("window", "returns", "reached_with"),
+    [
+        (2, [50.0], None),
+        (2, [50.0, 10.0], 30.0),
+        (1, [9.999], None),
+        (1, [10.0], 10.0),
+        (1, [11.0, 0.0, 12.0], 11.0),
+    ],
+    ids=["not full", "full", "below", "equal", "it stays reached"],
+)
+def test_a_full_window_reaches_the_goal(
+    window: int, returns: list[float], reached_with: float | None
+) -> None:
+    aggregator = Aggregator(window, 10.0)
     aggregator.begin_attempt(1, ())
-    aggregator.add(1, 50.0, 1)
-    assert not aggregator.reached
-    aggregator.add(1, 10.0, 1)
-    assert aggregator.reached
-
-
-def test_a_reached_goal_stays_reached_when_the_mean_falls() -> None:
-    aggregator = Aggregator(1, 10.0)
-    aggregator.begin_attempt(1, ())
-    for value in (11.0, 0.0, 12.0):
+    for value in returns:
         aggregator.add(1, value, 1)
-    assert aggregator.reached
-    assert aggregator.reached_with == 11.0
-
-
-@pytest.mark.parametrize(("mean", "reached"), [(474.999, False), (475.0, True)])
-def test_the_goal_is_reached_at_equality(mean: float, reached: bool) -> None:
-    aggregator = Aggregator(1, 475.0)
-    aggregator.begin_attempt(1, ())
-    aggregator.add(1, mean, 1)
-    assert aggregator.reached is reached
+    assert (aggregator.reached, aggregator.reached_with) == (reached_with is not None, reached_with)
 
 
 def test_what_a_resume_carries_over_counts_for_the_mean_only() -> None:
@@ -92,19 +84,13 @@ def test_what_a_resume_carries_over_counts_for_the_mean_only() -> None:
     assert (aggregator.best, aggregator.reached) == (Best(1.0, 1), False)
 
 
-def test_a_new_attempt_opens_the_goal_again_and_keeps_the_best() -> None:
+def test_a_new_attempt_opens_the_goal_again_keeps_the_best_and_stragglers_do_not_move_it() -> None:
     aggregator = Aggregator(1, 10.0)
     aggregator.begin_attempt(1, ())
     aggregator.add(1, 12.0, 3)
     aggregator.begin_attempt(2, [12.0])
     assert not aggregator.reached
     assert aggregator.best == Best(12.0, 3)
-
-
-def test_stragglers_of_an_earlier_attempt_neither_move_the_mean_nor_reach_the_goal() -> None:
-    aggregator = Aggregator(1, 10.0)
-    aggregator.begin_attempt(1, ())
-    aggregator.begin_attempt(2, ())
     aggregator.add(2, 1.0, 5)
     assert aggregator.add(1, 99.0, 4) == 99.0
     assert (aggregator.mean_return, aggregator.reached) == (1.0, False)
@@ -148,6 +134,7 @@ def test_greedy_episodes_confirm_a_claimed_goal() -> None:
 def test_what_is_not_confirmed_needs_a_whole_new_window() -> None:
     aggregator = claiming()
     aggregator.answer(9.9)
+    aggregator.add(7, 99.0, 4)  # of another attempt
     aggregator.add(1, 99.0, 4)
     assert (aggregator.claim, aggregator.reached) == (None, False)
     assert aggregator.mean_return == 55.0, "the shown mean goes on"
@@ -155,21 +142,15 @@ def test_what_is_not_confirmed_needs_a_whole_new_window() -> None:
     assert aggregator.claim == 56.0
 
 
-def test_refuted_weights_claim_nothing_more() -> None:
+def test_refuted_weights_claim_nothing_more_and_are_ranked_all_the_same() -> None:
     aggregator = claiming()
     aggregator.answer(9.9, 5)
     for model_id in (4, 5, 5):
         aggregator.add(1, 13.0, model_id)
     assert aggregator.claim is None, "the same weights would be refuted again"
+    assert aggregator.best == Best(13.0, 5)
     aggregator.add(1, 13.0, 6)
     assert aggregator.claim == 13.0
-
-
-def test_a_refuted_claim_leaves_the_ranking_of_the_models_alone() -> None:
-    aggregator = claiming()
-    aggregator.answer(9.9, 3)
-    aggregator.add(1, 15.0, 3)
-    assert aggregator.best == Best(13.0, 3)
 
 
 def test_a_claim_counts_where_nobody_can_confirm_it_and_ends_with_its_attempt() -> None:
@@ -185,35 +166,22 @@ def _start(attempt: int, env_steps: int, episodes: int, update: int = 0) -> Atte
     return AttemptStart(attempt=attempt, update=update, env_steps=env_steps, episodes=episodes, time=0.0)
 
 
-def test_a_first_attempt_begins_at_zero() -> None:
+def test_attempts_begin_at_zero_or_their_checkpoint_once_and_stragglers_stay_in_their_own() -> None:
     curve = Curve([], {})
     assert curve.attempt == 0
-    assert curve.advance(1, 25) == Place(25, 1)
-    assert curve.advance(1, 5) == Place(30, 2)
-
-
-def test_an_attempt_goes_on_at_its_checkpoint() -> None:
-    curve = Curve([_start(1, 0, 0)], {1: Place(900, 90)})
-    assert curve.begin(_start(2, 500, 50))
-    assert curve.place(2) == Place(500, 50)
-    assert curve.advance(2, 7) == Place(507, 51)
-    assert curve.attempt == 2
-
-
-def test_stragglers_go_on_with_their_own_attempt() -> None:
-    curve = Curve([_start(1, 0, 0), _start(2, 500, 50)], {1: Place(900, 90)})
-    assert curve.advance(1, 10) == Place(910, 91)
-    assert curve.place(2) == Place(500, 50)
-
-
-def test_an_attempt_is_begun_once() -> None:
-    curve = Curve([], {})
     assert curve.begin(_start(1, 0, 0))
-    assert not curve.begin(_start(1, 40, 4))
+    assert not curve.begin(_start(1, 40, 4)), "once"
     assert curve.place(1) == Place(0, 0)
+    assert curve.advance(1, 25) == Place(25, 1)
+    assert curve.begin(_start(2, 500, 50))
+    assert (curve.attempt, curve.place(2)) == (2, Place(500, 50))
+    assert curve.advance(2, 7) == Place(507, 51)
+    assert curve.advance(1, 10) == Place(35, 2)
+    assert curve.place(2) == Place(507, 51)
 
 
 def test_an_attempt_nobody_told_of_goes_on_where_the_newest_stands() -> None:
+    assert Curve([], {}).advance(1, 25) == Place(25, 1)
     curve = Curve([_start(1, 0, 0)], {1: Place(300, 30)})
     assert curve.advance(4, 1) == Place(301, 31)
 

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,10 +16,10 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.sampling.progress import Progress
 from soulsgui.training.checkpoint import newest_resumable
-from soulsgui.training.main import NODES
+from soulsgui.training.nodes import NODES
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.metrics import ROW_FIELD, Row, read_row
+from soulsgui.wire.messages.metrics import ROW_FIELD, Row, UpdateRow, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import RoundShare
 from soulsgui.wire.node_commands import NodeAnswer, NodeCommand, read_answer, send_command
@@ -82,28 +83,22 @@ SMALL_SAC: dict[str, Any] = {
 }
 
 
-def small_settings(**changed: Any) -> Settings:
+ALGORITHMS = {"ppo": SMALL, "dqn": SMALL_DQN, "sac": SMALL_SAC, "vtrace": SMALL_VTRACE}
+"""Small settings by algorithm. Those with a memory make an update after `STARTS` transitions."""
+
+FIRST = {"ppo": 2 * STEPS, "dqn": STARTS, "sac": STARTS, "vtrace": BATCH}
+"""Transitions that the first update of an attempt takes; each further one takes `BATCH`, or a round."""
+
+
+def settings_of(algorithm: str, **changed: Any) -> Settings:
     """Settings of runs that take milliseconds; keys are dotted, with `__` for the dot."""
     changes = {key.replace("__", "."): value for key, value in changed.items()}
-    return combine([Layer("test", SMALL | changes)])
+    return combine([Layer("test", ALGORITHMS[algorithm] | changes)])
 
 
-def dqn_settings(**changed: Any) -> Settings:
-    """As `small_settings`, for DQN: one update for every `BATCH` transitions after the first `STARTS`."""
-    changes = {key.replace("__", "."): value for key, value in changed.items()}
-    return combine([Layer("test", SMALL_DQN | changes)])
-
-
-def sac_settings(**changed: Any) -> Settings:
-    """As `dqn_settings`, for SAC on Pendulum."""
-    changes = {key.replace("__", "."): value for key, value in changed.items()}
-    return combine([Layer("test", SMALL_SAC | changes)])
-
-
-def vtrace_settings(**changed: Any) -> Settings:
-    """As `small_settings`, for V-trace: an update for `BATCH` transitions or little more."""
-    changes = {key.replace("__", "."): value for key, value in changed.items()}
-    return combine([Layer("test", SMALL_VTRACE | changes)])
+small_settings = partial(settings_of, "ppo")
+dqn_settings = partial(settings_of, "dqn")
+vtrace_settings = partial(settings_of, "vtrace")
 
 
 class RunningNode:
@@ -149,6 +144,15 @@ class RunningNode:
         rows = [read_row(fields[ROW_FIELD]) for _, fields in entries]
         assert None not in rows
         return [row for row in rows if row is not None]
+
+    def update_rows(self) -> list[UpdateRow]:
+        """What it put on the curves of its updates."""
+        return [row for row in self.rows() if isinstance(row, UpdateRow)]
+
+    def quiet(self, turns: int = 5) -> None:
+        """Wait until it has turned a few times."""
+        tick = self.node.training.status.tick
+        until(lambda: self.node.training.status.tick >= tick + turns, "some turns")
 
     def ask(self, command: str, **args: Any) -> str:
         """Put a command before it; return the command's id."""
@@ -268,3 +272,35 @@ def play(*players: Player, rounds: int = 1, last: int = -1) -> int:
             player.deliver(share.steps // player.num_envs)
         last = shares[0].round_id
     return last
+
+
+class Training:
+    """A player that lets a run make one update after the other, whatever the algorithm."""
+
+    def __init__(self, node: RunningNode, player: Player | None = None, last: int = -1) -> None:
+        self.node = node
+        self.player = player or join(node)
+        self.last = last  # id of the last round, where there are rounds
+        self._fresh = True
+
+    @property
+    def next_steps(self) -> int:
+        """Transitions that the next update takes."""
+        algorithm = self.node.node.training.settings.algorithm
+        return FIRST[algorithm] if self._fresh or algorithm == "ppo" else BATCH
+
+    def deliver(self, **changed: Any) -> None:
+        """Send what the next update takes."""
+        steps, self._fresh = self.next_steps // self.player.num_envs, False
+        if self.node.node.training.settings.algorithm == "ppo":
+            self.last = next_round(self.player, self.last).round_id
+        self.player.deliver(steps, **changed)
+
+    def update(self, times: int = 1) -> NodeState:
+        """Let it make updates; return its state when their weights are published."""
+        for _ in range(times):
+            count = self.node.node.agent.updates + 1
+            self.deliver()
+            state = self.node.wait_for_updates(count)
+            until(lambda: self.player.weights()[0].update == count, "its weights")  # noqa: B023
+        return state

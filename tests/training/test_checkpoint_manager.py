@@ -108,7 +108,7 @@ def desk(
     made.close()
 
 
-def test_a_manual_save_is_answered_with_its_path(desk: _Desk) -> None:
+def test_saves_are_answered_with_their_path_and_stand_side_by_side(desk: _Desk) -> None:
     answer = desk.answer(desk.ask("save", kind="manual", note="before supper", score=7.5))
     assert answer.ok
     path = desk.run.root / answer.result["path"]
@@ -116,32 +116,30 @@ def test_a_manual_save_is_answered_with_its_path(desk: _Desk) -> None:
     found = read_checkpoint(path)
     assert (found.info.kind, found.info.updates, found.info.score) == ("manual", 5, 7.5)
     assert (path / NOTE).read_text() == "before supper"
-    assert [info.kind for info, _ in desk.saved] == ["manual"]
-
-
-def test_manual_saves_of_one_second_stand_side_by_side(desk: _Desk) -> None:
-    ids = [desk.ask("save", kind="manual") for _ in range(4)]
-    paths = {desk.answer(command_id).result["path"] for command_id in ids}
-    assert len(paths) == 4
-    assert len(list(desk.run.manual_saves.iterdir())) == 4
-
-
-def test_the_best_model_is_saved_with_its_score(desk: _Desk) -> None:
-    answer = desk.answer(desk.ask("save", kind="best", model_id=3, score=99.0))
-    assert answer.result == {"path": "best_model"}
+    ids = [desk.ask("save", kind="manual") for _ in range(4)]  # of one second
+    assert len({desk.answer(command_id).result["path"] for command_id in ids}) == 4
+    assert len(list(desk.run.manual_saves.iterdir())) == 5
+    best = desk.answer(desk.ask("save", kind="best", model_id=3, score=99.0))
+    assert best.result == {"path": "best_model"}
     info = read_checkpoint(desk.run.best_model).info
     assert (info.model_id, info.score, info.resumable) == (3, 99.0, False)
+    assert [info.kind for info, _ in desk.saved] == ["manual"] * 5 + ["best"]
 
 
 @pytest.mark.parametrize(
     ("args", "reason"),
-    [({"model_id": 9}, "is gone"), ({}, "model_id"), ({"model_id": "x"}, "invalid literal")],
+    [
+        ({"kind": "best", "model_id": 9}, "is gone"),
+        ({"kind": "best"}, "model_id"),
+        ({"kind": "best", "model_id": "x"}, "invalid literal"),
+        ({"kind": "bset"}, "there is no kind of checkpoint called 'bset'"),
+    ],
 )
 def test_what_can_not_be_saved_is_answered_in_words(desk: _Desk, args: dict[str, Any], reason: str) -> None:
-    answer = desk.answer(desk.ask("save", kind="best", **args))
+    answer = desk.answer(desk.ask("save", **args))
     assert not answer.ok
     assert reason in answer.error
-    assert not desk.run.best_model.exists()
+    assert desk.saved == []
 
 
 @pytest.mark.allow_warnings
@@ -171,11 +169,14 @@ def test_stop_saves_ends_and_answers(desk: _Desk) -> None:
     assert len(desk.saved) == 1  # not once more at the end
 
 
-def test_the_end_saves_what_is_newer_than_the_last_checkpoint(desk: _Desk) -> None:
+@pytest.mark.parametrize(("save", "saved"), [(True, [5, 6]), (False, [5])])
+def test_the_end_writes_what_was_ordered_and_saves_what_is_newer(
+    desk: _Desk, save: bool, saved: list[int]
+) -> None:
     desk.desk.save_current()
     desk.node.updates = 6
-    desk.close(save=True)
-    assert [info.updates for info, _ in desk.saved] == [5, 6]
+    desk.close(save=save)
+    assert [info.updates for info, _ in desk.saved] == saved
 
 
 @pytest.mark.allow_warnings
@@ -193,12 +194,6 @@ def test_the_end_tries_again_what_could_not_be_saved(desk: _Desk, monkeypatch: p
     monkeypatch.setattr(checkpoint_manager, "write_checkpoint", fail_once)
     desk.desk.save_current()
     desk.close(save=True)
-    assert read_checkpoint(desk.run.checkpoint).info.updates == 5
-
-
-def test_the_end_without_saving_still_writes_what_was_ordered(desk: _Desk) -> None:
-    desk.desk.save_current()
-    desk.close(save=False)
     assert read_checkpoint(desk.run.checkpoint).info.updates == 5
 
 
@@ -285,12 +280,6 @@ def test_a_command_nobody_knows_is_answered_so_and_saves_nothing(
     monkeypatch.undo()
     answer = desk.answer("1")
     assert (answer.ok, answer.error) == (False, "there is no command called 'snooze'")
-    assert desk.saved == []
-
-
-def test_a_checkpoint_of_no_kind_there_is_is_not_saved(desk: _Desk) -> None:
-    answer = desk.answer(desk.ask("save", kind="bset"))
-    assert (answer.ok, answer.error) == (False, "there is no kind of checkpoint called 'bset'")
     assert desk.saved == []
 
 

@@ -214,20 +214,7 @@ SUMMARY = "standing"
 
 
 class ScoreSummary(Message):
-    """What the episodes amounted to after the last stored one.
-
-    Attributes:
-        window: Episodes over which means were taken.
-        goal: The goal that `reached` is about.
-        attempt: The attempt that `reached` is about.
-        mean_return: Mean of the last `window` episodes.
-        best_score: Best mean of a full window.
-        best_model_id: The model that earned it.
-        reached: Whether the goal was reached.
-        reached_with: The mean that reached it.
-        refuted: Weights that did not confirm the last claim of the goal, -1 before.
-        claims_in: Episodes that are yet to come before a window claims it again.
-    """
+    """What the episodes amounted to after the last stored one."""
 
     window: int
     goal: float | None = None

@@ -51,12 +51,7 @@ class EpisodeRecord(NamedTuple):
 
 
 class StoreWriter:
-    """The one writer of a store. Every change is made within `transaction`.
-
-    Attributes:
-        db: The store, for what only reads it and for rows that stand in one place.
-        greedy: The greedy episodes of clients.
-    """
+    """The one writer of a store. Every change is made within `transaction`."""
 
     def __init__(self, path: Path) -> None:
         self.db = open_for_writing(path)

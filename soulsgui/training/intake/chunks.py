@@ -37,17 +37,11 @@ _LONGEST_NUMBER = 18
 
 @dataclass
 class Chunks:
-    """Chunks of one stream, in their order.
-
-    Attributes:
-        ids: Id of each entry.
-        payloads: The chunks.
-        numbers: Number of each within its session, None where there is none that can be read.
-    """
+    """Chunks of one stream, in their order."""
 
     ids: list[bytes] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)
-    numbers: list[int | None] = field(default_factory=list)
+    numbers: list[int | None] = field(default_factory=list)  # within the session; None: unreadable
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -132,13 +126,7 @@ Steps = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True)
 class Owned:
-    """Segments of several clients, those of one after those of the other.
-
-    Attributes:
-        segments: `S` segments.
-        sessions: Of whom they are.
-        counts: How many of them are of each session.
-    """
+    """Segments of several clients, those of one after those of the other: `counts` of each session."""
 
     segments: Segments
     sessions: Sequence[Session]
@@ -152,19 +140,12 @@ class Owned:
 
 @dataclass(frozen=True)
 class Accepted:
-    """What the learner takes over.
-
-    Attributes:
-        segments: `S` segments with their `source`, those of one client after those of the other.
-        clients: Client of each, as a position in `names`, `[S]`.
-        names: The clients.
-        chunks: In how many chunks they came.
-    """
+    """What the learner takes over: segments with their `source`, those of one client after the other's."""
 
     segments: Segments
-    clients: Ints
+    clients: Ints  # of each segment, as a position in `names`
     names: Sequence[str]
-    chunks: int
+    chunks: int  # in how many they came
 
 
 def _source_of(client: str, session: str) -> int:
@@ -272,21 +253,13 @@ _OPENED_AT_ONCE = 16 * 2**20
 
 @dataclass(frozen=True)
 class _Opened:
-    """The chunks of one call, opened and judged.
-
-    Attributes:
-        found: All of them, opened as one.
-        codes: What is said of each segment, `[S]`; booking changes it.
-        starts: First segment of each chunk, and the number of segments, `[C + 1]`.
-        steps: First step of each segment, and the number of steps, `[S + 1]`.
-        first: Position of the first chunk of each arrival.
-    """
+    """The chunks of one call, opened and judged."""
 
     found: OpenedChunks
-    codes: Codes
-    starts: Ints
-    steps: Ints
-    first: Sequence[int]
+    codes: Codes  # of each segment, `[S]`; booking changes it
+    starts: Ints  # first segment of each chunk, and their number, `[C + 1]`
+    steps: Ints  # first step of each segment, and their number, `[S + 1]`
+    first: Sequence[int]  # first chunk of each arrival
 
     def codes_of(self, chunk: int) -> Codes:
         """Return what is said of the segments of one chunk, to be changed in place."""

@@ -33,15 +33,11 @@ class ReadSize:
 
     Streams that were read to their end don't count: a thousand slow clients must not make every read of a
     fast one short.
-
-    Attributes:
-        entries: Most entries that the last read could bring of each stream.
-        full: Streams that brought so many, and may have more waiting; None before the first read.
     """
 
     def __init__(self) -> None:
-        self.entries = _LEAST_ENTRIES
-        self.full: int | None = None
+        self.entries = _LEAST_ENTRIES  # most that the last read could bring of each stream
+        self.full: int | None = None  # streams that brought so many; None before the first read
         self._entry_bytes = _UNKNOWN_ENTRY_BYTES
 
     def next(self, streams: int, most: int) -> int:
@@ -70,9 +66,6 @@ class FloodGuard:
 
     Nobody is ever granted more than all clients together may have on their way; a stream that holds more was
     filled against the rules. As long as the whole server uses less than that, no stream is looked at.
-
-    Attributes:
-        most_bytes: Memory that one stream may take.
     """
 
     def __init__(self, keys: Keys, bytes_ahead: int) -> None:
@@ -142,14 +135,7 @@ _BELIEVABLE_MODEL_ID = 2**40
 
 
 class Intake:
-    """Everything that comes from clients.
-
-    Attributes:
-        sessions: The clients' sessions.
-        rejects: The last refused chunks.
-        ingest: Takes chunks over.
-        reader: Reads the clients' streams.
-    """
+    """Everything that comes from clients."""
 
     def __init__(
         self,

@@ -19,12 +19,7 @@ _AWAY_PHASES = ("restarting", "paused", "finishing", "stopping")
 
 
 class Roster:
-    """The trainer's view of the clients.
-
-    Attributes:
-        clients: Everyone who is listed, sorted.
-        beats: The newest beat of each, by client.
-    """
+    """The trainer's view of the clients."""
 
     def __init__(self, keys: Keys) -> None:
         self.clients: list[str] = []

@@ -23,14 +23,9 @@ _LARGEST_GAP = 1024
 
 @dataclass
 class ChunkNumbers:
-    """Tells repeats and gaps.
+    """Tells repeats and gaps."""
 
-    Attributes:
-        below: All smaller numbers arrived or are given up; None counts from the first number that comes.
-        given_up: Numbers passed over that are not waited for any more.
-    """
-
-    below: int | None = 0
+    below: int | None = 0  # smaller ones came or are given up; None counts from the first that comes
     given_up: int = 0
     _beyond: set[int] = field(default_factory=set)
     _highest: int = -1
@@ -104,17 +99,11 @@ def _differ(new: float | None, old: float | None, by: float) -> bool:
 
 @dataclass(frozen=True)
 class Exploration:
-    """How all clients explore at one moment.
-
-    Attributes:
-        epsilon: Probability of a random action; None: there is no such chance.
-        temperature: Of actions drawn by their values; None: they are not.
-        ladder: Exponent of the ladder of epsilons over all environments; None: all have the same.
-    """
+    """How all clients explore at one moment."""
 
     epsilon: float | None = None
     temperature: float | None = None
-    ladder: float | None = None
+    ladder: float | None = None  # exponent of the ladder of epsilons over all environments
 
     def orders(self, first: int, count: int) -> Orders:
         """Return the orders of one client."""
@@ -169,13 +158,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Refusals:
-    """What was refused in this attempt.
-
-    Attributes:
-        total: Segments by reason.
-        by_client: The same for each client that is listed.
-        missing: Chunks missing by their numbers.
-    """
+    """What was refused in this attempt."""
 
     total: dict[str, int] = field(default_factory=dict)
     by_client: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -228,34 +211,7 @@ _BEFORE_ALL = EntryId(0, 0)
 
 @dataclass
 class Session:
-    """One client's session as the trainer sees it.
-
-    Attributes:
-        client: The client's id.
-        id: Entry id of its hello.
-        num_envs: Environments it steps side by side.
-        began_at: Monotonic time of the hello, seconds.
-        status: `accepted`, `refused` or `quarantined`.
-        reason: Why it is not accepted.
-        rejected: Refused segments by reason.
-        in_a_row: Refused segments since the last accepted one.
-        entries: Chunks received since the hello.
-        size: Their bytes.
-        steps: Transitions in them, accepted or not.
-        since: Entries after this one are counted.
-        taken: Newest entry that was taken over or refused; what comes again with it or before it is not new.
-        stored: Chunks it had stored when its beat was last looked at.
-        stored_steps: Transitions in them.
-        told: How it was told to explore.
-        plays: Whether it takes part, as far as is known.
-        most_entries: Most entries that it was ever granted, 0 before it was granted any.
-        most_size: Their bytes, likewise.
-        round: Its part of the present round.
-        greedy: The evaluation that its client is to play.
-        told_greedy: The one that stands in its grant.
-        share: Which part of all that comes is of it, 0 to 1; None while nothing comes.
-        told_share: The one that stands in its grant.
-    """
+    """One client's session as the trainer sees it."""
 
     client: str
     id: str
@@ -265,25 +221,25 @@ class Session:
     reason: str = ""
     numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
     rejected: Counter[str] = field(default_factory=Counter)
-    in_a_row: int = 0
-    entries: int = 0
+    in_a_row: int = 0  # refused segments since the last accepted one
+    entries: int = 0  # chunks received since the hello, their bytes, their transitions (accepted or not)
     size: int = 0
     steps: int = 0
-    since: EntryId = _BEFORE_ALL
-    taken: EntryId = _BEFORE_ALL
-    stored: int = 0
+    since: EntryId = _BEFORE_ALL  # entries after this one are counted
+    taken: EntryId = _BEFORE_ALL  # the newest that was taken over or refused
+    stored: int = 0  # chunks it had stored when its beat was last looked at
     stored_steps: int = 0
     granted_entries: int = 0
     granted_bytes: int = 0
     granted_steps: int = 0
-    most_entries: int = 0
+    most_entries: int = 0  # that it was ever granted, 0 before it was granted any
     most_size: int = 0
     told: Orders | None = None
     plays: bool = True
     round: RoundShare | None = None
     greedy: GreedyOrder | None = None
     told_greedy: GreedyOrder | None = None
-    share: float | None = None
+    share: float | None = None  # of all that comes, 0 to 1; None while nothing comes
     told_share: float | None = None
 
     def grant(
@@ -411,18 +367,7 @@ _WORTH_TELLING = 0.05
 
 
 class Sessions:
-    """All sessions of an attempt.
-
-    Attributes:
-        by_client: The session of each client that has one.
-        playing: How many of them take part, as far as is known.
-        steps_ahead: Transitions all clients together may have on the way. None: as many as they like.
-            0: nothing is granted beside what was granted before.
-        exploration: How those who play explore; None: as their policy says.
-        held: Whether nobody is granted more than was before: the server's memory fills up.
-        resting: Whether the run is paused: nobody is granted more, and everybody is told why.
-        most_envs: Environments that a client may step side by side.
-    """
+    """All sessions of an attempt."""
 
     def __init__(
         self,
@@ -437,11 +382,12 @@ class Sessions:
         self._bytes_ahead = bytes_ahead
         self.by_client: dict[str, Session] = {}
         self.playing = 0
+        # Transitions all clients together may have on the way; None: as many as they like.
         self.steps_ahead: int | None = None
         self.exploration: Exploration | None = None
         self._cut_off: dict[str, str] = {}  # clients without a session that stay cut off, and why
-        self.held = False
-        self.resting = False
+        self.held = False  # nobody is granted more: the server's memory fills up
+        self.resting = False  # the run is paused: the same, and everybody is told why
         self.most_envs = MAX_ENVS
         self._in_a_row: dict[str, int] = {}  # refused without a good one between, in sessions that are over
         self._shares = Shares()

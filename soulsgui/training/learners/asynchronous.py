@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from soulsgui.experience.segments import Ints
 from soulsgui.rl.agents.base import AsynchronousAgent
-from soulsgui.training.attempt import Attempt, TrainingRun
+from soulsgui.training.attempt import BLOCK_MS, Attempt, TrainingRun
 from soulsgui.training.evaluations import ClientEvaluations
 from soulsgui.training.intake.checks import CODES, GOOD, LEFT_OUT, Codes, check_segments
 from soulsgui.training.intake.chunks import Accepted, Owned, Steps
 from soulsgui.training.intake.reader import PER_STREAM
 from soulsgui.training.intake.sessions import Session
 from soulsgui.training.learners import limits
-from soulsgui.training.learners.learner import BLOCK_MS
 from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.node import NodePhase
 from soulsgui.wire.messages.server_config import OFF_POLICY
@@ -44,14 +43,6 @@ class AsynchronousLearner(ABC):
 
     Samples of weights that were published at most `max_model_delay` publishes ago are taken in, as many as
     `stop.env_steps` wants. New weights go out when the agent has changed, but not too often.
-
-    Attributes:
-        run: What is trained.
-        agent: What learns.
-        attempt: Server and clients, from `begin` on.
-        delays: The settings of the algorithm that say how old and how many samples may be.
-        learning: Whether there was enough to begin with.
-        tally: What was counted since the last row.
     """
 
     family = OFF_POLICY

@@ -48,13 +48,6 @@ class ReplayBand:
 
     `drawn` may stray from `ratio * inserted` by `slack` to either side; a bound that does not grow, so that
     the ratio is met the better the longer a run lasts (a rate limiter as in Reverb, arXiv 2102.04736).
-
-    Attributes:
-        ratio: Transitions drawn by transitions inserted.
-        slack: Transitions drawn too many or too few.
-        batch_size: Transitions drawn at once.
-        drawn: Transitions drawn since learning began.
-        inserted: Transitions taken in since learning began.
     """
 
     ratio: float
@@ -176,21 +169,12 @@ def entries_to_read(room: float, steps_per_entry: float, streams: int, most: int
 
 @dataclass
 class Tally:
-    """What an asynchronous learner counts between two rows of its curves.
-
-    Attributes:
-        began: When it began, monotonic seconds.
-        update: Updates of the agent at the last row.
-        env_steps: Transitions taken in at the last row.
-        lag: Sum over the transitions taken in since: updates between the weights they were made with and now.
-        learner: The learner waiting for samples.
-        ingest: The streams waiting for the learner.
-    """
+    """What an asynchronous learner counts between two rows of its curves."""
 
     began: float
     update: int
     env_steps: int
-    lag: float = 0.0
+    lag: float = 0.0  # summed over the transitions taken in since, in updates
     learner: Waiting = field(default_factory=Waiting)
     ingest: Waiting = field(default_factory=Waiting)
     _steps: int = 0
@@ -225,17 +209,11 @@ class Lockstep:
 
     One client plays a share of steps with the newest weights, then it waits. The learner takes exactly these
     in, makes every update that is due for them, and publishes again with the next share.
-
-    Attributes:
-        longest: Longest segment of the run: a share fits into one chunk, so that it is taken in at once.
-        client: Whose share it is; empty when nobody has one.
-        left: Transitions of the share that did not come yet.
-        silent_since: Since when the client says nothing while another could play, monotonic seconds.
     """
 
-    longest: int
+    longest: int  # segment of the run: a share fits into one chunk, so that it is taken in at once
     client: str = ""
-    left: int = 0
+    left: int = 0  # transitions of the share that did not come yet
     silent_since: float | None = None
 
     @property

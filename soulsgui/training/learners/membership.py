@@ -24,21 +24,13 @@ _NAMES_SHOWN = 3
 
 @dataclass
 class RoundMember:
-    """One client's part of the present round.
-
-    Attributes:
-        quota: Steps it has to deliver.
-        unit: Environments it steps side by side.
-        delivered: Steps it has delivered, accepted or refused.
-        before: Those of them that it delivered in an earlier session.
-        speed: Steps per second up to the moment at which it had delivered its quota; None before.
-    """
+    """One client's part of the present round."""
 
     quota: int
     unit: int = 1
-    delivered: int = 0
-    before: int = 0
-    speed: float | None = None
+    delivered: int = 0  # accepted or refused
+    before: int = 0  # of these in an earlier session
+    speed: float | None = None  # steps a second until it had delivered its quota
 
     @property
     def complete(self) -> bool:
@@ -58,29 +50,17 @@ class RoundMember:
 
 @dataclass
 class Round:
-    """One round of collecting.
-
-    Attributes:
-        round_id: Its id: the id of the weights it is played with.
-        timeout_s: Seconds of collecting after which those who have not delivered are lost.
-        policy: What becomes of the round when a member is lost.
-        members: By client.
-        left_out: Clients that were members and did not deliver, with the reason.
-        absent: Members that were lost and are waited for, with the reason.
-        stopped: Why the run is to stop, in words; empty while it is not.
-        elapsed_s: Seconds of collecting so far; it stands still while the server is away.
-        waiting_s: Seconds of those in which some members had delivered and waited for the others.
-    """
+    """One round of collecting."""
 
     round_id: int
     timeout_s: float
     policy: Policy = "shrink"
     members: dict[str, RoundMember] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    absent: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # who did not deliver, and why
+    absent: dict[str, str] = field(default_factory=dict)  # who was lost and is waited for, and why
     stopped: str = ""
-    elapsed_s: float = 0.0
-    waiting_s: float = 0.0
+    elapsed_s: float = 0.0  # it stands still while the server is away
+    waiting_s: float = 0.0  # of these, after some had delivered
     _deadline_s: float = 0.0
 
     @classmethod
@@ -216,17 +196,11 @@ _LEAST_PART = 1 / 16
 
 @dataclass(frozen=True)
 class Sharer:
-    """Somebody who can take a part of some steps.
-
-    Attributes:
-        speed: Its steps per second, above 0.
-        waiting: Steps it has to make before.
-        unit: Steps it makes at once: its environments side by side.
-    """
+    """Somebody who can take a part of some steps."""
 
     speed: float
-    waiting: int = 0
-    unit: int = 1
+    waiting: int = 0  # steps it has to make before
+    unit: int = 1  # steps it makes at once
 
 
 def share_out(steps: int, sharers: Mapping[str, Sharer]) -> dict[str, int]:

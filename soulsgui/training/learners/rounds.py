@@ -13,12 +13,11 @@ from soulsgui.errors import CheckpointError
 from soulsgui.experience.segments import Ints
 from soulsgui.rl.buffers.collecting import RolloutStore
 from soulsgui.training.agents import make_ppo
-from soulsgui.training.attempt import Attempt, TrainingRun
+from soulsgui.training.attempt import BLOCK_MS, Attempt, Memory, TrainingRun
 from soulsgui.training.compiling import Compiling
 from soulsgui.training.intake.checks import CODES, GOOD, Codes, check_segments
 from soulsgui.training.intake.chunks import Accepted, Owned, Steps
 from soulsgui.training.intake.sessions import NEW_SESSION, Session, most_envs
-from soulsgui.training.learners.learner import BLOCK_MS, Memory
 from soulsgui.training.learners.membership import BY_A_PERSON, Round, Speeds, balanced_quotas, named
 from soulsgui.training.status import Stopwatch
 from soulsgui.wire.messages.chunk import Reason

@@ -12,10 +12,9 @@ from soulsgui.errors import CheckpointError
 from soulsgui.rl.agents.vtrace import VTraceAgent
 from soulsgui.rl.buffers.collecting import SegmentQueue
 from soulsgui.training.agents import make_vtrace
-from soulsgui.training.attempt import TrainingRun
+from soulsgui.training.attempt import Memory, TrainingRun
 from soulsgui.training.intake.chunks import Accepted
 from soulsgui.training.learners.asynchronous import AsynchronousLearner
-from soulsgui.training.learners.learner import Memory
 from soulsgui.training.status import Stopwatch
 
 

@@ -393,7 +393,7 @@ def _compare(reads: Reads, taker: Any, model: Model, at_once: int | None) -> Non
 
 
 @pytest.mark.allow_warnings
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(_reads(), st.fixed_dictionaries({client: st.integers(1, 40) for client in CLIENTS}), AT_ONCE)
 def test_a_read_in_a_round_is_as_its_chunks_one_by_one(
     reads: Reads, quota: dict[str, int], at_once: int | None
@@ -402,7 +402,7 @@ def test_a_read_in_a_round_is_as_its_chunks_one_by_one(
 
 
 @pytest.mark.allow_warnings
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(_reads(), st.one_of(st.none(), st.integers(1, 60)), AT_ONCE)
 def test_a_read_without_rounds_is_as_its_chunks_one_by_one(
     reads: Reads, goal: int | None, at_once: int | None

@@ -20,22 +20,24 @@ from tests.wire.chunks import chunk, segments
 STEPS = segments().steps
 
 
-def test_a_hello_is_answered_with_credits(trainer: IntakeOfTest, player: Player) -> None:
+def test_a_hello_is_answered_with_credits_and_chunks_are_taken_over(
+    trainer: IntakeOfTest, player: Player
+) -> None:
     joined(trainer, player)
     grant = player.grant()
     assert grant is not None
     assert (grant.status, grant.credit_bytes, grant.round) == ("accepted", 10**6, None)
     assert set(trainer.intake.eligible()) == {"c"}
-
-
-def test_chunks_of_a_session_are_taken_over(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
     player.send(chunk())
     player.send(chunk())
     trainer.turn()
-    assert trainer.used == {"c": 2 * STEPS}
-    assert trainer.rejected() == {}
+    assert (trainer.used, trainer.rejected()) == ({"c": 2 * STEPS}, {})
     assert player.connection.xlen(player.keys.chunks("c")) == 0
+    older = player.session
+    player.hello()  # a newer session fences the older one
+    trainer.turn()
+    assert trainer.losses[-1] == ("c", NEW_SESSION)
+    assert trainer.intake.sessions.by_client["c"].id == player.session > older
 
 
 def test_a_hello_is_not_acknowledged_before_it_is_answered(
@@ -116,16 +118,6 @@ def test_a_hello_that_can_not_be_read_is_refused(trainer: IntakeOfTest, player: 
         grant = player.grant()
         assert grant is not None
         assert grant.status == "refused"
-
-
-def test_a_newer_session_fences_the_older_one(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    older = player.session
-    player.hello()
-    trainer.turn()
-    assert trainer.losses[-1] == ("c", "began a new session")
-    assert player.session > older
-    assert trainer.intake.sessions.by_client["c"].id == player.session
 
 
 def test_chunks_of_a_session_before_the_present_one_are_not_used(
@@ -293,15 +285,6 @@ def test_who_made_its_stream_into_something_else_is_cut_off_all_the_same(
     assert grant is not None
     assert (grant.status, grant.reason) == ("quarantined", "it held too much")
     assert player.connection.exists(stream) == 0
-
-
-def test_who_is_cut_off_has_what_waits_taken_off_and_counted(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    for _ in range(3):
-        player.send(chunk())
-    assert trainer.intake.cut_off(player.connection, "c", "it held too much") == 3
-    assert player.connection.xlen(player.keys.chunks("c")) == 0
-    assert trainer.rejected() == {"cut_off": 3}
 
 
 @pytest.mark.allow_warnings

@@ -61,20 +61,18 @@ def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, player: Playe
     assert set(trainer.intake.eligible()) == {"c"}
 
 
-def test_a_goodbye_ends_the_session(trainer: IntakeOfTest, player: Player) -> None:
+@pytest.mark.parametrize("how", ["left", "was taken off the list"])
+def test_a_goodbye_or_the_end_of_its_place_on_the_list_ends_the_session(
+    trainer: IntakeOfTest, player: Player, how: str
+) -> None:
     joined(trainer, player)
-    player.beat(leaving=True)
+    if how == "left":
+        player.beat(leaving=True)
+    else:
+        player.connection.hdel(player.keys.clients, "c")
     trainer.turn()
     assert trainer.intake.sessions.by_client == {}
-    assert ("c", "left") in trainer.losses
-
-
-def test_a_client_taken_off_the_list_is_gone(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    player.connection.hdel(player.keys.clients, "c")
-    trainer.turn()
-    assert trainer.intake.sessions.by_client == {}
-    assert ("c", "was taken off the list") in trainer.losses
+    assert ("c", how) in trainer.losses
 
 
 def _hours_pass(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -82,26 +80,20 @@ def _hours_pass(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr("soulsgui.training.intake.roster.time.monotonic", lambda: moved)
 
 
+@pytest.mark.parametrize("beats", [True, False], ids=["fell silent", "died after its hello"])
 def test_a_silent_client_begins_no_round_but_is_not_thrown_out_of_one(
-    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    joined(trainer, player)
-    with monkeypatch.context() as patched:
-        _hours_pass(patched, 6)
-        assert trainer.intake.eligible() == {}
-    assert trainer.losses == [("c", "began a new session")]
-
-
-def test_a_client_that_died_right_after_its_hello_is_not_waited_for(
-    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
+    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch, beats: bool
 ) -> None:
     player.beat()
-    player.hello()  # and not one beat of this session
+    player.hello()
+    if beats:
+        player.beat()  # of this session
     trainer.turn()
     assert set(trainer.intake.eligible()) == {"c"}
     with monkeypatch.context() as patched:
         _hours_pass(patched, 6)
         assert trainer.intake.eligible() == {}
+    assert trainer.losses == [("c", "began a new session")]
 
 
 @pytest.mark.parametrize(
@@ -158,18 +150,13 @@ def test_a_session_found_only_later_goes_on_too(
 
 
 @pytest.mark.parametrize(
-    ("model_id", "believed"), [(41, 41), (-1, 0), (2**40, 0)], ids=["newest", "none", "unbelievable"]
+    ("model_id", "run", "believed"), [(41, {}, 41), (-1, {}, 0), (2**40, {}, 0), (99, {"run_id": "other"}, 0)]
 )
-def test_the_newest_model_clients_know_is_told(
-    trainer: IntakeOfTest, player: Player, keys: Keys, model_id: int, believed: int
+def test_the_newest_believable_model_that_clients_of_this_run_know_is_told(
+    trainer: IntakeOfTest, player: Player, keys: Keys, model_id: int, run: dict[str, str], believed: int
 ) -> None:
-    player.beat(model_id=model_id)
-    assert _restarted(trainer, keys)[1] == max(believed, 0)
-
-
-def test_models_of_another_run_do_not_count(trainer: IntakeOfTest, player: Player, keys: Keys) -> None:
-    player.beat(model_id=99, run_id="other")
-    assert _restarted(trainer, keys)[1] == 0
+    player.beat(model_id=model_id, **run)
+    assert _restarted(trainer, keys)[1] == believed
 
 
 def test_looks_around_are_not_made_at_every_turn(

@@ -37,7 +37,7 @@ DQN = {
 PPO = {**SMALL, **PLAYED, "stop.env_steps": 400}
 
 
-def test_a_share_goes_to_the_first_client_and_fits_into_a_chunk() -> None:
+def test_a_share_goes_to_the_first_client_fits_into_a_chunk_and_ends_with_its_client() -> None:
     lockstep = Lockstep(longest=8)
     sessions = {"b": Session("b", "1-0", 1), "a": Session("a", "2-0", 3)}
     assert not lockstep.begin({}, 5)
@@ -47,17 +47,13 @@ def test_a_share_goes_to_the_first_client_and_fits_into_a_chunk() -> None:
     assert not lockstep.takes("b", 1)
     assert not lockstep.takes("a", 25)
     assert lockstep.takes("a", 20)
+    lockstep.drop("b")
     assert lockstep.waits
     assert lockstep.takes("a", 4)
     assert not lockstep.waits
-
-
-def test_a_share_of_a_client_that_leaves_is_waited_for_no_longer() -> None:
     lockstep = Lockstep(longest=1000)
-    lockstep.begin({"a": Session("a", "1-0", 2)}, 5)
-    assert lockstep.left == 2 * STEPS_PER_ENV
-    lockstep.drop("b")
-    assert lockstep.waits
+    lockstep.begin(sessions, 5)
+    assert lockstep.left == 3 * STEPS_PER_ENV
     lockstep.drop("a")
     assert not lockstep.waits
 

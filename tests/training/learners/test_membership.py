@@ -20,44 +20,29 @@ def _round(timeout_s: float = 30.0, policy: Policy = "shrink", **num_envs: int) 
     return Round.begin(7, 16, timeout_s, num_envs or {"a": 4, "b": 2}, policy)
 
 
-def test_quota_is_steps_times_environments() -> None:
+def test_a_round_is_complete_when_every_member_has_delivered_its_quota() -> None:
     made = _round()
     assert {client: member.quota for client, member in made.members.items()} == {"a": 64, "b": 32}
-    assert made.round_id == 7
-
-
-def test_a_round_is_complete_when_every_member_has_delivered() -> None:
-    made = _round()
     made.deliver("a", 64)
     assert not made.complete
     made.deliver("b", 31)
+    made.deliver("c", 1000)  # a stranger
     assert not made.complete
+    assert set(made.members) == {"a", "b"}
+    for _ in range(1000):
+        assert made.pass_time(0) == {}, "time that does not pass harms nobody"
     made.deliver("b", 1)
     assert made.complete
 
 
-def test_deliveries_of_strangers_do_not_count() -> None:
-    made = _round()
-    made.deliver("c", 1000)
-    assert not made.complete
-    assert set(made.members) == {"a", "b"}
-
-
-def test_a_member_that_leaves_is_not_waited_for() -> None:
+def test_a_member_that_leaves_is_not_waited_for_and_one_that_has_delivered_stays() -> None:
     made = _round()
     made.deliver("a", 64)
     made.deliver("b", 5)
-    assert made.lose({"b": "left"}) == []
+    assert made.lose({"b": "left", "a": "left", "nobody": "left"}) == []
     assert made.complete
+    assert set(made.members) == {"a"}
     assert made.left_out == {"b": "left"}
-
-
-def test_a_member_that_has_delivered_stays_when_it_leaves() -> None:
-    made = _round()
-    made.deliver("a", 64)
-    made.lose({"a": "left", "nobody": "left"})
-    assert set(made.members) == {"a", "b"}
-    assert made.left_out == {}
 
 
 def test_the_deadline_leaves_out_whoever_is_late() -> None:
@@ -70,21 +55,11 @@ def test_the_deadline_leaves_out_whoever_is_late() -> None:
     assert made.complete
     assert made.left_out == late
     assert made.pass_time(100) == {}
-
-
-def test_time_that_does_not_pass_harms_nobody() -> None:
-    made = _round()
-    for _ in range(1000):
-        assert made.pass_time(0) == {}
-    assert made.elapsed_s == 0
-
-
-def test_a_round_of_silent_members_ends_empty() -> None:
-    made = _round()
-    made.lose(made.pass_time(30))
-    assert sorted(made.left_out) == ["a", "b"]
-    assert made.complete
-    assert not made.members
+    silent = _round()
+    silent.lose(silent.pass_time(30))
+    assert sorted(silent.left_out) == ["a", "b"]
+    assert silent.complete
+    assert not silent.members
 
 
 @pytest.mark.parametrize("steps", [64, 65, 10**9])
@@ -94,24 +69,20 @@ def test_more_than_the_quota_completes_too(steps: int) -> None:
     assert made.complete
 
 
-def test_it_says_whom_the_others_wait_for() -> None:
-    made = _round(a=4, b=2)
+def test_it_says_whom_the_others_wait_for_and_names_three_at_most() -> None:
+    made = _round(**dict.fromkeys("abcdef", 1))
     made.pass_time(10)
     assert made.waits_for == "", "nobody is held up while nobody has delivered"
-    made.deliver("a", 64)
+    made.deliver("a", 16)
     made.pass_time(2)
     assert made.waits_for == ""
     made.pass_time(0.1)
-    assert made.waits_for == "waiting for b"
-    made.deliver("b", 32)
-    assert made.waits_for == ""
-
-
-def test_it_names_three_at_most() -> None:
-    made = _round(a=1, b=1, c=1, d=1, e=1, f=1)
-    made.deliver("a", 16)
-    made.pass_time(3)
     assert made.waits_for == "waiting for b, c, d and 2 more"
+    for client in "bcde":
+        made.deliver(client, 16)
+    assert made.waits_for == "waiting for f"
+    made.deliver("f", 16)
+    assert made.waits_for == ""
 
 
 # --- when a member is lost --------------------------------------------------------------------------
@@ -188,18 +159,13 @@ def test_no_other_round_takes_a_new_session_in(policy: Policy) -> None:
     assert made.begin_session("stranger", 2) is None
 
 
-def test_a_round_that_stops_says_why() -> None:
+def test_a_round_that_stops_says_why_and_those_who_have_delivered_stop_nothing() -> None:
     made = _round(policy="stop", a=4, b=2)
+    made.deliver("a", 64)
+    made.lose({"a": "left"})
     assert made.stopped == ""
     made.lose({"b": "left"})
     assert made.stopped == "The round lost b (left)"
-
-
-def test_those_who_have_delivered_stop_nothing() -> None:
-    made = _round(policy="stop", a=4, b=2)
-    made.deliver("b", 32)
-    made.lose({"b": "left"})
-    assert made.stopped == ""
 
 
 def test_the_others_make_what_is_missing_by_their_speed() -> None:
@@ -246,25 +212,23 @@ def test_the_speed_is_measured_up_to_the_last_step_delivered() -> None:
     assert [member.speed for member in made.members.values()] == [16.0, 4.0]
 
 
-def test_steps_are_shared_by_speed() -> None:
-    assert share_out(100, {"a": Sharer(30.0), "b": Sharer(10.0), "c": Sharer(10.0)}) == {
-        "a": 60, "b": 20, "c": 20,
-    }  # fmt: skip
-
-
-def test_who_has_much_to_do_already_is_given_less_so_that_all_end_together() -> None:
-    # (5 + x) / 10 = (25 + y) / 10 with x + y = 60: both end after 4.5 s.
-    assert share_out(60, {"a": Sharer(10.0, 5), "b": Sharer(10.0, 25)}) == {"a": 40, "b": 20}
-
-
-def test_who_could_not_end_with_the_others_is_given_nothing() -> None:
-    assert share_out(20, {"a": Sharer(10.0), "b": Sharer(1.0, 50)}) == {"a": 20, "b": 0}
-
-
-def test_parts_are_whole_steps_of_all_environments_as_far_as_the_sum_allows() -> None:
-    # 33.3 each: 32 in whole units of 4, and one of the 4 left over.
-    assert share_out(100, {name: Sharer(1.0, unit=4) for name in "abc"}) == {"a": 36, "b": 32, "c": 32}
-    assert share_out(5, {"a": Sharer(1.0, unit=4), "b": Sharer(1.0, unit=4)}) == {"a": 4, "b": 1}
+@pytest.mark.parametrize(
+    ("steps", "sharers", "parts"),
+    [
+        # (5 + x) / 10 = (25 + y) / 10 with x + y = 60: both end after 4.5 s.
+        (60, {"a": Sharer(10.0, 5), "b": Sharer(10.0, 25)}, {"a": 40, "b": 20}),
+        # Who could not end with the others is given nothing.
+        (20, {"a": Sharer(10.0), "b": Sharer(1.0, 50)}, {"a": 20, "b": 0}),
+        # 33.3 each: 32 in whole units of 4, and one of the 4 left over.
+        (100, {name: Sharer(1.0, unit=4) for name in "abc"}, {"a": 36, "b": 32, "c": 32}),
+        (5, {"a": Sharer(1.0, unit=4), "b": Sharer(1.0, unit=4)}, {"a": 4, "b": 1}),
+        (100, {"a": Sharer(30.0), "b": Sharer(10.0), "c": Sharer(10.0)}, {"a": 60, "b": 20, "c": 20}),
+    ],
+)
+def test_steps_are_shared_so_that_all_end_together_in_whole_units(
+    steps: int, sharers: dict[str, Sharer], parts: dict[str, int]
+) -> None:
+    assert share_out(steps, sharers) == parts
 
 
 SHARERS = st.dictionaries(
@@ -316,14 +280,14 @@ def test_each_of_many_costs_about_as_much_as_each_of_few() -> None:
     assert costs[1] < 3 * costs[0]
 
 
-def test_equal_quotas_are_steps_times_environments() -> None:
+def test_a_slow_member_samples_less_the_sum_stays_and_nobody_is_forgotten() -> None:
+    num_envs = {"a": 4, "b": 4}
     assert equal_quotas(256, {"a": 4, "b": 2}) == {"a": 1024, "b": 512}
-
-
-def test_a_slow_member_samples_less_and_the_sum_stays() -> None:
-    quotas = balanced_quotas(256, {"a": 4, "b": 4}, {"a": 3000.0, "b": 1000.0})
     # 64 each at least (a sixteenth), and the rest so that both end after 2048 / 4000 s.
-    assert quotas == {"a": 1536, "b": 512}
+    assert balanced_quotas(256, num_envs, {"a": 3000.0, "b": 1000.0}) == {"a": 1536, "b": 512}
+    assert balanced_quotas(256, num_envs, {"a": 1e6, "b": 0.001}) == {"a": 2048 - 64, "b": 64}
+    assert balanced_quotas(1, {"a": 4, "b": 2}, {"a": 1e6, "b": 0.001}) == {"a": 4, "b": 2}
+    assert balanced_quotas(256, {"a": 4}, {"a": 0.5}) == {"a": 1024}, "alone"
 
 
 @pytest.mark.parametrize(
@@ -338,16 +302,6 @@ def test_a_slow_member_samples_less_and_the_sum_stays() -> None:
 def test_little_differences_change_nothing(speeds: dict[str, float], equal: bool) -> None:
     num_envs = {"a": 4, "b": 4}
     assert (balanced_quotas(256, num_envs, speeds) == equal_quotas(256, num_envs)) is equal
-
-
-def test_no_member_is_forgotten_however_slow_it_is() -> None:
-    quotas = balanced_quotas(256, {"a": 4, "b": 4}, {"a": 1e6, "b": 0.001})
-    assert quotas == {"a": 2048 - 64, "b": 64}
-    assert balanced_quotas(1, {"a": 4, "b": 2}, {"a": 1e6, "b": 0.001}) == {"a": 4, "b": 2}
-
-
-def test_one_member_alone_always_has_the_same_quota() -> None:
-    assert balanced_quotas(256, {"a": 4}, {"a": 0.5}) == {"a": 1024}
 
 
 @given(

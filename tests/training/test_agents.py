@@ -7,7 +7,7 @@ import pytest
 
 from soulsgui.config.layers import as_settings
 from soulsgui.errors import HardwareError
-from soulsgui.training.hardware import choose_device, choose_threads, hardware_words, learner_device
+from soulsgui.training.agents import choose_device, choose_threads, hardware_words, learner_device
 
 VECTOR, IMAGE = False, True
 

@@ -1,0 +1,252 @@
+"""Learning from a memory, in a whole node on a real server: DQN and SAC."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from soulsgui.sampling import DQNConnector
+from soulsgui.training.intake.sessions import Exploration
+from soulsgui.training.learners import asynchronous
+from soulsgui.wire.codec import pack_sample
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.chunk import digest_number
+from tests.faults.waiting import until
+from tests.sampling.free_trainer import playing_client
+from tests.training.nodes import (
+    BATCH,
+    STARTS,
+    RunningNode,
+    Training,
+    dqn_settings,
+    join,
+    running_node,
+    settings_of,
+)
+from tests.training.players import Player
+
+HALF = STARTS // 4  # steps per environment: with two of them, half of what learning begins with
+SLACK_UPDATES = 1  # the band is a batch wide
+
+
+def _play_on(player: Player, node: RunningNode, chunks: int) -> None:
+    """Deliver chunks one by one, each with the newest weights."""
+    for _ in range(chunks):
+        before = node.node.training.env_steps
+        player.deliver(HALF)
+        node.wait_for(lambda state: state.env_steps >= before + 2 * HALF, "they are taken in")  # noqa: B023
+
+
+def test_nothing_is_drawn_before_learning_starts_and_then_so_much_as_the_ratio_says(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    with running_node(redis_address, tmp_path, dqn_settings()) as node:
+        player = join(node)
+        _play_on(player, node, 1)
+        node.quiet()
+        state = node.wait_for(lambda now: now.phase == "collecting", "it collects")
+        assert (state.updates, state.detail) == (0, "learning begins in 16 steps")
+        _play_on(player, node, 1)
+        node.quiet()
+        # Nothing was taken in since: the learner may be ahead by the width of the band, and no more.
+        assert node.node.agent.updates == SLACK_UPDATES
+        _play_on(player, node, 8)
+        drawn = 8 * 2 * HALF // BATCH + SLACK_UPDATES
+        state = node.wait_for_updates(drawn)
+        node.quiet()
+        assert node.node.agent.updates == drawn
+        assert (state.env_steps, state.rejected) == (10 * 2 * HALF, {})
+        assert node.node.learner.memory.inserted == state.env_steps
+    last = node.update_rows()[-1]
+    node.connection.close()
+    assert last.values["replay_ratio"] == pytest.approx(drawn * BATCH / (8 * 2 * HALF))
+    assert last.values["buffer_fill"] == 10 * 2 * HALF / 1000
+    assert {"loss", "q_mean", "policy_lag", "epsilon"} <= set(last.values)
+
+
+def test_exploration_falls_is_told_and_goes_on_after_a_resume(redis_address: Address, tmp_path: Path) -> None:
+    settings = dqn_settings(dqn__epsilon={"schedule": "linear", "from": 1, "to": 0, "over": 100})
+    with running_node(redis_address, tmp_path, settings) as node:
+        player = join(node)
+        grant = player.grant()
+        assert grant is not None
+        assert (grant.credit_steps, grant.epsilon) == (180, 1.0)  # 22.5 of 30 updates: 8 transitions each
+        _play_on(player, node, 3)
+        node.wait_for_updates(1)
+        until(lambda: (now := player.grant()) and now.epsilon == pytest.approx(0.52), "it is told")
+        grant = player.grant()
+        assert grant is not None
+        assert grant.credit_steps is not None
+        assert grant.credit_steps >= 180  # what was granted is not taken back
+    with running_node(redis_address, tmp_path, settings, resume=True) as node:
+        node.wait_for(lambda state: state.attempt == 2, "it has begun")
+        sessions = node.node.attempt.intake.sessions
+        until(lambda: sessions.exploration == Exploration(pytest.approx(0.52)), "it explores as before")
+
+
+def test_credits_follow_what_was_taken_in_or_lost_and_go_on_after_a_restart(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    settings = dqn_settings(dqn__buffer_size=100)
+    with running_node(redis_address, tmp_path, settings) as node:
+        player = join(node)
+        session = node.node.attempt.intake.sessions.by_client["c"]
+        for sent in range(1, 12):
+            _play_on(player, node, 1)
+            ahead = session.granted_steps - sent * 2 * HALF
+            assert player.num_envs <= ahead <= 100, "it can always make a step"
+        granted = session.granted_steps
+        # One more never came, and never will; with it all its credit is used up, so that it sends no more.
+        player.beat(sent_chunks=12, sent_bytes=2 * session.size, sent_steps=granted)
+        until(lambda: session.entries == 12, "its loss is noticed")
+        assert session.steps == granted
+        until(lambda: (found := player.grant()) and found.credit_steps == granted + 100, "credit")
+        player.number += 1
+    before = player.grant()
+    player.deliver(HALF)  # nobody has taken it in when the next trainer comes
+    sent_steps = granted + 2 * HALF
+    player.beat(sent_chunks=13, sent_bytes=3000, sent_steps=sent_steps)
+    with running_node(redis_address, tmp_path, settings) as node:
+        node.wait_for(lambda state: state.env_steps == 2 * HALF, "it is taken in")
+        until(lambda: player.grant() != before, "another grant")
+        after = player.grant()
+        assert after is not None
+        # As far ahead as at the beginning: what was on its way then is not granted twice.
+        assert after.credit_steps == sent_steps + 100
+
+
+@pytest.mark.allow_warnings
+def test_returns_that_leave_the_support_are_warned_of_once(
+    redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asynchronous, "_ROW_EVERY_S", 0.05)
+    settings = dqn_settings(dqn__agent="c51", dqn__value_min=-0.1, dqn__value_max=0.1)
+    with running_node(redis_address, tmp_path, settings) as node:
+        player = join(node)
+        for rows in (1, 2):
+            _play_on(player, node, 4)
+            until(lambda rows=rows: len(node.update_rows()) >= rows, "a row")
+    told = node.update_rows()
+    node.connection.close()
+    assert [row.previous for row in told] == [0, *[row.update for row in told[:-1]]]
+    assert min(row.values["beyond_support"] for row in told) > 0.01
+    warnings = [record.getMessage() for record in caplog.records if "value_max" in record.getMessage()]
+    assert len(warnings) == 1
+    assert "qr_dqn" in warnings[0]
+
+
+def test_the_lag_is_told_in_updates(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path, dqn_settings(publish__min_seconds=1000.0)) as node:
+        player = join(node)
+        _play_on(player, node, 2)
+        node.wait_for_updates(1)
+        _play_on(player, node, 1)  # with the weights before the first update, after 1 of them
+        until(lambda: node.node.agent.updates == 1 + 2, "its updates")
+        _play_on(player, node, 1)  # with the same, after 3 of them
+        until(
+            lambda: node.node.learner.tally.policy_lag == pytest.approx((1 + 3) / 2),
+            "the mean since the last row",
+        )
+        told = node.wait_for(lambda now: sum(now.staleness.accepted) == 4 * 2 * HALF, "their ages").staleness
+        ages = dict(zip(told.bounds, told.accepted, strict=False))
+        assert ages == dict.fromkeys(told.bounds, 0) | {0: 4 * HALF, 1: 2 * HALF, 4: 2 * HALF}
+
+
+def test_samples_of_the_weights_before_a_restart_are_taken_in(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path, dqn_settings()) as node:
+        training = Training(node)
+        player = training.player
+        oldest, _ = player.weights()
+        training.update(2)
+        newest, _ = player.weights()
+    for header in (newest, oldest):
+        player.deliver(
+            HALF,
+            model_id_first=np.full(2, header.model_id),
+            model_id_last=np.full(2, header.model_id),
+            digest=np.full(2, digest_number(header.digest), np.uint64),
+        )
+    with running_node(redis_address, tmp_path, dqn_settings(), resume=True) as node:
+        state = node.wait_for(lambda now: now.rejected, "those of weights that nobody remembers")
+        # Late is no fault of the client: it is not cut off for it.
+        assert (state.rejected, state.env_steps) == ({"late": 2}, STARTS + BATCH + 2 * HALF)
+
+
+@pytest.mark.allow_warnings
+def test_a_memory_in_a_file_is_gone_on_with_and_goes_with_the_run(
+    redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = dqn_settings(learner__memory_limit=0, checkpoint__with_buffer=True)
+    with running_node(redis_address, tmp_path, settings) as node:
+        player = join(node)
+        _play_on(player, node, 4)
+        node.wait_for_updates(5)
+        assert node.node.training.folder.replay.is_dir()
+    with running_node(redis_address, tmp_path, dqn_settings(learner__memory_limit=0), resume=True) as node:
+        until(lambda: player.weights()[0].attempt == 2, "the next attempt")
+        assert len(node.node.learner.memory) == 4 * 2 * HALF
+        _play_on(player, node, 1)
+        node.wait_for_updates(6)  # at once: nothing has to be collected again
+    assert any("lie in" in record.message for record in caplog.records)
+    assert not node.node.training.folder.replay.exists()
+
+
+# --- SAC: actions within bounds, from a client to the memory ----------------------------------------
+
+
+def _look_at_memory(node: RunningNode) -> None:
+    """See that each reward is the one Pendulum gives for the action stored with it, and those differ."""
+    drawn = node.node.learner.memory.draw(500, np.random.default_rng(0)).batch
+    assert (drawn.action.shape, drawn.action.dtype) == ((500, 1), np.float32)
+    cosine, sine, speed = drawn.obs.T
+    torque = 2 * np.tanh(drawn.action[:, 0])
+    assert torque.std() > 0.3
+    expected = -(np.arctan2(sine, cosine) ** 2 + 0.1 * speed**2 + 0.001 * torque**2)
+    np.testing.assert_allclose(drawn.reward, expected, atol=1e-4)
+    assert (drawn.discount == np.float32(0.99)).all(), "an episode of Pendulum is only ever cut off"
+
+
+def test_a_client_draws_from_the_policy_and_the_memory_holds_what_it_drew(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    with running_node(redis_address, tmp_path, settings_of("sac", env__num_envs=2)) as node:
+        node.connection.hset(node.keys.clients, "c", "{}")
+        with playing_client(redis_address):
+            assert node.wait_for_updates(20).rejected == {}
+        assert node.node.attempt.intake.sessions.exploration is None
+        _look_at_memory(node)
+    told = set(node.update_rows()[-1].values)
+    node.connection.close()
+    assert {"critic_loss", "actor_loss", "q_mean", "entropy", "temperature", "replay_ratio"} <= told
+    assert "epsilon" not in told
+
+
+def _play(connector: DQNConnector, steps: int) -> None:
+    """A loop over one environment, as somebody would write it; its episode is not ended."""
+    env = gym.make("Pendulum-v1")
+    obs, _ = env.reset(seed=steps)
+    for step_id in range(steps):
+        with connector as (agent, model_id):
+            action = agent(obs)
+        after, reward, terminated, truncated, _ = env.step(action)
+        packed: Any = pack_sample(obs, action, reward, after, terminated, truncated, {}, model_id, step_id)
+        connector.push_sample(packed)
+        obs = after
+
+
+def test_a_loop_by_hand_samples_for_sac(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path, settings_of("sac", env__num_envs=2)) as node:
+        node.connection.hset(node.keys.clients, "c", "{}")
+        connector = DQNConnector({"env": {"id": "Pendulum-v1"}}, redis_address, "c")
+        try:
+            _play(connector, 60)
+            until(lambda: node.node.learner.learning, "learning begins")
+            _play(connector, 100)
+            # What comes in from then on is learned from.
+            assert node.wait_for_updates(3).rejected == {}
+            until(lambda: node.node.training.env_steps == 160, "all is taken in")
+            _look_at_memory(node)
+        finally:
+            connector.close()
