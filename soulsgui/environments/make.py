@@ -5,7 +5,8 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError, erro
 Env = gymnasium.Env[Any, Any]
 Vector = VectorEnv[Any, Any, Any]
 _UNKNOWN_ARGUMENT = re.compile(r"unexpected keyword argument '(\w+)'")
+_VERSION = re.compile(r"-v\d+$")
+_NEAR = 0.75
+"""How alike two names must be, 0 to 1, that one can have been meant by the other."""
+_SPELLING = "Check the spelling, or write module:Name."
 
 BROKEN = (Exception, SystemExit)
 """What a broken environment may raise: games like to end the whole program."""
@@ -118,7 +123,7 @@ def find_spec(env_id: str) -> EnvSpec:
         # What Gymnasium says of an unknown name is nothing but its own guess at the nearest one.
         unknown = isinstance(error, gymnasium.error.NameNotFound)
         why = "" if unknown else f": {_words(error)}"
-        hint = _nearest(name, list(gymnasium.registry))
+        hint = _nearest(name, gymnasium.registry)
         if colon and hasattr(sys.modules.get(module), name):
             why = f": {module} has a {name}, but registers no environment of that name"
             hint = f"Let {module} call gymnasium.register(id='{name}-v0', entry_point='{module}:{name}')."
@@ -260,9 +265,15 @@ def _unknown_argument(taker: Callable[..., Any] | None, error: BaseException, wh
     return f"{hint}Under {where} it takes: {', '.join(known) or 'nothing'}."
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    near = nearest(name, sorted(known, reverse=True))  # the newest version of an environment first
-    return f"The nearest known name is {near}." if near else "Check the spelling, or write module:Name."
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return what to do about a name that is not known: take the one that was probably meant, if there is one.
+
+    Versions are left out of the comparison: two short names would be alike by `-v5` alone.
+    """
+    newest = {_VERSION.sub("", one).casefold(): one for one in sorted(known)}
+    word = _VERSION.sub("", name).casefold()
+    near = get_close_matches(word, newest, 1, _NEAR)
+    return f"The nearest known name is {newest[near[0]]}." if near else _SPELLING
 
 
 def _words(error: BaseException) -> str:

@@ -149,7 +149,7 @@ class SpacesSpec:
         raise EnvironmentCheckError(
             f"{algorithm} chooses one of several numbered actions; this environment takes "
             f"{action_words(self.action)}.",
-            "Set algorithm: ppo or vtrace, or choose an environment with a Discrete action space.",
+            f"{self._fitting()} or choose an environment with a Discrete action space.",
         )
 
     def bounded_actions(self, algorithm: str) -> BoxActionSpec:
@@ -165,9 +165,17 @@ class SpacesSpec:
             return self.action
         raise EnvironmentCheckError(
             f"{algorithm} chooses numbers within bounds; this environment takes {action_words(self.action)}.",
-            "Set algorithm: ppo, or choose an environment with a Box of actions that has bounds on both "
-            "sides.",
+            f"{self._fitting()} or choose an environment with a Box of actions that has bounds on both sides.",
         )
+
+    def _fitting(self) -> str:
+        """Return the beginning of a remedy: the algorithms that can choose such actions."""
+        fitting = ["ppo"]
+        if isinstance(self.action, DiscreteSpec):
+            fitting.append("dqn")
+        if isinstance(self.action, BoxActionSpec) and self.action.is_bounded:
+            fitting.append("sac")
+        return f"Set algorithm: {', '.join(fitting)} or vtrace,"
 
 
 _ROW = "  {:<12} {}"
