@@ -266,7 +266,7 @@ def _unknown_argument(taker: Callable[..., Any] | None, error: BaseException, wh
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """Return what to do about a name that is not known: take the one that was probably meant, if there is one.
+    """Return what to do about an unknown name: take the one that was probably meant, if there is one.
 
     Versions are left out of the comparison: two short names would be alike by `-v5` alone.
     """

@@ -165,7 +165,8 @@ class SpacesSpec:
             return self.action
         raise EnvironmentCheckError(
             f"{algorithm} chooses numbers within bounds; this environment takes {action_words(self.action)}.",
-            f"{self._fitting()} or choose an environment with a Box of actions that has bounds on both sides.",
+            f"{self._fitting()} or choose an environment with a Box of actions that has bounds on both "
+            "sides.",
         )
 
     def _fitting(self) -> str:

@@ -82,17 +82,17 @@ def report(spaces: SpacesSpec | None, **changed: Any) -> dict[str, Any]:
         (
             SpacesSpec(NUMBERS, BOUNDED),
             {"algorithm": "dqn"},
-            "dqn chooses one of several",
+            "one of several",
             "ppo, sac or vtrace,",
         ),
-        (SpacesSpec(NUMBERS, HALF), {"algorithm": "dqn"}, "dqn chooses one of several", ": ppo or vtrace,"),
+        (SpacesSpec(NUMBERS, HALF), {"algorithm": "dqn"}, "one of several", ": ppo or vtrace,"),
         (
             SpacesSpec(NUMBERS, CHOICE),
             {"algorithm": "sac"},
-            "sac chooses numbers within",
+            "sac chooses numbers",
             "ppo, dqn or vtrace,",
         ),
-        (SpacesSpec(NUMBERS, HALF), {"algorithm": "sac"}, "sac chooses numbers within", ": ppo or vtrace,"),
+        (SpacesSpec(NUMBERS, HALF), {"algorithm": "sac"}, "sac chooses numbers", ": ppo or vtrace,"),
         (SpacesSpec(NUMBERS, CHOICE), {"network": "nature_cnn"}, "nature_cnn needs images of bytes", "mlp"),
         (SpacesSpec(CUBE, CHOICE), {"network": "nature_cnn"}, "at least 36×36", "mlp"),
         (
