@@ -77,20 +77,11 @@ def wrapper_faults(wrappers: Sequence[WrapperEntry]) -> list[str]:
 def make_vector(
     env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperEntry], num_envs: int
 ) -> Vector:
-    """Make `num_envs` environments that step together.
+    """Make environments that step together, at least one; all else is as in `make_env`.
 
     An environment's own vector form is used where there is one, no wrapper stands in its way and it takes the
     arguments; else the environments step one after the other. `step.EnvStepper` hides the difference in
     autoreset.
-
-    Args:
-        env_id: As in `make_env`.
-        kwargs: As in `make_env`.
-        wrappers: As in `make_env`.
-        num_envs: Number of environments, at least 1.
-
-    Raises:
-        EnvironmentCheckError: As in `make_env`.
     """
     spec = find_spec(env_id)
     if not wrappers and has_native_vector(spec, kwargs):
@@ -136,9 +127,6 @@ def longest_episode(
     """Return after how many steps an episode is over at the latest, as far as the environment says so.
 
     Args:
-        env_id: As in `make_env`.
-        kwargs: As in `make_env`.
-        wrappers: As in `make_env`.
         otherwise: What to return for an environment that sets no limit.
 
     Raises:

@@ -14,10 +14,10 @@ from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 from soulsgui.environments.observations import (
     ObservationSpec,
+    PartSpace,
     observation_from_json,
     observation_from_space,
 )
-from soulsgui.environments.parts import PartSpace
 from soulsgui.errors import EnvironmentCheckError
 from soulsgui.frame_stacks import field_of
 
@@ -126,8 +126,6 @@ class SpacesSpec:
         """Describe the spaces of one (unvectorised) Gymnasium environment.
 
         Args:
-            observation_space: What it shows.
-            action_space: What it takes.
             masked: Whether it tells which actions are valid (`environments.choices.gives_masks`).
 
         Raises:
@@ -137,9 +135,6 @@ class SpacesSpec:
 
     def numbered_actions(self, algorithm: str) -> DiscreteSpec:
         """Return the action space for an algorithm that chooses one of several numbered actions.
-
-        Args:
-            algorithm: What it is called.
 
         Raises:
             EnvironmentCheckError: The environment takes something else.
@@ -154,9 +149,6 @@ class SpacesSpec:
 
     def bounded_actions(self, algorithm: str) -> BoxActionSpec:
         """Return the action space for an algorithm that chooses numbers within bounds.
-
-        Args:
-            algorithm: What it is called.
 
         Raises:
             EnvironmentCheckError: The environment takes something else, or a bound is missing.

@@ -148,10 +148,6 @@ class EnvStepper:
     Args:
         vector_env: Any Gymnasium vector environment that tells its autoreset mode.
 
-    Attributes:
-        mask: Valid actions `[N, A]` at what is to be acted on next, from the first reset on; None where the
-            environments tell none.
-
     Raises:
         EnvironmentCheckError: It does not tell its mode, or its observations are of no supported kind.
     """

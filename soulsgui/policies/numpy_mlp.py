@@ -93,10 +93,6 @@ class MLPPolicySpec:
 def check_tensors(tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Make sure that weights fit a policy.
 
-    Args:
-        tensors: The weights.
-        shapes: What the policy needs.
-
     Raises:
         CheckpointError: A tensor is missing, misshapen or not finite.
     """
@@ -134,9 +130,6 @@ class NumpyMLPPolicy:
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take weights over; nothing is kept of the arrays given.
-
-        Args:
-            tensors: At least what `MLPPolicySpec.tensor_shapes` names.
 
         Raises:
             CheckpointError: A tensor is missing, misshapen or not finite.

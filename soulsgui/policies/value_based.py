@@ -18,12 +18,7 @@ Mask = NDArray[np.bool_]
 
 
 class ValueBasedPolicy(ABC):
-    """Acts by the values of numbered actions.
-
-    Args:
-        num_actions: Number of actions.
-        first_action: The smallest of them.
-    """
+    """Acts by the values of numbered actions."""
 
     def __init__(self, num_actions: int, first_action: int) -> None:
         self.num_actions, self.first_action = num_actions, first_action
@@ -128,9 +123,6 @@ class CategoricalMLPPolicy(ValueBasedPolicy):
 
     Values are means over atoms of the return (Bellemare et al. 2017).
 
-    Args:
-        spec: As `categorical_spec` wrote it.
-
     Raises:
         CheckpointError: The spec can't be read.
     """
@@ -195,9 +187,6 @@ class ImplicitQuantileMLPPolicy(ValueBasedPolicy):
     Values are means over quantiles at even levels (Dabney et al. 2018).
 
     The weights are `policy.N` of the torso, `embedding` of the levels, and `head.N` of what comes after.
-
-    Args:
-        spec: As `implicit_quantile_spec` wrote it.
 
     Raises:
         CheckpointError: The spec can't be read.

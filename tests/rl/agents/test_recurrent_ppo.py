@@ -15,7 +15,7 @@ from soulsgui.experience.segments import Segments
 from soulsgui.policies.exploration import START
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.specs import MEMORY
-from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
+from soulsgui.rl.agents.ppo import RecurrentPPOAgent
 from soulsgui.rl.returns import gae
 from tests.experience.segments import segments_of
 from tests.rl.agents.cases import Recorder

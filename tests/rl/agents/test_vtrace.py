@@ -11,7 +11,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
 from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.vtrace import VTraceAgent
-from soulsgui.rl.buffers.collecting import SegmentQueue
+from soulsgui.rl.buffers.rollout import SegmentQueue
 from soulsgui.rl.losses.policy import vtrace
 from tests.environments.toys import SPACES_TAKEN
 from tests.experience.segments import segments_of

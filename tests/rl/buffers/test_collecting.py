@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from soulsgui.experience.segments import TERMINATED, Segments, flags_of
-from soulsgui.rl.buffers.collecting import RolloutStore, SegmentQueue
+from soulsgui.rl.buffers.rollout import RolloutStore, SegmentQueue
 from tests.experience.segments import segments_of
 
 

@@ -7,13 +7,15 @@ import torch
 from torch import nn
 
 from soulsgui.rl.losses.q_learning import support
-from soulsgui.rl.networks.heads import NoisyLinear, QHead, resample_noise
 from soulsgui.rl.networks.mlp import fan_in_
 from soulsgui.rl.networks.q_networks import (
     CategoricalNetwork,
     ImplicitQuantileNetwork,
+    NoisyLinear,
+    QHead,
     QuantileNetwork,
     ValueNetwork,
+    resample_noise,
 )
 from soulsgui.rl.networks.shapes import shape_report
 from soulsgui.rl.networks.torsos import Torso, perceptron
