@@ -147,7 +147,6 @@ def test_values_of_the_policy_of_now_are_learned_from_what_another_one_played() 
         log_prob=np.full(count, -np.log(3), np.float32),
         reward=(action == 3).astype(np.float32),
         terminated=np.ones(count, np.bool_),
-        truncated=np.zeros(count, np.bool_),
     )
     kept = [parameter.clone() for parameter in agent.policy.parameters()]
     for _ in range(300):

@@ -13,11 +13,6 @@ def round_of(lengths: list[int], joined: list[bool] | None) -> Segments:
     return segments_of(
         obs=np.arange(steps + segments, dtype=np.float32)[:, None],
         length=np.array(lengths),
-        action=np.zeros(steps, np.int64),
-        log_prob=np.zeros(steps, np.float32),
-        reward=np.zeros(steps, np.float32),
-        terminated=np.zeros(segments, np.bool_),
-        truncated=np.zeros(segments, np.bool_),
         joined=None if joined is None else np.array(joined),
     )
 
