@@ -180,11 +180,7 @@ def spaces_words(spaces: SpacesSpec) -> tuple[str, str]:
 
 
 def report_lines(report: Mapping[str, Any]) -> list[str]:
-    """Return the lines that tell a person what a check found.
-
-    Args:
-        report: `check.EnvironmentReport.to_json()`, perhaps with `images.fit_report()`.
-    """
+    """Return the lines that tell a person what a check found, perhaps with `images.fit_report()`."""
     lines = [f"{report['env_id']}: {'works' if report['ok'] else 'can not be trained on'}"]
     if report["spaces"] is not None:
         shows, takes = spaces_words(SpacesSpec.from_json(report["spaces"]))
@@ -241,11 +237,6 @@ def _spread(box: BoxSpec) -> NDArray[Any]:
 
 
 def same_outputs(told: tuple[float, ...], own: NDArray[np.float32]) -> bool:
-    """Whether a network says the same as the one on the server.
-
-    Args:
-        told: The first outputs of the server's; empty from one that did not tell them yet.
-        own: All outputs of the one here.
-    """
+    """Whether a network's outputs begin as the server told; an older one told none."""
     first = np.array(told[:MOST_OUTPUTS])
     return len(first) <= len(own) and bool(np.allclose(own[: len(first)], first, TOLERANCE, TOLERANCE))

@@ -194,11 +194,7 @@ class EnvStepper:
         return read
 
     def step(self, actions: NDArray[Any]) -> StepResult:
-        """Step every environment.
-
-        Args:
-            actions: `[N, ...]`, as the space of one says; in an environment whose episode has ended it may
-                count for nothing.
+        """Step every environment with its action `[N, ...]`, which counts for nothing in a step of a reset.
 
         Raises:
             EnvironmentCheckError: A mask is misshapen, or leaves no action; or an observation or a reward

@@ -145,9 +145,6 @@ class Moment:
         `from (to / from)^t`; `piecewise` goes evenly from point to point, and stays before the first and
         behind the last. A ramp without `over` takes the whole run, and stands at its start where nobody knows
         how long that is.
-
-        Raises:
-            ValueError: It is no schedule.
         """
         if not isinstance(scheduled, dict):
             return scheduled

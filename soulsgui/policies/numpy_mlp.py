@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.normalise import inverse_std
-from soulsgui.policies.specs import unreadable
+from soulsgui.policies.specs import ACTIVATIONS, unreadable
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-ACTIVATIONS = ("tanh", "relu")
 
 
 @dataclass(frozen=True)

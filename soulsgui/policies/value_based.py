@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.errors import CheckpointError
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy, check_tensors
 from soulsgui.policies.specs import unreadable
 
 Floats = NDArray[np.float32]
@@ -87,14 +86,8 @@ def fitting(tensors: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ..
     Raises:
         CheckpointError: It is missing, misshapen or not finite.
     """
-    tensor = tensors.get(name)
-    if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
-        found = "missing" if tensor is None else f"of shape {tensor.shape}, or not finite"
-        raise CheckpointError(
-            f"The weights don't fit the policy: {name} of shape {shape} is {found}.",
-            "Check that client and server run the same environment and the same run.",
-        )
-    return np.array(tensor, np.float32)
+    check_tensors(tensors, {name: shape})
+    return np.array(tensors[name], np.float32)
 
 
 CATEGORICAL = "categorical_mlp"
