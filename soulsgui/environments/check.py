@@ -85,12 +85,9 @@ def check(
     clock: StepClock | None = None,
     told: Progress | None = None,
 ) -> EnvironmentReport:
-    """Make an environment, play random actions, and report; everything that is wrong stands in the report.
+    """Make an environment (`make.make_env`), play random actions, and report all that is wrong.
 
     Args:
-        env_id: As in `make.make_env`.
-        kwargs: As in `make.make_env`.
-        wrappers: As in `make.make_env`.
         steps: Most steps to try.
         seed: Of the environment and of the actions.
         seconds: After so long no further step is tried, but for the first one.

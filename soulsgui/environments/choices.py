@@ -284,12 +284,7 @@ def gives_masks(info: Mapping[str, Any]) -> bool:
 
 
 def action_left(masks: Mask, sizes: Sequence[int]) -> NDArray[np.bool_]:
-    """Say which masks `[N, A]` leave an action in each choice, `[N]`.
-
-    Args:
-        masks: Choice after choice.
-        sizes: Number of actions of each choice.
-    """
+    """Say which masks `[N, A]`, choice after choice, leave an action in each, `[N]`."""
     if len(sizes) == 1:
         left: NDArray[np.bool_] = np.logical_or.reduce(masks, axis=1)
         return left

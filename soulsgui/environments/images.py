@@ -67,7 +67,6 @@ def layout_of(image: BoxSpec, name: str) -> ImageLayout:
 
     Args:
         image: What it sees, with what is known of its channels.
-        name: As in `image_layout`.
 
     Raises:
         UsageError: It is no image of bytes, or as in `image_layout`.
@@ -128,10 +127,6 @@ def refuse_misfit(spaces: SpacesSpec, learner: Mapping[str, Any]) -> None:
 
 def fit_report(spaces: SpacesSpec | None, learner: Mapping[str, Any]) -> dict[str, Any]:
     """Return what there is to report of an environment together with what is to learn from it.
-
-    Args:
-        spaces: Of the environment; None where they are not known.
-        learner: As in `refuse_misfit`.
 
     Returns:
         `misfit`: what `refuse_misfit` says, as `message` and `remedy`, None where it fits; `image`: which

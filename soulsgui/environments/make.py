@@ -5,7 +5,8 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError, erro
 Env = gymnasium.Env[Any, Any]
 Vector = VectorEnv[Any, Any, Any]
 _UNKNOWN_ARGUMENT = re.compile(r"unexpected keyword argument '(\w+)'")
+_VERSION = re.compile(r"-v\d+$")
+_NEAR = 0.75
+"""How alike two names must be, 0 to 1, that one can have been meant by the other."""
+_SPELLING = "Check the spelling, or write module:Name."
 
 BROKEN = (Exception, SystemExit)
 """What a broken environment may raise: games like to end the whole program."""
@@ -72,20 +77,11 @@ def wrapper_faults(wrappers: Sequence[WrapperEntry]) -> list[str]:
 def make_vector(
     env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperEntry], num_envs: int
 ) -> Vector:
-    """Make `num_envs` environments that step together.
+    """Make environments that step together, at least one; all else is as in `make_env`.
 
     An environment's own vector form is used where there is one, no wrapper stands in its way and it takes the
     arguments; else the environments step one after the other. `step.EnvStepper` hides the difference in
     autoreset.
-
-    Args:
-        env_id: As in `make_env`.
-        kwargs: As in `make_env`.
-        wrappers: As in `make_env`.
-        num_envs: Number of environments, at least 1.
-
-    Raises:
-        EnvironmentCheckError: As in `make_env`.
     """
     spec = find_spec(env_id)
     if not wrappers and has_native_vector(spec, kwargs):
@@ -118,7 +114,7 @@ def find_spec(env_id: str) -> EnvSpec:
         # What Gymnasium says of an unknown name is nothing but its own guess at the nearest one.
         unknown = isinstance(error, gymnasium.error.NameNotFound)
         why = "" if unknown else f": {_words(error)}"
-        hint = _nearest(name, list(gymnasium.registry))
+        hint = _nearest(name, gymnasium.registry)
         if colon and hasattr(sys.modules.get(module), name):
             why = f": {module} has a {name}, but registers no environment of that name"
             hint = f"Let {module} call gymnasium.register(id='{name}-v0', entry_point='{module}:{name}')."
@@ -131,9 +127,6 @@ def longest_episode(
     """Return after how many steps an episode is over at the latest, as far as the environment says so.
 
     Args:
-        env_id: As in `make_env`.
-        kwargs: As in `make_env`.
-        wrappers: As in `make_env`.
         otherwise: What to return for an environment that sets no limit.
 
     Raises:
@@ -260,9 +253,15 @@ def _unknown_argument(taker: Callable[..., Any] | None, error: BaseException, wh
     return f"{hint}Under {where} it takes: {', '.join(known) or 'nothing'}."
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    near = nearest(name, sorted(known, reverse=True))  # the newest version of an environment first
-    return f"The nearest known name is {near}." if near else "Check the spelling, or write module:Name."
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return what to do about an unknown name: take the one that was probably meant, if there is one.
+
+    Versions are left out of the comparison: two short names would be alike by `-v5` alone.
+    """
+    newest = {_VERSION.sub("", one).casefold(): one for one in sorted(known)}
+    word = _VERSION.sub("", name).casefold()
+    near = get_close_matches(word, newest, 1, _NEAR)
+    return f"The nearest known name is {newest[near[0]]}." if near else _SPELLING
 
 
 def _words(error: BaseException) -> str:

@@ -14,10 +14,10 @@ from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
 from soulsgui.environments.observations import (
     ObservationSpec,
+    PartSpace,
     observation_from_json,
     observation_from_space,
 )
-from soulsgui.environments.parts import PartSpace
 from soulsgui.errors import EnvironmentCheckError
 from soulsgui.experience.frame_stacks import field_of
 
@@ -126,8 +126,6 @@ class SpacesSpec:
         """Describe the spaces of one (unvectorised) Gymnasium environment.
 
         Args:
-            observation_space: What it shows.
-            action_space: What it takes.
             masked: Whether it tells which actions are valid (`environments.choices.gives_masks`).
 
         Raises:
@@ -138,9 +136,6 @@ class SpacesSpec:
     def numbered_actions(self, algorithm: str) -> DiscreteSpec:
         """Return the action space for an algorithm that chooses one of several numbered actions.
 
-        Args:
-            algorithm: What it is called.
-
         Raises:
             EnvironmentCheckError: The environment takes something else.
         """
@@ -149,14 +144,11 @@ class SpacesSpec:
         raise EnvironmentCheckError(
             f"{algorithm} chooses one of several numbered actions; this environment takes "
             f"{action_words(self.action)}.",
-            "Set algorithm: ppo or vtrace, or choose an environment with a Discrete action space.",
+            f"{self._fitting()} or choose an environment with a Discrete action space.",
         )
 
     def bounded_actions(self, algorithm: str) -> BoxActionSpec:
         """Return the action space for an algorithm that chooses numbers within bounds.
-
-        Args:
-            algorithm: What it is called.
 
         Raises:
             EnvironmentCheckError: The environment takes something else, or a bound is missing.
@@ -165,9 +157,18 @@ class SpacesSpec:
             return self.action
         raise EnvironmentCheckError(
             f"{algorithm} chooses numbers within bounds; this environment takes {action_words(self.action)}.",
-            "Set algorithm: ppo, or choose an environment with a Box of actions that has bounds on both "
+            f"{self._fitting()} or choose an environment with a Box of actions that has bounds on both "
             "sides.",
         )
+
+    def _fitting(self) -> str:
+        """Return the beginning of a remedy: the algorithms that can choose such actions."""
+        fitting = ["ppo"]
+        if isinstance(self.action, DiscreteSpec):
+            fitting.append("dqn")
+        if isinstance(self.action, BoxActionSpec) and self.action.is_bounded:
+            fitting.append("sac")
+        return f"Set algorithm: {', '.join(fitting)} or vtrace,"
 
 
 _ROW = "  {:<12} {}"
@@ -179,11 +180,7 @@ def spaces_words(spaces: SpacesSpec) -> tuple[str, str]:
 
 
 def report_lines(report: Mapping[str, Any]) -> list[str]:
-    """Return the lines that tell a person what a check found.
-
-    Args:
-        report: `check.EnvironmentReport.to_json()`, perhaps with `images.fit_report()`.
-    """
+    """Return the lines that tell a person what a check found, perhaps with `images.fit_report()`."""
     lines = [f"{report['env_id']}: {'works' if report['ok'] else 'can not be trained on'}"]
     if report["spaces"] is not None:
         shows, takes = spaces_words(SpacesSpec.from_json(report["spaces"]))
@@ -240,11 +237,6 @@ def _spread(box: BoxSpec) -> NDArray[Any]:
 
 
 def same_outputs(told: tuple[float, ...], own: NDArray[np.float32]) -> bool:
-    """Whether a network says the same as the one on the server.
-
-    Args:
-        told: The first outputs of the server's; empty from one that did not tell them yet.
-        own: All outputs of the one here.
-    """
+    """Whether a network's outputs begin as the server told; an older one told none."""
     first = np.array(told[:MOST_OUTPUTS])
     return len(first) <= len(own) and bool(np.allclose(own[: len(first)], first, TOLERANCE, TOLERANCE))

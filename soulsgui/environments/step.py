@@ -148,10 +148,6 @@ class EnvStepper:
     Args:
         vector_env: Any Gymnasium vector environment that tells its autoreset mode.
 
-    Attributes:
-        mask: Valid actions `[N, A]` at what is to be acted on next, from the first reset on; None where the
-            environments tell none.
-
     Raises:
         EnvironmentCheckError: It does not tell its mode, or its observations are of no supported kind.
     """
@@ -198,11 +194,7 @@ class EnvStepper:
         return read
 
     def step(self, actions: NDArray[Any]) -> StepResult:
-        """Step every environment.
-
-        Args:
-            actions: `[N, ...]`, as the space of one says; in an environment whose episode has ended it may
-                count for nothing.
+        """Step every environment with its action `[N, ...]`, which counts for nothing in a step of a reset.
 
         Raises:
             EnvironmentCheckError: A mask is misshapen, or leaves no action; or an observation or a reward

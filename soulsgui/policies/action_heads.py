@@ -187,11 +187,7 @@ class HeadSpec:
 
 
 class ActionHead:
-    """Makes actions of what a network says.
-
-    Args:
-        spec: What it must know.
-    """
+    """Makes actions of what a network says."""
 
     def __init__(self, spec: HeadSpec) -> None:
         self.spec = spec

@@ -132,11 +132,7 @@ class NumpyMultiDiscrete:
 
 
 class NumpyMultiBinary:
-    """Several independent yes-or-no choices.
-
-    Args:
-        logits: `[B, D]`, log-odds of 1.
-    """
+    """Several independent yes-or-no choices."""
 
     def __init__(self, logits: Floats) -> None:
         self._logits = logits
@@ -269,9 +265,6 @@ def softplus_std(raw: Floats, initial: float) -> Floats:
     """Standard deviation out of a network's output: `softplus(raw + c) + 0.001`, `initial` where raw is 0.
 
     A softplus with an offset, as arXiv 2006.05990 recommends (section 3.2), with 0.5 to begin with.
-
-    Raises:
-        ValueError: The initial deviation is not above 0.001.
     """
     return softplus(raw + np.float32(std_offset(initial))) + np.float32(LEAST_STD)
 
@@ -281,9 +274,6 @@ def exponential_std(raw: Floats, initial: float) -> Floats:
 
     The other one that arXiv 2006.05990 compares (section 3.2), and that of most programs; `raw + c` counts up
     to 10.
-
-    Raises:
-        ValueError: The initial deviation is not above 0.001.
     """
     log_std = np.minimum(raw + np.float32(log_std_offset(initial)), np.float32(LARGEST_LOG_STD))
     std: Floats = np.exp(log_std) + np.float32(LEAST_STD)

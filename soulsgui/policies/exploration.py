@@ -94,15 +94,10 @@ def boltzmann(
 ) -> tuple[Ints, Floats]:
     """Draw actions by their values: those one temperature apart are taken e to 1 (Sutton 1990).
 
-    Args:
-        policy: Its outputs are the values of the actions.
-        obs: `[B, *shape]`, raw.
-        rng: Decides.
-        temperature: Above 0; the lower, the greedier.
-        mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
+    All else is as in `epsilon_greedy`.
 
-    Returns:
-        Actions `[B]` int64, and `[B]` float32 the log-probability that this rule takes them.
+    Args:
+        temperature: Above 0; the lower, the greedier.
 
     Raises:
         ValueError: The temperature is not above 0.
@@ -119,12 +114,7 @@ _STILL = "still."
 
 
 def with_still(noisy: Mapping[str, NDArray[Any]], still: Mapping[str, NDArray[Any]]) -> Arrays:
-    """Return the weights to explore with and, under names that policies pass over, those without noise.
-
-    Args:
-        noisy: With noise.
-        still: The same ones without it.
-    """
+    """Return the weights to explore with and, under names that policies pass over, those without noise."""
     moved = {name: array for name, array in still.items() if not np.array_equal(array, noisy[name])}
     return {**noisy, **{_STILL + name: array for name, array in moved.items()}}
 
@@ -155,9 +145,6 @@ class Moment:
         `from (to / from)^t`; `piecewise` goes evenly from point to point, and stays before the first and
         behind the last. A ramp without `over` takes the whole run, and stands at its start where nobody knows
         how long that is.
-
-        Raises:
-            ValueError: It is no schedule.
         """
         if not isinstance(scheduled, dict):
             return scheduled

@@ -82,15 +82,7 @@ class RunningNormaliser:
 
 
 def normalise(obs: NDArray[Any], frozen: Mapping[str, NDArray[Any]]) -> Floats:
-    """Flatten, shift, scale and clip observations by frozen statistics (`RunningNormaliser.frozen`).
-
-    Args:
-        obs: `[N, *shape]`.
-        frozen: `mean [size]`, `var [size]`, `eps []`, `clip []`.
-
-    Returns:
-        `[N, size]` float32.
-    """
+    """Flatten, shift, scale and clip observations `[N, *shape]` by what `frozen` returned: `[N, size]`."""
     normalised = obs.reshape(len(obs), len(frozen["mean"])).astype(np.float32)
     normalised -= frozen["mean"]
     normalised *= inverse_std(frozen["var"], frozen["eps"])

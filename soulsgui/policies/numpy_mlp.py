@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.normalise import inverse_std
-from soulsgui.policies.specs import unreadable
+from soulsgui.policies.specs import ACTIVATIONS, unreadable
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-ACTIVATIONS = ("tanh", "relu")
 
 
 @dataclass(frozen=True)
@@ -93,10 +92,6 @@ class MLPPolicySpec:
 def check_tensors(tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Make sure that weights fit a policy.
 
-    Args:
-        tensors: The weights.
-        shapes: What the policy needs.
-
     Raises:
         CheckpointError: A tensor is missing, misshapen or not finite.
     """
@@ -134,9 +129,6 @@ class NumpyMLPPolicy:
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take weights over; nothing is kept of the arrays given.
-
-        Args:
-            tensors: At least what `MLPPolicySpec.tensor_shapes` names.
 
         Raises:
             CheckpointError: A tensor is missing, misshapen or not finite.

@@ -15,7 +15,7 @@ Floats = NDArray[np.float32]
 
 
 class Remembered:
-    """Rows of numbers by name, one row for each environment; all 0 at the beginning of an episode.
+    """Rows of numbers by name, one row for each environment, `[N, *shape]`; 0 where an episode begins.
 
     A recurrent policy reads them and puts others in their place at every step it acts in. Whoever steps the
     environments says how many there are, notes the rows that a piece of an episode begins with, and forgets
@@ -24,10 +24,6 @@ class Remembered:
 
     Args:
         shapes: Shape of one environment's row of each field; none: nothing is remembered.
-
-    Attributes:
-        shapes: As given.
-        fields: Name → `[N, *shape]` float32.
     """
 
     def __init__(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
@@ -87,9 +83,6 @@ class NumpyRecurrentPolicy:
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take weights over; nothing is kept of the arrays given, and the memory stays as it is.
 
-        Args:
-            tensors: At least what `RecurrentPolicySpec.tensor_shapes` names.
-
         Raises:
             CheckpointError: A tensor is missing, misshapen or not finite.
         """
@@ -104,15 +97,7 @@ class NumpyRecurrentPolicy:
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
     ) -> tuple[NDArray[Any], Floats]:
-        """Draw one action per environment, and remember what was seen.
-
-        Args:
-            obs: `[N, *shape]`, raw, one of each environment that is remembered.
-            rng: What chance comes from.
-            mask: `[N, A]` bool, which actions are valid, at least one in each choice; None: all are.
-
-        Returns:
-            Stored actions `[N, ...]` and their log-probabilities `[N]` float32.
+        """Draw one action per environment that is remembered (`Policy.act`), and remember what was seen.
 
         Raises:
             ValueError: Another number of environments is remembered.
@@ -207,14 +192,7 @@ def _sigmoid(x: Floats) -> Floats:
 def _lstm_step(seen: Floats, kept: Floats, state: Floats, units: int) -> Floats:
     """`c' = f c + i g`, `h' = o tanh(c')`; the gates i, f, g, o stand side by side, as in PyTorch.
 
-    Args:
-        seen: `[N, 4 U]`, what the inputs add to the gates.
-        kept: `[N, 4 U]`, what the hidden state adds.
-        state: `[N, 2 U]`, hidden state, then cell.
-        units: U.
-
-    Returns:
-        The next state.
+    Inputs and hidden state add to them, `[N, 4 U]` each; states are hidden, then cell, `[N, 2 U]`.
     """
     gates = seen + kept
     update = np.tanh(gates[:, 2 * units : 3 * units])
@@ -223,17 +201,7 @@ def _lstm_step(seen: Floats, kept: Floats, state: Floats, units: int) -> Floats:
 
 
 def _gru_step(seen: Floats, kept: Floats, state: Floats, units: int) -> Floats:
-    """`n = tanh(seen_n + r kept_n)`, `h' = (1 - z) n + z h`; the gates r, z, n, as in PyTorch.
-
-    Args:
-        seen: `[N, 3 U]`, what the inputs add to the gates.
-        kept: `[N, 3 U]`, what the hidden state adds.
-        state: `[N, U]`.
-        units: U.
-
-    Returns:
-        The next state.
-    """
+    """`n = tanh(seen_n + r kept_n)`, `h' = (1 - z) n + z h`; the gates r, z, n, `[N, 3 U]`, as in PyTorch."""
     reset, keep = np.split(_sigmoid(seen[:, : 2 * units] + kept[:, : 2 * units]), 2, axis=1)
     new = np.tanh(seen[:, 2 * units :] + reset * kept[:, 2 * units :])
     following: Floats = new + keep * (state - new)

@@ -94,12 +94,7 @@ class Network(Protocol):
 
 
 def actor_spec(network: Mapping[str, Any], head: HeadSpec) -> dict[str, Any]:
-    """Return the description of a policy, as JSON-able data.
-
-    Args:
-        network: That of what says `head.outputs` numbers for each observation.
-        head: What makes actions of them.
-    """
+    """Describe a network and the head that makes actions of what it says, as JSON-able data."""
     return {"kind": ACTOR, "network": dict(network), "head": head.to_json()}
 
 
@@ -108,10 +103,6 @@ class ActorPolicy:
 
     Where there is one numbered choice, `NumpyMLPPolicy` does the same in less time. Not for use by several
     threads at once.
-
-    Args:
-        network: What says the numbers.
-        head: What makes actions of them.
 
     Raises:
         CheckpointError: They don't fit together.
@@ -133,9 +124,6 @@ class ActorPolicy:
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take weights over; nothing is kept of the arrays given.
 
-        Args:
-            tensors: At least what `MLPPolicySpec.tensor_shapes` and `HeadSpec.tensors` name.
-
         Raises:
             CheckpointError: A tensor is missing, misshapen or not finite.
         """
@@ -146,16 +134,7 @@ class ActorPolicy:
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
     ) -> tuple[NDArray[Any], Floats]:
-        """Draw one action per observation.
-
-        Args:
-            obs: `[B, *shape]`, raw.
-            rng: What chance comes from.
-            mask: `[B, A]` bool, which actions are valid, at least one in each choice; None: all are.
-
-        Returns:
-            Stored actions `[B, ...]` and their log-probabilities `[B]` float32.
-        """
+        """Draw one action per observation, as `Policy.act`."""
         distribution = self.head.distribution(self._network.outputs(obs), mask)
         drawn = distribution.sample(rng)
         return self.head.stored(drawn), distribution.log_prob(drawn)
@@ -190,8 +169,6 @@ def with_encoding(policy: Mapping[str, Any], observation: ObservationSpec, image
     """Return the description of a policy that encodes observations before its network sees them.
 
     Args:
-        policy: What the network makes of what it sees, as JSON-able data.
-        observation: What is stored.
         images: The network sees images as such.
     """
     if not isinstance(observation, PartsSpec):

@@ -37,10 +37,8 @@ class TorsoSpec:
     """What is before the memory where that is no perceptron: a network by name, without its last layer.
 
     Args:
-        network: Its name, as `network.name` of the configuration.
+        network: As of `TorchPolicySpec`, like all its fields.
         observation_dtype: Dtype of what it sees.
-        largest: As of `TorchPolicySpec`.
-        channels: As there.
     """
 
     network: str

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.errors import CheckpointError
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy, check_tensors
 from soulsgui.policies.specs import unreadable
 
 Floats = NDArray[np.float32]
@@ -18,12 +17,7 @@ Mask = NDArray[np.bool_]
 
 
 class ValueBasedPolicy(ABC):
-    """Acts by the values of numbered actions.
-
-    Args:
-        num_actions: Number of actions.
-        first_action: The smallest of them.
-    """
+    """Acts by the values of numbered actions."""
 
     def __init__(self, num_actions: int, first_action: int) -> None:
         self.num_actions, self.first_action = num_actions, first_action
@@ -92,14 +86,8 @@ def fitting(tensors: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ..
     Raises:
         CheckpointError: It is missing, misshapen or not finite.
     """
-    tensor = tensors.get(name)
-    if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
-        found = "missing" if tensor is None else f"of shape {tensor.shape}, or not finite"
-        raise CheckpointError(
-            f"The weights don't fit the policy: {name} of shape {shape} is {found}.",
-            "Check that client and server run the same environment and the same run.",
-        )
-    return np.array(tensor, np.float32)
+    check_tensors(tensors, {name: shape})
+    return np.array(tensors[name], np.float32)
 
 
 CATEGORICAL = "categorical_mlp"
@@ -127,9 +115,6 @@ class CategoricalMLPPolicy(ValueBasedPolicy):
     """Values actions by the probabilities of what they may return (C51).
 
     Values are means over atoms of the return (Bellemare et al. 2017).
-
-    Args:
-        spec: As `categorical_spec` wrote it.
 
     Raises:
         CheckpointError: The spec can't be read.
@@ -195,9 +180,6 @@ class ImplicitQuantileMLPPolicy(ValueBasedPolicy):
     Values are means over quantiles at even levels (Dabney et al. 2018).
 
     The weights are `policy.N` of the torso, `embedding` of the levels, and `head.N` of what comes after.
-
-    Args:
-        spec: As `implicit_quantile_spec` wrote it.
 
     Raises:
         CheckpointError: The spec can't be read.

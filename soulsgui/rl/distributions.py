@@ -133,9 +133,6 @@ def softplus_std(raw: Tensor, initial: float) -> Tensor:
     """Standard deviation out of a network's output: `softplus(raw + c) + 0.001`, `initial` where raw is 0.
 
     A softplus with an offset, as arXiv 2006.05990 recommends (section 3.2), with 0.5 to begin with.
-
-    Raises:
-        ValueError: The initial deviation is not above 0.001.
     """
     return nn.functional.softplus(raw + std_offset(initial)) + LEAST_STD
 
@@ -145,9 +142,6 @@ def exponential_std(raw: Tensor, initial: float) -> Tensor:
 
     The other one that arXiv 2006.05990 compares (section 3.2), and that of most programs; `raw + c` counts up
     to 10.
-
-    Raises:
-        ValueError: The initial deviation is not above 0.001.
     """
     return (raw + log_std_offset(initial)).clamp(max=LARGEST_LOG_STD).exp() + LEAST_STD
 
@@ -224,11 +218,7 @@ class MultiDiscrete:
 
 
 class MultiBinary:
-    """Several independent yes-or-no choices.
-
-    Args:
-        logits: `[B, D]`, log-odds of 1.
-    """
+    """Several independent yes-or-no choices."""
 
     def __init__(self, logits: Tensor) -> None:
         self._logits = logits
@@ -257,11 +247,7 @@ def uniform_like(values: Tensor, generator: torch.Generator) -> Tensor:
 
 
 class DistributionHead(nn.Module):
-    """Makes distributions over actions of what a network says.
-
-    Args:
-        spec: What it must know.
-    """
+    """Makes distributions over actions of what a network says."""
 
     low: Tensor
     high: Tensor
@@ -312,12 +298,7 @@ class DistributionHead(nn.Module):
 
 
 def distribution_head(action: ActionSpec, network: NetworkSettings) -> DistributionHead:
-    """Return the head for an action space.
-
-    Args:
-        action: What the environment takes.
-        network: How numbers within bounds are chosen; not looked at for other spaces.
-    """
+    """Return the head for an action space; the settings say how numbers within bounds are chosen."""
     told = action.to_json()
     if told["type"] != "box":
         return DistributionHead(HeadSpec(told))

@@ -118,14 +118,9 @@ class Rewards:
         return self._scaler is not None or self._settings.reward_clip is not None
 
     def learned_from(self, segments: Segments, gamma: float) -> Floats:
-        """Take rewards of segments into the statistics, if there are any, and return what is learned from.
+        """Take rewards into the statistics, if there are any, and return what is learned from, `[N]`.
 
-        Args:
-            segments: As in `RewardScaler.observe`.
-            gamma: Discount factor.
-
-        Returns:
-            `[N]`: divided by the deviation of the discounted return, these steps included, then limited.
+        That is divided by the deviation of the discounted return, these steps included, then limited.
         """
         rewards: Floats = segments.reward
         if self._scaler is not None:

@@ -56,18 +56,14 @@ def clip_norm_(gradient: Tensor, max_norm: float | None) -> Tensor:
 class Adam:
     """Kingma and Ba, "Adam: A Method for Stochastic Optimization" (2015), without weight decay.
 
-    `torch.optim.Adam` moves a parameter by the very same kernel, but imports torch's compiler with its first
-    parameter: that takes a second of every start, and memory for as long as the process lives.
+    `torch.optim.Adam` moves a parameter by the same kernel, but imports torch's compiler with its first
+    parameter: that takes a second of every start, and memory for as long as the process lives. `lr`, `eps`
+    and `betas`, how much of both moments stays, may be changed between steps.
 
     Args:
         parameter: What is moved, along its `grad`, which must be there at every step.
         lr: Learning rate.
         eps: Added to the root of the second moment.
-
-    Attributes:
-        lr: Learning rate from the next step on.
-        betas: How much of the first and of the second moment stays at each step, likewise.
-        eps: As above, likewise.
     """
 
     def __init__(self, parameter: nn.Parameter, lr: float = 1e-3, eps: float = 1e-8) -> None:

@@ -33,14 +33,9 @@ def gae(
     | values | `[N]` | value of the observation acted on |
     | next_values | `[N]` | value of the observation that came next |
     | terminated | `[N]` bool | the episode ended in a final state with this step |
-    | ends | `[N]` bool | last step of its segment, for whatever reason |
+    | ends | `[N]` bool | last step of its segment, for whatever reason; the last step of all is one |
 
     Args:
-        rewards: See the table; likewise the next four.
-        values: See the table.
-        next_values: See the table.
-        terminated: See the table.
-        ends: See the table; the last step of all must be an end.
         gamma: Discount factor.
         lam: λ: 0 gives the TD error, 1 the Monte-Carlo return minus the value.
 
@@ -85,13 +80,7 @@ class NStep(NamedTuple):
 
 
 def one_step(reward: NDArray[Any], terminated: Bools, gamma: float) -> tuple[Floats, Floats]:
-    """Return reward and discount of windows of one step, as `n_step` does.
-
-    Args:
-        reward: Of each step, of any shape.
-        terminated: Likewise; the step ended its episode in a final state.
-        gamma: Discount of one step.
-    """
+    """Return reward and discount of windows of one step, of any shape, as `n_step` does."""
     return reward.astype(np.float32), ~terminated * np.float32(gamma)
 
 
@@ -118,10 +107,6 @@ def n_step(
     | terminated | `[capacity]` bool | the step ended its episode in a final state |
 
     Args:
-        slots: See the table; likewise the next three.
-        following: See the table.
-        reward: See the table.
-        terminated: See the table.
         n: Longest window in steps, at least 1.
         gamma: Discount of one step.
 

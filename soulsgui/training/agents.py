@@ -11,8 +11,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import HardwareError
 from soulsgui.rl.agents.base import Agent
 from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
-from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
+from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.agents.vtrace import VTraceAgent
 from soulsgui.rl.gradients.dqn import DQNParts

@@ -116,15 +116,6 @@ def test_masks_are_told_of_numbered_choices_only() -> None:
         assert spec.masked_actions == 0
 
 
-def test_an_algorithm_for_numbered_actions_says_what_it_was_given() -> None:
-    spec = SpacesSpec.from_env(spaces.Box(0, 1, (1,)), SPACES_TAKEN["choices"])
-    with pytest.raises(
-        EnvironmentCheckError, match=r"dqn .* 3 choices at once, of 3, 2 and 4 actions"
-    ) as caught:
-        spec.numbered_actions("dqn")
-    assert "ppo" in caught.value.remedy
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -25,13 +25,9 @@ def test_a_sound_environment_has_no_problems() -> None:
     assert 0 < report.seconds_per_step < 0.1
     assert report.spaces is not None
     assert report.spaces.action.n == 2
-
-
-def test_the_report_survives_json() -> None:
-    report = check("CartPole-v1", {}, [], steps=10)
     data = json.loads(json.dumps(report.to_json(), allow_nan=False))
     assert SpacesSpec.from_json(data["spaces"]) == report.spaces
-    assert (data["ok"], data["steps"], data["env_id"]) == (True, 10, "CartPole-v1")
+    assert (data["ok"], data["steps"], data["env_id"]) == (True, 200, "CartPole-v1")
 
 
 @pytest.mark.parametrize(

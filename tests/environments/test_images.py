@@ -77,20 +77,38 @@ def report(spaces: SpacesSpec | None, **changed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("spaces", "changed", "said"),
+    ("spaces", "changed", "said", "remedy"),
     [
-        (SpacesSpec(NUMBERS, BOUNDED), {"algorithm": "dqn"}, "dqn chooses one of several numbered actions"),
-        (SpacesSpec(NUMBERS, CHOICE), {"algorithm": "sac"}, "sac chooses numbers within bounds"),
-        (SpacesSpec(NUMBERS, HALF), {"algorithm": "sac"}, "sac chooses numbers within bounds"),
-        (SpacesSpec(NUMBERS, CHOICE), {"network": "nature_cnn"}, "nature_cnn needs images of bytes"),
-        (SpacesSpec(CUBE, CHOICE), {"network": "nature_cnn"}, "at least 36×36"),
-        (SpacesSpec(CUBE, CHOICE), {"network": "small_cnn"}, "can't be told by their shape"),
+        (
+            SpacesSpec(NUMBERS, BOUNDED),
+            {"algorithm": "dqn"},
+            "one of several",
+            "ppo, sac or vtrace,",
+        ),
+        (SpacesSpec(NUMBERS, HALF), {"algorithm": "dqn"}, "one of several", ": ppo or vtrace,"),
+        (
+            SpacesSpec(NUMBERS, CHOICE),
+            {"algorithm": "sac"},
+            "sac chooses numbers",
+            "ppo, dqn or vtrace,",
+        ),
+        (SpacesSpec(NUMBERS, HALF), {"algorithm": "sac"}, "sac chooses numbers", ": ppo or vtrace,"),
+        (SpacesSpec(NUMBERS, CHOICE), {"network": "nature_cnn"}, "nature_cnn needs images of bytes", "mlp"),
+        (SpacesSpec(CUBE, CHOICE), {"network": "nature_cnn"}, "at least 36×36", "mlp"),
+        (
+            SpacesSpec(CUBE, CHOICE),
+            {"network": "small_cnn"},
+            "can't be told by their shape",
+            "network.channels",
+        ),
     ],
 )
-def test_a_misfit_is_told_with_what_to_do(spaces: SpacesSpec, changed: dict[str, Any], said: str) -> None:
+def test_a_misfit_is_told_with_all_that_fits(
+    spaces: SpacesSpec, changed: dict[str, Any], said: str, remedy: str
+) -> None:
     misfit = report(spaces, **changed)["misfit"]
     assert said in misfit["message"]
-    assert misfit["remedy"]
+    assert remedy in misfit["remedy"]
 
 
 @pytest.mark.parametrize(

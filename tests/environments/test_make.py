@@ -134,11 +134,20 @@ def test_a_class_that_is_not_registered_is_told_from_a_name_that_is_not_there() 
     assert f"gymnasium.register(id='Counter-v0', entry_point='{TOYS}:Counter')" in caught.value.remedy
 
 
-def test_a_mistyped_name_is_corrected_once() -> None:
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("CartPoel-v1", "The nearest known name is CartPole-v1."),
+        ("cartpole", "The nearest known name is CartPole-v1."),
+        ("Nope-v9", "Check the spelling, or write module:Name."),  # like Hopper-v5 by little but its version
+        ("Game-v5", "Check the spelling, or write module:Name."),
+    ],
+)
+def test_a_mistyped_name_is_corrected_once_and_only_to_one_that_is_near(name: str, remedy: str) -> None:
     with pytest.raises(EnvironmentCheckError) as caught:
-        make_env("CartPoel-v1", {}, [])
-    assert caught.value.message == "There is no environment 'CartPoel-v1'."
-    assert caught.value.remedy == "The nearest known name is CartPole-v1."
+        make_env(name, {}, [])
+    assert caught.value.message == f"There is no environment {name!r}."
+    assert caught.value.remedy == remedy
 
 
 @pytest.mark.parametrize(

@@ -89,22 +89,15 @@ def test_agrees_with_gymnasium_on_finite_values(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     "array",
-    [np.zeros((3, 4), np.float32), np.zeros((3, 2), np.float64), np.zeros(3, np.float32), np.zeros(())],
+    [
+        *(np.zeros((3, 4), np.float32), np.zeros((3, 2), np.float64), np.zeros(3, np.float32), np.zeros(())),
+        np.zeros((0, 2), np.float32),
+    ],
 )
 def test_another_shape_or_dtype_is_never_contained(array: NDArray[Any]) -> None:
     spec = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(2))
     assert spec.observation.contains(array).tolist() == [False] * (len(array) if array.shape else 1)
     assert not spec.action.contains(array).any()
-
-
-def test_no_observations_give_no_answers() -> None:
-    spec = SpacesSpec(BoxSpec((2, 2), "float32"), DiscreteSpec(2))
-    assert spec.observation.contains(np.zeros((0, 2, 2), np.float32)).shape == (0,)
-
-
-def test_bytes_are_always_within_an_unbounded_box_of_bytes() -> None:
-    spec = spec_of(spaces.Box(0, 255, (2,), np.uint8))
-    assert spec.observation.contains(np.array([[0, 255]], np.uint8)).all()
 
 
 def test_actions_begin_at_start() -> None:
@@ -172,12 +165,9 @@ DISCRETE = {"type": "discrete", "n": 2, "start": 0}
     ],
 )
 def test_unreadable_descriptions_are_refused(data: dict[str, Any]) -> None:
+    assert SpacesSpec.from_json({"observation": BOX, "action": DISCRETE}).observation.size == 2
     with pytest.raises(EnvironmentCheckError, match="can't be read"):
         SpacesSpec.from_json(data)
-
-
-def test_a_readable_description_is_accepted() -> None:
-    assert SpacesSpec.from_json({"observation": BOX, "action": DISCRETE}).observation.size == 2
 
 
 TOYS = "tests.environments.toys"

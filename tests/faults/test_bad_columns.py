@@ -20,7 +20,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.buffers.collecting import RolloutStore
+from soulsgui.rl.buffers.rollout import RolloutStore
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, digest_number, pack_chunk
 from tests.faults.report import Report

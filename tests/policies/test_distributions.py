@@ -51,12 +51,6 @@ def test_what_is_masked_is_never_drawn_and_adds_nothing_to_the_entropy() -> None
     assert set(choice.mode().tolist()) <= {0, 2}
 
 
-def test_the_only_action_allowed_is_taken_for_sure() -> None:
-    choice = NumpyCategorical(rows(5.0, -90.0, 5.0), np.array([[False, True, False]]))
-    assert choice.sample(np.random.default_rng(0)).tolist() == choice.mode().tolist() == [1]
-    assert choice.log_prob(np.array([1])).tolist() == choice.entropy().tolist() == [0]
-
-
 def test_a_draw_at_the_very_end_falls_to_an_action_that_is_possible() -> None:
     class Last(np.random.Generator):
         def random(self, *args: Any, **kwargs: Any) -> Any:

@@ -51,17 +51,6 @@ def test_a_feature_that_never_changes_stays_finite() -> None:
     assert normaliser.normalise(np.array([[4.0], [4.1], [3.9]])).tolist() == [[0], [5], [-5]]
 
 
-def test_a_loaded_state_goes_on_to_the_bit() -> None:
-    rows = np.random.default_rng(0).normal(size=(30, 2))
-    first = joined([rows[:13]])
-    second = RunningNormaliser(2, 10.0)
-    second.load(first.state())
-    for normaliser in (first, second):
-        normaliser.update(rows[13:])
-    for name, array in first.state().items():
-        np.testing.assert_array_equal(array, second.state()[name])
-
-
 def test_a_state_is_a_copy() -> None:
     normaliser = joined([np.ones((3, 2))])
     state, frozen = normaliser.state(), normaliser.frozen()

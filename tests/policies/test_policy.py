@@ -19,8 +19,7 @@ from soulsgui.policies.normalise import RunningNormaliser
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import make_policy
 from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
+from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.inputs import Inputs, laid_out
 from tests.environments.toys import Room

@@ -252,9 +252,8 @@ TRAPS = {
         "PPO's curve of a seed is equal to the bit, whoever delivers first",
         "training/learners/test_lockstep.py::test_the_same_seed_gives_the_same_curve_to_the_bit",
         "rl/test_learning.py::test_the_same_seed_gives_the_same_curve",
-        "rl/buffers/test_collecting.py::"
-        "test_segments_come_in_the_order_of_client_environment_episode_and_step",
-        "rl/buffers/test_collecting.py::test_the_batch_does_not_depend_on_what_came_first_or_together",
+        "rl/buffers/test_rollout.py::test_segments_come_in_the_order_of_client_environment_episode_and_step",
+        "rl/buffers/test_rollout.py::test_the_batch_does_not_depend_on_what_came_first_or_together",
     ),
     "T5b": _check(
         "Off-policy curves are equal to the bit in lockstep",

@@ -10,7 +10,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.exploration import START
 from soulsgui.policies.specs import MEMORY
-from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
+from soulsgui.rl.agents.ppo import RecurrentPPOAgent
 from tests.experience.segments import segments_of
 from tests.rl.support import SPACES, client_of, ppo_settings
 

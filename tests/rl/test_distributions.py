@@ -92,13 +92,6 @@ def test_what_is_masked_gets_probability_0_and_no_gradient() -> None:
     assert logits.grad[0, 0] != 0
 
 
-def test_the_entropy_of_a_masked_choice_is_that_of_the_choice_without_it() -> None:
-    logits = torch.tensor([[1.0, 9.0, 2.0, -1.0]])
-    masked = in_torch.Categorical(logits, torch.tensor([[True, False, True, True]]))
-    without = in_torch.Categorical(logits[:, [0, 2, 3]])
-    torch.testing.assert_close(masked.entropy(), without.entropy())
-
-
 def test_gradients_reach_mean_and_deviation_through_a_draw() -> None:
     mean, std = torch.zeros(4, 2, requires_grad=True), torch.ones(2, requires_grad=True)
     low, high = torch.tensor([-1.0, -1.0]), torch.tensor([1.0, 1.0])

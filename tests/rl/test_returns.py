@@ -55,14 +55,6 @@ def test_nothing_crosses_from_one_segment_into_another() -> None:
     assert both == pytest.approx(np.concatenate((first, second)))
 
 
-def test_cutting_an_episode_keeps_the_td_errors_and_shortens_the_sum() -> None:
-    # The same four steps in one piece and cut in the middle: with λ = 0 nothing differs.
-    rewards, values, next_values = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 4.0, 0.0]
-    whole = run(rewards, values, next_values, [0, 0, 0, 1], [0, 0, 0, 1], lam=0.0)
-    cut = run(rewards, values, next_values, [0, 0, 0, 1], [0, 1, 0, 1], lam=0.0)
-    assert whole == pytest.approx(cut)
-
-
 def test_lambda_1_is_the_monte_carlo_return_minus_the_value() -> None:
     rewards, values = [1.0, 2.0, 3.0], [0.3, -0.7, 1.1]
     advantages = run(rewards, values, [-0.7, 1.1, 9.0], [0, 0, 1], [0, 0, 1], gamma=0.9, lam=1.0)
@@ -111,13 +103,6 @@ NEVER = np.zeros(5, np.bool_)
 
 def windows(n: int, following: np.ndarray = IN_ORDER, terminated: np.ndarray = NEVER) -> NStep:
     return n_step(np.arange(5), following, REWARD, terminated, n, 0.5)
-
-
-def test_one_step_is_the_reward_and_one_discount() -> None:
-    window = windows(1)
-    assert window.reward.tolist() == REWARD.tolist()
-    assert window.discount.tolist() == [0.5] * 5
-    assert window.last.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_one_step_alone_gives_the_same_to_the_bit() -> None:

@@ -22,8 +22,7 @@ from soulsgui.experience.segments import Segments
 from soulsgui.policies.exploration import START
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
+from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.sampling.torch_policy import TorchPolicy
 from tests.environments.toys import SPACES_TAKEN, Room

@@ -19,7 +19,7 @@ from soulsgui.policies.exploration import START
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.dqn import R2D2Agent
-from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
+from soulsgui.rl.agents.ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.sequences import SequenceReplay
 from soulsgui.rl.networks.recurrent import RecurrentTorso

@@ -17,7 +17,7 @@ from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.policy import actor_spec, with_encoding
 from soulsgui.policies.specs import TorchPolicySpec
-from soulsgui.rl.agents.base import Arrays, check_shapes, to_numpy, to_tensor, unreadable_counters
+from soulsgui.rl.agents.base import AgentState, Arrays, to_numpy
 from soulsgui.rl.distributions import distribution_head
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.networks.mlp import build_mlp
@@ -62,7 +62,9 @@ class ActorCritic:
         self.normaliser, self._normalises = self._to_see.normaliser, self._to_see.normalises
         self._flat = FlatParameters(self._build(torch.Generator().manual_seed(seed)))
         self._optimiser = Adam(self._flat.parameter, eps=ADAM_EPSILON)
-        self.rewards = Rewards(settings.normalize)
+        self.rewards = rewards = Rewards(settings.normalize)
+        saved = self._named_tensors, self._flat, self._optimiser
+        self._saved = AgentState(*saved, self.normaliser, rewards, self._rng)
 
     def share(self, group: Group) -> SharedGradient:
         """Compute gradients together with the other processes of a group from now on."""
@@ -147,45 +149,22 @@ class ActorCritic:
             return to_numpy(self.policy(self._inputs(obs)))
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return everything that a bit-equal continuation needs.
-
-        Returns:
-            Arrays by name (weights, the optimiser's moments, the normaliser), and JSON-able data (counters,
-            random state).
-        """
-        arrays = {name: to_numpy(tensor) for name, tensor in self._named_tensors()}
-        arrays |= self._optimiser.state()
-        arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.state().items()}
-        rewards, tails = self.rewards.state()
-        return arrays | rewards, {"updates": self.updates, "rng": self._rng.bit_generator.state} | tails
+        """Return everything that a bit-equal continuation needs: arrays by name, and JSON-able data."""
+        return self._saved.save(self._counters())
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
         """Continue from what `state` returned; nothing is changed when it does not fit.
 
         Raises:
-            CheckpointError: A tensor is missing or misshapen: the state belongs to other networks or spaces;
-                or the random state can't be read.
+            CheckpointError: As `AgentState.load`.
         """
-        check_shapes(tensors, self._shapes(), self._flat.parameter.numel())
-        self.rewards.check(meta)
-        try:
-            updates = int(meta["updates"])
-            self._rng.bit_generator.state = dict(meta["rng"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable_counters(error) from error
-        self.updates = updates
-        with torch.no_grad():
-            for name, tensor in self._named_tensors():
-                tensor.copy_(to_tensor(tensors[name]))
-        self._optimiser.load_state(tensors)
-        self.normaliser.load({name: tensors[f"normaliser.{name}"] for name in self.normaliser.state()})
-        self.rewards.load(tensors, meta)
+        self._load_counters(self._saved.load(tensors, meta, self._counters()))
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of all tensors of a saved state, by name, without Adam's moments."""
-        shapes = {name: tuple(tensor.shape) for name, tensor in self._named_tensors()}
-        shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
-        return shapes | self.rewards.shapes
+    def _counters(self) -> dict[str, int]:
+        return {"updates": self.updates}
+
+    def _load_counters(self, counters: Mapping[str, int]) -> None:
+        self.updates = counters["updates"]
 
     def _learned_from(self, batch: Segments, gamma: float) -> Segments:
         """Take a batch's rewards into their statistics, and return it with those that are learned from."""

@@ -1,6 +1,6 @@
 """What every agent offers to the node that trains it, and what their saved states and figures share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from soulsgui.policies.exploration import Moment
 from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.normalisation import Rewards
+from soulsgui.rl.optimiser import Adam, FlatParameters
 
 
 class Agent(Protocol):
@@ -104,11 +105,6 @@ def to_numpy(tensor: Tensor) -> NDArray[Any]:
     return array
 
 
-def to_tensor(array: NDArray[Any]) -> Tensor:
-    """Copy an array in; its scalars and read-only ones too."""
-    return torch.from_numpy(np.array(array))
-
-
 def check_shapes(
     tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]], parameters: int
 ) -> None:
@@ -134,12 +130,87 @@ def check_shapes(
             )
 
 
-def unreadable_counters(error: Exception) -> CheckpointError:
-    """Return what is to be raised for counters or a random state that can't be read."""
-    return CheckpointError(
-        f"The counters and the random state of the agent can't be read: {error!r}.",
-        "Resume from an older checkpoint.",
-    )
+class Statistics(Protocol):
+    """Statistics that are saved."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return everything that a bit-equal continuation needs."""
+
+    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `state` returned."""
+
+
+class AgentState:
+    """All that is saved of an agent, so that it goes on to the bit.
+
+    Attributes:
+        statistics: By the prefix of their names in what is saved.
+
+    Args:
+        tensors: Returns what is learned, and what is summed up, by name.
+        flat: Holds all parameters that the optimiser moves.
+        optimiser: Moves them.
+        normaliser: Statistics of what was seen.
+        rewards: What is remembered of the environment's rewards.
+        rng: All chance of the agent.
+    """
+
+    def __init__(
+        self,
+        tensors: Callable[[], list[tuple[str, Tensor]]],
+        flat: FlatParameters,
+        optimiser: Adam,
+        normaliser: Statistics,
+        rewards: Rewards,
+        rng: np.random.Generator,
+    ) -> None:
+        self.statistics = {"normaliser": normaliser}
+        self._tensors, self._flat, self._optimiser = tensors, flat, optimiser
+        self._rewards, self._rng = rewards, rng
+
+    def save(self, counters: Mapping[str, int]) -> tuple[Arrays, dict[str, Any]]:
+        """Return arrays by name (weights, moments, statistics), and JSON-able data (counters, chance)."""
+        arrays = {name: to_numpy(tensor) for name, tensor in self._tensors()} | self._optimiser.state()
+        rewards, tails = self._rewards.state()
+        chance = {"rng": self._rng.bit_generator.state}
+        return arrays | self._statistics() | rewards, {**counters, **chance, **tails}
+
+    def load(
+        self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], counters: Iterable[str]
+    ) -> dict[str, int]:
+        """Continue from what `save` returned, and return the counters; nothing is changed if it does not fit.
+
+        Raises:
+            CheckpointError: A tensor is missing or misshapen: the state belongs to other networks or spaces;
+                or the counters or the random state can't be read.
+        """
+        shapes = {name: tuple(tensor.shape) for name, tensor in self._tensors()}
+        shapes |= {name: array.shape for name, array in self._statistics().items()} | self._rewards.shapes
+        check_shapes(tensors, shapes, self._flat.parameter.numel())
+        self._rewards.check(meta)
+        try:
+            counted = {name: int(meta[name]) for name in counters}
+            self._rng.bit_generator.state = dict(meta["rng"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"The counters and the random state of the agent can't be read: {error!r}.",
+                "Resume from an older checkpoint.",
+            ) from error
+        with torch.no_grad():
+            for name, tensor in self._tensors():
+                tensor.copy_(torch.from_numpy(np.array(tensors[name])))
+        self._optimiser.load_state(tensors)
+        for prefix, one in self.statistics.items():
+            one.load({name: tensors[f"{prefix}.{name}"] for name in one.state()})
+        self._rewards.load(tensors, meta)
+        return counted
+
+    def _statistics(self) -> Arrays:
+        return {
+            f"{prefix}.{name}": array
+            for prefix, one in self.statistics.items()
+            for name, array in one.state().items()
+        }
 
 
 class FigureSums:

@@ -25,9 +25,9 @@ from soulsgui.rl.buffers.sequences import SequenceBatch
 from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.dqn import DQNParts, DQNRows
 from soulsgui.rl.gradients.r2d2 import SequenceRows
-from soulsgui.rl.networks.heads import resample_noise, still_noise
 from soulsgui.rl.networks.mlp import named_layers
 from soulsgui.rl.networks.named import inputs_of
+from soulsgui.rl.networks.q_networks import resample_noise, still_noise
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.optimiser import FlatParameters, clip_norm_
 
@@ -39,7 +39,7 @@ class DQNAgent(ReplayAgent):
     """Learns the values of numbered actions from transitions of any policy.
 
     Q-learning with a target network (Mnih et al. 2015, Nature 518), double by default (arXiv 1509.06461); its
-    parts, and what it learns of the return, are chosen by `dqn.agent` and its fellows (`rl.dqn_parts`).
+    parts, and what it learns of the return, are chosen by `dqn.agent` and its fellows (`DQNParts`).
 
     With noise in its weights (arXiv 1706.10295), each update has noise of its own, in both networks; what
     clients get are plain weights, with one noise drawn for all of them after each update: between two
@@ -143,10 +143,15 @@ class DQNAgent(ReplayAgent):
     def _networks(self) -> list[tuple[str, Tensor]]:
         return [*_named_parameters(self.online, "online"), *_named_parameters(self.target, "target")]
 
-    def _own_counters(self) -> dict[str, int]:
-        return {"noise": self._noise_seed}
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned, also before there was noise (`ReplayAgent.load_state`)."""
+        super().load_state(tensors, {"noise": 0, **meta})
+
+    def _counters(self) -> dict[str, int]:
+        return super()._counters() | {"noise": self._noise_seed}
 
     def _load_counters(self, counters: Mapping[str, int]) -> None:
+        super()._load_counters(counters)
         self._noise_seed = counters["noise"]
 
     def _values(self, obs: NDArray[Any]) -> Tensor:
@@ -197,13 +202,8 @@ class R2D2Agent(DQNAgent):
     Double Q-learning with a dueling network over windows of n steps; values are rescaled. A sequence begins
     with the state that was stored when it was played; its first steps, the burn-in, make that a present one,
     in both networks. Other than in the source, reward and action of the step before are no inputs, and
-    episodes that were cut off count on from their last observation.
-
-    Args:
-        spaces: As of `DQNAgent`; likewise the others. `dqn.agent` is `r2d2` and `network.recurrent` a cell.
-        settings: As there.
-        seed: As there.
-        device: As there.
+    episodes that were cut off count on from their last observation. In its settings `dqn.agent` is `r2d2` and
+    `network.recurrent` a cell.
     """
 
     def _rows(self, batch: Any) -> Any:

@@ -30,15 +30,20 @@ from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient, HandHeaded, HandR
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.gradients.r2d2 import R2D2Gradient
 from soulsgui.rl.losses.q_learning import midpoints, support
-from soulsgui.rl.networks.heads import HeadedNetwork, QHead, folded, head_layers, named, torso_layers
 from soulsgui.rl.networks.mlp import build_mlp, fan_in_, named_layers
 from soulsgui.rl.networks.named import IMAGE_NETWORKS, MLP, named_torso, torso_spec
 from soulsgui.rl.networks.q_networks import (
     CategoricalNetwork,
+    HeadedNetwork,
     ImplicitQuantileNetwork,
+    QHead,
     QuantileNetwork,
     RecurrentQNetwork,
     ValueNetwork,
+    folded,
+    head_layers,
+    named,
+    torso_layers,
 )
 from soulsgui.rl.networks.recurrent import recurrent_torso
 from soulsgui.rl.networks.torsos import Torso, perceptron

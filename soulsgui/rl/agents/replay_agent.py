@@ -14,7 +14,7 @@ from soulsgui.config.sections.network import NormalizeSettings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.frame_stacks import Observations
 from soulsgui.policies.exploration import START, Moment
-from soulsgui.rl.agents.base import Arrays, FigureSums, check_shapes, to_numpy, to_tensor, unreadable_counters
+from soulsgui.rl.agents.base import AgentState, Arrays, FigureSums
 from soulsgui.rl.gradients.base import Gradient
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.inputs import Inputs
@@ -35,10 +35,7 @@ class ReplayAgent(ABC):
         moment: Where the run is: what schedules look at. Who trains it keeps it up to date.
 
     Args:
-        spaces: What the environment shows and takes.
         to_see: What its networks take of observations.
-        seed: Determines every draw.
-        device: Where the networks live, as torch names it.
         normalize: How rewards are normalised.
         figures: Names of what an update tells.
         setting: Key of the learning rate.
@@ -74,6 +71,8 @@ class ReplayAgent(ABC):
         """Let an optimiser move all that learns; the networks of the targets follow."""
         self._flat, self._target_flat = flat, target_flat
         self._optimiser = Adam(flat.parameter)
+        saved = self._named_tensors, flat, self._optimiser, self.normaliser
+        self._saved = AgentState(*saved, self.rewards, self.sample_rng)
 
     def _set_rate(self, rate: Scheduled) -> None:
         """Let the next step of the optimiser be as large as a setting says now."""
@@ -95,13 +94,6 @@ class ReplayAgent(ABC):
     def _networks(self) -> list[tuple[str, Tensor]]:
         """Return everything that is learned, and what follows it, by name."""
 
-    def _own_counters(self) -> dict[str, int]:
-        """Return what else goes into a saved state."""
-        return {}
-
-    def _load_counters(self, counters: Mapping[str, int]) -> None:  # noqa: B027 - most have nothing to load
-        """Go on as `_own_counters` told; what a state does not hold is 0."""
-
     def observe(self, obs: Observations) -> None:
         """Take new stored observations `[N, *shape]` into the normaliser's statistics, if there is one."""
         if self._normalises:
@@ -120,50 +112,28 @@ class ReplayAgent(ABC):
         return weights
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return everything that a bit-equal continuation needs.
-
-        Returns:
-            Arrays by name (weights, the optimiser's moments, the normaliser, sums of the figures), and
-            JSON-able data (counters, random state).
-        """
-        arrays = {name: to_numpy(tensor) for name, tensor in self._named_tensors()}
-        arrays |= self._optimiser.state()
-        arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.state().items()}
-        counters = {"updates": self.updates, "summed": self._figures.count, **self._own_counters()}
-        rewards, tails = self.rewards.state()
-        return arrays | rewards, counters | {"rng": self.sample_rng.bit_generator.state} | tails
+        """Return everything that a bit-equal continuation needs: arrays by name, and JSON-able data."""
+        return self._saved.save(self._counters())
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
         """Continue from what `state` returned; nothing is changed when it does not fit.
 
         Raises:
-            CheckpointError: A tensor is missing or misshapen: the state belongs to other networks or spaces;
-                or the random state can't be read.
+            CheckpointError: As `AgentState.load`.
         """
         sums = np.zeros(self._figures.sums.shape, np.float32)
         if "figures.sums" in tensors and tensors["figures.sums"].shape < sums.shape:
             # Saved by a version that told fewer.
             tensors, meta = {**tensors, "figures.sums": sums}, {**meta, "summed": 0}
-        shapes = {name: tuple(tensor.shape) for name, tensor in self._named_tensors()}
-        shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
-        check_shapes(tensors, shapes | self.rewards.shapes, self._flat.parameter.numel())
-        self.rewards.check(meta)
-        try:
-            updates, summed = int(meta["updates"]), int(meta["summed"])
-            own = {name: int(meta.get(name, 0)) for name in self._own_counters()}
-            self.sample_rng.bit_generator.state = dict(meta["rng"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable_counters(error) from error
-        self.updates, self._figures.count = updates, summed
-        self._load_counters(own)
-        with torch.no_grad():
-            for name, tensor in self._named_tensors():
-                tensor.copy_(to_tensor(tensors[name]))
+        self._load_counters(self._saved.load(tensors, meta, self._counters()))
         self._target_flat.changes += 1
-        self._optimiser.load_state(tensors)
-        self.normaliser.load({name: tensors[f"normaliser.{name}"] for name in self.normaliser.state()})
         self._statistics = self.normaliser.frozen()
-        self.rewards.load(tensors, meta)
+
+    def _counters(self) -> dict[str, int]:
+        return {"updates": self.updates, "summed": self._figures.count}
+
+    def _load_counters(self, counters: Mapping[str, int]) -> None:
+        self.updates, self._figures.count = counters["updates"], counters["summed"]
 
     def _named_tensors(self) -> list[tuple[str, Tensor]]:
         return [*self._networks(), ("figures.sums", self._figures.sums)]

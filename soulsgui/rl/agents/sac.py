@@ -32,14 +32,7 @@ class SACAgent(ReplayAgent):
 
     Its figures are `critic_loss` and `actor_loss`; `q_mean`, the value of the actions taken; `target_mean`,
     what they are drawn to; `td_error`, the mean absolute difference of both; `entropy` of the policy over
-    scaled actions, estimated; `temperature`.
-
-    Args:
-        spaces: What the environment shows and takes.
-        settings: The groups `network`, `normalize` and `sac` of the configuration. `sac` is read at each
-            update; the attribute may be replaced in between.
-        seed: Determines the initial weights and every draw.
-        device: Where the networks live, as torch names it.
+    scaled actions, estimated; `temperature`. The arguments are those of `DQNAgent`; the group is `sac`.
 
     Raises:
         EnvironmentCheckError: The environment takes something else than numbers within bounds.
@@ -95,12 +88,7 @@ class SACAgent(ReplayAgent):
         """Change nothing: its networks see no images."""
 
     def update(self, batch: NStepBatch, tell: bool = True) -> None:
-        """Make one gradient step with windows of any length; what it tells is added to `figures`.
-
-        Args:
-            batch: Its actions are `u`, as stored (`environments.actions`).
-            tell: Not looked at: no sample has a priority here.
-        """
+        """Make one gradient step with windows of any length, whose actions are `u`: none has a priority."""
         sac = self.settings.sac
         self._set_rate(sac.learning_rate)
         self._figures.add(self._gradient(self._rows(batch), self._target_entropy).figures)
@@ -157,10 +145,6 @@ class SACAgent(ReplayAgent):
 
 def bounded_head(spaces: SpacesSpec, initial_std: float) -> HeadSpec:
     """Return the head of a policy over numbers that a tanh keeps within their bounds.
-
-    Args:
-        spaces: Of the environment.
-        initial_std: Deviation of `u` at the start; it depends on the observation.
 
     Raises:
         EnvironmentCheckError: The environment takes something else, or a bound is missing.

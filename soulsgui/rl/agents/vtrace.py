@@ -10,11 +10,10 @@ from torch import Tensor
 
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import CheckpointError
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.actor_critic import ActorCritic
-from soulsgui.rl.agents.base import Arrays, FigureSums, check_shapes, to_numpy, to_tensor
+from soulsgui.rl.agents.base import FigureSums
 from soulsgui.rl.compiled_loss import to_device
 from soulsgui.rl.gradients.base import Gradient, Step
 from soulsgui.rl.gradients.vtrace import VTraceGradient, VTraceRows, VTraceWeights
@@ -47,14 +46,7 @@ class VTraceAgent(ActorCritic):
     What a step was worth to the policy that took it, the client says with the statistics of the normaliser
     that were published with its weights; what it is worth now is computed with the statistics of now, which
     go out with the weights of now. They change after each update alone, so that samples of the present
-    weights have ratio 1.
-
-    Args:
-        spaces: What the environment shows and takes.
-        settings: The groups `network`, `normalize` and `vtrace` of the configuration. `vtrace` is read at
-            each update; the attribute may be replaced in between.
-        seed: Determines the initial weights.
-        device: Where the networks live, as torch names it.
+    weights have ratio 1. The arguments are those of `ActorCritic`; the algorithm's group is `vtrace`.
     """
 
     def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str = "cpu") -> None:
@@ -107,26 +99,15 @@ class VTraceAgent(ActorCritic):
                 told[name] = self._moment.value(setting)
         return self._figures.means(self.updates, told)
 
-    def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return everything that a bit-equal continuation needs, the sums of the figures included."""
-        arrays, meta = super().state()
-        return arrays | {"figures.sums": to_numpy(self._figures.sums)}, meta | {"summed": self._figures.count}
+    def _counters(self) -> dict[str, int]:
+        return super()._counters() | {"summed": self._figures.count}
 
-    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned; nothing is changed when it does not fit.
+    def _load_counters(self, counters: Mapping[str, int]) -> None:
+        super()._load_counters(counters)
+        self._figures.count = counters["summed"]
 
-        Raises:
-            CheckpointError: As `ActorCritic.load_state`.
-        """
-        check_shapes(tensors, {"figures.sums": (len(FIGURES),)}, self._flat.parameter.numel())
-        if not isinstance(meta.get("summed"), int):
-            raise CheckpointError(
-                f"The counters of the agent can't be read: {meta.get('summed')!r}.",
-                "Resume from an older checkpoint.",
-            )
-        super().load_state(tensors, meta)
-        self._figures.count = int(meta["summed"])
-        self._figures.sums.copy_(to_tensor(tensors["figures.sums"]))
+    def _named_tensors(self) -> list[tuple[str, Tensor]]:
+        return [*super()._named_tensors(), ("figures.sums", self._figures.sums)]
 
     def _rows(self, batch: Segments) -> VTraceRows:
         def here(array: NDArray[Any]) -> Tensor:

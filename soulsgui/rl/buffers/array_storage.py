@@ -92,8 +92,6 @@ class ArrayStorage:
         Args:
             token: Of that room.
             stored: Transitions ever stored when it was left.
-            expected: As for `lay_out`.
-            columns: As for `lay_out`.
 
         Raises:
             MemoryGoneError: It is not there any more, or something was written to it since.

@@ -257,14 +257,10 @@ class FrameStore:
         }
 
     def take_up(self, state: Mapping[str, NDArray[Any]], stored: int) -> Ints:
-        """Go on with observations that lie in a file, of which `state` returned where each is.
+        """Go on with observations that lie in a file, of which `state` told where; return their rows `[R]`.
 
         Args:
-            state: What was returned.
             stored: What the file was left with (`close`).
-
-        Returns:
-            Their rows `[R]`.
 
         Raises:
             KeyError: Something is missing.

@@ -1,4 +1,7 @@
-"""What every replay memory offers to a node that learns off-policy, and the one of the DQN family."""
+"""What every replay memory offers to who learns off-policy, and the one of the DQN family.
+
+Segments of one episode are stitched together as they come in (`EpisodeLinks`).
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -6,10 +9,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.experience.segments import Ints, Segments
-from soulsgui.rl.buffers.episode_links import EpisodeLinks
+from soulsgui.errors import CheckpointError
+from soulsgui.experience.segments import Bools, Ints, Segments
 from soulsgui.rl.buffers.prioritised import PrioritisedReplay
-from soulsgui.rl.buffers.replay import UniformReplay
+from soulsgui.rl.buffers.replay import OR_WITHOUT, UniformReplay
 
 
 class Drawn(NamedTuple):
@@ -177,3 +180,122 @@ class WindowReplay:
     def close(self, leave: bool = False) -> None:
         """Keep nothing in a file any more (`UniformReplay.close`)."""
         self.ring.close(leave)
+
+
+class EpisodeLinks:
+    """Follows the steps of a ring from segment to segment of the same episode.
+
+    A segment is joined to the newest one of its source when it belongs to the same episode and begins with
+    the step after that one's last. After a gap (a segment was lost, dropped, or came out of order) a new
+    chain begins, so that no window reaches over steps nobody has.
+
+    Attributes:
+        following: `[capacity]` int64, slot of the next step of the same episode; -1: none, or not yet.
+
+    Args:
+        ring: The memory whose steps are followed; tell of each `add` to it.
+    """
+
+    def __init__(self, ring: UniformReplay) -> None:
+        self._ring = ring
+        self.following: Ints = np.full(ring.capacity, -1, np.int64)
+        # Newest step of each source: episode, number within it, number in the ring.
+        self._tails: dict[int, tuple[int, int, int]] = {}
+        self._prune_at = 1_024
+
+    def added(self, segments: Segments, before: int) -> Bools:
+        """Take note of segments that were just added to the ring.
+
+        Args:
+            before: `ring.stored` before they were added.
+
+        Returns:
+            `[S]`, True where the segment goes on where another ended.
+        """
+        lengths, source = segments.length, segments.source
+        assert source is not None
+        joined: Bools = np.zeros(len(lengths), np.bool_)
+        if self._ring.stored == before:
+            return joined
+        capacity = self._ring.capacity
+        numbers = np.arange(before, self._ring.stored)
+        ends = np.cumsum(lengths) + (self._ring.stored - int(lengths.sum())) - 1  # numbers of last steps
+        following = (numbers + 1) % capacity
+        following[ends[ends >= before] - before] = -1
+        self.following[numbers % capacity] = following
+        starts = ends - lengths + 1
+        rows = zip(
+            source.tolist(),
+            segments.episode.tolist(),
+            segments.first_step.tolist(),
+            starts.tolist(),
+            ends.tolist(),
+            strict=True,
+        )
+        for index, (whose, number, first, start, end) in enumerate(rows):
+            if end < before:
+                continue  # gave way at once
+            tail = self._tails.get(whose)
+            joins = tail is not None and tail[:2] == (number, first - 1) and start >= before
+            if joins and tail is not None and tail[2] >= self._ring.stored - len(self._ring):
+                self.following[tail[2] % capacity] = start % capacity
+                joined[index] = True
+            self._tails[whose] = (number, first + end - start, end)
+        self._prune()
+        return joined
+
+    def along(self, slots: Ints, steps: int) -> tuple[Ints, Bools]:
+        """Follow chains from slots `[B]` on.
+
+        Returns:
+            Slots `[steps, B]`, the last one repeated where a chain has ended; and `[steps, B]` bool, True up
+            to there.
+        """
+        path: Ints = np.empty((steps, len(slots)), np.int64)
+        valid: Bools = np.ones((steps, len(slots)), np.bool_)
+        path[0] = slots
+        for step in range(1, steps):
+            ahead = self.following.take(path[step - 1])
+            valid[step] = valid[step - 1] & (ahead >= 0)
+            path[step] = np.where(valid[step], ahead, path[step - 1])
+        return path, valid
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return what a continuation needs beside the ring's state: `following`, `tails` `[sources, 4]`."""
+        tails = [(source, *tail) for source, tail in self._tails.items()]
+        return {"following": self.following.copy(), "tails": np.array(tails, np.int64).reshape(-1, 4)}
+
+    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `state` returned.
+
+        Raises:
+            CheckpointError: It does not fit the ring; nothing has changed.
+        """
+        self.check(state)
+        self.following[:] = state["following"]
+        tails = state["tails"].tolist()
+        self._tails = {source: (episode, step, end) for source, episode, step, end in tails}
+
+    def check(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Make sure that `load_state` can use a state.
+
+        Raises:
+            CheckpointError: It does not fit the ring.
+        """
+        following, tails = state.get("following"), state.get("tails")
+        fits = following is not None and following.shape == self.following.shape
+        if not fits or tails is None or tails.shape[1:] != (4,):
+            missing = "are missing, which windows of several steps need in"
+            reason = missing if following is None else "do not fit"
+            raise CheckpointError(
+                f"The saved chains of episodes {reason} a memory of {self._ring.capacity} transitions.",
+                f"Resume with the dqn.n_step and the capacity it was saved with, {OR_WITHOUT}",
+            )
+
+    def _prune(self) -> None:
+        """Forget sources whose newest step gave way: they may be gone for good."""
+        if len(self._tails) < self._prune_at:
+            return
+        oldest = self._ring.stored - len(self._ring)
+        self._tails = {source: tail for source, tail in self._tails.items() if tail[2] >= oldest}
+        self._prune_at = max(1_024, 2 * len(self._tails))

@@ -111,10 +111,6 @@ class SumTree:
         The parts keep a batch spread over small and large values (Schaul et al. 2016, arXiv 1511.05952,
         appendix B.2.1).
 
-        Args:
-            count: How many.
-            rng: Draws as many numbers.
-
         Returns:
             Leaves `[count]` int64, ascending; repeats may occur.
 
@@ -187,9 +183,7 @@ class PrioritisedReplay:
         (section 3.4, algorithm 1).
 
         Args:
-            count: How many.
             beta: How much of the bias is undone: 0 nothing, 1 all; rises to 1 over a run.
-            rng: Draws as many numbers.
 
         Raises:
             ValueError: There is none yet.

@@ -170,10 +170,6 @@ class UniformReplay:
     def draw(self, count: int, rng: np.random.Generator) -> Ints:
         """Draw slots `[count]` uniformly, with replacement.
 
-        Args:
-            count: How many.
-            rng: Draws as many whole numbers.
-
         Raises:
             ValueError: There is no transition yet.
         """

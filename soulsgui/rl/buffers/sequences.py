@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
 from soulsgui.experience.segments import Segments
-from soulsgui.rl.buffers.episode_links import EpisodeLinks
-from soulsgui.rl.buffers.memory import Drawn
+from soulsgui.rl.buffers.memory import Drawn, EpisodeLinks
 from soulsgui.rl.buffers.prioritised import SumTree
 from soulsgui.rl.buffers.replay import OR_WITHOUT, Bools, Ints, UniformReplay
 
@@ -228,10 +227,6 @@ class SequenceReplay:
 
     def learned(self, number: Ints, error: NDArray[Any]) -> None:
         """Give sequences the priority of their newest error; what gave way since is passed over.
-
-        Args:
-            number: `[B]`, from `SequenceBatch`.
-            error: `[B]`, the errors that `losses.r2d2.sequence_loss` tells.
 
         Raises:
             ValueError: An error is not finite; nothing has changed.

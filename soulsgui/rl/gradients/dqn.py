@@ -117,10 +117,8 @@ class Rule(Protocol):
         """Return what the numbers of the action taken are drawn to.
 
         Args:
-            rows: The transitions.
             following: What the target network says of the next observations.
             chooser: What the network says that chooses the next action: the online one, if `double`.
-            dqn: The settings.
         """
 
     def judge(self, outputs: Tensor, aim: Aim, rows: TensorRows, dqn: DQNSettings) -> Judged:
@@ -148,11 +146,7 @@ class ValueRule:
 
 
 class QuantileRule:
-    """Quantiles of the return at fixed levels: outputs are `[B, A, N]`.
-
-    Args:
-        level: `[N]`, from 0 to 1.
-    """
+    """Quantiles of the return at fixed levels `[N]`: outputs are `[B, A, N]`."""
 
     def __init__(self, level: Tensor) -> None:
         self._level = level
@@ -171,11 +165,7 @@ class QuantileRule:
 
 
 class CategoricalRule:
-    """Probabilities of fixed atoms: outputs are their logarithms, or what becomes them, `[B, A, N]`.
-
-    Args:
-        atoms: `[N]`, their values.
-    """
+    """Probabilities of fixed atoms: outputs are their logarithms, or what becomes them, `[B, A, N]`."""
 
     def __init__(self, atoms: Tensor) -> None:
         self._atoms = atoms
@@ -323,14 +313,7 @@ class ImplicitGradient(Gradient[DQNRows, DQNSettings]):
     The levels of what is predicted, of what that is drawn to, and those that choose the next action are drawn
     anew for each sample (algorithm 1): an action chosen by the samples that then value it is valued too high.
 
-    Attributes:
-        compiled_loss: The loss, which may be compiled.
-        mixed: Whether networks compute in bfloat16 where that is enough.
-
     Args:
-        online: Learns.
-        target: Values the next actions.
-        flat: Holds the parameters of `online`.
         levels: How many to draw for each sample (N, N' and K in the paper).
         rng: Where they are drawn from.
     """

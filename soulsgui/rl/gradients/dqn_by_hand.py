@@ -15,7 +15,7 @@ from soulsgui.rl.gradients.base import Gradient, Step
 from soulsgui.rl.gradients.dqn import DQNParts, DQNRows, Rule, to_tensors, told
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.losses.q_learning import TDLossName, n_step_target
-from soulsgui.rl.networks.heads import HeadedNetwork
+from soulsgui.rl.networks.q_networks import HeadedNetwork
 
 Floats = NDArray[np.float32]
 
@@ -74,19 +74,16 @@ class HandHeaded:
         self._torso.backward(inputs, by_features)
 
 
-class HandValues:
+class HandValues(HandHeaded):
     """A `HandHeaded` with one atom, as values `[B, actions]`."""
-
-    def __init__(self, network: HeadedNetwork) -> None:
-        self._headed = HandHeaded(network)
 
     def forward(self, inputs: Floats) -> Floats:
         """Run the network on `[B, size]`: values `[B, actions]`."""
-        return self._headed.forward(inputs)[:, :, 0]
+        return super().forward(inputs)[:, :, 0]
 
     def backward(self, inputs: Floats, gradient: Floats) -> None:
         """Write the parameters' gradients, from the one by the values `[B, actions]`."""
-        self._headed.backward(inputs, gradient[:, :, None])
+        super().backward(inputs, gradient[:, :, None])
 
 
 _CPU = torch.device("cpu")
@@ -97,7 +94,6 @@ class HandDQNGradient(Gradient[DQNRows, DQNSettings]):
 
     Args:
         online: From `[B, size]` to the values of the actions `[B, A]`; learns.
-        target: Likewise; values the next actions.
     """
 
     def __init__(self, online: HandNetwork, target: HandNetwork) -> None:
@@ -128,13 +124,7 @@ class HandDQNGradient(Gradient[DQNRows, DQNSettings]):
 
 
 class HandRuleGradient(Gradient[DQNRows, DQNSettings]):
-    """Takes the gradient by a network's outputs by autograd, and from there on by hand.
-
-    Args:
-        online: From `[B, size]` to what the rule reads; learns.
-        target: Likewise; values the next actions.
-        rule: How returns are learned.
-    """
+    """Takes the gradient by a network's outputs by autograd, and from there on by hand."""
 
     def __init__(self, online: HandNetwork, target: HandNetwork, rule: Rule) -> None:
         self._online, self._target, self._rule = online, target, rule

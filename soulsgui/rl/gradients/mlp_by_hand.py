@@ -8,17 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulsgui.rl.networks.heads import NoisyLinear
+from soulsgui.rl.networks.q_networks import NoisyLinear
 
 Floats = NDArray[np.float32]
 
 
 class _Layer:
-    """Views of one linear layer's parameters and of their gradients.
-
-    Args:
-        module: The layer.
-    """
+    """Views of one linear layer's parameters and of their gradients."""
 
     def __init__(self, module: nn.Linear | NoisyLinear) -> None:
         self.weight, self.weight_gradient = _views(module.weight)
@@ -32,11 +28,7 @@ class _Layer:
 
 
 class _NoisyLayer(_Layer):
-    """The plain layer that a noisy one is with its present noise.
-
-    Args:
-        module: The noisy layer.
-    """
+    """The plain layer that a noisy one is with its present noise."""
 
     def __init__(self, module: NoisyLinear) -> None:
         super().__init__(module)
@@ -132,11 +124,7 @@ class HandMLP:
         return gradient
 
     def input_gradient(self, gradient: Floats) -> Floats:
-        """Return the gradient `[B, size]` by what `forward` was called with last; no parameter's is written.
-
-        Args:
-            gradient: Of the loss by the output, `[B, outputs]`.
-        """
+        """Return the gradient `[B, size]` by what `forward` saw last; no parameter's is written."""
         if not self._plain_end:
             gradient = self._before_activation(gradient.copy(), self._outputs[-1])
         for index in range(len(self._layers) - 1, -1, -1):

@@ -190,15 +190,7 @@ class ChunkRows(NamedTuple):
 
 
 class RecurrentPPOGradient(AutogradPPOGradient):
-    """Takes the gradient by autograd, through the memory to the beginning of each chunk.
-
-    Args:
-        memory: What policy and value look through.
-        policy: As of `AutogradPPOGradient`; likewise the others. Its inputs are features.
-        value: As there.
-        flat: As there; holds the parameters of the memory, too.
-        distribution: As there.
-    """
+    """Takes the gradient by autograd, through the memory to the beginning of each chunk."""
 
     def __init__(
         self,

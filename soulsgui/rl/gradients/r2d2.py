@@ -72,9 +72,6 @@ class R2D2Gradient(Gradient[SequenceRows, DQNSettings]):
     Both networks go through the sequence, each from the stored state and with a burn-in of its own.
 
     Args:
-        online: Learns.
-        target: Values the next actions.
-        flat: Holds the parameters of `online`.
         n: Most steps of a window.
     """
 

@@ -65,12 +65,7 @@ class SACGradient(Gradient[SACRows, float | None]):
 
 
 class AutogradSACGradient(SACGradient):
-    """Takes the gradient by autograd. Also the yardstick for `sac_by_hand`.
-
-    Args:
-        networks: The networks.
-        flat: Holds the parameters of actor, critics and temperature.
-    """
+    """Takes the gradient by autograd. Also the yardstick for `sac_by_hand`."""
 
     def __init__(self, networks: SACNetworks, flat: FlatParameters) -> None:
         self._networks, self._flat = networks, flat
@@ -139,11 +134,7 @@ class ActorSample(NamedTuple):
 
 
 class HandSACGradient(SACGradient):
-    """Takes the gradient by hand.
-
-    Args:
-        networks: MLPs on the CPU, as `HandMLP` takes them; the gradient of the temperature exists too.
-    """
+    """Takes the gradient by hand, of MLPs on the CPU; the gradient of the temperature exists too."""
 
     def __init__(self, networks: SACNetworks) -> None:
         self._actor = HandMLP(networks.actor)

@@ -61,16 +61,7 @@ class VTraceGradient(Gradient[VTraceRows, VTraceWeights]):
     """Takes the gradient of `policy_loss + value_coef * value_loss - entropy_coef * entropy`.
 
     Its figures are these three terms. Of each step it tells the log-ratio to the policy that took it, what
-    its value is drawn to, and its value, `[N, 3]`.
-
-    Attributes:
-        mixed: Whether networks compute in bfloat16 where that is enough.
-
-    Args:
-        policy: From `[B, size]` to what `distribution` takes.
-        value: From `[B, size]` to `[B, 1]`.
-        flat: Holds the parameters of both, and those of the distribution.
-        distribution: Makes a distribution over actions of outputs and mask.
+    its value is drawn to, and its value, `[N, 3]`. The arguments are those of `AutogradPPOGradient`.
     """
 
     def __init__(

@@ -70,15 +70,9 @@ def build_mlp(
     2006.05990, section 3.2).
 
     Args:
-        inputs: Number of features.
         hidden_sizes: Width of each hidden layer; none gives a linear network.
-        outputs: Number of outputs.
         activation: `tanh` or `relu`, after each hidden layer.
         output_scale: Scale of the last layer's weights.
-        generator: Where the weights are drawn from.
-
-    Returns:
-        A network from `[B, inputs]` to `[B, outputs]`.
     """
     sizes = [inputs, *hidden_sizes, outputs]
     modules: list[nn.Module] = []
@@ -133,13 +127,8 @@ def build_sac_networks(
     """Build the networks; weights are drawn by fan-in, as what the published returns were reached with.
 
     Args:
-        inputs: Number of features of an observation.
-        actions: Numbers in an action.
         network: Widths and activation; how small the actor's last layer begins, so that its distribution is
             nearly the same everywhere, and how wide that is.
-        initial_temperature: Alpha at the start.
-        generator: Where the weights are drawn from.
-        device: Where the networks live.
     """
 
     def drawn(fan_in: int, hidden_sizes: Sequence[int], outputs: int) -> nn.Sequential:

@@ -77,9 +77,7 @@ class NamedNetwork(nn.Module):
     Args:
         torso: From observations to `features` numbers.
         features: How many.
-        outputs: Number of outputs.
         output_scale: Scale of the last layer's orthogonal weights.
-        generator: Where those are drawn from.
     """
 
     def __init__(
@@ -161,16 +159,11 @@ def build_network(
     output_scale: float,
     generator: torch.Generator,
 ) -> NamedNetwork:
-    """Build a network that is no plain MLP: a torso by name and a last layer.
+    """Build a network that is no plain MLP: a torso by name (`named_torso`) and a last layer.
 
     Args:
-        name: As in `named_torso`; likewise those not named here.
-        observation: As there.
-        hidden_sizes: As there.
-        activation: As there.
         outputs: Number of outputs.
         output_scale: Scale of the last layer's weights.
-        generator: Where the weights are drawn from.
 
     Raises:
         UsageError: There is no such network, or it can't see such observations.
@@ -180,13 +173,7 @@ def build_network(
 
 
 def sharing(policy: nn.Module, output_scale: float, generator: torch.Generator) -> nn.Module:
-    """Build a value network that has all layers of a policy's but its last one, whose number it says instead.
-
-    Args:
-        policy: Of `networks.mlp` or `build_network`.
-        output_scale: Scale of the last layer's weights.
-        generator: Where those are drawn from.
-    """
+    """Build a value network that has all layers of a policy's but its last one."""
     if isinstance(policy, nn.Sequential):
         *hidden, last = policy
         assert isinstance(last, nn.Linear)

@@ -30,7 +30,6 @@ class RecurrentTorso(nn.Module):
     Args:
         torso: From observations `[B, *shape]` to the inputs of the recurrent layer, `[B, inputs]`.
         units: Width of the recurrent layer.
-        cell: `lstm` or `gru`.
         generator: Where its weights are drawn from: evenly within `±1 / √units`, as PyTorch does.
         inputs: How many the torso gives; None: it is a perceptron, which tells.
     """
@@ -112,7 +111,6 @@ def recurrent_torso(
     Args:
         network: `recurrent` is a cell.
         seen: Space of what it sees.
-        generator: Where the weights are drawn from.
         by_fan_in: Draw weights by fan-in where they would be orthogonal, as for deep Q-learning.
 
     Raises:

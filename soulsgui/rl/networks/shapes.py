@@ -67,12 +67,7 @@ def shape_report(
 
 
 def shape_lines(name: str, report: Sequence[LayerShape]) -> list[str]:
-    """Return a network as a table for people: a line for it, and one for each layer.
-
-    Args:
-        name: What it is called.
-        report: Its layers.
-    """
+    """Return a network as a table for people: a line for it, and one for each layer."""
     total = sum(layer.parameters for layer in report)
     widths = [
         max((len(text) for text in column), default=0) for column in zip(*map(_texts, report), strict=True)

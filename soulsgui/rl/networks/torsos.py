@@ -48,27 +48,23 @@ def mlp_torso(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str
     Raises:
         UsageError: There is no hidden layer.
     """
-    if not hidden_sizes:
-        raise UsageError("An mlp needs at least one hidden layer.", "Set network.hidden_sizes, as [64, 64].")
-    modules: list[nn.Module] = [nn.Flatten()]
-    for fan_in, fan_out in pairwise([math.prod(shape), *hidden_sizes]):
-        modules += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
-    return Torso(nn.Sequential(*modules), hidden_sizes[-1])
+    return _dense("An mlp", shape, hidden_sizes, activation)
 
 
 def mlp_layer_norm(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
-    """Build a perceptron with layer normalisation (Ba et al. 2016, arXiv 1607.06450) before each activation.
+    """Build an `mlp_torso` with layer normalisation (Ba et al. 2016, arXiv 1607.06450) before activations."""
+    return _dense("mlp_layer_norm", shape, hidden_sizes, activation, normalised=True)
 
-    Raises:
-        UsageError: There is no hidden layer.
-    """
+
+def _dense(
+    name: str, shape: Sequence[int], hidden_sizes: Sequence[int], activation: str, normalised: bool = False
+) -> Torso:
     if not hidden_sizes:
-        raise UsageError(
-            "mlp_layer_norm needs at least one hidden layer.", "Set network.hidden_sizes, as [64, 64]."
-        )
+        raise UsageError(f"{name} needs at least one hidden layer.", "Set network.hidden_sizes, as [64, 64].")
     modules: list[nn.Module] = [nn.Flatten()]
     for fan_in, fan_out in pairwise([math.prod(shape), *hidden_sizes]):
-        modules += [nn.Linear(fan_in, fan_out), nn.LayerNorm(fan_out), ACTIVATIONS[activation]()]
+        normaliser = [nn.LayerNorm(fan_out)] if normalised else []
+        modules += [nn.Linear(fan_in, fan_out), *normaliser, ACTIVATIONS[activation]()]
     return Torso(nn.Sequential(*modules), hidden_sizes[-1])
 
 
@@ -98,17 +94,8 @@ def small_cnn(
 ) -> Torso:
     """Build the network of MinAtar (Young & Tian 2019, arXiv 1903.03176, section 3).
 
-    For images of few pixels: 16 filters of 3×3 at stride 1, then dense layers (128 units in the source), each
-    followed by the activation (relu in the source).
-
-    Args:
-        shape: As in `nature_cnn`, at least 3×3.
-        hidden_sizes: As there.
-        activation: As there.
-        channels: As there.
-
-    Raises:
-        UsageError: As there.
+    For images of few pixels, at least 3×3: 16 filters of 3×3 at stride 1, then dense layers (128 units in the
+    source), each followed by the activation (relu in the source). All else is as in `nature_cnn`.
     """
     return _filtered(image_layout(shape, "small_cnn", channels), ((16, 3, 1),), hidden_sizes, activation)
 
@@ -125,8 +112,14 @@ def _filtered(
     for filters, kernel, stride in convolutions:
         modules += [nn.Conv2d(channels, filters, kernel, stride), ACTIVATIONS[activation]()]
         sides, channels = [(side - kernel) // stride + 1 for side in sides], filters
-    modules.append(nn.Flatten())
-    sizes = [channels * math.prod(sides), *hidden_sizes]
+    return _with_dense(modules, channels * math.prod(sides), hidden_sizes, activation, layout)
+
+
+def _with_dense(
+    filters: list[nn.Module], size: int, hidden_sizes: Sequence[int], activation: str, layout: ImageLayout
+) -> Torso:
+    """Put dense layers behind filters that give so many numbers."""
+    modules, sizes = [*filters, nn.Flatten()], [size, *hidden_sizes]
     for fan_in, fan_out in pairwise(sizes):
         modules += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
     return Torso(nn.Sequential(*modules), sizes[-1], channels_last=layout.channels_last)
@@ -139,17 +132,10 @@ def perceptron(
     initialise: Callable[[nn.Module, torch.Generator], None],
     generator: torch.Generator,
 ) -> Torso:
-    """Build an `mlp_torso` with its first weights.
+    """Build an `mlp_torso` with first weights drawn from a generator.
 
     Args:
-        shape: Shape of one observation.
-        hidden_sizes: Widths of the layers.
-        activation: `tanh` or `relu`.
         initialise: Draws the weights, for instance `initial.fan_in_`.
-        generator: Where they are drawn from.
-
-    Raises:
-        UsageError: There is no hidden layer.
     """
     torso = mlp_torso(shape, hidden_sizes, activation)
     initialise(torso, generator)
@@ -160,11 +146,7 @@ _CHANNELS = (16, 32, 32)
 
 
 class ResidualBlock(nn.Module):
-    """Two convolutions of 3×3, each behind a relu, added to what went in.
-
-    Args:
-        channels: Of the input and of the output.
-    """
+    """Two convolutions of 3×3, each behind a relu, added to what went in."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -187,16 +169,8 @@ def impala_resnet(
     """Build the network: three sections of 16, 32 and 32 channels, then dense layers (256 units there).
 
     A section is a convolution of 3×3, the largest of 3×3 at stride 2, and two `ResidualBlock`s. Inside them
-    the source has relu; `activation` follows the sections and each dense layer (relu in the source).
-
-    Args:
-        shape: `(channels, height, width)` or `(height, width, channels)` of uint8, at least 8×8.
-        hidden_sizes: Width of each dense layer; none: the outputs of the sections are the features.
-        activation: As in `ACTIVATIONS`.
-        channels: Which side they are (`environments.images.image_layout`).
-
-    Raises:
-        UsageError: The observation is no such image, or it can't be told which side its channels are.
+    the source has relu; `activation` follows the sections and each dense layer (relu in the source). Images
+    have at least 8×8; all else is as in `nature_cnn`.
     """
     layout = image_layout(shape, "impala_resnet", channels)
     modules: list[nn.Module] = []
@@ -205,11 +179,8 @@ def impala_resnet(
         modules += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
         modules += [ResidualBlock(outputs), ResidualBlock(outputs)]
         inputs, sides = outputs, [(side + 1) // 2 for side in sides]
-    modules += [ACTIVATIONS[activation](), nn.Flatten()]
-    sizes = [inputs * math.prod(sides), *hidden_sizes]
-    for fan_in, fan_out in pairwise(sizes):
-        modules += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
-    return Torso(nn.Sequential(*modules), sizes[-1], channels_last=layout.channels_last)
+    modules.append(ACTIVATIONS[activation]())
+    return _with_dense(modules, inputs * math.prod(sides), hidden_sizes, activation, layout)
 
 
 def truncated_normal_(network: nn.Module, generator: torch.Generator) -> None:
@@ -237,8 +208,6 @@ class JoinedTorso(nn.Module):
     Args:
         torso: From images `[B, *shape]` to `[B, its features]`.
         shape: Shape of an image.
-        layers: What sees both.
-        features: Number of features.
     """
 
     def __init__(
@@ -271,9 +240,7 @@ def joined_torso(
     """Put numbers beside a torso for images.
 
     Args:
-        torso: The torso.
         features: What it gives.
-        shape: Shape of an image.
         numbers: How many there are beside it.
         hidden_sizes: The last one is the width of the dense layer that sees both; none: there is none.
         activation: Behind that layer.

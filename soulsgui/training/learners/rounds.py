@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
 from soulsgui.experience.segments import Ints
-from soulsgui.rl.buffers.collecting import RolloutStore
+from soulsgui.rl.buffers.rollout import RolloutStore
 from soulsgui.training.agents import make_ppo
 from soulsgui.training.attempt import BLOCK_MS, Attempt, Memory, TrainingRun
 from soulsgui.training.compiling import Compiling

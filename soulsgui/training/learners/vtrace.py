@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
 from soulsgui.rl.agents.vtrace import VTraceAgent
-from soulsgui.rl.buffers.collecting import SegmentQueue
+from soulsgui.rl.buffers.rollout import SegmentQueue
 from soulsgui.training.agents import make_vtrace
 from soulsgui.training.attempt import Memory, TrainingRun
 from soulsgui.training.intake.chunks import Accepted

@@ -112,18 +112,6 @@ def test_the_gradient_norm_is_told_as_it_was_before_clipping() -> None:
     assert torch.linalg.vector_norm(clipped._flat.gradient).item() == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_the_greedy_action_is_a_valid_one() -> None:
-    agent, rng = trained(updates=5), np.random.default_rng(0)
-    obs = rng.normal(3, 2, (200, 4)).astype(np.float32)
-    mask = rng.random((200, 3)) < 0.5
-    mask[:, 1] |= ~mask.any(axis=1)
-    policy = client_of(agent)
-    greedy = policy.greedy(obs, mask)
-    assert mask[np.arange(200), greedy - 1].all()
-    everything = np.ones((200, 3), np.bool_)
-    np.testing.assert_array_equal(policy.greedy(obs, everything), policy.greedy(obs))
-
-
 def test_only_valid_next_actions_enter_the_target() -> None:
     batch = transitions(16)
     targets = []
@@ -220,6 +208,7 @@ def test_returns_that_leave_the_support_are_told(agent: str) -> None:
 
 def test_a_state_of_before_there_were_as_many_figures_is_gone_on_with() -> None:
     tensors, meta = trained(agent="c51").state()
+    del meta["noise"]  # older still
     older = trained(agent="c51", seed=1)
     older.load_state({**tensors, "figures.sums": tensors["figures.sums"][:-1]}, meta)
     assert older.updates == 3

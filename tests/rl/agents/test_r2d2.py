@@ -5,15 +5,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from soulsgui.experience.segments import Segments
 from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.dqn import R2D2Agent
-from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.rl.buffers.sequences import SequenceBatch, SequenceReplay
+from soulsgui.rl.buffers.sequences import SequenceBatch
 from soulsgui.rl.losses.q_learning import rescaled, unscaled
-from tests.experience.segments import segments_of
 from tests.rl.agents.cases import BURN_IN, LENGTH, r2d2_agent, sequences
-from tests.rl.support import SPACES, client_of
+from tests.rl.support import client_of
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
 GAMMA = 0.9
@@ -102,58 +99,6 @@ def test_numpy_and_torch_agree_over_a_long_unroll(cell: str) -> None:
         action = policy.greedy(obs[step])[0]
         if decided[step, 0] - decided[step, 1] > 1e-4:
             assert action == int(expected[step].argmax()) + 1
-
-
-def memory(agent: R2D2Agent, capacity: int = 1000) -> SequenceReplay:
-    ring = UniformReplay(capacity, SPACES.observation)
-    size = agent.online.torso.state_size
-    return SequenceReplay(ring, MEMORY, size, BURN_IN, LENGTH, capacity, 0.9)
-
-
-def segments(agent: R2D2Agent, first_step: int = 0, length: int = 4) -> Segments:
-    """Return one segment of an episode."""
-    return segments_of(
-        obs=np.ones((length + 1, 4), np.float32),
-        length=np.array([length]),
-        action=np.ones(length, np.int64),
-        reward=np.ones(length, np.float32),
-        log_prob=np.zeros(length, np.float32),
-        terminated=np.zeros(1, np.bool_),
-        truncated=np.zeros(1, np.bool_),
-        source=np.zeros(1, np.int64),
-        episode=np.zeros(1, np.int64),
-        first_step=np.array([first_step]),
-        state={MEMORY: np.full((1, agent.online.torso.state_size), first_step, np.float32)},
-    )
-
-
-def test_a_memory_counts_what_can_be_drawn_and_gives_sequences_for_transitions() -> None:
-    agent = r2d2_agent()
-    kept, rng = memory(agent), np.random.default_rng(0)
-    assert kept.add(segments(agent, first_step=40, length=BURN_IN)) == BURN_IN
-    assert (len(kept), kept.inserted) == (0, BURN_IN)
-    kept.add(segments(agent, first_step=40 + BURN_IN, length=2))
-    assert len(kept) == BURN_IN + 2
-    drawn = kept.draw(4 * LENGTH + 1, rng)
-    assert len(drawn.number) == len(drawn.batch.weight) == 4
-    assert len(kept.draw(1, rng).number) == 1
-    np.testing.assert_array_equal(drawn.batch.state, 40)
-    np.testing.assert_array_equal(drawn.batch.learned.sum(0), 2)
-
-
-def test_what_surprised_is_drawn_more_and_a_memory_goes_on_as_it_was() -> None:
-    agent = r2d2_agent()
-    kept, rng = memory(agent), np.random.default_rng(0)
-    for start in range(0, 40, 4):
-        kept.add(segments(agent, first_step=start))
-    kept.learned(np.array([0, 1, 2]), np.array([50.0, 0.01, 0.01]))
-    drawn = np.concatenate([kept.draw(50, rng).number for _ in range(20)])
-    assert np.count_nonzero(drawn == 0) > 0.7 * len(drawn)
-    other = memory(agent)
-    other.load_state(kept.state())
-    first, second = (one.draw(50, np.random.default_rng(7)) for one in (kept, other))
-    np.testing.assert_array_equal(first.number, second.number)
-    np.testing.assert_array_equal(first.batch.state, second.batch.state)
 
 
 def test_it_learns_to_repeat_what_it_saw_first() -> None:

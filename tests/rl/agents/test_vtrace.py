@@ -11,7 +11,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
 from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.vtrace import VTraceAgent
-from soulsgui.rl.buffers.collecting import SegmentQueue
+from soulsgui.rl.buffers.rollout import SegmentQueue
 from soulsgui.rl.losses.policy import vtrace
 from tests.environments.toys import SPACES_TAKEN
 from tests.experience.segments import segments_of
@@ -147,7 +147,6 @@ def test_values_of_the_policy_of_now_are_learned_from_what_another_one_played() 
         log_prob=np.full(count, -np.log(3), np.float32),
         reward=(action == 3).astype(np.float32),
         terminated=np.ones(count, np.bool_),
-        truncated=np.zeros(count, np.bool_),
     )
     kept = [parameter.clone() for parameter in agent.policy.parameters()]
     for _ in range(300):

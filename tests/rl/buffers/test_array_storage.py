@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from soulsgui.environments.box import BoxSpec
-from soulsgui.environments.observations import ObservationSpec, PartsSpec
-from soulsgui.environments.parts import Part
+from soulsgui.environments.observations import ObservationSpec, Part, PartsSpec
 from soulsgui.errors import MemoryGoneError, StorageError
 from soulsgui.experience.frame_stacks import FrameStacks, Pictures
 from soulsgui.rl.buffers import array_storage

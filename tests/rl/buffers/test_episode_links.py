@@ -5,7 +5,7 @@ import pytest
 
 from soulsgui.environments.box import BoxSpec
 from soulsgui.errors import CheckpointError
-from soulsgui.rl.buffers.episode_links import EpisodeLinks
+from soulsgui.rl.buffers.memory import EpisodeLinks
 from soulsgui.rl.buffers.replay import UniformReplay
 from tests.experience.segments import segments_of
 

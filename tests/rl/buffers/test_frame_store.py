@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from soulsgui.environments.box import BoxSpec
-from soulsgui.environments.observations import PartsSpec
-from soulsgui.environments.parts import Part
+from soulsgui.environments.observations import Part, PartsSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, FrameStacks, Pictures
 from soulsgui.rl.buffers.replay import UniformReplay

@@ -34,9 +34,7 @@ def segment(
     return segments_of(
         obs=np.arange(first, first + count + 1, dtype=np.float32)[:, None],
         length=np.array([count]),
-        action=np.zeros(count, np.int64),
         reward=(steps + 1).astype(np.float32),
-        log_prob=np.zeros(count, np.float32),
         terminated=np.array([terminated]),
         truncated=np.array([truncated]),
         source=np.array([source]),
@@ -74,32 +72,10 @@ def test_a_cut_off_tail_is_as_short_as_what_there_is_and_values_what_followed() 
     assert by_step(replay) == {0: (2.0, 0.25, 2), 1: (2.0, 0.5, 2), 10: (11.0, 0.5, 11)}
 
 
-@pytest.mark.parametrize(
-    "following",
-    [segment(3, 1), segment(2, 1, source=1), segment(2, 1, episode=1)],
-    ids=["a gap", "another environment", "another episode"],
-)
-def test_no_window_reaches_into_steps_that_do_not_follow(following: Segments) -> None:
-    replay = memory(n=5)
-    replay.add(segment(0, 2))
-    replay.add(following)
-    assert by_step(replay)[0] == (1 + 0.5 * 2, 0.25, 2)
-
-
 def test_windows_of_one_step_are_transitions() -> None:
     replay = memory(n=1)
     replay.add(segment(0, 3, terminated=True))
     assert by_step(replay) == {0: (1, 0.5, 1), 1: (2, 0.5, 2), 2: (3, 0, 3)}
-
-
-def test_windows_go_on_as_more_arrives_while_old_steps_give_way() -> None:
-    replay = memory(n=2, capacity=4)
-    for first in range(0, 20, 2):
-        replay.add(segment(first, 2))
-    assert len(replay) == 4
-    assert by_step(replay) == {
-        step: (step + 1 + 0.5 * (step + 2), 0.25, step + 2) for step in (16, 17, 18)
-    } | {19: (20, 0.5, 20)}
 
 
 def test_what_surprised_more_is_drawn_more_and_weighs_less() -> None:

@@ -88,27 +88,6 @@ def test_transitions_come_back_whole_and_typed() -> None:
     assert [column.shape for column in batch[:5]] == [(6, 2), (6,), (6,), (6, 2), (6,)]
 
 
-def test_only_the_last_step_of_a_segment_terminates() -> None:
-    replay, source = UniformReplay(10, BOX), Source()
-    replay.add(**source.segments(3, terminated=True))
-    replay.add(**source.segments(2, terminated=False))
-    batch = drawn(replay, 500, np.random.default_rng(0))
-    assert {int(k) for k in batch.action[batch.discount == 0]} == {2}
-    assert {int(k) for k in batch.action[batch.discount == 1]} == {0, 1, 3, 4}
-
-
-def test_exactly_the_oldest_give_way_also_within_a_segment() -> None:
-    replay, source = UniformReplay(10, BOX), Source()
-    replay.add(**source.segments(6, 4))
-    assert held(replay) == set(range(10))
-    replay.add(**source.segments(3))
-    assert held(replay) == set(range(3, 13))
-    replay.add(**source.segments(1, 1, 1, 1))
-    assert (len(replay), replay.inserted) == (10, 17)
-    assert held(replay) == set(range(7, 17))
-    check_draws(replay, source, [6, 4, 3, 1, 1, 1, 1])
-
-
 @pytest.mark.parametrize("lengths", [(25,), (4, 21), (3, 2, 20), (9, 9, 9), (20, 5), (1,) * 30])
 @pytest.mark.parametrize("before", [0, 7])
 def test_of_more_than_fits_the_newest_are_kept(lengths: tuple[int, ...], before: int) -> None:
@@ -194,15 +173,6 @@ def test_every_transition_is_drawn_alike() -> None:
     batch = drawn(replay, 20_000, np.random.default_rng(0))
     found = np.bincount(batch.action - (source.steps - 20), minlength=20)
     assert ((found - 1_000) ** 2 / 1_000).sum() < 43.8, "exceeded by chance once in 1000 (19 degrees)"
-
-
-def test_the_generator_alone_decides_the_draw() -> None:
-    replay, source = UniformReplay(50, BOX), Source()
-    replay.add(**source.segments(40))
-    first, again, other = (
-        drawn(replay, 20, np.random.default_rng(seed)).action.tolist() for seed in (1, 1, 2)
-    )
-    assert first == again != other
 
 
 def test_a_batch_is_not_changed_by_what_is_added_later() -> None:

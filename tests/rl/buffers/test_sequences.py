@@ -31,9 +31,7 @@ def add(replay: SequenceReplay, *segments: Segment, terminated: bool = False) ->
             length=lengths,
             action=action,
             reward=action.astype(np.float32),
-            log_prob=np.zeros(len(action), np.float32),
             terminated=np.full(len(segments), terminated),
-            truncated=np.zeros(len(segments), np.bool_),
             source=source,
             episode=episode,
             first_step=first,
@@ -101,6 +99,18 @@ def test_a_sequence_is_drawn_once_it_has_a_step_to_learn_from() -> None:
     add(replay, (7, 1, 9, 2))
     assert begins(draw(replay)) == {(1, 5), (1, 7)}
     assert draw(replay).learned.any(axis=0).all()
+
+
+def test_a_memory_counts_what_can_be_drawn_and_gives_sequences_for_transitions() -> None:
+    replay, rng = replay_of(burn_in=3, length=5), np.random.default_rng(0)
+    add(replay, (7, 1, 40, 3))
+    assert (len(replay), replay.inserted) == (0, 3)
+    add(replay, (7, 1, 43, 2))
+    assert (len(replay), replay.drawn_with(21), replay.drawn_with(1)) == (5, 20, 5)
+    number, batch = replay.draw(21, rng).number, replay.draw(1, rng).batch
+    assert number is not None
+    assert (len(number), len(batch.weight)) == (4, 1)
+    np.testing.assert_array_equal(batch.learned.sum(0), 2)
 
 
 def test_a_sequence_cut_short_by_a_gap_waits_for_nothing() -> None:

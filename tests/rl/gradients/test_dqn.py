@@ -48,7 +48,7 @@ def test_a_perfect_network_aims_at_the_true_value(levels: int, double: bool) -> 
 
     networks: Any = perfect, perfect
     gradient = ImplicitGradient(*networks, FlatParameters([weight]), levels, np.random.default_rng(0))
-    count = 40_000
+    count = 10_000
     state, zero, one = (np.full(count, value, np.float32) for value in (0, 0, 1))
     rows = DQNRows(state[:, None], np.zeros(count, np.int64), zero, state[:, None], one)
     aim = gradient(rows, dqn_settings(agent="iqn", double=double).dqn).figures[2].item()

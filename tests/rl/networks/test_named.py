@@ -2,6 +2,7 @@
 
 import math
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,76 +37,38 @@ class Own(nn.Module):
         return self.layer(obs.flatten(1).float()).relu()
 
 
-class Lying(Own):
-    """Says that it has one feature more than it has."""
+def own(
+    forward: Callable[[Any, Tensor], Tensor] = Own.forward, add: Callable[[Any], object] = lambda torso: None
+) -> type[Own]:
+    """Return a class like `Own`, with another `forward`, and with something added when it is made."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.features += 1
+    class Changed(Own):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            add(self)
 
+        def forward(self, obs: Tensor) -> Tensor:
+            return forward(self, obs)
 
-class Double(Own):
-    """Has weights of another dtype than all others."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.layer.double()
-
-    def forward(self, obs: Tensor) -> Tensor:
-        return self.layer(obs.flatten(1).double()).float()
+    return Changed
 
 
-class GivesDoubles(Own):
-    """Gives another dtype than all others."""
-
-    def forward(self, obs: Tensor) -> Tensor:
-        return super().forward(obs).double()
+def _only_acts(torso: Own, obs: Tensor) -> Tensor:
+    assert not torch.is_grad_enabled()
+    return Own.forward(torso, obs)
 
 
-class Masking(Own):
-    """Has a mask that would be sent with the weights."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.register_buffer("mask", torch.full((2, 2), -math.inf), persistent=False)
-        self.register_buffer("sent", torch.full((2, 2), -math.inf))
-
-
-class Locked(Own):
-    """Can't be copied."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.lock = threading.Lock()
-
-
-class NotANumber(Own):
-    """Gives no numbers."""
-
-    def forward(self, obs: Tensor) -> Tensor:
-        return super().forward(obs) * math.nan
-
-
-class InPlace(Own):
-    """Changes what it is given."""
-
-    def forward(self, obs: Tensor) -> Tensor:
-        return super().forward(obs.mul_(0.5))
-
-
-class Restless(Own):
-    """Never says the same."""
-
-    def forward(self, obs: Tensor) -> Tensor:
-        return super().forward(obs) + torch.rand(())
-
-
-class OnlyActs(Own):
-    """Fails when it is learned from."""
-
-    def forward(self, obs: Tensor) -> Tensor:
-        assert not torch.is_grad_enabled()
-        return super().forward(obs)
+NEVER = torch.full((2, 2), -math.inf)
+Lying = own(add=lambda torso: vars(torso).update(features=torso.features + 1))
+Double = own(lambda torso, obs: torso.layer(obs.flatten(1).double()).float(), lambda torso: torso.double())
+GivesDoubles = own(lambda torso, obs: Own.forward(torso, obs).double())
+MaskNotSent = own(add=lambda torso: torso.register_buffer("mask", NEVER.clone(), persistent=False))
+Masking = own(add=lambda torso: torso.register_buffer("sent", NEVER.clone()))
+Locked = own(add=lambda torso: vars(torso).update(lock=threading.Lock()))
+NotANumber = own(lambda torso, obs: Own.forward(torso, obs) * math.nan)
+InPlace = own(lambda torso, obs: Own.forward(torso, obs.mul_(0.5)))
+Restless = own(lambda torso, obs: Own.forward(torso, obs) + torch.rand(()))
+OnlyActs = own(_only_acts)
 
 
 class NoModule:
@@ -199,6 +162,7 @@ def test_the_generator_alone_decides_the_weights(name: str) -> None:
 
 
 def test_an_own_network_is_found_by_its_import_path() -> None:
+    assert isinstance(build(f"{__name__}:MaskNotSent", VECTOR).torso, MaskNotSent)
     network = build(f"{__name__}:Own", VECTOR)
     assert isinstance(network.torso, Own)
     assert network(torch.zeros(7, 2, 3)).shape == (7, 5)

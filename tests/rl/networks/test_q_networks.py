@@ -7,13 +7,15 @@ import torch
 from torch import nn
 
 from soulsgui.rl.losses.q_learning import support
-from soulsgui.rl.networks.heads import NoisyLinear, QHead, resample_noise
 from soulsgui.rl.networks.mlp import fan_in_
 from soulsgui.rl.networks.q_networks import (
     CategoricalNetwork,
     ImplicitQuantileNetwork,
+    NoisyLinear,
+    QHead,
     QuantileNetwork,
     ValueNetwork,
+    resample_noise,
 )
 from soulsgui.rl.networks.shapes import shape_report
 from soulsgui.rl.networks.torsos import Torso, perceptron
@@ -44,11 +46,6 @@ def test_dueling_advantages_have_mean_0_so_that_the_mean_over_actions_is_the_val
     advantage = dueling.advantage(features).view(6, 3, atoms)
     between = outputs[:, 0] - outputs[:, 2]
     torch.testing.assert_close(between, advantage[:, 0] - advantage[:, 2], atol=1e-6, rtol=1e-5)
-
-
-def test_a_plain_head_is_its_stream() -> None:
-    features, plain = torch.randn(6, 32), head(1, dueling=False)
-    assert torch.equal(plain(features).flatten(), plain.advantage(features).flatten())
 
 
 def test_a_noisy_head_has_noise_in_all_its_layers() -> None:
@@ -163,14 +160,6 @@ def test_noise_has_the_variance_of_factorised_noise() -> None:
     assert torch.stack(biases).var().item() == pytest.approx(0.125**2 * math.sqrt(2 / math.pi), rel=0.05)
 
 
-def test_sigmas_learn() -> None:
-    noisy = layer()
-    resample_noise(noisy, torch.Generator().manual_seed(1))
-    noisy(torch.ones(1, 16)).sum().backward()
-    assert noisy.weight_sigma.grad is not None
-    torch.testing.assert_close(noisy.weight_sigma.grad, torch.outer(noisy.noise_out, noisy.noise_in))
-
-
 def test_all_noisy_layers_of_a_network_are_drawn_anew_by_the_generator_alone() -> None:
     network = nn.Sequential(layer(), nn.ReLU(), nn.Sequential(layer(8, 4)))
     outputs = []
@@ -178,10 +167,3 @@ def test_all_noisy_layers_of_a_network_are_drawn_anew_by_the_generator_alone() -
         resample_noise(network, torch.Generator().manual_seed(seed))
         outputs.append(network(torch.ones(1, 16)).tolist())
     assert outputs[0] == outputs[1] != outputs[2]
-
-
-def test_the_noise_is_part_of_the_state() -> None:
-    noisy, again = layer(), layer(seed=3)
-    resample_noise(noisy, torch.Generator().manual_seed(1))
-    again.load_state_dict(noisy.state_dict())
-    assert torch.equal(noisy(torch.ones(1, 16)), again(torch.ones(1, 16)))

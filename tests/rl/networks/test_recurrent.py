@@ -22,13 +22,6 @@ def network(request: pytest.FixtureRequest) -> RecurrentTorso:
     return build(request.param)
 
 
-def test_shapes_and_state(network: RecurrentTorso) -> None:
-    features, state = network(OBS, torch.zeros(3, network.state_size), NEVER)
-    assert features.shape == (12, 3, 16)
-    assert state.shape == (3, network.state_size)
-    torch.testing.assert_close(state[:, :16], features[-1])
-
-
 def test_segments_with_their_states_handed_on_equal_one_long_unroll(network: RecurrentTorso) -> None:
     begin = torch.randn(3, network.state_size)
     starts = NEVER.clone()

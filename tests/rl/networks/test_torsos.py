@@ -10,7 +10,7 @@ from torch import nn
 from soulsgui.errors import UsageError
 from soulsgui.rl.networks.mlp import fan_in_, orthogonal_
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
-from soulsgui.rl.networks.torsos import Torso, mlp_torso, nature_cnn, perceptron
+from soulsgui.rl.networks.torsos import Torso, mlp_layer_norm, mlp_torso, nature_cnn, perceptron
 
 
 def build(name: str = "nature_cnn", shape: tuple[int, ...] = (4, 84, 84), seed: int = 0) -> Torso:
@@ -66,22 +66,11 @@ def test_orthogonal_weights_are_orthogonal_also_in_filters() -> None:
     assert not first.bias.any()
 
 
-def test_the_generator_alone_decides_the_weights() -> None:
-    first, again, other = (torch.cat([p.flatten() for p in build(seed=s).parameters()]) for s in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-@pytest.mark.parametrize(
-    ("torso", "shape", "sizes"),
-    [(nature_cnn, (4,), (8,)), (nature_cnn, (3, 35, 90), (8,)), (mlp_torso, (4,), ())],
-)
-def test_what_can_not_be_built_is_refused_with_a_remedy(
-    torso: Callable[..., Torso], shape: tuple[int, ...], sizes: tuple[int, ...]
-) -> None:
-    with pytest.raises(UsageError) as caught:
-        torso(shape, sizes, "relu")
-    assert caught.value.remedy
+@pytest.mark.parametrize("torso", [mlp_torso, mlp_layer_norm])
+def test_a_perceptron_needs_a_hidden_layer(torso: Callable[..., Torso]) -> None:
+    with pytest.raises(UsageError, match=r"mlp.* needs at least one hidden layer") as caught:
+        torso((4,), (), "relu")
+    assert "network.hidden_sizes" in caught.value.remedy
 
 
 def test_a_report_leaves_the_network_as_it_was_and_counts_a_layer_used_twice_once() -> None:
