@@ -10,13 +10,13 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
 from soulsgui.gui import text
+from soulsgui.gui.client_mode.parts import MiddleColumn
 from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call
@@ -210,25 +210,14 @@ class ConsentPanel(QWidget):
         self._grid.setHorizontalSpacing(20)
         self._grid.setVerticalSpacing(14)
         self._grid.setColumnStretch(1, 1)
-        self._column = QWidget(self)
-        column = QVBoxLayout(self._column)
+        area = MiddleColumn(_WIDEST_CHARACTERS, self)
+        column = area.column
         column.setContentsMargins(16, 20, 16, 16)
         column.setSpacing(16)
         column.addWidget(self.title)
         column.addWidget(card)
         column.addLayout(self._make_foot())
         column.addStretch(1)
-        self._column.setMaximumWidth(self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS)
-        middle = QWidget(self)
-        row = QHBoxLayout(middle)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addStretch(1)
-        row.addWidget(self._column, 100)
-        row.addStretch(1)
-        area = QScrollArea(self)
-        area.setWidgetResizable(True)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(middle)
         self.setFocusProxy(area)
         around = QVBoxLayout(self)
         around.setContentsMargins(0, 0, 0, 0)

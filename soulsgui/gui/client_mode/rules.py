@@ -17,12 +17,14 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import give_room
 from soulsgui.gui.widgets.labels import ElidedLabel
 from soulsgui.wire.control import ApiError, RulesState
 from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
 
 _MIDNIGHT = QTime(0, 0)
+_SHARE_CHARACTERS = 14
 
 
 class RulesRow(QFrame):
@@ -68,6 +70,8 @@ class RulesRow(QFrame):
             ("behind all others, one core at most", "one_core"),
         ):
             self.share.addItem(words, share)
+        # In a narrow window its words are cut rather than the page.
+        self.share.setMinimumWidth(self.fontMetrics().averageCharWidth() * _SHARE_CHARACTERS)
         self.share.setToolTip("To take more than before, the client is started anew")
         self.share.currentIndexChanged.connect(self._changed)
         of_cpu = QLabel("Tak&es the processor", self)
@@ -76,11 +80,9 @@ class RulesRow(QFrame):
         self.why_idle, self.why_full_screen = self._reason(), self._reason()
         title = QLabel("Plays only while", self)
         title.setProperty("weight", "muted")
-        hours = QHBoxLayout()
-        hours.setSpacing(6)
+        hours = FlowLayout(6)
         for part in (self.hours, self.begin, QLabel("and", self), self.end):
             hours.addWidget(part)
-        hours.addStretch(1)
         grid = QGridLayout(self)
         grid.setContentsMargins(16, 8, 16, 8)
         grid.setHorizontalSpacing(16)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLay
 
 from soulsgui.config.errors import Problem
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.config.differences import still_winning, written
+from soulsgui.gui.config.differences import still_winning
 from soulsgui.gui.config.draft import sentence
 from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.icons import colours_of, dress
@@ -134,7 +134,7 @@ class PresetRow(QWidget):
         self._foot.setVisible(bool(self._winning))
         theirs = self.values(name)
         shown = [
-            f"{key} = {written(specs()[key], mine[key])} (preset: {written(specs()[key], theirs[key])})"
+            f"{key} = {specs()[key].shown(mine[key])} (preset: {specs()[key].shown(theirs[key])})"
             for key in self._winning
         ]
         self._words.setText(f"Your own settings win over it: {', '.join(shown)}")

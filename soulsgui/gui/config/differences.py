@@ -74,13 +74,8 @@ def still_winning(preset: Mapping[str, Any], mine: Mapping[str, Any]) -> list[st
     return [key for key in preset if key in mine and key in known and not same(key, preset[key], mine[key])]
 
 
-def written(spec: FieldSpec, value: Any) -> str:
-    """Return how a value stands in the table."""
-    return spec.written(spec.check(value)[0]) or "empty"
-
-
 def _planned(one: Difference) -> str:
-    words = written(one.spec, one.planned)
+    words = one.spec.shown(one.planned)
     return f"{words} (not saved)" if one.unsaved else words
 
 
@@ -106,7 +101,7 @@ def columns() -> tuple[Column[Difference], ...]:
             tip=lambda one: one.spec.info.description,
             width=28,
         ),
-        Column("shipped", "Shipped", lambda one: written(one.spec, one.shipped), width=18),
+        Column("shipped", "Shipped", lambda one: one.spec.shown(one.shipped), width=18),
         Column(
             "planned",
             "Next run",
@@ -118,7 +113,7 @@ def columns() -> tuple[Column[Difference], ...]:
         Column(
             "running",
             "Running",
-            lambda one: written(one.spec, one.running) if one.has_running else text.NOTHING,
+            lambda one: one.spec.shown(one.running) if one.has_running else text.NOTHING,
             look=_running_look,
             width=18,
             about="What the run uses that goes on",

@@ -6,7 +6,7 @@ from typing import Any
 from soulsgui.config.editing import with_values
 from soulsgui.config.errors import ConfigError, Problem
 from soulsgui.config.parsing import PRESET_KEY, Layer, parse_layer
-from soulsgui.gui.settings.spec import specs
+from soulsgui.gui.settings.spec import as_yaml, plain, specs
 
 FILE_NAME = "config.yaml"
 
@@ -15,13 +15,6 @@ def same(key: str, one: Any, other: Any) -> bool:
     """Whether two values of a setting mean the same, such as a list and a tuple."""
     check = specs()[key].check
     return bool(check(one)[0] == check(other)[0])
-
-
-def plain(value: Any) -> Any:
-    """Return a value as YAML and JSON know it: tuples as lists."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(inner) for name, inner in value.items()}
-    return [plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def read(text: str) -> Layer | None:
@@ -165,7 +158,7 @@ def sentence(problem: Problem) -> str:
         return place + reason(problem)
     if problem.value is None:
         return f"{place}{problem.key} {_ended(problem)}"
-    return f"{place}{problem.key} = {problem.value!r}: {_ended(problem)}"
+    return f"{place}{problem.key} = {as_yaml(problem.value)}: {_ended(problem)}"
 
 
 def _ended(problem: Problem) -> str:

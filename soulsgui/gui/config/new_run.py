@@ -23,6 +23,7 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
+from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -274,7 +275,7 @@ class NewRunDialog(FittingDialog):
             parts.append("With the settings of the chosen run.")
         winning = choice.still_winning()
         if winning and self.preset.currentData():
-            named = ", ".join(f"{key} = {value}" for key, value in winning.items())
+            named = ", ".join(f"{key} = {as_yaml(value)}" for key, value in winning.items())
             parts.append(f"Your own settings win over the preset: {named}.")
         self.hint.setText(" ".join(parts))
         self.hint.show()

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt, QTime
-from PySide6.QtWidgets import QApplication, QLineEdit
+from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.client_mode.page import ClientPage
+from soulsgui.gui.client_mode.parts import MiddleColumn
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.client_mode.servers import ChangeAddressDialog
 from soulsgui.gui.models.connection import Connection, ConnectionState
@@ -95,17 +96,28 @@ def test_it_pauses_for_the_chosen_time_and_for_another_one(played: Played, qtbot
     assert not page.pausing.later.isEnabled()
 
 
-@pytest.mark.parametrize("width", [760, 1280])
-def test_the_buttons_of_the_pause_fit_into_the_window(played: Played, qtbot: QtBot, width: int) -> None:
-    page, _, _ = played
+@pytest.mark.parametrize("width", [480, 760, 1280])
+def test_every_button_keeps_its_words_however_narrow_the_window_is(
+    played: Played, qtbot: QtBot, width: int
+) -> None:
+    page, fake, _ = played
     page.resize(width, 600)
-    qtbot.wait(20)
-    page.pausing.show_words(page._words)
-    buttons = (page.pausing.now, page.pausing.later, page.pausing.for_a_time, page.pausing.resume)
-    for button in buttons:
-        right = button.mapTo(page, button.rect().topRight()).x()
-        assert right < width, button.accessibleName()
-        assert not button.text() or button.width() >= button.full_width, button.text()
+    fake.take_snapshot(_lost())
+    qtbot.waitUntil(page.server.change.isVisible)
+    for row in (page.server, page.pausing, page.servers):
+        for button in row.findChildren(QPushButton):
+            qtbot.waitUntil(lambda button=button: button.width() >= button.sizeHint().width())
+            assert button.text(), button.accessibleName()
+            assert button.mapTo(page, button.rect().topRight()).x() < width, button.text()
+
+
+def test_page_and_question_are_as_wide_as_their_letters_want(played: Played, both_themes: Theme) -> None:
+    page, _, _ = played
+    columns = [one.column.parentWidget() for one in page.findChildren(MiddleColumn)]
+    before = [column.maximumWidth() for column in columns]
+    assert len(columns) == 2
+    both_themes.set_font_scale(200)
+    assert all(column.maximumWidth() > 1.8 * width for column, width in zip(columns, before, strict=True))
 
 
 def test_the_share_is_what_the_server_tells_this_computer(played: Played, qtbot: QtBot) -> None:

@@ -188,6 +188,7 @@ def test_whoever_goes_on_past_a_mistake_mends_it_or_goes_without(
     page.editor.views.setCurrentIndex(DIFFERENCES)
     ask(went.append)
     assert "ppo.gamma = 1.5" in open_question(page).informativeText()
+    assert open_question(page).icon() is QMessageBox.Icon.Warning
     answer(page, "Mend it")
     assert page.editor.views.currentIndex() == FORM
     assert page.window().focusWidget() is line_of(page.editor, "ppo.gamma")
@@ -353,6 +354,7 @@ def test_leaving_with_unsaved_changes_asks_and_saves(qtbot: QtBot, page: ConfigP
     assert went == [True]
     type_into(qtbot, page.editor, "seed", "11")
     page.may_leave(went.append)
+    assert open_question(page).icon() is QMessageBox.Icon.Question
     answer(page, "Cancel")
     assert went == [True, False]
     page.may_leave(went.append)

@@ -59,6 +59,7 @@ def test_each_type_gets_its_editor(key: str, kind: Kind) -> None:
         ("ppo.n_steps", "1e3", 1000),
         ("ppo.n_steps", "2_048", 2048),
         ("ppo.n_clients", "", None),
+        ("ppo.n_clients", "null", None),
         ("network.hidden_sizes", "[64, 32]", (64, 32)),
         ("network.hidden_sizes", "[]", ()),
         ("env.kwargs", "{gravity: -9.8, wind: true}", {"gravity": -9.8, "wind": True}),
