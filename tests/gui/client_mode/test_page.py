@@ -24,17 +24,6 @@ from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
 NAME = "gamer-01"
 
 
-class _Shell(FakeShell):
-    """A played window with a client side."""
-
-    def __init__(self, folder: Path, side: Any) -> None:
-        super().__init__(folder)
-        self._side = side
-
-    def client_side(self) -> Any:
-        return self._side
-
-
 def _status(service: str = "running", state: str = "online", wish: str = "run") -> Status:
     client = ClientStatus(id=NAME, name=NAME, state=state, wish=wish, episodes=3, env_steps=1234)
     return Status(
@@ -48,17 +37,17 @@ def _status(service: str = "running", state: str = "online", wish: str = "run") 
 @pytest.fixture
 def played(
     qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path
-) -> tuple[ClientPage, FakeFeed, _Shell]:
+) -> tuple[ClientPage, FakeFeed, FakeShell]:
     """The page before a feed that the test plays."""
     fake = FakeFeed(_status())
-    shell = _Shell(tmp_path, ClientSide(feed=fake))  # type: ignore[arg-type]
+    shell = FakeShell(tmp_path, ClientSide(feed=fake))  # type: ignore[arg-type]
     page = ClientPage(FakeFeed(), shell)  # type: ignore[arg-type]
     qtbot.addWidget(page)
     page.show()
     return page, fake, shell
 
 
-Played = tuple[ClientPage, FakeFeed, _Shell]
+Played = tuple[ClientPage, FakeFeed, FakeShell]
 
 
 def test_every_control_sends_its_command(played: Played, qtbot: QtBot) -> None:
@@ -151,6 +140,18 @@ def test_what_was_wrong_with_an_invitation_is_gone_when_a_good_one_is_pasted(
     page.servers.paste_link()
     assert page.consent.title.text() == "Help vm train?"
     assert [told.text for told in shell.told] == ["The trainer crashed."]
+
+
+def test_what_is_no_invitation_is_said(qapp: QApplication, played: Played, tmp_path: Path) -> None:
+    page, _, shell = played
+    for text in ("", "soulsgui://join/abc"):
+        qapp.clipboard().setText(text)
+        page.servers.paste.click()
+    page.servers.open_path(str(tmp_path / "nowhere.soulsgui"))
+    said = [told.text for told in shell.told]
+    assert said[:2] == ["There is no invitation to paste.", "The link is damaged or cut off."]
+    assert "There is no invitation in" in said[2]
+    assert shell.client_side().invitation is None
 
 
 def test_the_filter_of_the_log_searches_all_that_is_kept(played: Played, qtbot: QtBot) -> None:
