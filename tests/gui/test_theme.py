@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import shipped
 from soulsgui.gui.colours import DARK, LIGHT, Colours, Tone, blend
-from soulsgui.gui.icons import app_icon, colours_of, dress, icon, make_primary, pixmap
+from soulsgui.gui.icons import colours_of, dress, icon, make_primary, pixmap
 from soulsgui.gui.theme import Theme, ThemeChoice, palette, style_sheet
 from soulsgui.gui.widgets.labels import Heading
 
@@ -163,6 +163,3 @@ def test_an_icon_that_is_not_shipped_is_an_error(qapp: QApplication) -> None:
         icon("no-such-icon", LIGHT, Tone.TEXT)
 
 
-def test_the_programs_icon_comes_in_all_sizes(qapp: QApplication) -> None:
-    sizes = {size.width() for size in app_icon().availableSizes()}
-    assert sizes == {16, 24, 32, 48, 64, 128, 256, 512}

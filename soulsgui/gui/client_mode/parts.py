@@ -32,7 +32,7 @@ from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import colours_of, dress, make_primary
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, keep_place, set_property
+from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, keep_place, muted, set_property
 from soulsgui.wire.control import ApiError, ClientStatus
 
 _GAP = 10
@@ -239,8 +239,7 @@ class HelpSwitch(QWidget):
             self._starting.start()
             return
         call.done.connect(self._settle)
-        call.failed.connect(self._failed)
-        call.silent.connect(self._failed)
+        call.tell_problem(self._failed)
 
     def _failed(self, error: ApiError) -> None:
         self.problem.emit(error)
@@ -302,8 +301,7 @@ class GivenRow(QFrame):
 
     def _add(self, name: str, caption: str, tip: str) -> None:
         column = self._grid.columnCount() if self._values else 0
-        title = QLabel(caption, self)
-        title.setProperty("weight", "muted")
+        title = muted(QLabel(caption, self))
         value = Heading("", 1, self)
         for row, label in enumerate((title, value)):
             label.setToolTip(tip)

@@ -19,7 +19,7 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import give_room
-from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.wire.control import ApiError, RulesState
 from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
 
@@ -74,12 +74,10 @@ class RulesRow(QFrame):
         self.share.setMinimumWidth(self.fontMetrics().averageCharWidth() * _SHARE_CHARACTERS)
         self.share.setToolTip("To take more than before, the client is started anew")
         self.share.currentIndexChanged.connect(self._changed)
-        of_cpu = QLabel("Tak&es the processor", self)
-        of_cpu.setProperty("weight", "muted")
+        of_cpu = muted(QLabel("Tak&es the processor", self))
         of_cpu.setBuddy(self.share)
         self.why_idle, self.why_full_screen = self._reason(), self._reason()
-        title = QLabel("Plays only while", self)
-        title.setProperty("weight", "muted")
+        title = muted(QLabel("Plays only while", self))
         hours = FlowLayout(6)
         for part in (self.hours, self.begin, QLabel("and", self), self.end):
             hours.addWidget(part)
@@ -104,8 +102,7 @@ class RulesRow(QFrame):
             box.toggled.connect(self._changed)
 
     def _reason(self) -> ElidedLabel:
-        label = ElidedLabel("", self)
-        label.setProperty("weight", "muted")
+        label = muted(ElidedLabel("", self))
         return label
 
     def _time(self, name: str) -> QTimeEdit:
@@ -190,8 +187,7 @@ class RulesRow(QFrame):
             self._sending.disconnect(self)
         self._sending = call = self._feed.call("rules.set", {"rules": self.rules.model_dump()})
         call.done.connect(self._kept)
-        call.failed.connect(self._refused)
-        call.silent.connect(self._refused)
+        call.tell_problem(self._refused)
         self._allow()
 
     def _kept(self, result: dict[str, Any]) -> None:

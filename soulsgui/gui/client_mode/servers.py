@@ -19,7 +19,7 @@ from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, keep_place
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, keep_place, muted
 from soulsgui.wire.control import (
     AddressChange,
     ApiError,
@@ -112,8 +112,7 @@ class ServerLine(QWidget):
         self._feed = feed
         self._chosen = chosen
         self._state = StateLabel(self)
-        self._place = ElidedLabel("", self)
-        self._place.setProperty("weight", "muted")
+        self._place = muted(ElidedLabel("", self))
         self._place.setMinimumWidth(self.fontMetrics().averageCharWidth() * _PLACE_CHARACTERS)
         words = Words("&Test", "Testing …", "Tested")
         self.test = CommandButton(words, "search", self._test, self)
@@ -261,8 +260,7 @@ class ServersRow(QWidget):
         self.box.setEnabled(False)
         call = self._feed.call("servers.choose", {"server_id": server_id}, patience_s=START_PATIENCE_S)
         call.done.connect(self._went_over)
-        call.failed.connect(self._not_chosen)
-        call.silent.connect(self._not_chosen)
+        call.tell_problem(self._not_chosen)
 
     def _went_over(self) -> None:
         self.box.setEnabled(self._feed.connection.commands_possible)

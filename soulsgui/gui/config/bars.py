@@ -17,7 +17,7 @@ from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import PresetBox
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, set_property
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, muted, set_property
 from soulsgui.wire.control import Preset
 
 
@@ -27,8 +27,7 @@ class EditorHead(QWidget):
     def __init__(self, save: MakeCall, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._heading = Heading("Next run", 2, self)
-        self._path = ElidedLabel("", self)
-        self._path.setProperty("weight", "muted")
+        self._path = muted(ElidedLabel("", self))
         self._state = ElidedLabel("", self)
         self._state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.discard = QPushButton("Discard changes", self)
@@ -85,8 +84,7 @@ class PresetRow(QWidget):
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
         label = QLabel("&Preset", self)
         label.setBuddy(self.box)
-        self._about = ElidedLabel("", self)
-        self._about.setProperty("weight", "muted")
+        self._about = muted(ElidedLabel("", self))
         head = QHBoxLayout()
         head.addWidget(label)
         head.addWidget(self.box)

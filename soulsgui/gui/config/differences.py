@@ -16,6 +16,7 @@ from soulsgui.gui.settings.row import effect_words
 from soulsgui.gui.settings.spec import FieldSpec, specs
 from soulsgui.gui.states import Look
 from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.labels import muted
 from soulsgui.gui.widgets.table import Table
 
 
@@ -159,8 +160,7 @@ class DifferencesTab(QWidget):
         self.table.setModel(self.model)
         self.table.setSelectionMode(Table.SelectionMode.SingleSelection)
         self.table.row_opened.connect(self._open)
-        about = QLabel("A double click on a row leads to the setting in the form.", self)
-        about.setProperty("weight", "muted")
+        about = muted(QLabel("A double click on a row leads to the setting in the form.", self))
         self._empty = EmptyState(
             "compare",
             "Everything is as shipped",

@@ -20,7 +20,7 @@ from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.system import explained, replace
 
 
@@ -112,8 +112,7 @@ class MendConfigDialog(FittingDialog):
             "The server can't start while this file has mistakes. Nothing of a run is touched.", self
         )
         about.setWordWrap(True)
-        place = ElidedLabel(str(self.mending.path), self)
-        place.setProperty("weight", "muted")
+        place = muted(ElidedLabel(str(self.mending.path), self))
         self.problem_bar = ProblemBar(self)
         self.problem_bar.opened.connect(self._open_problem)
         self.text = YamlEdit(self)

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.settings.row import SettingRow
 from soulsgui.gui.settings.spec import section_titles, specs, title_of
 from soulsgui.gui.widgets.inputs import FilterEdit
-from soulsgui.gui.widgets.labels import Heading, WrappedLabel
+from soulsgui.gui.widgets.labels import Heading, WrappedLabel, muted
 
 
 class Edits:
@@ -144,9 +144,8 @@ class SettingsForm(QWidget):
         self._area.setWidgetResizable(True)
         self._settings = self._page()
         self._area.setWidget(self._settings)
-        self._nothing = QLabel("No setting matches. Empty the search to see all.", self)
+        self._nothing = muted(QLabel("No setting matches. Empty the search to see all.", self))
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._nothing.setProperty("weight", "muted")
         self._nothing.hide()
         body = QHBoxLayout()
         body.setSpacing(_GAP_PX)
@@ -180,8 +179,7 @@ class SettingsForm(QWidget):
         column.setContentsMargins(14, 10, 14, 10)
         column.setSpacing(0)
         column.addWidget(Heading(title_of(name) if name else "General", 1, frame))
-        about = WrappedLabel(description, frame)
-        about.setProperty("weight", "muted")
+        about = muted(WrappedLabel(description, frame))
         column.addWidget(about)
         for key, spec in specs().items():
             if spec.section == name:

@@ -23,7 +23,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import Badge, Heading, WrappedLabel, keep_place, set_property
+from soulsgui.gui.widgets.labels import Badge, Heading, WrappedLabel, keep_place, muted, set_property
 
 _CHARACTERS = {Kind.WHOLE: 14, Kind.NUMBER: 14, Kind.SCHEDULE: 30, Kind.TEXT: 30, Kind.STRUCTURE: 30}
 _LEAST_CHARACTERS = 10
@@ -222,17 +222,15 @@ class SettingRow(QWidget):
         words, tone = effect_words(spec.info.effect)
         badge = Badge(words, tone, self)
         badge.setToolTip(effect_tip(spec))
-        self._unit = QLabel(spec.info.unit, self)
-        self._unit.setProperty("weight", "muted")
+        self._unit = muted(QLabel(spec.info.unit, self))
         self.reset = QPushButton("Reset", self)
         self.reset.setProperty("role", "flat")
         dress(self.reset, "reset")
         self.reset.clicked.connect(lambda: self.reset_asked.emit(spec.key))
         # The place stays when the button goes: nothing jumps while one types.
         keep_place(self.reset)
-        self._about = WrappedLabel(self._description(), self)
+        self._about = muted(WrappedLabel(self._description(), self))
         self._about.setTextFormat(Qt.TextFormat.RichText)
-        self._about.setProperty("weight", "muted")
         self._about.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._wrong = WrappedLabel("", self)
         self._wrong.setProperty("tone", "bad")

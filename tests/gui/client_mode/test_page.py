@@ -91,8 +91,9 @@ def test_every_button_keeps_its_words_however_narrow_the_window_is(
 ) -> None:
     page, fake, _ = played
     page.resize(width, 600)
+    assert (page.server.change.isHidden(), page.server.paste.isHidden()) == (True, True)
     fake.take_snapshot(_lost())
-    qtbot.waitUntil(page.server.change.isVisible)
+    qtbot.waitUntil(lambda: page.server.change.isVisible() and page.server.paste.isVisible())
     for row in (page.server, page.pausing, page.servers):
         for button in row.findChildren(QPushButton):
             qtbot.waitUntil(lambda button=button: button.width() >= button.sizeHint().width())
@@ -107,15 +108,6 @@ def test_page_and_question_are_as_wide_as_their_letters_want(played: Played, bot
     assert len(columns) == 2
     both_themes.set_font_scale(200)
     assert all(column.maximumWidth() > 1.8 * width for column, width in zip(columns, before, strict=True))
-
-
-def test_the_share_is_what_the_server_tells_this_computer(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    assert page.given.value("share") == "—"
-    status = _status()
-    client = status.clients[0].model_copy(update={"share": 0.25})
-    fake.take_snapshot(status.model_copy(update={"clients": [client]}))
-    qtbot.waitUntil(lambda: page.given.value("share") == "25 %")
 
 
 def test_what_was_wrong_with_an_invitation_is_gone_when_a_good_one_is_pasted(
@@ -218,6 +210,10 @@ def test_without_a_runner_the_switch_starts_one(played: Played, qtbot: QtBot) ->
 def test_a_lost_connection_dims_what_is_known_and_keeps_it(played: Played, qtbot: QtBot) -> None:
     page, fake, _ = played
     qtbot.waitUntil(lambda: page.given.value("episodes") == "3")
+    assert page.given.value("share") == "—"
+    client = fake.status.clients[0].model_copy(update={"share": 0.25})
+    fake.take_snapshot(fake.status.model_copy(update={"clients": [client]}))
+    qtbot.waitUntil(lambda: page.given.value("share") == "25 %")
     fake.connect_as(Connection(ConnectionState.RECONNECTING, "this computer", since=1.0))
     qtbot.waitUntil(lambda: not page.given.isEnabled())
     assert (page.given.value("episodes"), page.given.value("steps")) == ("3", "1,234")
@@ -272,16 +268,6 @@ def test_a_test_of_the_server_is_told_in_words(played: Played, qtbot: QtBot) -> 
     (told,) = shell.told
     assert (told.level, told.detail) == ("success", "It trains Toy-v0; the versions fit.")
     assert "answers at 127.0.0.1:1 in 3 ms" in told.text
-
-
-def test_ways_to_a_server_are_offered_only_while_it_is_not_found(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    assert (page.server.change.isHidden(), page.server.paste.isHidden()) == (True, True)
-    fake.take_snapshot(_lost())
-    qtbot.waitUntil(lambda: not page.server.change.isHidden())
-    assert not page.server.paste.isHidden()
-    fake.take_snapshot(_status())
-    qtbot.waitUntil(page.server.change.isHidden)
 
 
 def test_another_address_is_taken_at_once_where_the_server_is_and_else_when_confirmed(
@@ -390,10 +376,15 @@ def test_a_computer_that_is_too_old_gets_a_button_that_copies_what_to_type(
     page, fake, _ = played
     assert not page.state.update_button.isVisible()
     before = _status()
-    old = before.clients[0].model_copy(
-        update={"checks": {"version": False}, "lacks": [Lack(what="pygame", has="", needs="2.5")]}
-    )
-    fake.take_snapshot(before.model_copy(update={"clients": [old]}))
+
+    def lack(lack: Lack) -> None:
+        client = before.clients[0].model_copy(update={"checks": {"version": False}, "lacks": [lack]})
+        fake.take_snapshot(before.model_copy(update={"clients": [client]}))
+
+    lack(Lack(what=PROTOCOL_NAME, has="2", needs="1"))
+    qtbot.waitUntil(lambda: "Update of the server needed" in page.state.words)
+    assert not page.state.update_button.isVisible()
+    lack(Lack(what="pygame", has="", needs="2.5"))
     qtbot.waitUntil(page.state.update_button.isVisible)
     qtbot.mouseClick(page.state.update_button, Qt.MouseButton.LeftButton)
     dialog = page.findChild(UpdateDialog)
@@ -401,15 +392,3 @@ def test_a_computer_that_is_too_old_gets_a_button_that_copies_what_to_type(
     qtbot.mouseClick(dialog.copy, Qt.MouseButton.LeftButton)
     assert qapp.clipboard().text().endswith('-m pip install --upgrade "pygame>=2.5"')
     dialog.reject()
-
-
-def test_where_the_server_is_too_old_this_computer_has_nothing_to_update(
-    played: Played, qtbot: QtBot
-) -> None:
-    page, fake, _ = played
-    before = _status()
-    older = Lack(what=PROTOCOL_NAME, has="2", needs="1")
-    client = before.clients[0].model_copy(update={"checks": {"version": False}, "lacks": [older]})
-    fake.take_snapshot(before.model_copy(update={"clients": [client]}))
-    qtbot.waitUntil(lambda: "Update of the server needed" in page.state.words)
-    assert not page.state.update_button.isVisible()

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from soulsgui.gui.shell.bell import event_text
 from soulsgui.gui.shell.connection import SleepWatch
 from soulsgui.gui.shell.menu import shutdown_question
 from soulsgui.gui.shell.next_step import offer_for
+from soulsgui.gui.shell.toolbar import event_text
 from soulsgui.gui.shell.update import Installation, update_steps
 from soulsgui.wire.control import (
     ClientStatus,

@@ -8,6 +8,7 @@ from soulsgui.gui.client_mode.parts import ToggleSwitch
 from soulsgui.gui.colours import LIGHT, Tone
 from soulsgui.gui.models.connection import Connection, ConnectionState, banner_words, why_not
 from soulsgui.gui.runs.models import RunsModel
+from soulsgui.gui.shell.window import StatusLine, status_words
 from soulsgui.gui.states import client_look
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import give_menu
@@ -15,7 +16,6 @@ from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.inputs import give_room
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, StateLabel
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
-from soulsgui.gui.widgets.status_line import StatusLine, status_words
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, Status
 
@@ -26,7 +26,7 @@ QUIET = {ConnectionState.WELCOME, ConnectionState.NO_RUN, ConnectionState.CONNEC
 # --- banner ---
 
 
-def test_reconnecting_says_how_old_the_data_is_and_offers_to_try_now(qtbot: QtBot, theme: Theme) -> None:
+def test_the_banner_says_how_things_stand_and_what_can_be_done(qtbot: QtBot, theme: Theme) -> None:
     banner = Banner(clock=lambda: NOW)
     qtbot.addWidget(banner)
     banner.show_connection(Connection(ConnectionState.RECONNECTING, "my-server", since=NOW - 3600))
@@ -35,11 +35,6 @@ def test_reconnecting_says_how_old_the_data_is_and_offers_to_try_now(qtbot: QtBo
     with qtbot.waitSignal(banner.acted) as signal:
         qtbot.mouseClick(banner.button, Qt.MouseButton.LeftButton)
     assert signal.args == [ConnectionState.RECONNECTING]
-
-
-def test_starting_names_its_phase_and_has_nothing_to_click(qtbot: QtBot, theme: Theme) -> None:
-    banner = Banner(clock=lambda: NOW)
-    qtbot.addWidget(banner)
     banner.show_connection(Connection(ConnectionState.STARTING, phase="waiting for Redis"))
     assert "waiting for Redis" in banner.words
     assert not banner.button.isVisible()
