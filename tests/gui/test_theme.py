@@ -161,5 +161,3 @@ def test_every_icon_draws_something_in_its_colour(qapp: QApplication, name: str)
 def test_an_icon_that_is_not_shipped_is_an_error(qapp: QApplication) -> None:
     with pytest.raises(FileNotFoundError):
         icon("no-such-icon", LIGHT, Tone.TEXT)
-
-

@@ -79,7 +79,8 @@ class RulesRow(QFrame):
         self.why_idle, self.why_full_screen = self._reason(), self._reason()
         title = muted(QLabel("Plays only while", self))
         hours = FlowLayout(6)
-        for part in (self.hours, self.begin, QLabel("and", self), self.end):
+        self._and = QLabel("and", self)
+        for part in (self.hours, self.begin, self._and, self.end):
             hours.addWidget(part)
         grid = QGridLayout(self)
         grid.setContentsMargins(16, 8, 16, 8)
@@ -164,8 +165,8 @@ class RulesRow(QFrame):
         item = cast(QStandardItemModel, self.share.model()).item(self.share.findData("one_core"))
         item.setEnabled(state is None or not state.why_not_one_core)
         item.setToolTip("" if state is None else state.why_not_one_core)
-        for edit in (self.begin, self.end):
-            edit.setEnabled(not offline and self.hours.isChecked())
+        for part in (self.begin, self._and, self.end):
+            part.setEnabled(not offline and self.hours.isChecked())
 
     # --- what can be done ---
 
