@@ -20,28 +20,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True)
 class Colours:
-    """One set of colours, each as `#rrggbb`.
-
-    Attributes:
-        dark: Whether this is the dark set.
-        window: Behind everything; toolbar and navigation.
-        base: Behind tables, editors and plots.
-        alternate: Every second row of a table.
-        card: Behind a card.
-        hover: Behind a button under the mouse.
-        border: Lines between and around parts.
-        edge: Outline of controls, which must be seen (3:1).
-        text: Words.
-        muted: Words of less weight.
-        disabled: Words of what can't be used now.
-        accent: Links, the main button, the focus frame.
-        on_accent: Words on the main button.
-        selection: Behind selected rows; every tone stays readable on it.
-        grid: Lines of a plot.
-        tones: Colour of each tone.
-        washes: Faint background for each tone (message bar, banner, badge).
-        curves: Colours of plotted curves, in the order they are given out.
-    """
+    """One set of colours, each as `#rrggbb`."""
 
     dark: bool
     window: str
@@ -50,17 +29,17 @@ class Colours:
     card: str
     hover: str
     border: str
-    edge: str
+    edge: str  # outline of controls, which must be seen (3:1)
     text: str
     muted: str
     disabled: str
     accent: str
     on_accent: str
-    selection: str
+    selection: str  # behind selected rows; every tone stays readable on it
     grid: str
     tones: dict[Tone, str]
-    washes: dict[Tone, str]
-    curves: tuple[str, ...]
+    washes: dict[Tone, str]  # faint backgrounds: message bar, banner, badge
+    curves: tuple[str, ...]  # in the order in which they are given out
 
     def curve(self, index: int) -> str:
         """Return the colour of the curve with this number; they repeat after the last."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.models.connection import Connection, ConnectionState, why_not
@@ -61,32 +61,32 @@ class Call(QObject):
         self._timer = QTimer(self, singleShot=True, interval=round(patience_s * 1000))
         self._timer.timeout.connect(self._no_answer)
         self._timer.start()
-        self._over = False
+        self.over = False
 
-    @property
-    def over(self) -> bool:
-        """Whether the answer is there."""
-        return self._over
+    def tell_problem(self, slot: Callable[[ApiError], object] | SignalInstance) -> None:
+        """Let somebody know why it was not carried out, or that no answer comes."""
+        self.failed.connect(slot)
+        self.silent.connect(slot)
 
     def progress(self, text: str) -> None:
         """Tell how far it is."""
-        if not self._over:
+        if not self.over:
             self.progressed.emit(text)
 
     def answer(self, result: dict[str, Any]) -> None:
         """It was carried out."""
-        if not self._over:
+        if not self.over:
             self._end()
             self.done.emit(result)
 
     def refuse(self, error: ApiError) -> None:
         """It was refused or went wrong."""
-        if not self._over:
+        if not self.over:
             self._end()
             self.failed.emit(error)
 
     def _end(self) -> None:
-        self._over = True
+        self.over = True
         self._timer.stop()
         # Whoever waits for it is told before that.
         self.deleteLater()
@@ -180,8 +180,7 @@ class Fetch(QObject):
         self._call = self._ask()
         if self._call is not None:
             self._call.done.connect(self._done)
-            self._call.failed.connect(self._failed)
-            self._call.silent.connect(self._failed)
+            self._call.tell_problem(self._failed)
 
     def _done(self, result: dict[str, Any]) -> None:
         self._over()
@@ -247,14 +246,6 @@ class Feed(QObject):
         log_arrived: New lines, `list[LogLine]`.
         job_changed: With the `Job`.
         asked: A command was sent; with its name.
-
-    Attributes:
-        connection: How this window stands with the runner.
-        status: The newest of everything; stays as it was while the connection is cut.
-        hello: Who answers; None before the first answer.
-        events: The newest events, oldest first.
-        last_data: When data came last, seconds since the epoch.
-        cursor: The last message that was taken; a feed that begins behind it has neither gap nor double.
     """
 
     connection_changed = Signal(object)
@@ -274,10 +265,11 @@ class Feed(QObject):
         super().__init__(parent)
         self._clock = clock
         self.connection = Connection(ConnectionState.WELCOME)
-        self.status = Status()
+        self.status = Status()  # stays as it was while the connection is cut
         self.hello: Hello | None = None
         self.events: list[Event] = []
         self.last_data: float | None = None
+        # The last message that was taken: a feed that begins behind it has neither gap nor double.
         self.cursor: int | None = None
         self._carry: Carry | None = None
         self._open: list[Call] = []
@@ -323,10 +315,6 @@ class Feed(QObject):
         if self.hello is None or (hello.pid, hello.started) != (self.hello.pid, self.hello.started):
             self.cursor = None
         self.hello = hello
-
-    def forget_cursor(self) -> None:
-        """Begin the next feed with a snapshot."""
-        self.cursor = None
 
     def take(self, message: FeedMessage, server: str = "") -> bool:
         """Take a message in; False when something before it is missing: begin anew, with a snapshot."""

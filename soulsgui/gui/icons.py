@@ -10,7 +10,7 @@ from functools import lru_cache
 from PySide6.QtCore import QByteArray, QObject, QRectF, QSize, Qt
 from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
 from PySide6.QtSvg import QSvgRenderer
-from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
+from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from soulsgui.config.paths import shipped
 from soulsgui.gui.colours import Colours, Tone, colours_for
@@ -113,14 +113,6 @@ def app_icon() -> QIcon:
     for size in _APP_SIZES_PX:
         made.addFile(str(shipped("resources", "icons", "app", f"app-{size}.png")), QSize(size, size))
     return made
-
-
-def device_ratio(widget: QWidget | None) -> float:
-    """Return the pixels per device-independent pixel where a widget is shown."""
-    if widget is not None:
-        return widget.devicePixelRatioF()
-    app = QApplication.instance()
-    return app.devicePixelRatio() if isinstance(app, QGuiApplication) else 1.0
 
 
 def qcolor(colour: str, opacity: float = 1.0) -> QColor:

@@ -59,16 +59,7 @@ class _Kept(Generic[T]):
 
 
 class Preferences:
-    """What is remembered from one start to the next, in an INI file of the configuration folder.
-
-    Attributes:
-        theme: Light, dark, or as the desktop.
-        font_percent: Size of the text, in percent of the system's.
-        at_closing: What becomes of a run when the window is closed.
-        at_leaving: What closing the window means while this computer helps a server.
-        mode: Which side is shown.
-        page: The page that was shown last in server mode; empty before the first choice.
-    """
+    """What is remembered from one start to the next, in an INI file of the configuration folder."""
 
     theme = _Kept("look/theme", ThemeChoice.AUTO, ThemeChoice)
     font_percent = _Kept(

@@ -93,11 +93,6 @@ class Theme(QObject):
         self._apply()
 
     @property
-    def choice(self) -> ThemeChoice:
-        """What the user asked for."""
-        return self._choice
-
-    @property
     def colours(self) -> Colours:
         """The colours in use."""
         return colours_for(self._wants_dark())

@@ -11,9 +11,6 @@ class Throttle(QObject):
 
     While the widget is hidden or its window minimised nothing is called; one call follows when it is seen
     again.
-
-    Attributes:
-        waiting: Whether a call was asked for and not made yet.
     """
 
     def __init__(self, widget: QWidget, work: Callable[[], None], interval_ms: int) -> None:

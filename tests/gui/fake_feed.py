@@ -11,6 +11,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QSettings, QTimer, Signal
 
+from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.feed import Call
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.wire.control import (
@@ -193,12 +194,14 @@ class FakeShell(QObject):
 
     Args:
         folder: Where its settings file lies.
+        side: What it knows of client mode.
     """
 
     theme_changed = Signal()
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, side: ClientSide | None = None) -> None:
         super().__init__()
+        self._side = side
         self._settings = QSettings(str(folder / "window.ini"), QSettings.Format.IniFormat)
         self.told: list[Told] = []
         self.shown: list[tuple[str, dict[str, Any]]] = []
@@ -227,6 +230,11 @@ class FakeShell(QObject):
     def open_invite(self) -> None:
         """Take a wish for the dialog of an invitation."""
         self.opened.append(("invite", {}))
+
+    def client_side(self) -> ClientSide:
+        """What was given."""
+        assert self._side is not None
+        return self._side
 
     def restart_server(self) -> None:
         """Take a wish for a new start of the server."""

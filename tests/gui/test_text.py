@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
@@ -8,120 +9,77 @@ NAN = float("nan")
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("say", "given", "said"),
     [
-        (None, "—"),
-        (NAN, "—"),
-        (-1, "—"),
-        (0, "0.0 s"),
-        (0.64, "0.6 s"),
-        (9.94, "9.9 s"),
-        (9.96, "10 s"),
-        (14.2, "14 s"),
-        (59.7, "1 min"),
-        (185, "3 min 5 s"),
-        (3600, "1 h"),
-        (3660, "1 h 1 min"),
-        (187_500, "2 d 4 h"),
+        (text.duration, (0,), "0.0 s"),
+        (text.duration, (0.64,), "0.6 s"),
+        (text.duration, (9.94,), "9.9 s"),
+        (text.duration, (9.96,), "10 s"),
+        (text.duration, (14.2,), "14 s"),
+        (text.duration, (59.7,), "1 min"),
+        (text.duration, (185,), "3 min 5 s"),
+        (text.duration, (3600,), "1 h"),
+        (text.duration, (3660,), "1 h 1 min"),
+        (text.duration, (187_500,), "2 d 4 h"),
+        (text.ago, (0.4,), "just now"),
+        (text.ago, (14.9,), "14 s ago"),
+        (text.ago, (130,), "2 min ago"),
+        (text.ago, (7300,), "2 h ago"),
+        (text.ago, (260_000,), "3 d ago"),
+        (text.heartbeat, (-0.2,), "0.0 s"),
+        (text.heartbeat, (0.6,), "0.6 s"),
+        (text.heartbeat, (14,), "14 s"),
+        (text.heartbeat, (190,), "3 min"),
+        (text.uptime, (2467,), "00:41:07"),
+        (text.uptime, (86_399,), "23:59:59"),
+        (text.uptime, (175_267,), "2 d 00:41"),
+        (text.size, (0,), "0 B"),
+        (text.size, (999,), "999 B"),
+        (text.size, (1000,), "1.00 KB"),
+        (text.size, (999_600,), "1.00 MB"),
+        (text.size, (61_200_000_000,), "61.2 GB"),
+        (text.size, (5e18,), "5,000 PB"),
+        (text.value, (0,), "0"),
+        (text.value, (31.42,), "31.4"),
+        (text.value, (-4.123,), "-4.12"),
+        (text.value, (9.999,), "10.0"),
+        (text.value, (0.0213,), "0.021"),
+        (text.value, (475.3,), "475.3"),
+        (text.value, (12_345.6,), "12,346"),
+        (text.value, (1.23e-5,), "1.2e-05"),
+        (text.compact, (9999,), "9,999"),
+        (text.compact, (12_340,), "12.3 k"),
+        (text.compact, (999_400,), "999 k"),
+        (text.compact, (1_234_567,), "1.23 M"),
+        (text.compact, (-2e9,), "-2.00 G"),
+        (text.rate, (0.5, "steps"), "0.500 steps/s"),
+        (text.rate, (118.4, "steps"), "118 steps/s"),
+        (text.rate, (25_300, "steps"), "25.3 k steps/s"),
+        (text.percent, (0,), "0 %"),
+        (text.percent, (0.42,), "0.4 %"),
+        (text.percent, (38.2,), "38 %"),
+        (text.percent, (9.97,), "10 %"),
     ],
 )
-def test_duration(seconds: float | None, shown: str) -> None:
-    assert text.duration(seconds) == shown
+def test_numbers_times_and_sizes_are_said_as_people_read_them(
+    say: Callable[..., str], given: tuple[object, ...], said: str
+) -> None:
+    assert say(*given) == said
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (None, "—"),
-        (0.4, "just now"),
-        (14.9, "14 s ago"),
-        (130, "2 min ago"),
-        (7300, "2 h ago"),
-        (260_000, "3 d ago"),
-    ],
-)
-def test_ago(seconds: float | None, shown: str) -> None:
-    assert text.ago(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(None, "—"), (-0.2, "0.0 s"), (0.6, "0.6 s"), (14, "14 s"), (190, "3 min")]
-)
-def test_age_of_a_heartbeat(seconds: float | None, shown: str) -> None:
-    assert text.heartbeat(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(None, "—"), (2467, "00:41:07"), (86_399, "23:59:59"), (175_267, "2 d 00:41")]
-)
-def test_uptime(seconds: float | None, shown: str) -> None:
-    assert text.uptime(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [
-        (None, "—"),
-        (-1, "—"),
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1.00 KB"),
-        (999_600, "1.00 MB"),
-        (61_200_000_000, "61.2 GB"),
-        (5e18, "5,000 PB"),
-    ],
-)
-def test_size(number: float | None, shown: str) -> None:
-    assert text.size(number) == shown
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [
-        (None, "—"),
-        (NAN, "—"),
-        (0, "0"),
-        (31.42, "31.4"),
-        (-4.123, "-4.12"),
-        (9.999, "10.0"),
-        (0.0213, "0.021"),
-        (475.3, "475.3"),
-        (12_345.6, "12,346"),
-        (1.23e-5, "1.2e-05"),
-    ],
-)
-def test_value(number: float | None, shown: str) -> None:
-    assert text.value(number) == shown
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [
-        (None, "—"),
-        (9999, "9,999"),
-        (12_340, "12.3 k"),
-        (999_400, "999 k"),
-        (1_234_567, "1.23 M"),
-        (-2e9, "-2.00 G"),
-    ],
-)
-def test_compact(number: float | None, shown: str) -> None:
-    assert text.compact(number) == shown
-
-
-@pytest.mark.parametrize(
-    ("per_second", "shown"),
-    [(None, "—"), (0.0, "—"), (0.5, "0.500 steps/s"), (118.4, "118 steps/s"), (25_300, "25.3 k steps/s")],
-)
-def test_rate(per_second: float | None, shown: str) -> None:
-    assert text.rate(per_second, "steps") == shown
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"), [(None, "—"), (0, "0 %"), (0.42, "0.4 %"), (38.2, "38 %"), (9.97, "10 %")]
-)
-def test_percent(number: float | None, shown: str) -> None:
-    assert text.percent(number) == shown
+def test_what_is_not_known_or_makes_no_sense_is_a_dash() -> None:
+    for say in (
+        text.duration,
+        text.ago,
+        text.heartbeat,
+        text.uptime,
+        text.size,
+        text.value,
+        text.compact,
+        text.percent,
+    ):
+        assert say(None) == say(NAN) == "—"
+    assert text.duration(-1) == text.size(-1) == text.rate(None, "steps") == text.rate(0.0, "steps") == "—"
 
 
 def test_a_moment_of_another_day_shows_its_date() -> None:

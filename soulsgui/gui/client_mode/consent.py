@@ -10,13 +10,13 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
 from soulsgui.gui import text
+from soulsgui.gui.client_mode.parts import MiddleColumn
 from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call
@@ -25,7 +25,7 @@ from soulsgui.gui.models.connection import ConnectionState, why_not
 from soulsgui.gui.states import Look
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
-from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
+from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property
 from soulsgui.wire.control import ApiError, OfferedServer
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation, place_words
@@ -210,25 +210,14 @@ class ConsentPanel(QWidget):
         self._grid.setHorizontalSpacing(20)
         self._grid.setVerticalSpacing(14)
         self._grid.setColumnStretch(1, 1)
-        self._column = QWidget(self)
-        column = QVBoxLayout(self._column)
+        area = MiddleColumn(_WIDEST_CHARACTERS, self)
+        column = area.column
         column.setContentsMargins(16, 20, 16, 16)
         column.setSpacing(16)
         column.addWidget(self.title)
         column.addWidget(card)
         column.addLayout(self._make_foot())
         column.addStretch(1)
-        self._column.setMaximumWidth(self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS)
-        middle = QWidget(self)
-        row = QHBoxLayout(middle)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addStretch(1)
-        row.addWidget(self._column, 100)
-        row.addStretch(1)
-        area = QScrollArea(self)
-        area.setWidgetResizable(True)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(middle)
         self.setFocusProxy(area)
         around = QVBoxLayout(self)
         around.setContentsMargins(0, 0, 0, 0)
@@ -272,8 +261,7 @@ class ConsentPanel(QWidget):
             params = {"invitation": self._invitation.link}
             self._asked = call = self._side.feed.call("servers.look", params, patience_s=_LOOK_PATIENCE_S)
             call.done.connect(self._looked)
-            call.failed.connect(self._not_looked)
-            call.silent.connect(self._not_looked)
+            call.tell_problem(self._not_looked)
         self._show()
 
     def _looked(self, result: dict[str, Any]) -> None:
@@ -318,8 +306,7 @@ class ConsentPanel(QWidget):
     def _line(self, line: ConsentLine) -> _ConsentRow:
         if line.name not in self._lines:
             row = len(self._lines)
-            title = QLabel(line.title, self)
-            title.setProperty("weight", "muted")
+            title = muted(QLabel(line.title, self))
             self._titles[line.name] = title
             self._lines[line.name] = _ConsentRow(self)
             self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)
@@ -350,8 +337,7 @@ class ConsentPanel(QWidget):
         self._show()
         if undo is not None:
             undoing = self._side.feed.call(*undo)
-            undoing.failed.connect(self.problem)
-            undoing.silent.connect(self.problem)
+            undoing.tell_problem(self.problem)
 
     def _not_accepted(self, error: ApiError) -> None:
         self._show()

@@ -4,20 +4,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QPushButton,
-    QScrollArea,
-    QSizePolicy,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from soulsgui.gui.client_mode.consent import ConsentPanel
-from soulsgui.gui.client_mode.parts import ChecksRow, GivenRow, HelpSwitch, PauseRow, StateHead
+from soulsgui.gui.client_mode.parts import ChecksRow, GivenRow, HelpSwitch, MiddleColumn, PauseRow, StateHead
 from soulsgui.gui.client_mode.rules import RulesRow
 from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
 from soulsgui.gui.client_mode.servers import ServerLine, ServersRow
@@ -218,9 +210,8 @@ class ClientPage(QWidget):
         self.given = GivenRow(self)
         self.curve = OwnCurve(self._feed, self)
         self.log = LogSection(self._feed, self)
-        self._column = QWidget(self)
-        self._column.setObjectName("clientColumn")
-        column = QVBoxLayout(self._column)
+        self._area = MiddleColumn(_WIDEST_CHARACTERS, self)
+        column = self._area.column
         column.setContentsMargins(16, 14, 16, 12)
         column.setSpacing(12)
         column.addWidget(self.state)
@@ -231,16 +222,6 @@ class ClientPage(QWidget):
         column.addWidget(self.given)
         column.addWidget(self.curve, 1)
         column.addWidget(self.log)
-        middle = QWidget(self)
-        row = QHBoxLayout(middle)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addStretch(1)
-        row.addWidget(self._column, 100)
-        row.addStretch(1)
-        self._area = QScrollArea(self)
-        self._area.setWidgetResizable(True)
-        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._area.setWidget(middle)
         self.consent = ConsentPanel(self._side, self)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._area)
@@ -248,10 +229,6 @@ class ClientPage(QWidget):
         outside = QVBoxLayout(self)
         outside.setContentsMargins(0, 0, 0, 0)
         outside.addWidget(self._stack)
-        self._take_font()
-
-    def _take_font(self) -> None:
-        self._column.setMaximumWidth(self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS)
 
     def _controls(self) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -380,9 +357,3 @@ class ClientPage(QWidget):
         super().showEvent(event)
         self._side.be_ready()
         self._show()
-
-    def changeEvent(self, event: QEvent) -> None:
-        """Follow the font."""
-        if event.type() == QEvent.Type.FontChange and hasattr(self, "_column"):
-            self._take_font()
-        super().changeEvent(event)

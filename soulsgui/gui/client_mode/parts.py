@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QColor, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QMenu,
     QPushButton,
+    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -30,11 +31,40 @@ from soulsgui.gui.client_mode.state import (
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import colours_of, dress, make_primary
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
-from soulsgui.gui.widgets.fitting_button import FittingRow
-from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, keep_place, set_property
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, keep_place, muted, set_property
 from soulsgui.wire.control import ApiError, ClientStatus
 
 _GAP = 10
+
+
+class MiddleColumn(QScrollArea):
+    """Scrolls a column in the middle of its room, at most so many characters wide."""
+
+    def __init__(self, characters: int, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._characters = characters
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        middle = QWidget(self)
+        self._inside = QWidget(middle)
+        self.column = QVBoxLayout(self._inside)
+        row = QHBoxLayout(middle)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addStretch(1)
+        row.addWidget(self._inside, 100)
+        row.addStretch(1)
+        self.setWidget(middle)
+        self._take_font()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font."""
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_inside"):
+            self._take_font()
+        super().changeEvent(event)
+
+    def _take_font(self) -> None:
+        self._inside.setMaximumWidth(self.fontMetrics().averageCharWidth() * self._characters)
 
 
 class ToggleSwitch(QAbstractButton):
@@ -209,8 +239,7 @@ class HelpSwitch(QWidget):
             self._starting.start()
             return
         call.done.connect(self._settle)
-        call.failed.connect(self._failed)
-        call.silent.connect(self._failed)
+        call.tell_problem(self._failed)
 
     def _failed(self, error: ApiError) -> None:
         self.problem.emit(error)
@@ -232,13 +261,11 @@ class ChecksRow(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._labels: dict[str, StateLabel] = {}
-        row = QHBoxLayout(self)
+        row = FlowLayout(20, parent=self)
         row.setContentsMargins(4, 0, 4, 0)
-        row.setSpacing(20)
         for check in checks(None):
             self._labels[check.name] = StateLabel(self)
             row.addWidget(self._labels[check.name])
-        row.addStretch(1)
         self.show_client(None)
 
     def show_client(self, client: ClientStatus | None) -> None:
@@ -274,8 +301,7 @@ class GivenRow(QFrame):
 
     def _add(self, name: str, caption: str, tip: str) -> None:
         column = self._grid.columnCount() if self._values else 0
-        title = QLabel(caption, self)
-        title.setProperty("weight", "muted")
+        title = muted(QLabel(caption, self))
         value = Heading("", 1, self)
         for row, label in enumerate((title, value)):
             label.setToolTip(tip)
@@ -332,7 +358,7 @@ class PauseForButton(CommandButton):
         self.send()
 
 
-class PauseRow(FittingRow):
+class PauseRow(QWidget):
     """The buttons of the owner's pause.
 
     Signals:
@@ -342,7 +368,7 @@ class PauseRow(FittingRow):
     problem = Signal(object)
 
     def __init__(self, feed: Feed, client: Callable[[], str], parent: QWidget | None = None) -> None:
-        super().__init__(_GAP_PX, parent)
+        super().__init__(parent)
         self._feed = feed
         self._client = client
         now = Words("&Pause now", "Pausing …", "Paused")
@@ -352,12 +378,10 @@ class PauseRow(FittingRow):
         self.later = CommandButton(later, "state-draining", lambda: self._pause(after_episode=True), self)
         self.for_a_time = PauseForButton(lambda seconds: self._pause(for_s=seconds), self)
         self.resume = CommandButton(on, "play", self._resume, self)
+        row = FlowLayout(_GAP_PX, parent=self)
         for button in (self.now, self.later, self.for_a_time, self.resume):
             button.problem.connect(self.problem)
-            self.row.addWidget(button)
-        self.row.setAlignment(Qt.AlignmentFlag.AlignRight)
-        # What is done now, and what undoes it, keep their words longest.
-        self.let_give_way((self.now, self.resume, self.for_a_time, self.later))
+            row.addWidget(button)
 
     def show_words(self, words: ClientWords) -> None:
         """Allow what makes sense in this state."""

@@ -17,12 +17,14 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import give_room
-from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.wire.control import ApiError, RulesState
 from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
 
 _MIDNIGHT = QTime(0, 0)
+_SHARE_CHARACTERS = 14
 
 
 class RulesRow(QFrame):
@@ -68,19 +70,18 @@ class RulesRow(QFrame):
             ("behind all others, one core at most", "one_core"),
         ):
             self.share.addItem(words, share)
+        # In a narrow window its words are cut rather than the page.
+        self.share.setMinimumWidth(self.fontMetrics().averageCharWidth() * _SHARE_CHARACTERS)
         self.share.setToolTip("To take more than before, the client is started anew")
         self.share.currentIndexChanged.connect(self._changed)
-        of_cpu = QLabel("Tak&es the processor", self)
-        of_cpu.setProperty("weight", "muted")
+        of_cpu = muted(QLabel("Tak&es the processor", self))
         of_cpu.setBuddy(self.share)
         self.why_idle, self.why_full_screen = self._reason(), self._reason()
-        title = QLabel("Plays only while", self)
-        title.setProperty("weight", "muted")
-        hours = QHBoxLayout()
-        hours.setSpacing(6)
-        for part in (self.hours, self.begin, QLabel("and", self), self.end):
+        title = muted(QLabel("Plays only while", self))
+        hours = FlowLayout(6)
+        self._and = QLabel("and", self)
+        for part in (self.hours, self.begin, self._and, self.end):
             hours.addWidget(part)
-        hours.addStretch(1)
         grid = QGridLayout(self)
         grid.setContentsMargins(16, 8, 16, 8)
         grid.setHorizontalSpacing(16)
@@ -102,8 +103,7 @@ class RulesRow(QFrame):
             box.toggled.connect(self._changed)
 
     def _reason(self) -> ElidedLabel:
-        label = ElidedLabel("", self)
-        label.setProperty("weight", "muted")
+        label = muted(ElidedLabel("", self))
         return label
 
     def _time(self, name: str) -> QTimeEdit:
@@ -165,8 +165,8 @@ class RulesRow(QFrame):
         item = cast(QStandardItemModel, self.share.model()).item(self.share.findData("one_core"))
         item.setEnabled(state is None or not state.why_not_one_core)
         item.setToolTip("" if state is None else state.why_not_one_core)
-        for edit in (self.begin, self.end):
-            edit.setEnabled(not offline and self.hours.isChecked())
+        for part in (self.begin, self._and, self.end):
+            part.setEnabled(not offline and self.hours.isChecked())
 
     # --- what can be done ---
 
@@ -188,8 +188,7 @@ class RulesRow(QFrame):
             self._sending.disconnect(self)
         self._sending = call = self._feed.call("rules.set", {"rules": self.rules.model_dump()})
         call.done.connect(self._kept)
-        call.failed.connect(self._refused)
-        call.silent.connect(self._refused)
+        call.tell_problem(self._refused)
         self._allow()
 
     def _kept(self, result: dict[str, Any]) -> None:

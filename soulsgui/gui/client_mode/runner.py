@@ -19,11 +19,6 @@ class ClientSide(QObject):
         start_wanted: A runner of client mode is to be started; it plays when it is told to.
         invitation_opened: Somebody invites this computer; with the `Invitation`.
         problem: It could not be switched on; with the `ApiError`.
-
-    Attributes:
-        feed: The runner of client mode.
-        invitation: The invitation that was opened and not answered yet; None while there is none.
-        on_wanted: Whether this computer helps as soon as its runner is there.
     """
 
     start_wanted = Signal()
@@ -33,7 +28,7 @@ class ClientSide(QObject):
     def __init__(self, parent: QObject | None = None, feed: Feed | None = None) -> None:
         super().__init__(parent)
         self.feed = feed or Feed(self)
-        self.invitation: Invitation | None = None
+        self.invitation: Invitation | None = None  # opened and not answered yet
         self.on_wanted = False
         self.feed.connection_changed.connect(self._connection_changed)
 
@@ -73,5 +68,4 @@ class ClientSide(QObject):
         elif self.on_wanted and self.feed.connection.live:
             self.on_wanted = False
             call = self.feed.call("service.start", {"name": CLIENT}, patience_s=START_PATIENCE_S)
-            call.failed.connect(self.problem)
-            call.silent.connect(self.problem)
+            call.tell_problem(self.problem)

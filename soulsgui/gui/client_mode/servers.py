@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QFileDialog, QFormLayout, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QComboBox, QFileDialog, QFormLayout, QLabel, QLineEdit, QSizePolicy, QWidget
 
 from soulsgui.errors import UsageError
 from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
@@ -17,8 +17,9 @@ from soulsgui.gui.models.rules import Question
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FormDialog
-from soulsgui.gui.widgets.fitting_button import FittingButton, FittingRow
-from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, keep_place
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, keep_place, muted
 from soulsgui.wire.control import (
     AddressChange,
     ApiError,
@@ -88,10 +89,10 @@ class ChangeAddressDialog(FormDialog):
 
 _GAP_PX = 8
 _TEST_PATIENCE_S = 80.0
-_LEAST_CHARACTERS = 12
+_PLACE_CHARACTERS = 12
 
 
-class ServerLine(FittingRow):
+class ServerLine(QWidget):
     """The server with its address and round trip; a test; and, while it is not found, ways to it.
 
     Signals:
@@ -107,13 +108,12 @@ class ServerLine(FittingRow):
     def __init__(
         self, feed: Feed, chosen: Callable[[], SavedServer | None], parent: QWidget | None = None
     ) -> None:
-        super().__init__(_GAP_PX, parent)
+        super().__init__(parent)
         self._feed = feed
         self._chosen = chosen
         self._state = StateLabel(self)
-        self._place = ElidedLabel("", self)
-        self._place.setProperty("weight", "muted")
-        self._place.setMinimumWidth(self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS)
+        self._place = muted(ElidedLabel("", self))
+        self._place.setMinimumWidth(self.fontMetrics().averageCharWidth() * _PLACE_CHARACTERS)
         words = Words("&Test", "Testing …", "Tested")
         self.test = CommandButton(words, "search", self._test, self)
         self.test.finished.connect(self._tested)
@@ -124,12 +124,9 @@ class ServerLine(FittingRow):
         self.paste = FittingButton("Paste new in&vitation", "link", self)
         self.paste.explain("The invitation that you copied; whatever it says, you are asked first")
         self.paste.clicked.connect(self.paste_wanted)
-        buttons = (self.change, self.paste, self.test)
-        self.row.addWidget(self._state)
-        self.row.addWidget(self._place, 1)
-        for button in buttons:
-            self.row.addWidget(button)
-        self.let_give_way(buttons)
+        row = FlowLayout(_GAP_PX, parent=self)
+        for part in (self._state, self._place, self.change, self.paste, self.test):
+            row.addWidget(part)
         keep_place(self)
 
     @property
@@ -163,17 +160,11 @@ class ServerLine(FittingRow):
         if chosen is not None:
             ChangeAddressDialog(self._feed, chosen, self).open()
 
-    @property
-    def taken_px(self) -> int:
-        """Room for the state and a little of the address."""
-        return self._state.sizeHint().width() + self._place.minimumWidth() + 2 * _GAP_PX
+
+_BOX_CHARACTERS = 22
 
 
-_LEAST_CHARACTERS = 22
-_GAP_PX = 8
-
-
-class ServersRow(FittingRow):
+class ServersRow(QWidget):
     """The server this computer plays for, chosen from those that invited it.
 
     Signals:
@@ -183,7 +174,7 @@ class ServersRow(FittingRow):
     problem = Signal(object)
 
     def __init__(self, side: ClientSide, parent: QWidget | None = None) -> None:
-        super().__init__(_GAP_PX, parent)
+        super().__init__(parent)
         self._side = side
         self._feed = side.feed
         self._saved = SavedServers(chosen="", servers=[])
@@ -200,8 +191,9 @@ class ServersRow(FittingRow):
     def _build(self) -> None:
         self.box = QComboBox(self)
         self.box.setObjectName("playFor")
-        self.box.setMinimumContentsLength(_LEAST_CHARACTERS)
+        self.box.setMinimumContentsLength(_BOX_CHARACTERS)
         self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.box.activated.connect(self._chosen)
         title = QLabel("Plays &for", self)
         title.setBuddy(self.box)
@@ -215,18 +207,9 @@ class ServersRow(FittingRow):
         self.paste = FittingButton("Paste &link", "link", self)
         self.paste.explain("The invitation that you copied: a link, or the text of its file")
         self.paste.clicked.connect(self.paste_link)
-        self._title = title
-        buttons = (self.open, self.paste, self.forget)
-        self.row.addWidget(title)
-        self.row.addWidget(self.box, 1)
-        for button in buttons:
-            self.row.addWidget(button)
-        self.let_give_way(buttons)
-
-    @property
-    def taken_px(self) -> int:
-        """Room for the title and the list."""
-        return self._title.sizeHint().width() + self.box.minimumSizeHint().width() + 2 * _GAP_PX
+        row = FlowLayout(_GAP_PX, parent=self)
+        for part in (title, self.box, self.open, self.paste, self.forget):
+            row.addWidget(part)
 
     # --- what is known ---
 
@@ -277,8 +260,7 @@ class ServersRow(FittingRow):
         self.box.setEnabled(False)
         call = self._feed.call("servers.choose", {"server_id": server_id}, patience_s=START_PATIENCE_S)
         call.done.connect(self._went_over)
-        call.failed.connect(self._not_chosen)
-        call.silent.connect(self._not_chosen)
+        call.tell_problem(self._not_chosen)
 
     def _went_over(self) -> None:
         self.box.setEnabled(self._feed.connection.commands_possible)

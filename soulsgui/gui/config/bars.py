@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLay
 
 from soulsgui.config.errors import Problem
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.config.differences import still_winning, written
+from soulsgui.gui.config.differences import still_winning
 from soulsgui.gui.config.draft import sentence
 from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.icons import colours_of, dress
@@ -17,7 +17,7 @@ from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import PresetBox
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, set_property
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, muted, set_property
 from soulsgui.wire.control import Preset
 
 
@@ -27,8 +27,7 @@ class EditorHead(QWidget):
     def __init__(self, save: MakeCall, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._heading = Heading("Next run", 2, self)
-        self._path = ElidedLabel("", self)
-        self._path.setProperty("weight", "muted")
+        self._path = muted(ElidedLabel("", self))
         self._state = ElidedLabel("", self)
         self._state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.discard = QPushButton("Discard changes", self)
@@ -85,8 +84,7 @@ class PresetRow(QWidget):
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
         label = QLabel("&Preset", self)
         label.setBuddy(self.box)
-        self._about = ElidedLabel("", self)
-        self._about.setProperty("weight", "muted")
+        self._about = muted(ElidedLabel("", self))
         head = QHBoxLayout()
         head.addWidget(label)
         head.addWidget(self.box)
@@ -134,7 +132,7 @@ class PresetRow(QWidget):
         self._foot.setVisible(bool(self._winning))
         theirs = self.values(name)
         shown = [
-            f"{key} = {written(specs()[key], mine[key])} (preset: {written(specs()[key], theirs[key])})"
+            f"{key} = {specs()[key].shown(mine[key])} (preset: {specs()[key].shown(theirs[key])})"
             for key in self._winning
         ]
         self._words.setText(f"Your own settings win over it: {', '.join(shown)}")

@@ -16,6 +16,7 @@ from soulsgui.gui.settings.row import effect_words
 from soulsgui.gui.settings.spec import FieldSpec, specs
 from soulsgui.gui.states import Look
 from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.labels import muted
 from soulsgui.gui.widgets.table import Table
 
 
@@ -74,13 +75,8 @@ def still_winning(preset: Mapping[str, Any], mine: Mapping[str, Any]) -> list[st
     return [key for key in preset if key in mine and key in known and not same(key, preset[key], mine[key])]
 
 
-def written(spec: FieldSpec, value: Any) -> str:
-    """Return how a value stands in the table."""
-    return spec.written(spec.check(value)[0]) or "empty"
-
-
 def _planned(one: Difference) -> str:
-    words = written(one.spec, one.planned)
+    words = one.spec.shown(one.planned)
     return f"{words} (not saved)" if one.unsaved else words
 
 
@@ -106,7 +102,7 @@ def columns() -> tuple[Column[Difference], ...]:
             tip=lambda one: one.spec.info.description,
             width=28,
         ),
-        Column("shipped", "Shipped", lambda one: written(one.spec, one.shipped), width=18),
+        Column("shipped", "Shipped", lambda one: one.spec.shown(one.shipped), width=18),
         Column(
             "planned",
             "Next run",
@@ -118,7 +114,7 @@ def columns() -> tuple[Column[Difference], ...]:
         Column(
             "running",
             "Running",
-            lambda one: written(one.spec, one.running) if one.has_running else text.NOTHING,
+            lambda one: one.spec.shown(one.running) if one.has_running else text.NOTHING,
             look=_running_look,
             width=18,
             about="What the run uses that goes on",
@@ -164,8 +160,7 @@ class DifferencesTab(QWidget):
         self.table.setModel(self.model)
         self.table.setSelectionMode(Table.SelectionMode.SingleSelection)
         self.table.row_opened.connect(self._open)
-        about = QLabel("A double click on a row leads to the setting in the form.", self)
-        about.setProperty("weight", "muted")
+        about = muted(QLabel("A double click on a row leads to the setting in the form.", self))
         self._empty = EmptyState(
             "compare",
             "Everything is as shipped",

@@ -6,7 +6,7 @@ from typing import Any
 from soulsgui.config.editing import with_values
 from soulsgui.config.errors import ConfigError, Problem
 from soulsgui.config.parsing import PRESET_KEY, Layer, parse_layer
-from soulsgui.gui.settings.spec import specs
+from soulsgui.gui.settings.spec import as_yaml, plain, specs
 
 FILE_NAME = "config.yaml"
 
@@ -15,13 +15,6 @@ def same(key: str, one: Any, other: Any) -> bool:
     """Whether two values of a setting mean the same, such as a list and a tuple."""
     check = specs()[key].check
     return bool(check(one)[0] == check(other)[0])
-
-
-def plain(value: Any) -> Any:
-    """Return a value as YAML and JSON know it: tuples as lists."""
-    if isinstance(value, Mapping):
-        return {str(name): plain(inner) for name, inner in value.items()}
-    return [plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def read(text: str) -> Layer | None:
@@ -69,56 +62,42 @@ class Draft:
     def __init__(self, text: str = "", text_hash: str = "") -> None:
         self.base_text = text
         self.base_hash = text_hash
-        self._text = text
-        self._base = read(text)
-        self._layer = self._base
-
-    @property
-    def text(self) -> str:
-        """The text as it would be saved."""
-        return self._text
-
-    @property
-    def layer(self) -> Layer | None:
-        """What the text sets; None when it is not YAML."""
-        return self._layer
-
-    @property
-    def saved(self) -> Layer | None:
-        """What the file sets; None when it is not YAML."""
-        return self._base
+        self.text = text
+        # What the file and the text set; None when it is not YAML.
+        self.saved = read(text)
+        self.layer = self.saved
 
     @property
     def dirty(self) -> bool:
         """Whether there is something to save."""
-        return self._text != self.base_text
+        return self.text != self.base_text
 
     @property
     def mergeable(self) -> bool:
         """Whether its changes are changes of values, which can be put into another text."""
-        return self._base is not None and self._layer is not None
+        return self.saved is not None and self.layer is not None
 
     def write(self, text: str) -> None:
         """Take a text typed by hand."""
-        if text != self._text:
-            self._text = text
-            self._layer = read(text)
+        if text != self.text:
+            self.text = text
+            self.layer = read(text)
 
     def want(self, wanted: Mapping[str, Any], preset: str) -> None:
         """Take the values of a form; a text that is not YAML stays as it is."""
-        if self._layer is not None:
-            self.write(with_wanted(self._text, self._layer, wanted, preset))
+        if self.layer is not None:
+            self.write(with_wanted(self.text, self.layer, wanted, preset))
 
     def rebase(self, text: str, text_hash: str) -> None:
         """The file has this text now; what was typed stays."""
         self.base_text, self.base_hash = text, text_hash
-        self._base = read(text)
+        self.saved = read(text)
 
     def merge(self, text: str, text_hash: str) -> bool:
         """Put the changes of values into another text of the file; False when they can't be."""
-        if self._base is None or self._layer is None:
+        if self.saved is None or self.layer is None:
             return False
-        mixed = merged(self._base, self._layer, text)
+        mixed = merged(self.saved, self.layer, text)
         if mixed is None:
             return False
         self.rebase(text, text_hash)
@@ -165,7 +144,7 @@ def sentence(problem: Problem) -> str:
         return place + reason(problem)
     if problem.value is None:
         return f"{place}{problem.key} {_ended(problem)}"
-    return f"{place}{problem.key} = {problem.value!r}: {_ended(problem)}"
+    return f"{place}{problem.key} = {as_yaml(problem.value)}: {_ended(problem)}"
 
 
 def _ended(problem: Problem) -> str:

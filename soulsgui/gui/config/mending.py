@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from PySide6.QtCore import QFileSystemWatcher, Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.config.editing import read_text, save_text, text_hash, with_values
@@ -18,8 +18,9 @@ from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.fitting_button import FittingButton, give_way
-from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.system import explained, replace
 
 
@@ -76,7 +77,7 @@ class Mending:
 
 _WIDTH, _HEIGHT = 820, 560
 _DEBOUNCE_MS = 250
-_EDGE_PX, _GAP_PX = 12, 8
+_GAP_PX = 8
 
 
 class MendConfigDialog(FittingDialog):
@@ -111,8 +112,7 @@ class MendConfigDialog(FittingDialog):
             "The server can't start while this file has mistakes. Nothing of a run is touched.", self
         )
         about.setWordWrap(True)
-        place = ElidedLabel(str(self.mending.path), self)
-        place.setProperty("weight", "muted")
+        place = muted(ElidedLabel(str(self.mending.path), self))
         self.problem_bar = ProblemBar(self)
         self.problem_bar.opened.connect(self._open_problem)
         self.text = YamlEdit(self)
@@ -144,23 +144,17 @@ class MendConfigDialog(FittingDialog):
         make_primary(self.again)
         dress(self.again, "check")
         self.again.clicked.connect(self.try_again)
-        self.close_button = close = QPushButton("Close", self)
+        close = QPushButton("Close", self)
         close.clicked.connect(self.reject)
+        ways = FlowLayout(_GAP_PX)
+        for button in (self.take_out, self.open_file, self.aside):
+            ways.addWidget(button)
         row = QHBoxLayout()
         row.setSpacing(_GAP_PX)
-        for button in (self.take_out, self.open_file, self.aside):
-            row.addWidget(button)
-        row.addStretch(1)
-        row.addWidget(self.again)
-        row.addWidget(close)
+        row.addLayout(ways, 1)
+        row.addWidget(self.again, 0, Qt.AlignmentFlag.AlignBottom)
+        row.addWidget(close, 0, Qt.AlignmentFlag.AlignBottom)
         return row
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the words of buttons out where there is no room for them."""
-        super().resizeEvent(event)
-        foot = self.again.sizeHint().width() + self.close_button.sizeHint().width()
-        room = self.contentsRect().width() - foot - 2 * _EDGE_PX - 5 * _GAP_PX
-        give_way((self.take_out, self.open_file, self.aside), room, _GAP_PX)
 
     # --- what is shown ---
 

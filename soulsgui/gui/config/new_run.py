@@ -8,24 +8,22 @@ from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QDoubleValidator
 from PySide6.QtWidgets import (
     QFormLayout,
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
-from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import run_title
+from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.states import run_is_active
-from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
-from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.command_button import Stage, Words
+from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.inputs import ENVIRONMENT, PresetBox, give_room
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
@@ -72,7 +70,7 @@ _NOTE_LINES = 3
 _CHARACTERS = 62
 
 
-class NewRunDialog(FittingDialog):
+class NewRunDialog(FormDialog):
     """Asks what is to be trained, and begins it; stays open with the reason when it is refused.
 
     Signals:
@@ -88,10 +86,7 @@ class NewRunDialog(FittingDialog):
         preset: str = "",
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
-        self.setObjectName("newRunDialog")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle("New run")
+        super().__init__("newRunDialog", "New run", parent)
         self._feed = feed
         self._overrides = dict(overrides or {})
         self._wanted_preset = preset
@@ -142,7 +137,6 @@ class NewRunDialog(FittingDialog):
         self.no_goal.setText("That is not a number. Leave it empty for no goal.")
         self.hint = self._line("muted", "weight")
         self.active = self._line("warning", "tone")
-        self.wrong = self._line("bad", "tone")
 
     def _line(self, value: str, name: str) -> QLabel:
         label = QLabel(self)
@@ -155,19 +149,13 @@ class NewRunDialog(FittingDialog):
     def _make_buttons(self) -> None:
         self._start_words = Words("&Start", "Starting …", "Started")
         self._stop_words = Words("&Stop it and start", "Stopping, then starting …", "Started")
-        self.start = CommandButton(self._start_words, "play", self._send, self)
+        self.start = self.make_main(self._start_words, self._send, "play")
         self.start.setObjectName("startRun")
-        make_primary(self.start)
-        self.start.setDefault(True)
         self.start.finished.connect(self._started)
-        self.start.problem.connect(self._failed)
         self.again = QPushButton("Try &again", self)
         self.again.setAutoDefault(False)
         self.again.clicked.connect(self._ask)
         self.again.hide()
-        self.cancel = QPushButton("&Cancel", self)
-        self.cancel.setAutoDefault(False)
-        self.cancel.clicked.connect(self.reject)
 
     def _build(self) -> None:
         form = QFormLayout()
@@ -179,18 +167,8 @@ class NewRunDialog(FittingDialog):
         form.addRow("&Local clients", self.clients)
         form.addRow("&Goal (mean return)", self.goal)
         form.addRow("", self.no_goal)
-        foot = QHBoxLayout()
-        foot.addWidget(self.again)
-        foot.addStretch(1)
-        foot.addWidget(self.start)
-        foot.addWidget(self.cancel)
-        column = QVBoxLayout(self)
-        column.setSpacing(12)
-        column.addLayout(form)
-        column.addWidget(self.active)
-        column.addWidget(self.wrong)
-        column.addLayout(foot)
-        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
+        form.addRow(self.active)
+        self.arrange(form, self.start, _CHARACTERS, aside=[self.again])
         self.name.setFocus()
 
     # --- what is chosen ----------------------------------------------------------------------------
@@ -211,7 +189,7 @@ class NewRunDialog(FittingDialog):
         return self._feed.call("config.get") if self._feed.connection.commands_possible else None
 
     def _not_had(self, error: ApiError) -> None:
-        self._failed(error)
+        self.show_problem(error)
         self.again.show()
 
     def _connection_changed(self) -> None:
@@ -274,7 +252,7 @@ class NewRunDialog(FittingDialog):
             parts.append("With the settings of the chosen run.")
         winning = choice.still_winning()
         if winning and self.preset.currentData():
-            named = ", ".join(f"{key} = {value}" for key, value in winning.items())
+            named = ", ".join(f"{key} = {as_yaml(value)}" for key, value in winning.items())
             parts.append(f"Your own settings win over the preset: {named}.")
         self.hint.setText(" ".join(parts))
         self.hint.show()
@@ -300,10 +278,6 @@ class NewRunDialog(FittingDialog):
     def _started(self, result: dict[str, Any]) -> None:
         self.started.emit(result)
         self.accept()
-
-    def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
-        self.wrong.show()
 
     def _update(self) -> None:
         if self.start.stage is Stage.RUNNING:

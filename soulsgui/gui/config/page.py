@@ -1,18 +1,404 @@
-"""The editor of config.yaml as a page, and as a dialog from anywhere."""
+"""The editor of config.yaml, as a page and as a dialog: reads it from the server, checks it, saves it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtGui import QCloseEvent, QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QByteArray, Qt, QTimer
+from PySide6.QtGui import QCloseEvent, QHideEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from soulsgui.gui.config.editor import ConfigEditor
-from soulsgui.gui.feed import Feed
+from soulsgui.config.errors import Problem
+from soulsgui.config.schema import shipped_with
+from soulsgui.gui.config.bars import ConflictBar, EditorHead, PresetRow, ProblemBar
+from soulsgui.gui.config.differences import effect_sentence
+from soulsgui.gui.config.draft import Draft, changed_keys, read_problems, sentence
+from soulsgui.gui.config.views import Views
+from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.geometry import Memory
+from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.rules import Question
+from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode, Preset
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
+
+
+_DEBOUNCE_MS = 350
+
+
+class ConfigEditor(QWidget):
+    """Changes what the next run will use.
+
+    While the connection is away one can go on typing; saving waits for it.
+    """
+
+    def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("configEditor")
+        self._feed = feed
+        self._shell = shell
+        self._memory = Memory(shell.settings(), "config")
+        self._values: ConfigValues | None = None
+        self._draft = Draft()
+        self._problems: list[Problem] = []
+        self._checked_text = ""
+        self._after_saving: Callable[[bool], None] | None = None
+        self._after_asking: Callable[[bool], None] | None = None
+        self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)
+        self._soon.timeout.connect(self._settle)
+        self._build()
+        self._listen()
+        self._show_state()
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self.head = EditorHead(self._save, self)
+        self.head.save.finished.connect(self._saved)
+        self.head.save.problem.connect(self._not_saved)
+        self.head.discard.clicked.connect(self._ask_to_discard)
+        self.presets = PresetRow(self)
+        self.problem_bar = ProblemBar(self)
+        self.conflict_bar = ConflictBar(self)
+        self.views = Views(self)
+        self._memory.restore(self.views.differences.table)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self.head)
+        column.addWidget(self.presets)
+        column.addWidget(self.conflict_bar)
+        column.addWidget(self.problem_bar)
+        column.addWidget(self.views, 1)
+
+    def _listen(self) -> None:
+        self._fetch_presets = Fetch(self, lambda: self._ask("config.presets"))
+        self._fetch_presets.came.connect(self._take_presets)
+        self._fetch = Fetch(self, lambda: self._ask("config.get"))
+        self._fetch.came.connect(self._take)
+        self._fetch_check = Fetch(self, self._check)
+        self._fetch_check.came.connect(self._checked)
+        for fetch in (self._fetch, self._fetch_presets, self._fetch_check):
+            fetch.failed.connect(self._tell)
+        # Bound methods: Qt ends their connections with this editor; a dialog's goes before the feed.
+        self._feed.snapshot_taken.connect(self.refresh)
+        self._feed.connection_changed.connect(self._connection_changed)
+        self.presets.chosen.connect(self._choose_preset)
+        self.presets.give_way.connect(self._give_way)
+        self.problem_bar.opened.connect(self.views.open_problem)
+        self.conflict_bar.merge.connect(self._merge)
+        self.conflict_bar.reload.connect(self._reload)
+        self.conflict_bar.overwrite.connect(self._overwrite)
+        self.views.form_edited.connect(self._typed)
+        self.views.text_edited.connect(self._text_edited)
+        self.views.turned.connect(self._settle)
+        for keys, work in (
+            (QKeySequence.StandardKey.Save, self._save_by_key),
+            (QKeySequence.StandardKey.Refresh, self.refresh),
+        ):
+            shortcut = QShortcut(QKeySequence(keys), self)
+            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            shortcut.activated.connect(work)
+
+    # --- from the server ---
+
+    def refresh(self) -> None:
+        """Ask for the file again."""
+        self._fetch_presets.request()
+        self._fetch.request()
+
+    def _tell(self, error: ApiError) -> None:
+        notify_problem(self._shell, error)
+        if error.code is ErrorCode.NO_ANSWER:
+            # A server that is merely busy would leave the page empty.
+            self.refresh()
+
+    def _ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
+        return self._feed.call(command, params) if self._feed.connection.commands_possible else None
+
+    def _take_presets(self, result: dict[str, Any]) -> None:
+        changed = self.presets.offer([Preset.model_validate(preset) for preset in result["presets"]])
+        if changed and self._values is not None:
+            self._flush()
+            self._fill()
+
+    def _take(self, result: dict[str, Any]) -> None:
+        values = ConfigValues.model_validate(result)
+        first, self._values = self._values is None, values
+        self._flush()
+        mine = self._draft.text
+        if first or not self.unsaved:
+            self._show_text(values)
+        elif values.hash == self._draft.base_hash:
+            self._show_differences()
+        elif values.text == mine:
+            self._show_text(values)
+        else:
+            self.conflict_bar.offer(self._draft.mergeable, "A text is not YAML: mend it first.")
+        self._show_state()
+
+    def _show_text(self, values: ConfigValues) -> None:
+        """Show the file; the same again disturbs nothing."""
+        same = values.hash == self._draft.base_hash and self._draft.text == values.text
+        self._draft = Draft(values.text, values.hash)
+        self.conflict_bar.hide()
+        self._problems = read_problems(values.problems)
+        if same and self.views.filled:
+            self._show_differences()
+            self._show_problems()
+        else:
+            self._fill()
+
+    # --- what is shown ---
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether something was typed that is not saved."""
+        return self._draft.dirty or self.views.typing
+
+    @property
+    def text(self) -> str:
+        """The text as it would be saved."""
+        self._flush()
+        return self._draft.text
+
+    def reveal(self, key: str) -> None:
+        """Show a setting in the form."""
+        self.views.reveal(key)
+
+    def _fill(self) -> None:
+        """Write the draft into every view."""
+        if self._values is None:
+            return
+        self.views.fill(self._draft, self._base())
+        self._show_differences()
+        self._show_problems()
+        self._show_state()
+
+    def _base(self) -> dict[str, Any]:
+        """What would be without the user's own values."""
+        return self._shipped() | self._preset_values()
+
+    def _shipped(self) -> dict[str, Any]:
+        """What is shipped with the algorithm and the agent of the draft."""
+        assert self._values is not None
+        defaults, own = self._values.defaults, self._draft.layer
+        return defaults | shipped_with(defaults, self._preset_values(), own.values if own else {})
+
+    def _preset(self) -> str:
+        return self._draft.layer.preset if self._draft.layer is not None else ""
+
+    def _preset_values(self) -> dict[str, Any]:
+        return self.presets.values(self._preset())
+
+    def _show_differences(self) -> None:
+        layer, values = self._draft.layer, self._values
+        self.presets.setEnabled(layer is not None and values is not None)
+        if layer is None or values is None:
+            return
+        saved: Mapping[str, Any] = self._draft.saved.values if self._draft.saved is not None else {}
+        self.presets.show_choice(layer.preset, layer.values)
+        self.views.show_differences(
+            self._shipped(), self._preset_values(), layer.preset, layer.values, saved, values.running
+        )
+
+    def _show_problems(self) -> None:
+        own = self.views.wrong()
+        told = {problem.key for problem in self._problems if problem.key}
+        problems = [*self._problems, *(problem for problem in own if problem.key not in told)]
+        self.problem_bar.show_problems(problems)
+        self.views.show_problems(self._problems)
+
+    def _show_state(self) -> None:
+        path = self._values.path if self._values is not None else ""
+        mistakes = len(self.problem_bar.problems)
+        self.head.show_state(path, self.unsaved, mistakes, why_not(self._feed.connection))
+        self.views.setEnabled(self._values is not None)
+
+    def _connection_changed(self) -> None:
+        if self._feed.connection.commands_possible:
+            self.refresh()
+            self._soon.start()
+        self._show_state()
+
+    # --- typing ---
+
+    def _typed(self) -> None:
+        self._soon.start()
+        self._show_problems()
+        self._show_state()
+
+    def _text_edited(self, text: str) -> None:
+        self._draft.write(text)
+        self._soon.start()
+        self._show_state()
+
+    def _flush(self) -> None:
+        """Take what was typed in the form into the text."""
+        if self.views.take_form(self._draft, self._preset()):
+            self.views.show_text(self._draft.text)
+
+    def _settle(self) -> None:
+        """Bring the views together and let the server check."""
+        if self._values is None:
+            return
+        self._flush()
+        self.views.fill_if_stale(self._draft, self._base())
+        self._show_differences()
+        self._fetch_check.request()
+        self._show_problems()
+        self._show_state()
+
+    def _check(self) -> Call | None:
+        self._checked_text = self._draft.text
+        return self._ask("config.check", {"text": self._checked_text})
+
+    def _checked(self, result: dict[str, Any]) -> None:
+        if self._checked_text == self._draft.text:
+            self._problems = read_problems(result["problems"])
+            self._show_problems()
+            self._show_state()
+
+    def _want(self, own: Mapping[str, Any], preset: str) -> None:
+        self._draft.want(own, preset)
+        self._fill()
+        self._settle()
+
+    def _choose_preset(self, name: str) -> None:
+        self._flush()
+        if self._draft.layer is not None:
+            self._want(self._draft.layer.values, name)
+
+    def _give_way(self, keys: list[str]) -> None:
+        self._flush()
+        layer = self._draft.layer
+        if layer is not None:
+            self._want({key: value for key, value in layer.values.items() if key not in keys}, layer.preset)
+
+    # --- saving ---
+
+    def _save_by_key(self) -> None:
+        if self.head.save.isEnabled():
+            self.head.save.click()
+        elif self.problem_bar.problems:
+            self.may_leave(lambda _: None)
+
+    def _save(self) -> Call:
+        self._flush()
+        params = {"text": self._draft.text, "base_hash": self._draft.base_hash}
+        return self._feed.call("config.save", params)
+
+    def _saved(self, result: dict[str, Any]) -> None:
+        self._flush()
+        before = self._draft.saved
+        self._draft.rebase(str(result["text"]), str(result["hash"]))
+        keys = changed_keys(before, self._draft.saved)
+        self._shell.notify("success", "The configuration is saved", effect_sentence(keys))
+        self.conflict_bar.hide()
+        self._fill()
+        self._fetch.request()
+        self._answer(True)
+
+    def _not_saved(self, error: ApiError) -> None:
+        if error.code is ErrorCode.NOT_NOW:
+            # Changed by somebody else: what stands there now decides what is offered.
+            self._fetch.request()
+        else:
+            notify_problem(self._shell, error)
+            self._soon.start()
+        self._answer(False)
+
+    def _answer(self, saved: bool) -> None:
+        then, self._after_saving = self._after_saving, None
+        if then is not None:
+            then(saved)
+
+    def _merge(self) -> None:
+        self._flush()
+        if self._values is not None and self._draft.merge(self._values.text, self._values.hash):
+            self.conflict_bar.hide()
+            self._fill()
+            self._settle()
+
+    def _reload(self) -> None:
+        if self._values is not None:
+            self.views.forget()
+            self._show_text(self._values)
+            self._settle()
+
+    def _overwrite(self) -> None:
+        self._flush()
+        if self._values is not None:
+            self._draft.rebase(self._values.text, self._values.hash)
+            self.head.save.send()
+
+    def _ask_to_discard(self) -> None:
+        question = Question(
+            "Discard your changes?",
+            "What you typed since the last save is lost.",
+            "Discard",
+        )
+        ask(self, question, self.discard_changes)
+
+    def discard_changes(self) -> None:
+        """Go back to what is saved."""
+        self.views.forget()
+        self._draft.write(self._draft.base_text)
+        if self._values is not None:
+            self._problems = read_problems(self._values.problems)  # a page that is left is not checked again
+        self._fill()
+        self._settle()
+
+    def may_leave(self, then: Callable[[bool], None]) -> None:
+        """Tell whether one may leave; unsaved changes are asked about first."""
+        self._ask_about_unsaved(LeaveWords.before_leaving(), then, forget=True)
+
+    def before_run(self, then: Callable[[bool], None]) -> None:
+        """Tell whether a run may be begun with what is saved; unsaved changes are asked about first."""
+        self._ask_about_unsaved(LeaveWords.before_run(), then, forget=False)
+
+    def _ask_about_unsaved(self, words: LeaveWords, then: Callable[[bool], None], forget: bool) -> None:
+        self._flush()
+        if not self.unsaved:
+            then(True)
+            return
+        self._after_asking = then
+        mistakes = self.problem_bar.problems
+        if mistakes:
+            words = words.with_mistake(sentence(mistakes[0]))
+        ask_unsaved(self, words, self._leave if forget else self._go_on)
+
+    def _leave(self, leave: Leave) -> None:
+        if leave is Leave.DISCARD:
+            self.discard_changes()
+        self._go_on(leave)
+
+    def _go_on(self, leave: Leave) -> None:
+        then, self._after_asking = self._after_asking, None
+        if then is None:
+            return
+        if leave is Leave.SAVE:
+            self._after_saving = then
+            self.head.save.send()
+            return
+        then(leave is Leave.DISCARD)
+        if leave is Leave.MEND and self.problem_bar.problems:
+            self.problem_bar.open("0")
+
+    # --- Qt's events ---
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Bring the file up to date."""
+        super().showEvent(event)
+        self.refresh()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Keep the arrangement."""
+        super().hideEvent(event)
+        self._memory.keep(self.views.differences.table)
 
 
 class ConfigPage(QWidget):
@@ -68,14 +454,9 @@ class ConfigDialog(FittingDialog):
         self.setWindowTitle("Configuration")
         self._settings = shell.settings()
         self.editor = ConfigEditor(feed, shell, self)
-        close = QPushButton("Close", self)
-        close.clicked.connect(self.reject)
-        foot = QHBoxLayout()
-        foot.addStretch(1)
-        foot.addWidget(close)
         column = QVBoxLayout(self)
         column.addWidget(self.editor, 1)
-        column.addLayout(foot)
+        column.addLayout(self.foot())
         self._restore()
 
     def _restore(self) -> None:

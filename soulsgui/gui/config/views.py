@@ -12,6 +12,7 @@ from soulsgui.gui.config.draft import FILE_NAME, Draft, by_key, by_line, line_of
 from soulsgui.gui.config.yaml_edit import YamlEdit
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
+from soulsgui.gui.widgets.labels import muted
 
 
 class Views(QTabWidget):
@@ -46,9 +47,8 @@ class Views(QTabWidget):
             "The text is not YAML at the moment, so the form can't show it. Mend it in the tab YAML."
         )
         self._unreadable.hide()
-        self._waiting = QLabel("Reading the configuration …", self._form_page)
+        self._waiting = muted(QLabel("Reading the configuration …", self._form_page))
         self._waiting.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._waiting.setProperty("weight", "muted")
         column = QVBoxLayout(self._form_page)
         column.setContentsMargins(0, 8, 0, 0)
         column.addWidget(self._unreadable)
@@ -65,8 +65,7 @@ class Views(QTabWidget):
         page.setFocusProxy(self.text)
         column = QVBoxLayout(page)
         column.setContentsMargins(0, 8, 0, 0)
-        about = QLabel("Only what differs from the shipped values needs to stand here.", page)
-        about.setProperty("weight", "muted")
+        about = muted(QLabel("Only what differs from the shipped values needs to stand here.", page))
         column.addWidget(about)
         column.addWidget(self.text, 1)
         return page

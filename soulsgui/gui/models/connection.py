@@ -29,23 +29,14 @@ class ConnectionState(StrEnum):
 
 @dataclass(frozen=True)
 class Connection:
-    """The state with what there is to say about it.
-
-    Attributes:
-        state: The state.
-        server: Name of the server on screen.
-        phase: What the runner is doing while it starts.
-        since: When the data on screen was last right, seconds since the epoch; None when never.
-        detail: What the system said, in words.
-        config: The file of settings whose mistakes keep the runner from starting; None for another reason.
-    """
+    """The state with what there is to say about it."""
 
     state: ConnectionState
     server: str = ""
-    phase: str = ""
-    since: float | None = None
+    phase: str = ""  # what the runner is doing while it starts
+    since: float | None = None  # when the data on screen was last right, seconds since the epoch
     detail: str = ""
-    config: Path | None = None
+    config: Path | None = None  # the file of settings whose mistakes keep the runner from starting
 
     @property
     def live(self) -> bool:

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.settings.row import SettingRow
 from soulsgui.gui.settings.spec import section_titles, specs, title_of
 from soulsgui.gui.widgets.inputs import FilterEdit
-from soulsgui.gui.widgets.labels import Heading, WrappedLabel
+from soulsgui.gui.widgets.labels import Heading, WrappedLabel, muted
 
 
 class Edits:
@@ -144,9 +144,8 @@ class SettingsForm(QWidget):
         self._area.setWidgetResizable(True)
         self._settings = self._page()
         self._area.setWidget(self._settings)
-        self._nothing = QLabel("No setting matches. Empty the search to see all.", self)
+        self._nothing = muted(QLabel("No setting matches. Empty the search to see all.", self))
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._nothing.setProperty("weight", "muted")
         self._nothing.hide()
         body = QHBoxLayout()
         body.setSpacing(_GAP_PX)
@@ -160,7 +159,6 @@ class SettingsForm(QWidget):
         find = QShortcut(QKeySequence.StandardKey.Find, self)
         find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         find.activated.connect(self._words.setFocus)
-        self._size_index()
 
     def _page(self) -> QWidget:
         page = QWidget()
@@ -181,8 +179,7 @@ class SettingsForm(QWidget):
         column.setContentsMargins(14, 10, 14, 10)
         column.setSpacing(0)
         column.addWidget(Heading(title_of(name) if name else "General", 1, frame))
-        about = WrappedLabel(description, frame)
-        about.setProperty("weight", "muted")
+        about = muted(WrappedLabel(description, frame))
         column.addWidget(about)
         for key, spec in specs().items():
             if spec.section == name:
@@ -302,20 +299,23 @@ class SettingsForm(QWidget):
         """Follow the font's size."""
         if event.type() == QEvent.Type.FontChange:
             # The list inside has its new font only after this.
-            QTimer.singleShot(0, self, self._size_index)
+            QTimer.singleShot(0, self, self._fit)
         super().changeEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the list of sections out where the settings need its room."""
+        """Fit the list of sections in, or leave it out."""
         super().resizeEvent(event)
-        bar = self._area.verticalScrollBar().sizeHint().width()
-        settings = max(
-            self._settings.minimumSizeHint().width(), _LINE_CHARACTERS * self.fontMetrics().averageCharWidth()
-        )
-        needed = settings + bar + self._index.maximumWidth() + _GAP_PX
-        self._index.setVisible(self.width() >= needed)
+        self._fit()
 
-    def _size_index(self) -> None:
+    def _fit(self) -> None:
+        """Size the list of sections by its letters, and leave it out where the settings need its room."""
+        metrics = self.fontMetrics()
         bar = self._index.verticalScrollBar().sizeHint().width()
         self._index.setFixedWidth(self._index.sizeHintForColumn(0) + bar + 30)
-        self._area.setMinimumHeight(_LEAST_LINES * self.fontMetrics().height())
+        self._area.setMinimumHeight(_LEAST_LINES * metrics.height())
+        least = max(self._settings.minimumSizeHint().width(), _LINE_CHARACTERS * metrics.averageCharWidth())
+        self._index.setVisible(self.width() >= least + bar + self._index.maximumWidth() + _GAP_PX)
+        column = self.layout()
+        assert column is not None
+        # Now: until Qt does it by itself the settings would stand beside the room of a hidden list.
+        column.activate()

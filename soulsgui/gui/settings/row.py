@@ -21,9 +21,9 @@ from PySide6.QtWidgets import (
 from soulsgui.config.declaring import Effect
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
-from soulsgui.gui.settings.spec import FieldSpec, Kind
+from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import Badge, Heading, WrappedLabel, keep_place, set_property
+from soulsgui.gui.widgets.labels import Badge, Heading, WrappedLabel, keep_place, muted, set_property
 
 _CHARACTERS = {Kind.WHOLE: 14, Kind.NUMBER: 14, Kind.SCHEDULE: 30, Kind.TEXT: 30, Kind.STRUCTURE: 30}
 _LEAST_CHARACTERS = 10
@@ -74,14 +74,14 @@ class SwitchEditor(Editor):
         self._hold(self._box)
 
     def _toggled(self, on: bool) -> None:
-        self._box.setText("on" if on else "off")
+        self._box.setText(as_yaml(on))
         self.edited.emit()
 
     def show_value(self, value: Any) -> None:
         """Show a value without telling of it."""
         self._box.blockSignals(True)
         self._box.setChecked(bool(value))
-        self._box.setText("on" if value else "off")
+        self._box.setText(as_yaml(bool(value)))
         self._box.blockSignals(False)
 
     def read(self) -> tuple[Any, str]:
@@ -144,7 +144,7 @@ class LineEditor(Editor):
         super().__init__(spec, parent)
         self._line = _Line(_CHARACTERS[spec.kind], self)
         if spec.optional:
-            self._line.setPlaceholderText("empty")
+            self._line.setPlaceholderText("null")
         elif spec.kind is Kind.STRUCTURE:
             self._line.setPlaceholderText("none")
         if spec.info.secret:
@@ -222,17 +222,15 @@ class SettingRow(QWidget):
         words, tone = effect_words(spec.info.effect)
         badge = Badge(words, tone, self)
         badge.setToolTip(effect_tip(spec))
-        self._unit = QLabel(spec.info.unit, self)
-        self._unit.setProperty("weight", "muted")
+        self._unit = muted(QLabel(spec.info.unit, self))
         self.reset = QPushButton("Reset", self)
         self.reset.setProperty("role", "flat")
         dress(self.reset, "reset")
         self.reset.clicked.connect(lambda: self.reset_asked.emit(spec.key))
         # The place stays when the button goes: nothing jumps while one types.
         keep_place(self.reset)
-        self._about = WrappedLabel(self._description(), self)
+        self._about = muted(WrappedLabel(self._description(), self))
         self._about.setTextFormat(Qt.TextFormat.RichText)
-        self._about.setProperty("weight", "muted")
         self._about.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._wrong = WrappedLabel("", self)
         self._wrong.setProperty("tone", "bad")
@@ -257,7 +255,7 @@ class SettingRow(QWidget):
         if self.spec.limits:
             parts.append(f"Range: {self.spec.limits}.")
         for choice, value in self.spec.info.shipped_with.items():
-            parts.append(f"Shipped with `{choice}`: {self.spec.written(value)}.")
+            parts.append(f"Shipped with `{choice}`: {self.spec.shown(value)}.")
         return _CODE.sub(r"<code>\1</code>", html.escape(" · ".join(parts), quote=False))
 
     def changeEvent(self, event: QEvent) -> None:
@@ -277,8 +275,7 @@ class SettingRow(QWidget):
         """Show where the value comes from and what is wrong with it."""
         self._title.setText(f"{self.spec.title} •" if unsaved else self.spec.title)
         self.reset.setVisible(modified)
-        shown = self.spec.written(base) or "empty"
-        self.reset.setToolTip(f"Back to {shown}")
+        self.reset.setToolTip(f"Back to {self.spec.shown(base)}")
         self._wrong.setText(problem)
         self._wrong.setVisible(bool(problem))
         self.editor.mark_wrong(bool(problem))

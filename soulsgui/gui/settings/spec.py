@@ -64,7 +64,7 @@ class FieldSpec:
     def read(self, written: str) -> tuple[Any, str]:
         """Return the value of a text in an editor and what is wrong with it."""
         words = written.strip()
-        if not words and self.optional:
+        if self.optional and words in ("", "null"):
             return None, ""
         if self.kind in (Kind.WHOLE, Kind.NUMBER):
             try:
@@ -85,17 +85,14 @@ class FieldSpec:
         return self.check(words)
 
     def written(self, value: Any) -> str:
-        """Return how a value stands in an editor."""
-        if value is None:
+        """Return how a value stands in an editor, which is empty for null, empty lists and empty maps."""
+        if value is None or (isinstance(value, (Mapping, list, tuple)) and not value):
             return ""
-        if isinstance(value, str):
-            return value
-        if self.kind is Kind.STRUCTURE or isinstance(value, Mapping):
-            plain = _plain(value)
-            return str(yaml.safe_dump(plain, default_flow_style=True, width=10_000)).strip() if plain else ""
-        if isinstance(value, float):
-            return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-        return str(value)
+        return value if isinstance(value, str) else as_yaml(value)
+
+    def shown(self, value: Any) -> str:
+        """Return how a value stands among words and in tables."""
+        return as_yaml(self.check(value)[0])
 
     def hint(self, value: Any) -> str:
         """Return a number of bytes in words, empty for everything else."""
@@ -226,10 +223,20 @@ def _number(words: str, whole: bool) -> int | float:
     return int(number) if whole and number.is_integer() else number
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as YAML and JSON know it: tuples as lists."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {str(name): plain(inner) for name, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def as_yaml(value: Any) -> str:
+    """Return a value as config.yaml has it, in one line: `true`, `null`, `[64, 64]`."""
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    dumped = yaml.safe_dump(plain(value), default_flow_style=True, width=10_000, allow_unicode=True)
+    # A value that stands alone is followed by the mark of the document's end.
+    return str(dumped).strip().removesuffix("...").strip()
 
 
 def _in_words(error: ValidationError) -> str:

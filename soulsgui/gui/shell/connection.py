@@ -200,7 +200,7 @@ class Connector(QObject):
         async with aclosing(link.follow(self._feed.cursor)) as messages:
             async for message in messages:
                 if self._sleep_watch.slept():
-                    self._feed.forget_cursor()
+                    self._feed.cursor = None  # the next feed begins with a snapshot
                     return True
                 self._pause_s = _FIRST_PAUSE_S
                 if not self._feed.take(message, self._server):

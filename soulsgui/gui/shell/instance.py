@@ -30,10 +30,6 @@ class SingleInstance(QObject):
         open_wanted: It was so to open an invitation; with its path, or a damaged link.
         first_raised: The window there is has come to the front.
         claimed: The window there was is gone: this is the one now.
-
-    Attributes:
-        crashed: Whether the last window of the folder did not end in order.
-        crash_report: What is known of that end.
     """
 
     raise_wanted = Signal()

@@ -31,6 +31,7 @@ from soulsgui.gui.text import plural
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.labels import muted
 from soulsgui.wire.control import Status
 
 START = "window.md"
@@ -171,9 +172,8 @@ class SettingsDialog(FittingDialog):
         column.addLayout(self.foot())
 
     def _hint(self, words: str) -> QLabel:
-        hint = QLabel(words, self)
+        hint = muted(QLabel(words, self))
         hint.setWordWrap(True)
-        hint.setProperty("weight", "muted")
         return hint
 
     def _box(self, choices: Mapping[Any, str], chosen: object, then: Callable[[Any], None]) -> QComboBox:
@@ -277,8 +277,7 @@ class WindowMenu(QMenu):
 
     def _shut_down(self) -> None:
         call = self._feed.call("server.shutdown")
-        call.failed.connect(self.problem)
-        call.silent.connect(self.problem)
+        call.tell_problem(self.problem)
 
     def _show_about(self) -> None:
         hello = self._feed.hello

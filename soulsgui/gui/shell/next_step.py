@@ -157,6 +157,5 @@ class OfferBar(QFrame):
 
     def _begin(self, command: str, params: dict[str, Any]) -> None:
         call = self._feed.call(command, params)
-        call.failed.connect(self.problem)
-        call.silent.connect(self.problem)
+        call.tell_problem(self.problem)
         self.begun.emit()

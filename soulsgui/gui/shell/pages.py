@@ -165,13 +165,7 @@ class Cover(QWidget):
 
 
 class PageStack(QStackedWidget):
-    """Shows one page at a time, and a cover over those that live from a server while there is none.
-
-    Attributes:
-        shown: Name of the page that is shown; empty before the first.
-        front: What is in sight: the page, or the cover over it.
-        covered: Whether there is no server, so that pages that live from one are covered.
-    """
+    """Shows one page at a time, and a cover over those that live from a server while there is none."""
 
     def __init__(
         self, entries: dict[str, PageEntry], feed: Feed, shell: Shell, parent: QWidget | None = None

@@ -19,7 +19,7 @@ from soulsgui.gui.shell import tray as trays
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.labels import Heading
+from soulsgui.gui.widgets.labels import Heading, muted
 from soulsgui.wire.control import ApiError, RunStatus
 
 _SHUTDOWN_PATIENCE_S = 5.0
@@ -131,8 +131,7 @@ class ClosingDialog(_LastQuestion):
         self.keep = QPushButton("&Keep training", self)
         self.keep.clicked.connect(lambda: self.decide(AtClosing.KEEP))
         cost = QLabel(self._cost(), self)
-        later = QLabel("To come back, open SoulsGUI again.", self)
-        later.setProperty("weight", "muted")
+        later = muted(QLabel("To come back, open SoulsGUI again.", self))
         self.arrange("A run is going on", (cost, later), self.stop, self.keep)
 
     def _cost(self) -> str:
@@ -196,9 +195,6 @@ class Closer(QObject):
 
     Signals:
         closed: The window may go; True when training goes on without it.
-
-    Attributes:
-        dialog: The open question; None while there is none.
     """
 
     closed = Signal(bool)
@@ -286,12 +282,7 @@ class Closer(QObject):
 
 
 class Leaver(QObject):
-    """Decides what becomes of a window that is closed while this computer helps: it asks, stays, or ends.
-
-    Attributes:
-        dialog: The open question; None while there is none.
-        tray: What stands for the window while it is away; None before the first time.
-    """
+    """Decides what becomes of a window that is closed while this computer helps: it asks, stays, or ends."""
 
     def __init__(
         self,

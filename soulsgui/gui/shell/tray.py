@@ -194,8 +194,7 @@ class Tray(QObject):
         self._watch(self._feed.call("service.stop", {"name": CLIENT}, patience_s=START_PATIENCE_S))
 
     def _watch(self, call: Call) -> None:
-        call.failed.connect(self._refused)
-        call.silent.connect(self._refused)
+        call.tell_problem(self._refused)
 
     def _refused(self, error: ApiError) -> None:
         self.icon.showMessage(error.message, error.remedy, QSystemTrayIcon.MessageIcon.Warning)

@@ -11,7 +11,9 @@ from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, QTimer, Sig
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QAbstractButton, QApplication, QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
+from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import ClientSide
+from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.geometry import bring_onto_screen
 from soulsgui.gui.icons import app_icon
@@ -33,14 +35,14 @@ from soulsgui.gui.shell.pages import (
 )
 from soulsgui.gui.shell.shutdown import Closer, Leaver
 from soulsgui.gui.shell.toolbar import Toolbar
-from soulsgui.gui.states import run_is_active, run_look
+from soulsgui.gui.states import clients_here, run_is_active, run_look
+from soulsgui.gui.text import plural
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.labels import keep_place
+from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, keep_place
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
-from soulsgui.gui.widgets.status_line import StatusLine
 from soulsgui.installing import can_train
-from soulsgui.wire.control import ApiError, CheckpointInfo, Event
+from soulsgui.wire.control import ApiError, CheckpointInfo, ClientStatus, Event, Status
 from soulsgui.wire.invitation import Invitation
 
 if TYPE_CHECKING:
@@ -51,6 +53,65 @@ _SMALLEST = QSize(860, 540)
 _STATUS_EVERY_MS = 400
 
 
+def status_words(status: Status, server: str, live: bool = True) -> str:
+    """Return `my-server · lunar-2, running · 3 of 4 clients · checkpoint 2 min ago · 61 GB free`."""
+    run = status.run
+    parts = [server] if server else []
+    word = run_look(run.state).word.lower()
+    parts.append(f"{run.name or run.id}, {word}" if run.id else "no run")
+    if status.clients:
+        parts.append(_clients(status.clients))
+    if live and run_is_active(run.state) and run.checkpoint_age_s is not None:
+        parts.append(f"checkpoint {text.ago(run.checkpoint_age_s)}")
+    elif run.checkpoint_env_steps is not None:
+        steps = text.compact(run.checkpoint_env_steps)
+        parts.append(f"checkpoint at {steps} steps")
+    if status.server.disk_free_bytes:
+        parts.append(f"{text.size(status.server.disk_free_bytes)} free")
+    return " · ".join(parts)
+
+
+def _clients(clients: list[ClientStatus]) -> str:
+    here, expected = clients_here(clients)
+    if here == expected:
+        return plural(here, "{n} client", "{n} clients")
+    return f"{here} of {expected} clients"
+
+
+class StatusLine(QWidget):
+    """One shortened line with the run's icon before it."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._mark = IconLabel(0, self)
+        self._words = ElidedLabel("", self)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(8, 2, 8, 2)
+        row.setSpacing(6)
+        row.addWidget(self._mark)
+        row.addWidget(self._words, 1)
+
+    def show_status(self, status: Status, server: str) -> None:
+        """Say how the run goes."""
+        look = run_look(status.run.state)
+        self._mark.show_icon(look.icon, look.tone)
+        self._words.setText(status_words(status, server, self.isEnabled()))
+
+    def show_no_server(self, server: str) -> None:
+        """Say that there is no server: what was known of it is past."""
+        self._mark.show_icon("power", Tone.IDLE)
+        self._words.setText(" · ".join(part for part in (server, "no server runs") if part))
+
+    def dim(self, dimmed: bool) -> None:
+        """Grey it out while it is not the present."""
+        self.setEnabled(not dimmed)
+
+    @property
+    def words(self) -> str:
+        """What it says."""
+        return self._words.text()
+
+
 class MainWindow(QMainWindow):
     """The window of one runner. It is the `Shell` of its pages.
 
@@ -59,9 +120,6 @@ class MainWindow(QMainWindow):
         retry_wanted: The connection is to be tried now.
         start_wanted: A runner is to be started.
         first_shown: The window is on the screen for the first time.
-
-    Attributes:
-        mode: The side that is shown.
     """
 
     theme_changed = Signal()
@@ -245,8 +303,7 @@ class MainWindow(QMainWindow):
         """End the server, its run saved, and start it again once it is gone."""
         self._restarts = True
         call = self._feed.call("server.shutdown")
-        call.failed.connect(self._restart_failed)
-        call.silent.connect(self._restart_failed)
+        call.tell_problem(self._restart_failed)
 
     def _restart_failed(self, error: ApiError) -> None:
         self._restarts = False

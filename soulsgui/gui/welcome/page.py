@@ -14,7 +14,7 @@ from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import Heading, IconLabel, set_tip
+from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_tip
 from soulsgui.installing import can_train, how_to_train
 from soulsgui.wire.control import ApiError
 
@@ -35,9 +35,8 @@ class Tile(QFrame):
         mark.show_icon(icon, Tone.ACCENT)
         heading = Heading(title, 1, self)
         heading.setWordWrap(True)
-        text = QLabel(words, self)
+        text = muted(QLabel(words, self))
         text.setWordWrap(True)
-        text.setProperty("weight", "muted")
         text.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.why = QLabel(self)
         self.why.setWordWrap(True)
@@ -125,8 +124,7 @@ class WelcomePage(QWidget):
                 self,
             ),
         )
-        lead = QLabel("One computer trains, many play, and you steer all of it from here.", self)
-        lead.setProperty("weight", "muted")
+        lead = muted(QLabel("One computer trains, many play, and you steer all of it from here.", self))
         lead.setWordWrap(True)
         tiles = FlowLayout(_GAP_PX, columns=True)
         for tile in self.tiles:

@@ -113,6 +113,8 @@ class _LeaveBox(_Box):
 
     def __init__(self, parent: QWidget, words: LeaveWords) -> None:
         super().__init__(parent, words.title, words.sentence)
+        if words.answer is Leave.MEND:
+            self.setIcon(QMessageBox.Icon.Warning)
         first = self.add(words.first, QMessageBox.ButtonRole.AcceptRole)
         discard = self.add(words.discard, QMessageBox.ButtonRole.DestructiveRole)
         self._answers = ((first, words.answer), (discard, Leave.DISCARD))

@@ -56,20 +56,15 @@ class CommandButton(FittingButton):
         self._call: Call | None = None
         self._allowed = True
         self._why = ""
-        self._stage = Stage.IDLE
+        self.stage = Stage.IDLE
         self._calm = QTimer(self, singleShot=True, interval=_DONE_MS)
         self._calm.timeout.connect(lambda: self._show(Stage.IDLE))
         self.clicked.connect(self.send)
         self._show(Stage.IDLE)
 
-    @property
-    def stage(self) -> Stage:
-        """Where the command is."""
-        return self._stage
-
     def send(self) -> None:
         """Send the command, as a click does."""
-        if self._stage is Stage.RUNNING:
+        if self.stage is Stage.RUNNING:
             return
         self._calm.stop()
         self._show(Stage.RUNNING)
@@ -87,15 +82,15 @@ class CommandButton(FittingButton):
     def set_words(self, words: Words, icon: str, start: MakeCall) -> None:
         """Do something else from now on; a command under way is left to end as it may."""
         self._words, self._icon, self._start = words, icon, start
-        if self._stage is Stage.IDLE:
+        if self.stage is Stage.IDLE:
             self._show(Stage.IDLE)
 
     def allow(self, allowed: bool, why: str = "") -> None:
         """Enable or disable the button."""
         self._allowed, self._why = allowed, why
-        if self._stage is not Stage.RUNNING:
+        if self.stage is not Stage.RUNNING:
             self.setEnabled(allowed)
-        if self._stage in (Stage.IDLE, Stage.RUNNING):
+        if self.stage in (Stage.IDLE, Stage.RUNNING):
             self.explain(why)
 
     def _forget(self) -> None:
@@ -122,7 +117,7 @@ class CommandButton(FittingButton):
         self.problem.emit(error)
 
     def _show(self, stage: Stage, error: ApiError | None = None) -> None:
-        self._stage = stage
+        self.stage = stage
         looks = {
             Stage.IDLE: (self._words.idle, self._icon, Tone.TEXT),
             Stage.RUNNING: (self._words.running, "state-busy", Tone.BUSY),

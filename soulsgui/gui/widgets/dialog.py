@@ -20,7 +20,7 @@ from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.geometry import bring_onto_screen, room_for
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.labels import set_property
+from soulsgui.gui.widgets.labels import muted, set_property
 from soulsgui.wire.control import ApiError
 
 
@@ -90,14 +90,15 @@ class FormDialog(FittingDialog):
         self.wrong = QLabel(self)
         self.wrong.setWordWrap(True)
         self.wrong.setTextFormat(Qt.TextFormat.PlainText)
+        self.wrong.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.wrong.hide()
         self.cancel = QPushButton("&Cancel", self)
         self.cancel.setAutoDefault(False)
         self.cancel.clicked.connect(self.reject)
 
-    def make_main(self, words: Words, send: MakeCall) -> CommandButton:
+    def make_main(self, words: Words, send: MakeCall, icon: str = "check") -> CommandButton:
         """Return the button that does it, which Enter presses."""
-        made = CommandButton(words, "check", send, self)
+        made = CommandButton(words, icon, send, self)
         make_primary(made)
         made.setDefault(True)
         made.problem.connect(self.show_problem)
@@ -122,9 +123,8 @@ class FormDialog(FittingDialog):
         column.setSpacing(12)
         column.addLayout(form)
         if hint:
-            label = QLabel(hint, self)
+            label = muted(QLabel(hint, self))
             label.setWordWrap(True)
-            label.setProperty("weight", "muted")
             column.addWidget(label)
         column.addWidget(self.wrong)
         column.addLayout(foot)

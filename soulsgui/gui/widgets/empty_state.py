@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress, make_primary
-from soulsgui.gui.widgets.labels import Heading, IconLabel
+from soulsgui.gui.widgets.labels import Heading, IconLabel, muted
 
 _ICON_PX = 48
 
@@ -33,9 +33,8 @@ class EmptyState(QWidget):
         mark.show_icon(icon, Tone.MUTED)
         self._title = Heading(title, 1, self)
         self._title.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._hint = QLabel(hint, self)
+        self._hint = muted(QLabel(hint, self))
         self._hint.setWordWrap(True)
-        self._hint.setProperty("weight", "muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.button = QPushButton(action, self)
         make_primary(self.button)

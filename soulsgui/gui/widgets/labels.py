@@ -1,11 +1,13 @@
 """Labels: one that shortens itself, one with a state's icon, a badge, and a heading."""
 
+from typing import TypeVar
+
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QStyle, QStyleOption, QWidget
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.icons import colours_of, device_ratio, pixmap
+from soulsgui.gui.icons import colours_of, pixmap
 from soulsgui.gui.states import Look
 
 
@@ -28,6 +30,15 @@ def keep_place(widget: QWidget, keep: bool = True) -> None:
     policy = widget.sizePolicy()
     policy.setRetainSizeWhenHidden(keep)
     widget.setSizePolicy(policy)
+
+
+L = TypeVar("L", bound=QLabel)
+
+
+def muted(label: L) -> L:
+    """Return a label whose words are of less weight."""
+    label.setProperty("weight", "muted")
+    return label
 
 
 class ElidedLabel(QLabel):
@@ -147,7 +158,7 @@ class IconLabel(QWidget):
             colours = colours_of(self)
             colour = colours.tones[self._tone] if self.isEnabled() else colours.disabled
             edge = min(self.width(), self.height())
-            QPainter(self).drawPixmap(0, 0, pixmap(self._name, colour, edge, device_ratio(self)))
+            QPainter(self).drawPixmap(0, 0, pixmap(self._name, colour, edge, self.devicePixelRatioF()))
 
 
 class StateLabel(QWidget):

@@ -32,11 +32,11 @@ class Banner(QFrame):
         self._title = Heading("", 0, self)
         self._detail = QLabel(self)
         self._detail.setWordWrap(True)
-        self._button = QPushButton(self)
-        make_primary(self._button)
-        self._button.clicked.connect(self._clicked)
+        self.button = QPushButton(self)
+        make_primary(self.button)
+        self.button.clicked.connect(self._clicked)
         # As high without button and with one line as with both.
-        keep_place(self._button)
+        keep_place(self.button)
         self._detail.setMinimumHeight(2 * self.fontMetrics().height())
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 6, 12, 6)
@@ -44,7 +44,7 @@ class Banner(QFrame):
         row.addWidget(self._mark)
         row.addWidget(self._title)
         row.addWidget(self._detail, 1)
-        row.addWidget(self._button, 0, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
         self.hide()
 
     def show_connection(self, connection: Connection) -> None:
@@ -55,16 +55,11 @@ class Banner(QFrame):
             self._mark.show_icon(words.icon, words.tone)
             self._title.setText(words.title)
             self._detail.setText(words.detail)
-            self._button.setText(words.action)
-            self._button.setVisible(bool(words.action))
+            self.button.setText(words.action)
+            self.button.setVisible(bool(words.action))
             set_property(self, "tone", words.tone)
             self.setAccessibleName(f"{words.title}. {words.detail}")
         self.setVisible(words is not None)
-
-    @property
-    def button(self) -> QPushButton:
-        """The main button."""
-        return self._button
 
     @property
     def words(self) -> str:

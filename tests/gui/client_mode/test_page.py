@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt, QTime
-from PySide6.QtWidgets import QApplication, QLineEdit
+from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.client_mode.page import ClientPage
+from soulsgui.gui.client_mode.parts import MiddleColumn
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.client_mode.servers import ChangeAddressDialog
 from soulsgui.gui.models.connection import Connection, ConnectionState
@@ -21,17 +22,6 @@ from soulsgui.wire.versions import PROTOCOL_NAME, Lack
 from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
 
 NAME = "gamer-01"
-
-
-class _Shell(FakeShell):
-    """A played window with a client side."""
-
-    def __init__(self, folder: Path, side: Any) -> None:
-        super().__init__(folder)
-        self._side = side
-
-    def client_side(self) -> Any:
-        return self._side
 
 
 def _status(service: str = "running", state: str = "online", wish: str = "run") -> Status:
@@ -47,17 +37,17 @@ def _status(service: str = "running", state: str = "online", wish: str = "run") 
 @pytest.fixture
 def played(
     qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path
-) -> tuple[ClientPage, FakeFeed, _Shell]:
+) -> tuple[ClientPage, FakeFeed, FakeShell]:
     """The page before a feed that the test plays."""
     fake = FakeFeed(_status())
-    shell = _Shell(tmp_path, ClientSide(feed=fake))  # type: ignore[arg-type]
+    shell = FakeShell(tmp_path, ClientSide(feed=fake))  # type: ignore[arg-type]
     page = ClientPage(FakeFeed(), shell)  # type: ignore[arg-type]
     qtbot.addWidget(page)
     page.show()
     return page, fake, shell
 
 
-Played = tuple[ClientPage, FakeFeed, _Shell]
+Played = tuple[ClientPage, FakeFeed, FakeShell]
 
 
 def test_every_control_sends_its_command(played: Played, qtbot: QtBot) -> None:
@@ -95,26 +85,29 @@ def test_it_pauses_for_the_chosen_time_and_for_another_one(played: Played, qtbot
     assert not page.pausing.later.isEnabled()
 
 
-@pytest.mark.parametrize("width", [760, 1280])
-def test_the_buttons_of_the_pause_fit_into_the_window(played: Played, qtbot: QtBot, width: int) -> None:
-    page, _, _ = played
-    page.resize(width, 600)
-    qtbot.wait(20)
-    page.pausing.show_words(page._words)
-    buttons = (page.pausing.now, page.pausing.later, page.pausing.for_a_time, page.pausing.resume)
-    for button in buttons:
-        right = button.mapTo(page, button.rect().topRight()).x()
-        assert right < width, button.accessibleName()
-        assert not button.text() or button.width() >= button.full_width, button.text()
-
-
-def test_the_share_is_what_the_server_tells_this_computer(played: Played, qtbot: QtBot) -> None:
+@pytest.mark.parametrize("width", [480, 760, 1280])
+def test_every_button_keeps_its_words_however_narrow_the_window_is(
+    played: Played, qtbot: QtBot, width: int
+) -> None:
     page, fake, _ = played
-    assert page.given.value("share") == "—"
-    status = _status()
-    client = status.clients[0].model_copy(update={"share": 0.25})
-    fake.take_snapshot(status.model_copy(update={"clients": [client]}))
-    qtbot.waitUntil(lambda: page.given.value("share") == "25 %")
+    page.resize(width, 600)
+    assert (page.server.change.isHidden(), page.server.paste.isHidden()) == (True, True)
+    fake.take_snapshot(_lost())
+    qtbot.waitUntil(lambda: page.server.change.isVisible() and page.server.paste.isVisible())
+    for row in (page.server, page.pausing, page.servers):
+        for button in row.findChildren(QPushButton):
+            qtbot.waitUntil(lambda button=button: button.width() >= button.sizeHint().width())
+            assert button.text(), button.accessibleName()
+            assert button.mapTo(page, button.rect().topRight()).x() < width, button.text()
+
+
+def test_page_and_question_are_as_wide_as_their_letters_want(played: Played, both_themes: Theme) -> None:
+    page, _, _ = played
+    columns = [one.column.parentWidget() for one in page.findChildren(MiddleColumn)]
+    before = [column.maximumWidth() for column in columns]
+    assert len(columns) == 2
+    both_themes.set_font_scale(200)
+    assert all(column.maximumWidth() > 1.8 * width for column, width in zip(columns, before, strict=True))
 
 
 def test_what_was_wrong_with_an_invitation_is_gone_when_a_good_one_is_pasted(
@@ -139,6 +132,18 @@ def test_what_was_wrong_with_an_invitation_is_gone_when_a_good_one_is_pasted(
     page.servers.paste_link()
     assert page.consent.title.text() == "Help vm train?"
     assert [told.text for told in shell.told] == ["The trainer crashed."]
+
+
+def test_what_is_no_invitation_is_said(qapp: QApplication, played: Played, tmp_path: Path) -> None:
+    page, _, shell = played
+    for text in ("", "soulsgui://join/abc"):
+        qapp.clipboard().setText(text)
+        page.servers.paste.click()
+    page.servers.open_path(str(tmp_path / "nowhere.soulsgui"))
+    said = [told.text for told in shell.told]
+    assert said[:2] == ["There is no invitation to paste.", "The link is damaged or cut off."]
+    assert "There is no invitation in" in said[2]
+    assert shell.client_side().invitation is None
 
 
 def test_the_filter_of_the_log_searches_all_that_is_kept(played: Played, qtbot: QtBot) -> None:
@@ -205,6 +210,10 @@ def test_without_a_runner_the_switch_starts_one(played: Played, qtbot: QtBot) ->
 def test_a_lost_connection_dims_what_is_known_and_keeps_it(played: Played, qtbot: QtBot) -> None:
     page, fake, _ = played
     qtbot.waitUntil(lambda: page.given.value("episodes") == "3")
+    assert page.given.value("share") == "—"
+    client = fake.status.clients[0].model_copy(update={"share": 0.25})
+    fake.take_snapshot(fake.status.model_copy(update={"clients": [client]}))
+    qtbot.waitUntil(lambda: page.given.value("share") == "25 %")
     fake.connect_as(Connection(ConnectionState.RECONNECTING, "this computer", since=1.0))
     qtbot.waitUntil(lambda: not page.given.isEnabled())
     assert (page.given.value("episodes"), page.given.value("steps")) == ("3", "1,234")
@@ -259,16 +268,6 @@ def test_a_test_of_the_server_is_told_in_words(played: Played, qtbot: QtBot) -> 
     (told,) = shell.told
     assert (told.level, told.detail) == ("success", "It trains Toy-v0; the versions fit.")
     assert "answers at 127.0.0.1:1 in 3 ms" in told.text
-
-
-def test_ways_to_a_server_are_offered_only_while_it_is_not_found(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    assert (page.server.change.isHidden(), page.server.paste.isHidden()) == (True, True)
-    fake.take_snapshot(_lost())
-    qtbot.waitUntil(lambda: not page.server.change.isHidden())
-    assert not page.server.paste.isHidden()
-    fake.take_snapshot(_status())
-    qtbot.waitUntil(page.server.change.isHidden)
 
 
 def test_another_address_is_taken_at_once_where_the_server_is_and_else_when_confirmed(
@@ -377,10 +376,15 @@ def test_a_computer_that_is_too_old_gets_a_button_that_copies_what_to_type(
     page, fake, _ = played
     assert not page.state.update_button.isVisible()
     before = _status()
-    old = before.clients[0].model_copy(
-        update={"checks": {"version": False}, "lacks": [Lack(what="pygame", has="", needs="2.5")]}
-    )
-    fake.take_snapshot(before.model_copy(update={"clients": [old]}))
+
+    def lack(lack: Lack) -> None:
+        client = before.clients[0].model_copy(update={"checks": {"version": False}, "lacks": [lack]})
+        fake.take_snapshot(before.model_copy(update={"clients": [client]}))
+
+    lack(Lack(what=PROTOCOL_NAME, has="2", needs="1"))
+    qtbot.waitUntil(lambda: "Update of the server needed" in page.state.words)
+    assert not page.state.update_button.isVisible()
+    lack(Lack(what="pygame", has="", needs="2.5"))
     qtbot.waitUntil(page.state.update_button.isVisible)
     qtbot.mouseClick(page.state.update_button, Qt.MouseButton.LeftButton)
     dialog = page.findChild(UpdateDialog)
@@ -388,15 +392,3 @@ def test_a_computer_that_is_too_old_gets_a_button_that_copies_what_to_type(
     qtbot.mouseClick(dialog.copy, Qt.MouseButton.LeftButton)
     assert qapp.clipboard().text().endswith('-m pip install --upgrade "pygame>=2.5"')
     dialog.reject()
-
-
-def test_where_the_server_is_too_old_this_computer_has_nothing_to_update(
-    played: Played, qtbot: QtBot
-) -> None:
-    page, fake, _ = played
-    before = _status()
-    older = Lack(what=PROTOCOL_NAME, has="2", needs="1")
-    client = before.clients[0].model_copy(update={"checks": {"version": False}, "lacks": [older]})
-    fake.take_snapshot(before.model_copy(update={"clients": [client]}))
-    qtbot.waitUntil(lambda: "Update of the server needed" in page.state.words)
-    assert not page.state.update_button.isVisible()

@@ -1,7 +1,7 @@
 """The page of client mode before a real server, a real runner of client mode and a real client."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,8 @@ from typing import Any
 import psutil
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
@@ -23,24 +24,14 @@ from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ClientStatus, ServiceStatus
-from tests.end_to_end.server import RunningServer, command_line, wait_for
+from soulsgui.wire.invitation import Invitation
+from tests.end_to_end.server import RunningServer, command_line, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeFeed, FakeShell
 from tests.gui.shell.driving import connected_feed, fail_loudly, finish, qt_asyncio, until
 
 NAME = "gamer-01"
 ENVS, STEPS = 4, 128
-
-
-class _Shell(FakeShell):
-    """A played window with a client side."""
-
-    def __init__(self, folder: Path, side: Any) -> None:
-        super().__init__(folder)
-        self._side = side
-
-    def client_side(self) -> Any:
-        return self._side
 
 
 @dataclass
@@ -50,16 +41,23 @@ class _Seen:
     app: QApplication
     page: ClientPage
     side: ClientSide
-    shell: _Shell
     qtbot: QtBot
+    folders: Folders
 
     def until(self, words: str) -> None:
         """Wait until the page says this of its state."""
-        until(self.app, lambda: words in self.page.state.words, words, LIMIT_S)
+        self.wait(lambda: words in self.page.state.words, words)
+
+    def wait(self, done: Callable[[], object], what: str) -> None:
+        until(self.app, done, what, LIMIT_S)
 
     def click(self, button: Any) -> None:
-        until(self.app, button.isEnabled, f"{button.text()} can be clicked")
+        self.wait(button.isEnabled, f"{button.text()} can be clicked")
         self.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    @property
+    def asks(self) -> bool:
+        return self.page.consent.isVisible()
 
     @property
     def service(self) -> ServiceStatus:
@@ -71,14 +69,13 @@ def _seen(qapp: QApplication, qtbot: QtBot, folders: Folders, server: Any, tmp_p
     """A page on the screen whose client side is connected for real; use it within `qt_asyncio`."""
     tasks = Tasks(fail_loudly)
     side = ClientSide()
-    shell = _Shell(tmp_path, side)
     connect_client_side(side, folders, tasks).open()
-    page = ClientPage(server, shell)
+    page = ClientPage(server, FakeShell(tmp_path, side))  # type: ignore[arg-type]
     qtbot.addWidget(page)
     page.resize(900, 800)
     page.show()
     try:
-        yield _Seen(qapp, page, side, shell, qtbot)
+        yield _Seen(qapp, page, side, qtbot, folders)
     finally:
         page.hide()
         finish(qapp, tasks)
@@ -130,6 +127,85 @@ def seen(
     ):
         page.until("Playing")
         yield page
+
+
+@contextmanager
+def _another_computer(qapp: QApplication, qtbot: QtBot, folder: Path) -> Iterator[_Seen]:
+    """A page on a computer without a server; its runner ends with the test."""
+    with qt_asyncio(qapp), _seen(qapp, qtbot, _folders(folder), FakeFeed(), folder) as seen:
+        try:
+            yield seen
+        finally:
+            if seen.side.feed.connection.commands_possible:
+                seen.side.feed.call("server.shutdown")
+                seen.wait(lambda: not (seen.folders.client / CONTROL_FILE).exists(), "its runner ends")
+    wait_for(lambda: not processes_below(folder), "nothing is left running")
+
+
+def _invite(server: RunningServer, name: str) -> Invitation:
+    return Invitation.parse(server.api.command("clients.invite.create", {"client": name})["link"])
+
+
+# First: the client of the fixtures below plays from its first use on.
+def test_a_pasted_link_is_asked_about_and_then_played_for(
+    qapp: QApplication, theme: Theme, qtbot: QtBot, training: RunningServer, tmp_path: Path
+) -> None:
+    name = "gamer-21"
+    invitation = _invite(training, name)
+    with _another_computer(qapp, qtbot, tmp_path) as pc:
+        page = pc.page
+        path = tmp_path / "mine.soulsgui"
+        invitation.save(path)
+        page.servers.open_path(str(path))
+        pc.wait(lambda: "It answers at" in page.consent.words_of("who"), "the server was asked")
+        assert f"CartPole-v1, {ENVS} copies" in page.consent.words_of("what")
+        assert training.client_state(name) == "joining", "nothing plays before the yes"
+        pc.click(page.consent.decline)
+        assert (pc.asks, pc.side.invitation) == (False, None)
+        pc.until("Not joined")
+        assert not page.switch.toggle.isChecked()
+        assert not pc.folders.servers.exists(), "not now changes nothing"
+
+        QGuiApplication.clipboard().setText(f"  {invitation.link}\n")
+        pc.click(page.servers.paste)
+        assert pc.asks
+        pc.click(page.consent.accept)
+        pc.wait(lambda: not pc.asks, "it was accepted")
+        pc.until("Playing")
+        pc.wait(lambda: training.client_state(name) == "online", "the server sees it play")
+        assert page.switch.toggle.isChecked()
+        assert page.server.place.startswith(f"{invitation.server_name}, 127.0.0.1:")
+        pc.wait(lambda: page.servers.chosen is not None, "it is listed")
+        pc.wait(lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
+
+        pc.click(page.pausing.now)
+        pc.until("Paused by you")
+        pc.wait(lambda: training.client_state(name) == "paused", "the server shows it")
+        training.api.command("clients.resume", {"client": name})
+        training.wait_updates(2)
+        assert training.client_state(name) == "paused", "the owner's pause wins"
+
+        pc.click(page.servers.forget)
+        (box,) = page.findChildren(QMessageBox)
+        pc.click(next(button for button in box.buttons() if button.text().replace("&", "") == "Forget"))
+        pc.wait(lambda: page.servers.chosen is None, "it is forgotten")
+        pc.wait(lambda: training.client_state(name) == "left", "it said goodbye")
+        assert not list(pc.folders.servers.iterdir())
+
+
+def test_a_revoked_invitation_says_so_before_and_after_the_yes(
+    qapp: QApplication, theme: Theme, qtbot: QtBot, training: RunningServer, tmp_path: Path
+) -> None:
+    invitation = _invite(training, "gamer-22")
+    with _another_computer(qapp, qtbot, tmp_path) as pc:
+        pc.side.open_invitation(invitation)
+        pc.click(pc.page.consent.accept)
+        pc.until("Playing")
+        training.api.command("clients.revoke", {"client": "gamer-22"})
+        pc.until("no longer accepts this invitation")
+        pc.side.open_invitation(invitation)
+        shut_out = "does not let this computer in"
+        pc.wait(lambda: shut_out in pc.page.consent.words_of("who"), "the server was asked again")
 
 
 def _episodes_on_server(server: RunningServer, client: str) -> int:

@@ -1,4 +1,10 @@
-from soulsgui.gui.config.differences import YOURS, differences, effect_sentence, still_winning
+from soulsgui.gui.config.differences import (
+    YOURS,
+    DifferencesModel,
+    differences,
+    effect_sentence,
+    still_winning,
+)
 from soulsgui.gui.settings.spec import specs
 
 SHIPPED = {key: spec.info.default for key, spec in specs().items()}
@@ -38,6 +44,23 @@ def test_lists_and_tuples_are_the_same_value() -> None:
 def test_settings_that_win_over_a_preset() -> None:
     mine = {"ppo.epochs": 5, "network.hidden_sizes": (8, 8), "seed": 2}
     assert still_winning(PRESET, mine) == ["ppo.epochs"]
+
+
+def test_values_stand_in_the_table_as_yaml_has_them() -> None:
+    mine = {"normalize.observations": False, "ppo.n_clients": 3, "env.kwargs": {"wind": True}, "seed": 3}
+    model = DifferencesModel()
+    model.replace(differences(SHIPPED, {}, "", mine, {**mine, "seed": 9}, SHIPPED))
+    columns = [model.column_number(name) for name in ("shipped", "planned", "running")]
+    shown = {
+        model.name_at(row): [model.index(row, column).data() for column in columns]
+        for row in range(model.rowCount())
+    }
+    assert shown == {
+        "normalize.observations": ["true", "false", "true"],
+        "ppo.n_clients": ["null", "3", "null"],
+        "env.kwargs": ["{}", "{wind: true}", "{}"],
+        "seed": [str(SHIPPED["seed"]), "3 (not saved)", str(SHIPPED["seed"])],
+    }
 
 
 def test_when_saved_changes_take_effect() -> None:

@@ -122,7 +122,7 @@ RANGE = {
     "source": "config.yaml",
     "line": 4,
     "key": "ppo.clip",
-    "value": 70,
+    "value": True,
     "reason": "should be at most 10",
     "nearest": "",
 }
@@ -147,7 +147,7 @@ BROKEN = {
 def test_each_mistake_is_a_sentence_with_its_place() -> None:
     assert [sentence(problem) for problem in read_problems([UNKNOWN, RANGE, ELSEWHERE, BROKEN])] == [
         "Line 4: ppo.gama is not a setting. Did you mean ppo.gamma?",
-        "Line 4: ppo.clip = 70: should be at most 10.",
+        "Line 4: ppo.clip = true: should be at most 10.",
         "preset x: seed = -1: should be at least 0.",
         "Line 9: Not valid YAML: x.",
     ]

@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 import pytest
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.schema import shipped_with
 from soulsgui.gui.config.draft import Draft
-from soulsgui.gui.config.editor import ConfigEditor
-from soulsgui.gui.config.page import ConfigDialog, ConfigPage
+from soulsgui.gui.config.page import ConfigEditor, ConfigPage
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import Stage
@@ -56,7 +55,10 @@ class Opened(NamedTuple):
 def shared(theme: Theme, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     """One page for all tests: its form takes a second to build."""
     feed, shell = FakeFeed(), FakeShell(tmp_path_factory.mktemp("window"))
-    page = ConfigPage(feed, shell)  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        # The button says "Saved" no longer than it takes to see it.
+        patch.setattr("soulsgui.gui.widgets.command_button._DONE_MS", 1)
+        page = ConfigPage(feed, shell)  # type: ignore[arg-type]
     page.editor.views.fill(Draft(VALUES.text, VALUES.hash), DEFAULTS)
     page.show()
     page.hide()
@@ -130,18 +132,6 @@ def test_a_file_that_a_busy_server_does_not_send_is_asked_for_again(
     page.hide()
 
 
-def test_the_dialog_is_gone_after_it_was_closed_by_its_window(
-    qtbot: QtBot, server: FakeFeed, shell: FakeShell
-) -> None:
-    parent = QWidget()
-    qtbot.addWidget(parent)
-    dialog = ConfigDialog(server, shell, parent)  # type: ignore[arg-type]
-    dialog.open()
-    with qtbot.waitSignal(dialog.destroyed):
-        dialog.close()
-    assert parent.findChildren(ConfigDialog) == []
-
-
 def test_what_was_typed_is_checked_once_after_a_moment(
     qtbot: QtBot, editor: ConfigEditor, played: FakeFeed
 ) -> None:
@@ -154,19 +144,6 @@ def checked(played: FakeFeed) -> list[str]:
     """The texts that were sent to be checked, but for the saved one."""
     texts = [one.params["text"] for one in played.sent_of("config.check")]
     return [text for text in texts if text != VALUES.text]
-
-
-def test_saving_sends_the_hash_it_began_from(
-    qtbot: QtBot, editor: ConfigEditor, played: FakeFeed, window: FakeShell
-) -> None:
-    type_into(qtbot, editor, "seed", "4")
-    editor.head.save.click()
-    (sent,) = played.sent_of("config.save")
-    assert sent.params == {"text": "seed: 4\n", "base_hash": "h1"}
-    played.answers["config.get"] = VALUES.model_copy(update={"text": "seed: 4\n", "hash": "h2"})
-    sent.call.answer({"text": "seed: 4\n", "hash": "h2"})
-    assert editor.head.state == "Saved"
-    assert window.told[-1].text == "The configuration is saved"
 
 
 def test_what_is_typed_while_it_is_saved_stays_unsaved(
@@ -206,23 +183,23 @@ def test_without_a_connection_one_can_go_on_typing_and_saving_waits(
     assert editor.head.save.isEnabled()
 
 
-def test_the_running_value_stands_beside_the_planned_one(editor: ConfigEditor) -> None:
+def test_the_running_value_stands_beside_the_planned_one_and_leads_to_the_setting(
+    qtbot: QtBot, editor: ConfigEditor
+) -> None:
+    page = editor.parent()
+    assert isinstance(page, ConfigPage)
+    type_into(qtbot, editor, "ppo.epochs", "12")
     editor.views.setCurrentIndex(2)
     model = editor.views.differences.model
-    (one,) = model.records
-    assert (one.spec.key, one.shipped, one.planned, one.running) == ("seed", DEFAULTS["seed"], 3, 5)
+    seed, epochs = model.records
+    assert (seed.spec.key, seed.shipped, seed.planned, seed.running) == ("seed", DEFAULTS["seed"], 3, 5)
+    assert (seed.unsaved, epochs.spec.key, epochs.planned, epochs.unsaved) == (False, "ppo.epochs", 12, True)
     editor.views.differences.table.selectRow(0)
     editor.views.differences.table.row_opened.emit(model.index(0, 0))
     assert editor.views.currentIndex() == 0
-
-
-def test_a_preset_shows_through_where_nothing_of_ones_own_stands(editor: ConfigEditor) -> None:
-    editor.presets.chosen.emit("small")
-    assert editor.views.form is not None
-    assert editor.views.form.row("ppo.epochs").editor.read() == (3, "")
-    assert "preset: small" in editor.text
-    editor.presets.chosen.emit("")
-    assert editor.text == "seed: 3\n"
+    editor.views.setCurrentIndex(1)
+    page.show_where(setting="ppo.clip")
+    assert editor.views.currentIndex() == 0
 
 
 def test_an_agent_brings_its_shipped_values_along(qtbot: QtBot, editor: ConfigEditor) -> None:
@@ -248,14 +225,6 @@ def test_a_preset_that_is_not_known_is_said_so(qtbot: QtBot, editor: ConfigEdito
     )
     editor.refresh()
     qtbot.waitUntil(lambda: "no such preset" in editor.presets.words)
-
-
-def test_a_place_in_the_form_can_be_asked_for(qtbot: QtBot, editor: ConfigEditor) -> None:
-    page = editor.parent()
-    assert isinstance(page, ConfigPage)
-    editor.views.setCurrentIndex(1)
-    page.show_where(setting="ppo.clip")
-    assert editor.views.currentIndex() == 0
 
 
 # The last one: the button goes on telling of the refusal.

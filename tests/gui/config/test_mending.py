@@ -89,6 +89,9 @@ def test_the_dialog_shows_the_mistakes_and_goes_to_the_first(dialog: MendConfigD
     assert dialog.text.textCursor().blockNumber() + 1 == 3
     assert "ppo.gama" in dialog.take_out.toolTip()
     assert dialog.again.text() == "Try again"
+    dialog.resize(440, 400)
+    for button in (dialog.take_out, dialog.open_file, dialog.aside):
+        assert button.text(), "however narrow it is"
 
 
 def test_taking_settings_out_and_saving_lets_the_server_start(

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QListWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QListWidget, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.schema import all_settings
@@ -139,6 +139,35 @@ def test_loading_again_forgets_what_was_not_saved(qtbot: QtBot, form: SettingsFo
         form.load(BASE, {})
     assert form.edits.own == {}
     assert line(form, "ppo.gamma").text() == "0.99"
+
+
+def test_where_the_sections_have_no_room_the_settings_have_it_at_once(
+    qtbot: QtBot, form: SettingsForm, both_themes: Theme
+) -> None:
+    index, area = form.findChild(QListWidget), form.findChild(QScrollArea)
+    assert index is not None
+    assert area is not None
+    for width, listed in ((480, False), (1000, True)):
+        form.resize(width, 700)
+        assert (index.isVisible(), area.geometry().right()) == (listed, width - 1)
+        assert (area.x() > index.width()) is listed, "before Qt lays out by itself"
+    both_themes.set_font_scale(200)
+    qtbot.waitUntil(lambda: not index.isVisible() and area.x() == 0)
+    both_themes.set_font_scale(100)
+    qtbot.waitUntil(index.isVisible)
+
+
+def test_values_are_told_as_yaml_has_them(form: SettingsForm) -> None:
+    form.load(BASE, {"normalize.observations": False, "ppo.n_clients": 2, "env.kwargs": {"wind": True}})
+    switch = form.row("normalize.observations")
+    box = switch.editor.findChild(QCheckBox)
+    assert box is not None
+    assert (box.text(), switch.reset.toolTip()) == ("false", "Back to true")
+    assert form.row("ppo.n_clients").reset.toolTip() == "Back to null"
+    assert line(form, "ppo.n_clients").placeholderText() == "null"
+    assert form.row("env.kwargs").reset.toolTip() == "Back to {}"
+    about = " ".join(label.text() for label in form.row("normalize.rewards").findChildren(QLabel))
+    assert about.count(": true.") == 3
 
 
 def test_read_only_values_can_be_looked_at(form: SettingsForm) -> None:

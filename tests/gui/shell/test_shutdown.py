@@ -301,7 +301,13 @@ def test_the_first_close_is_explained_and_then_the_tray_plays_on(
     assert Preferences(Folders(tmp_path / "c", tmp_path / "d")).at_leaving is AtLeaving.TRAY
 
 
-def test_quit_in_the_tray_or_the_menu_ends_the_program(qtbot: QtBot, window: MainWindow) -> None:
+def test_quit_in_the_menu_ends_the_program(qtbot: QtBot, window: MainWindow) -> None:
+    with qtbot.waitSignal(window.closer.closed):
+        window.menu.quit.trigger()
+    assert window.leaver.dialog is None, "the menu asks nothing about the tray"
+
+
+def test_quit_in_the_tray_ends_the_program(qtbot: QtBot, window: MainWindow) -> None:
     window.leaver.close_window()
     assert window.leaver.dialog is not None
     window.leaver.dialog.stay.click()
@@ -310,12 +316,6 @@ def test_quit_in_the_tray_or_the_menu_ends_the_program(qtbot: QtBot, window: Mai
     with qtbot.waitSignal(window.closer.closed):
         tray.quit.trigger()
     assert not tray.shown
-
-
-def test_quitting_by_the_menu_asks_nothing_about_the_tray(qtbot: QtBot, window: MainWindow) -> None:
-    with qtbot.waitSignal(window.closer.closed):
-        window.menu.quit.trigger()
-    assert window.leaver.dialog is None
 
 
 def test_a_desktop_without_a_tray_ends_with_the_window_and_says_why_in_the_settings(

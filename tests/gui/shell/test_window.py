@@ -13,7 +13,6 @@ from soulsgui.gui.config.mending import MendConfigDialog
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.preferences import AtClosing, Mode, Preferences
-from soulsgui.gui.shell import Action
 from soulsgui.gui.shell.menu import ManualDialog, SettingsDialog
 from soulsgui.gui.shell.pages import PageEntry, page_entries
 from soulsgui.gui.shell.update import UpdateDialog
@@ -338,11 +337,6 @@ def test_a_server_that_goes_leaves_the_keyboard_at_no_button(
     qtbot.waitUntil(lambda: isinstance(keyboard_at(window), Plot))
 
 
-def test_every_page_of_the_table_exists() -> None:
-    for entry in REAL_PAGES.values():
-        assert issubclass(entry.load(), QWidget)
-
-
 def test_f1_opens_the_manual_at_the_page_that_is_shown(qtbot: QtBot, make: Make) -> None:
     window = make()
     window.show_page("logs")
@@ -366,26 +360,18 @@ def test_client_mode_shows_its_page_alone_and_stops_nothing(qtbot: QtBot, make: 
     feed.status = RUNNING
     window = make()
     window.show_page("runs")
-    window.toolbar.mode_wanted.emit(Mode.CLIENT)
+    server, client = window.toolbar.mode.menu().actions()
+    client.trigger()
     assert window.pages.shown == "client"
     assert not window.navigation.isVisible()
     assert not button(window, "newRun").isVisible()
     assert window.toolbar.badge.text() == "a run goes on"
     assert not [one for one in feed.sent if not one.command.endswith((".list", ".presets"))]
-    window.show_mode(Mode.SERVER)
+    server.trigger()
+    assert server.isChecked()
     assert window.pages.shown == "runs"
     assert window.navigation.isVisible()
     qtbot.waitUntil(button(window, "newRun").isVisible)
-
-
-def test_the_mode_switch_is_a_menu_with_both_sides(make: Make) -> None:
-    window = make()
-    server, client = window.toolbar.mode.menu().actions()
-    client.trigger()
-    assert window.mode is Mode.CLIENT
-    server.trigger()
-    assert window.mode is Mode.SERVER
-    assert server.isChecked()
 
 
 def test_the_mode_is_remembered_and_the_command_line_wins(make: Make) -> None:
@@ -440,44 +426,40 @@ def test_the_banner_leads_out_of_every_state(
         qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
 
 
-def test_redis_down_leads_to_its_log(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+def test_some_states_lead_to_what_mends_them(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make()
-    feed.connect_as(Connection(S.REDIS_DOWN, "my-server"))
-    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
+    for state in (S.REDIS_DOWN, S.TOO_OLD, S.TOO_NEW):
+        feed.connect_as(Connection(state, "my-server"))
+        qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
     assert page_of(window, "logs").places == [{"service": "redis"}]
-
-
-def test_a_window_that_is_too_old_is_told_how_to_update_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
-    window = make()
-    feed.connect_as(Connection(S.TOO_OLD, "my-server"))
-    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
     dialog = window.findChild(UpdateDialog)
     assert isinstance(dialog, UpdateDialog)
     assert "git pull" in dialog.commands.toPlainText()
     dialog.reject()
-
-
-def test_a_runner_that_is_too_old_is_ended_by_a_command(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
-    window = make()
-    feed.connect_as(Connection(S.TOO_NEW, "my-server"))
-    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
     assert "Type: soulsgui shutdown" in window.messages.notices[-1].detail
 
 
 # --- the run ---
 
 
-def test_a_new_window_meets_a_run_on_the_overview(make: Make, feed: FakeFeed) -> None:
+@pytest.mark.parametrize(
+    ("before", "chosen", "shown"),
+    [("", "", "overview"), ("welcome", "", "overview"), ("", "config", "config")],
+    ids=["first start", "closed on the welcome page", "chosen"],
+)
+def test_a_window_opens_on_a_run_that_goes_on_unless_a_page_was_chosen(
+    make: Make, feed: FakeFeed, before: str, chosen: str, shown: str
+) -> None:
+    if before:
+        earlier = make()
+        for page in ("logs", before):  # the one that is shown already would not be remembered
+            earlier.show_page(page)
     window = make()
+    assert window.pages.shown == "welcome"
+    if chosen:
+        window.show_page(chosen)
     feed.take_snapshot(RUNNING)
-    assert window.pages.shown == "overview"
-
-
-def test_a_page_that_was_chosen_stays_when_a_run_is_met(make: Make, feed: FakeFeed) -> None:
-    window = make()
-    window.show_page("config")
-    feed.take_snapshot(RUNNING)
-    assert window.pages.shown == "config"
+    assert window.pages.shown == shown
 
 
 def test_title_and_status_line_say_how_the_run_goes(qtbot: QtBot, running: MainWindow) -> None:
@@ -603,26 +585,33 @@ def test_the_next_task_begins_only_after_a_question_where_something_is_unsaved(
     assert not window.offer.isVisible()
 
 
-def test_on_the_overview_the_page_says_so_itself(make: Make, feed: FakeFeed) -> None:
+def test_a_goal_is_offered_only_when_it_is_news_and_nothing_else_says_so(make: Make, feed: FakeFeed) -> None:
     window = make()
     window.show_page("logs")
+    feed.take_snapshot(Status(run=SOLVED, server=UP))
+    assert not window.offer.isVisible(), "a goal of yesterday"
     feed.take_snapshot(RUNNING)
     feed.change_run(SOLVED)
     assert window.offer.isVisible()
     window.show_page("overview")
-    assert not window.offer.isVisible()
+    assert not window.offer.isVisible(), "the page says so itself"
+    feed.change_run(RUN)
+    window.show_mode(Mode.CLIENT)
+    feed.change_run(SOLVED)
+    assert not window.offer.isVisible(), "to who plays for others it says nothing"
 
 
-def test_the_solved_run_can_be_opened(qtbot: QtBot, solved: MainWindow) -> None:
+def test_the_solved_run_is_opened_or_goes_on_without_its_goal(
+    qtbot: QtBot, solved: MainWindow, feed: FakeFeed
+) -> None:
     qtbot.mouseClick(solved.offer.open_run, Qt.MouseButton.LeftButton)
     assert page_of(solved, "runs").places == [{"run": "r1"}]
     assert not solved.offer.isVisible()
-
-
-def test_a_goal_of_yesterday_is_not_offered(make: Make, feed: FakeFeed) -> None:
-    window = make()
-    feed.take_snapshot(Status(run=SOLVED, server=UP))
-    assert not window.offer.isVisible()
+    solved.offer.show()
+    qtbot.mouseClick(solved.offer.go_on, Qt.MouseButton.LeftButton)
+    (sent,) = feed.sent_of("run.resume")
+    assert sent.params == {"run": "r1", "without_goal": True}
+    assert not solved.offer.isVisible()
 
 
 # --- welcome ---
@@ -646,25 +635,6 @@ def test_one_click_starts_the_first_run_with_the_presets_own_values(
     assert window.messages.notices[-1].text == "The environment is missing."
 
 
-def test_the_first_run_waits_for_the_active_one_and_says_so(make: Make, feed: FakeFeed) -> None:
-    window = make()
-    window.show_page("welcome")
-    feed.connect_as(Connection(S.CONNECTED, "my-server"))
-    feed.take_snapshot(RUNNING)
-    welcome: Any = window.pages.made("welcome")
-    assert not welcome.try_it.isEnabled()
-    assert "lunar-2" in welcome.tiles[0].why.text()
-    assert welcome.train.isEnabled()
-
-
-def test_helping_a_server_leads_to_client_mode(qtbot: QtBot, make: Make) -> None:
-    window = make()
-    welcome: Any = window.pages.made("welcome")
-    qtbot.mouseClick(welcome.help, Qt.MouseButton.LeftButton)
-    assert window.mode is Mode.CLIENT
-    assert window.pages.shown == "client"
-
-
 # --- events ---
 
 
@@ -672,51 +642,33 @@ def event(number: int, level: str = "error", **more: Any) -> Event:
     return Event(number=number, time=NOW, level=level, what=f"event {number}", **more)  # type: ignore[arg-type]
 
 
-def test_the_bell_counts_until_its_list_was_open(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
-    window = make()
-    bell = window.toolbar.bell
-    assert bell.text() == ""
-    feed.bring_event(event(1, "info"))
-    feed.bring_event(event(2, service="trainer", run_id="r1"))
-    assert bell.text() == "1"
-    qtbot.mouseClick(bell, Qt.MouseButton.LeftButton)
-    opened = bell.events
-    assert opened is not None
-    assert opened.list.count() == 2
-    assert bell.text() == ""
-    opened.list.itemActivated.emit(opened.list.item(0))
-    place = page_of(window, "logs").places[-1]
-    assert (place["service"], place["run"]) == ("trainer", "r1")
-    assert make().toolbar.bell.text() == "", "seen is remembered"
-
-
-def test_a_click_that_activates_too_leads_to_the_log_once(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
-    window = make()
-    feed.bring_event(event(1, service="trainer"))
-    window.toolbar.bell.open()
-    opened = window.toolbar.bell.events
-    assert opened is not None
-    for signal in (opened.list.itemClicked, opened.list.itemActivated):
-        signal.emit(opened.list.item(0))
-    assert len(page_of(window, "logs").places) == 1
-
-
-def test_a_list_of_events_that_is_opened_again_goes_on(
-    qapp: QApplication, make: Make, feed: FakeFeed
+def test_the_bell_counts_until_its_list_was_open(
+    qtbot: QtBot, qapp: QApplication, make: Make, feed: FakeFeed
 ) -> None:
     window = make()
     bell = window.toolbar.bell
+    assert bell.text() == ""
     bell.open()
     assert bell.events is not None
     bell.events.close()
     assert bell.events is None
-    bell.open()
-    # Only now the first list is deleted.
+    feed.bring_event(event(1, "info"))
+    feed.bring_event(event(2, service="trainer", run_id="r1"))
+    assert bell.text() == "1"
+    qtbot.mouseClick(bell, Qt.MouseButton.LeftButton)
+    # Only now the list that was open first is deleted.
     qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
-    assert bell.events is not None
-    feed.bring_event(event(1))
-    assert bell.events.list.count() == 1
-    bell.events.close()
+    opened = bell.events
+    assert opened is not None
+    assert opened.list.count() == 2
+    feed.bring_event(event(3, service="trainer", run_id="r1"))
+    assert opened.list.count() == 3
+    assert bell.text() == ""
+    for signal in (opened.list.itemClicked, opened.list.itemActivated):
+        signal.emit(opened.list.item(0))
+    (place,) = page_of(window, "logs").places
+    assert (place["service"], place["run"]) == ("trainer", "r1")
+    assert make().toolbar.bell.text() == "", "seen is remembered"
 
 
 # --- preferences ---
@@ -763,14 +715,6 @@ def test_the_size_survives_a_restart(qtbot: QtBot, make: Make) -> None:
 # --- messages, menu, names ---
 
 
-def test_a_message_has_a_button_that_acts(make: Make) -> None:
-    window = make()
-    acted: list[int] = []
-    window.notify("warning", "It happened.", "Do that.", Action("Do it", lambda: acted.append(1)))
-    window.messages.rows()[0].action.click()
-    assert acted == [1]
-
-
 def test_shutting_down_asks_first(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make()
     window.menu.shut_down.trigger()
@@ -803,21 +747,6 @@ def test_after_configure_was_closed_the_feed_speaks_to_it_no_more(
     feed.connect_as(Connection(S.RECONNECTING, "my-server", since=NOW))
     feed.connect_as(NO_RUN)
     feed.take_snapshot(IDLE)
-
-
-def test_the_welcome_page_is_found_again_in_the_menu(make: Make) -> None:
-    window = make()
-    window.show_page("logs")
-    window.menu.welcome.trigger()
-    assert window.pages.shown == "welcome"
-
-
-def test_about_names_the_folders(make: Make) -> None:
-    window = make()
-    window.menu.about.trigger()
-    label: Any = window.findChild(QWidget, "qt_msgbox_label")
-    assert "/d" in label.text()
-    label.window().close()
 
 
 def test_what_can_be_clicked_has_a_name(make: Make) -> None:
@@ -881,16 +810,6 @@ def test_a_runner_that_is_gone_covers_nothing_for_its_services_go_on(make: Make,
         assert page_of(window, "overview").isVisible()
 
 
-def test_a_window_that_was_closed_on_the_welcome_page_opens_on_a_run_that_goes_on(
-    make: Make, feed: FakeFeed
-) -> None:
-    make().show_page("welcome")
-    window = make()
-    assert window.pages.shown == "welcome"
-    feed.take_snapshot(RUNNING)
-    assert window.pages.shown == "overview"
-
-
 # --- room ---
 
 
@@ -928,14 +847,6 @@ def test_a_message_moves_nothing_on_the_page(qtbot: QtBot, make: Make) -> None:
     assert window.messages.width() == page.width()
 
 
-def test_the_side_of_the_client_is_offered_no_next_run(make: Make, feed: FakeFeed) -> None:
-    window = make()
-    feed.change_run(RUN)
-    window.show_mode(Mode.CLIENT)
-    feed.change_run(RUN.model_copy(update={"state": "finished", "reached": "mean_return"}))
-    assert not window.offer.isVisible()
-
-
 def test_the_welcome_page_says_why_nothing_can_be_begun(make: Make, feed: FakeFeed) -> None:
     window = make()
     page: Any = window.pages.page
@@ -945,9 +856,15 @@ def test_the_welcome_page_says_why_nothing_can_be_begun(make: Make, feed: FakeFe
     feed.connect_as(SHUT_DOWN)
     reason = "The server is shut down: start it first."
     assert [tile.why.text() for tile in page.tiles] == [reason, reason, ""]
+    feed.connect_as(Connection(S.CONNECTED, "my-server"))
+    feed.change_run(RUN)
+    assert (page.try_it.isEnabled(), page.train.isEnabled()) == (False, True)
+    assert "lunar-2" in page.tiles[0].why.text()
+    page.help.click()
+    assert (window.mode, window.pages.shown) == (Mode.CLIENT, "client")
 
 
-# --- invitations ---
+# --- the menu, and invitations ---
 
 INVITATION = Invitation(
     server_id="server-1",
@@ -960,26 +877,28 @@ INVITATION = Invitation(
 )
 
 
-def test_an_opened_invitation_is_asked_about_in_client_mode(make: Make) -> None:
+def test_the_menu_leads_to_the_welcome_page_names_the_folders_and_invites_while_there_is_a_server(
+    make: Make, feed: FakeFeed
+) -> None:
     window = make()
-    window.open_invitation(INVITATION)
-    assert window.mode is Mode.CLIENT
-    assert window.pages.shown == "client"
-    assert window.client_side().invitation == INVITATION
-
-
-def test_the_menu_invites_while_there_is_a_server(make: Make, feed: FakeFeed) -> None:
-    window = make()
-    feed.connect_as(Connection(S.SHUT_DOWN, "my-server"))
-    window.menu.aboutToShow.emit()
-    assert not window.menu.invite.isEnabled()
-    assert "start it first" in window.menu.invite.toolTip()
-    feed.connect_as(NO_RUN)
-    window.menu.aboutToShow.emit()
-    assert window.menu.invite.isEnabled()
+    window.show_page("logs")
+    window.menu.welcome.trigger()
+    assert window.pages.shown == "welcome"
+    window.menu.about.trigger()
+    label: Any = window.findChild(QWidget, "qt_msgbox_label")
+    assert "/d" in label.text()
+    label.window().close()
+    for connection, why in ((SHUT_DOWN, "start it first"), (NO_RUN, "Let another computer")):
+        feed.connect_as(connection)
+        window.menu.aboutToShow.emit()
+        assert window.menu.invite.isEnabled() is (connection is NO_RUN)
+        assert why in window.menu.invite.toolTip()
     window.menu.invite.trigger()
     (dialog,) = window.findChildren(InviteDialog)
     dialog.reject()
+    window.open_invitation(INVITATION)
+    assert (window.mode, window.pages.shown) == (Mode.CLIENT, "client")
+    assert window.client_side().invitation == INVITATION
 
 
 def test_a_computer_that_only_plays_opens_in_client_mode_starts_no_server_and_says_what_is_missing(
@@ -1127,15 +1046,6 @@ def test_where_no_server_has_been_seen_yet_the_page_itself_leads_to_the_mistake(
     assert window.pages.front is window.pages.cover
     feed.connect_as(NO_RUN)
     assert window.pages.front is window.pages.page
-
-
-def test_a_run_that_reached_its_goal_goes_on_without_it(
-    qtbot: QtBot, solved: MainWindow, feed: FakeFeed
-) -> None:
-    qtbot.mouseClick(solved.offer.go_on, Qt.MouseButton.LeftButton)
-    (sent,) = feed.sent_of("run.resume")
-    assert sent.params == {"run": "r1", "without_goal": True}
-    assert not solved.offer.isVisible()
 
 
 def test_settings_that_can_not_be_kept_are_told(qtbot: QtBot, both_themes: Theme, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.theme import Theme
-from soulsgui.gui.widgets.fitting_button import FittingButton, fit, give_way
+from soulsgui.gui.widgets.fitting_button import FittingButton, fit
 
 
 @pytest.fixture
@@ -52,23 +52,3 @@ def test_a_row_of_buttons_shows_all_words_or_none(qtbot: QtBot, theme: Theme) ->
     assert [each.text() for each in buttons] == ["Stop", "Restart", "Log"]
     fit(buttons, needed - 1, 6)
     assert [each.text() for each in buttons] == ["", "", ""]
-
-
-def test_the_last_button_of_a_row_gives_up_its_words_first(qtbot: QtBot, theme: Theme) -> None:
-    row = QWidget()
-    qtbot.addWidget(row)
-    layout = QHBoxLayout(row)
-    buttons = [FittingButton(words, "log", row) for words in ("Stop", "Restart", "Log", "Copy")]
-    for each in buttons:
-        layout.addWidget(each)
-    row.show()
-    buttons[2].hide()
-    needed = sum(each.full_width for each in buttons if not each.isHidden()) + 2 * 6
-    give_way(buttons, needed, 6)
-    assert [each.text() for each in buttons] == ["Stop", "Restart", "Log", "Copy"]
-    give_way(buttons, needed - 1, 6)
-    assert [each.text() for each in buttons] == ["Stop", "Restart", "Log", ""]
-    give_way(buttons, 0, 6)
-    assert [each.text() for each in buttons] == ["", "", "Log", ""]
-    give_way(buttons, needed, 6)
-    assert [each.text() for each in buttons] == ["Stop", "Restart", "Log", "Copy"]

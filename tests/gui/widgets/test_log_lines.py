@@ -1,7 +1,5 @@
 from datetime import datetime
 
-import pytest
-
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.widgets.log_pane import LogBuffer, LogFilter, rank, tone, written
 from soulsgui.wire.control import LogLine
@@ -23,20 +21,6 @@ def test_levels_are_ordered_and_coloured() -> None:
     ]
     assert tone("error") is Tone.BAD
     assert tone("") is Tone.TEXT
-
-
-@pytest.mark.parametrize(
-    ("wanted", "passes"),
-    [
-        (LogFilter(), True),
-        (LogFilter(least="warning"), True),
-        (LogFilter(least="error"), False),
-        (LogFilter(words="PERMISSION"), True),
-        (LogFilter(words="granted"), False),
-    ],
-)
-def test_a_line_passes_level_and_words(wanted: LogFilter, passes: bool) -> None:
-    assert wanted.passes(line(1, "permission denied", "warning")) is passes
 
 
 def test_a_line_is_written_in_columns_without_control_characters() -> None:
@@ -69,13 +53,6 @@ def test_fresh_lines_are_given_once_and_only_when_wanted() -> None:
     assert buffer.take_fresh() == []
     buffer.filter = LogFilter("debug")
     assert [each.number for each in buffer.wanted()] == [1, 2]
-
-
-def test_memory_is_bounded_however_much_comes() -> None:
-    buffer = LogBuffer(limit=10)
-    buffer.add(line(number) for number in range(1000))
-    assert len(buffer) == 10
-    assert [each.number for each in buffer.take_fresh()] == list(range(990, 1000))
 
 
 def test_after_clearing_lines_may_come_again() -> None:
