@@ -22,7 +22,7 @@ import pytest
 from soulsgui.cli import remote
 from soulsgui.cli.joined import duration_s
 from soulsgui.cli.main import run
-from soulsgui.cli.parser import _parser, parse
+from soulsgui.cli.parser import GROUPS, _parser, parse
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
@@ -67,6 +67,8 @@ def test_an_environment_is_examined_and_reported(tmp_path: Path, capsys: Capture
     assert (report["ok"], report["spaces"]) == (False, None)
     assert "Acrobot-v1" in report["problems"][0]
     assert report["places"] == {"env.id": "--set"}
+    assert soulsgui(tmp_path, "env", "check", "Acrobat-v1") == 1
+    assert "set          env.id in the argument ID" in capsys.readouterr().out
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.yaml").write_text("env:\n  id: Acrobat-v1\n  wrappers: [Nope]\n")
     assert soulsgui(tmp_path, "env", "check") == 1
@@ -140,6 +142,60 @@ def test_wrong_use_is_code_2_with_usage_on_standard_error(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "usage: soulsgui" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["evaluate", "--episodes", "x"], "--episodes should be a whole number, not 'x'."),
+        (["client", "--rate", "fast"], "--rate should be a number, not 'fast'."),
+        (["logs", "trainer", "-n"], "-n needs a value behind it."),
+        (["shutdown", "all"], "what should be one of 'clients', 'run', 'server', not 'all'."),
+        (["status", "--jsn"], "--jsn is not known here. What there is: soulsgui COMMAND --help"),
+        (["trainer"], "--run is missing."),
+        (["call", "server.hello", "{"], "The parameters are not JSON: look at character 2."),
+        (["join", "pauze"], "Did you mean: soulsgui join pause?"),
+        (["join", "pause", "--for", "3q"], "a number and its unit, s, m (or min) or h, up to a week"),
+        (["config", "set", "ppo.gamma=2"], "config set: ppo.gamma = 2: should be less than or equal to 1."),
+        (["config", "check", "--set", "ppo.gamma=abc"], "ppo.gamma = 'abc': should be a number."),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_of_our_own(
+    folder: Path, words: list[str], said: str, capsys: Capture
+) -> None:
+    assert soulsgui(folder, *words) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_setting_of_another_algorithm_is_said_to_have_no_effect(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    class Server:
+        def command(self, name: str, params: dict[str, Any]) -> dict[str, str]:
+            return {"run_id": "r1", "run_dir": "/r1"}
+
+        def status(self) -> dict[str, Any]:
+            return {"run": {"algorithm": "ppo"}}
+
+    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
+    monkeypatch.setattr("soulsgui.runner.headless.serve", lambda _folders, _options: 0)
+    said = "dqn.agent has no effect while algorithm is ppo: set algorithm=dqn as well.\n"
+    agent = ("--set", "dqn.agent=iqn")
+    for words in (["serve"], ["run", "start"], ["config", "show"], ["config", "check"]):
+        assert soulsgui(folder, *words, *agent) == 0
+        assert said in capsys.readouterr().err
+    for words in (["serve"], ["config", "show"]):
+        assert soulsgui(folder, *words, *agent, "--set", "algorithm=dqn") == 0
+        assert capsys.readouterr().err == ""
+    assert soulsgui(folder, "config", "set", "dqn.agent=iqn") == 0
+    assert said in capsys.readouterr().err
+
+
+def test_the_help_shows_every_command_in_one_group(folder: Path, capsys: Capture) -> None:
+    assert soulsgui(folder, "--help") == 0
+    said = capsys.readouterr().out
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(_parser().shown)
+    assert all(f"\n{title}:\n  {names[0]} " in said for title, names in GROUPS.items())
 
 
 @pytest.mark.parametrize("words", [["runs"], ["clients"], ["config"], ["run"], ["checkpoints"]])

@@ -12,7 +12,6 @@ from soulsgui.config.layers import (
     defaults_layer,
     layers_of,
     load_run_settings,
-    load_settings,
     place_of,
 )
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
@@ -162,20 +161,21 @@ def _words(report: dict[str, Any], cut: str) -> str:
 
 
 _KEYS = ("env.id", "env.kwargs", "env.wrappers")
+_ARGUMENT = "the argument ID"
 
 
 def check(arguments: Arguments) -> int:
     """`env check`: what the environment shows and takes, how fast it is, and what is wrong with it."""
-    named = [f"env.id={arguments.env_id}"] if arguments.env_id else []
-    assignments = [*(arguments.assignments or []), *named]
-    folders = folders_of(arguments)
-    settings = load_settings(folders, arguments.preset, assignments)
+    overrides = [parse_assignments(arguments.assignments)]
+    if arguments.env_id:
+        overrides.append(parse_assignments([f"env.id={arguments.env_id}"], _ARGUMENT))
+    layers = layers_of(folders_of(arguments), arguments.preset, overrides)
+    settings = combine(layers)
     try:
         report = asyncio.run(examine(settings, _show))
     finally:
         _show("")
     if not report["ok"]:
-        layers = layers_of(folders, arguments.preset, [parse_assignments(assignments)])
         report["places"] = {key: place for key in _KEYS if (place := place_of(key, layers[1:]))}
     if arguments.as_json:
         say_json(report)

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from soulsgui.config.errors import ConfigError, Problem, nearest
+from soulsgui.config.errors import ConfigError, Problem, nearest, reason_of
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments, parse_layer, read_layer
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.rules import broken_rules
@@ -110,7 +110,7 @@ def _in_words(error: ValidationError, merged: dict[str, Any], origin: dict[str, 
             ".".join(parts),
         )
         layer = origin.get(key, Layer("defaults"))
-        reason = _hint(key, merged.get(key), detail["type"]) or _reason(detail["msg"])
+        reason = _hint(key, merged.get(key), detail["type"]) or reason_of(detail)
         if key in merged and merged[key] is None:
             reason += ", or left out for the shipped value"
         unit = known[key].unit if key in known else ""
@@ -125,10 +125,6 @@ def _hint(key: str, value: Any, kind: str) -> str:
     if key == "algorithm" and value in get_args(DQNSettings.model_fields["agent"].annotation):
         return f"should be dqn, with dqn.agent: {value}"
     return _PATTERNS.get(key, "") if kind == "string_pattern_mismatch" else ""
-
-
-def _reason(message: str) -> str:
-    return message.replace("Input should be", "should be").removeprefix("Value error, ")
 
 
 def defaults_layer() -> Layer:

@@ -151,7 +151,7 @@ def test_a_client_ends_when_asked_while_the_server_is_away(tmp_path: Path, start
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"settings": {"env.num_envs": "lots"}}, "env.num_envs = 'lots': should be a valid integer"),
+        ({"settings": {"env.num_envs": "lots"}}, "env.num_envs = 'lots': should be a whole number"),
         ({"settings": {"logging.level": "loud"}}, "logging.level = 'loud'"),
         ({"spaces": {"observation": 7, "action": []}}, "A description of spaces can't be read"),
         ({"policy": {"kind": ["mlp"]}}, "The server's policy is of a kind that is not known here"),
