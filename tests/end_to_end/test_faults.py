@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import signal
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.session import CHUNK_FIELD
-from tests.end_to_end.server import RunningServer, soulsgui, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
 from tests.faults.report import Report
 from tests.faults.waiting import LIMIT_S
 
@@ -182,7 +183,17 @@ def test_a_killed_telemetry_goes_on_without_gap_or_double(training: RunningServe
     assert found == list(range(1, len(found) + 1))
 
 
-def test_quicksave_pause_resume_and_stop_do_what_they_say(training: RunningServer) -> None:
+@pytest.fixture(scope="module")
+def traveller(training: RunningServer) -> "subprocess.Popen[bytes]":
+    """A client that plays for the first run and lives through all that follow."""
+    process = training.spawn("client", "--name", "traveller")
+    wait_for(lambda: training.client_state("traveller") == "online", "it plays for the first run")
+    return process
+
+
+def test_quicksave_pause_and_stop_do_what_they_say(
+    training: RunningServer, traveller: "subprocess.Popen[bytes]"
+) -> None:
     saved = training.api.command("checkpoint.save", {"note": "before lunch"})["checkpoint"]
     assert saved["kind"] == "manual"
     assert saved["valid"]
@@ -192,18 +203,31 @@ def test_quicksave_pause_resume_and_stop_do_what_they_say(training: RunningServe
     training.wait_updates(2)
     training.api.command("clients.resume", {"client": "client-2"})
     wait_for(lambda: training.client_state("client-2") == "online", "playing again")
-    before = training.status().run
     training.api.command("run.stop")
     assert training.status().run.state == "stopped"
     kinds = {service.name: service.state for service in training.status().services}
     assert kinds["redis"] == "running"
     assert all(state == "stopped" for name, state in kinds.items() if name != "redis"), kinds
-    training.api.command("run.resume", {})
+
+
+def test_clients_that_know_another_run_come_over_when_the_first_is_resumed(
+    training: RunningServer, traveller: "subprocess.Popen[bytes]"
+) -> None:
+    first = training.status().run
+    training.start_run(overrides={**UNHURRIED, "clients.local": 1})
+    wait_for(lambda: training.client_state("traveller") == "online", "it plays for the second run")
+    training.api.command("run.stop")
+    # This one comes while there is no run.
+    late = training.spawn("client", "--name", "latecomer")
+    wait_for(lambda: training.client_state("latecomer") == "waiting", "it waits for a run")
+    training.api.command("run.resume", {"run": first.id})
     training.wait_updates(2)
+    for name in ("traveller", "latecomer"):
+        wait_for(lambda who=name: training.client_state(who) == "online", f"{name} plays for the first run")  # type: ignore[misc]
+    assert (traveller.poll(), late.poll()) == (None, None)
     after = training.status().run
-    assert after.id == before.id
-    assert after.attempt == before.attempt + 1
-    assert after.updates > before.updates
+    assert (after.id, after.attempt) == (first.id, first.attempt + 1)
+    assert after.updates > first.updates
 
 
 def test_a_client_that_was_killed_is_lost_in_the_end_and_the_run_goes_on(
