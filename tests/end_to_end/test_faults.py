@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import signal
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,17 +182,10 @@ def test_a_killed_telemetry_goes_on_without_gap_or_double(training: RunningServe
     assert found == list(range(1, len(found) + 1))
 
 
-@pytest.fixture(scope="module")
-def traveller(training: RunningServer) -> "subprocess.Popen[bytes]":
-    """A client that plays for the first run and lives through all that follow."""
-    process = training.spawn("client", "--name", "traveller")
-    wait_for(lambda: training.client_state("traveller") == "online", "it plays for the first run")
-    return process
-
-
-def test_quicksave_pause_and_stop_do_what_they_say(
-    training: RunningServer, traveller: "subprocess.Popen[bytes]"
+def test_quicksave_pause_stop_and_resume_do_what_they_say_and_clients_follow_from_run_to_run(
+    training: RunningServer,
 ) -> None:
+    guest = training.spawn("client", "--name", "traveller")
     saved = training.api.command("checkpoint.save", {"note": "before lunch"})["checkpoint"]
     assert saved["kind"] == "manual"
     assert saved["valid"]
@@ -203,19 +195,16 @@ def test_quicksave_pause_and_stop_do_what_they_say(
     training.wait_updates(2)
     training.api.command("clients.resume", {"client": "client-2"})
     wait_for(lambda: training.client_state("client-2") == "online", "playing again")
+    wait_for(lambda: training.client_state("traveller") == "online", "the guest plays for the first run")
     training.api.command("run.stop")
     assert training.status().run.state == "stopped"
     kinds = {service.name: service.state for service in training.status().services}
     assert kinds["redis"] == "running"
     assert all(state == "stopped" for name, state in kinds.items() if name != "redis"), kinds
 
-
-def test_clients_that_know_another_run_come_over_when_the_first_is_resumed(
-    training: RunningServer, traveller: "subprocess.Popen[bytes]"
-) -> None:
     first = training.status().run
     training.start_run(overrides={**UNHURRIED, "clients.local": 1})
-    wait_for(lambda: training.client_state("traveller") == "online", "it plays for the second run")
+    wait_for(lambda: training.client_state("traveller") == "online", "so it does for the second run")
     training.api.command("run.stop")
     # This one comes while there is no run.
     late = training.spawn("client", "--name", "latecomer")
@@ -224,7 +213,7 @@ def test_clients_that_know_another_run_come_over_when_the_first_is_resumed(
     training.wait_updates(2)
     for name in ("traveller", "latecomer"):
         wait_for(lambda who=name: training.client_state(who) == "online", f"{name} plays for the first run")  # type: ignore[misc]
-    assert (traveller.poll(), late.poll()) == (None, None)
+    assert (guest.poll(), late.poll()) == (None, None)
     after = training.status().run
     assert (after.id, after.attempt) == (first.id, first.attempt + 1)
     assert after.updates > first.updates
