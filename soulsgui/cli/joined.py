@@ -60,8 +60,6 @@ def duration_s(words: str) -> float:
 
 
 def _pause(arguments: Arguments, runner: RunnerClient, for_s: float | None) -> int:
-    from soulsgui.cli.joined import until_words
-
     params: dict[str, Any] = {"after_episode": arguments.after_episode, "for_s": for_s}
     runner.command("clients.pause", {"client": _client(runner), **params})
     until = _status(runner).clients[0].paused_until
@@ -72,8 +70,6 @@ def _pause(arguments: Arguments, runner: RunnerClient, for_s: float | None) -> i
 
 
 def _continue(_arguments: Arguments, runner: RunnerClient, _for_s: float | None) -> int:
-    from soulsgui.cli.joined import state_words
-
     if situation(_status(runner)) in (Situation.OFF, Situation.FAILED):
         runner.command("service.start", {"name": CLIENT})
     runner.command("clients.resume", {"client": _client(runner)})
@@ -102,8 +98,6 @@ def _stop(_arguments: Arguments, runner: RunnerClient, _for_s: float | None) -> 
 
 
 def _tell(arguments: Arguments, runner: RunnerClient, _for_s: float | None) -> int:
-    from soulsgui.cli.joined import join_text
-
     found = _status(runner)
     if arguments.as_json:
         say_json(found.model_dump(mode="json"))

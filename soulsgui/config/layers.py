@@ -5,7 +5,7 @@ Later layers win entry by entry: defaults < those of the algorithm and its agent
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -165,38 +165,31 @@ def layers_of(folders: Folders, preset: str = "", overrides: Sequence[Layer] = (
     Raises:
         ConfigError: A file can't be read, or the preset is unknown.
     """
-    own = read_layer(folders.overrides)
-    chosen = preset or own.preset
-    presets = [preset_layer(chosen, "--preset" if preset else own.source)] if chosen else []
-    return over_defaults([*presets, own, *overrides])
+    return over_defaults([*_with_preset(read_layer(folders.overrides), preset), *overrides])
 
 
 def text_problems(text: str, source: str) -> list[Problem]:
-    """Return every mistake of a text that would be the user's config.yaml.
-
-    Args:
-        text: The text.
-        source: The file's name.
-    """
-    try:
-        _check_own(parse_layer(text, source))
-    except ConfigError as error:
-        return error.problems
-    return []
+    """Return every mistake of a text that would be the user's config.yaml, called `source`."""
+    return _problems_of(lambda: parse_layer(text, source))
 
 
 def file_problems(path: Path) -> list[Problem]:
     """Return every mistake of the user's config.yaml; a missing one has none."""
+    return _problems_of(lambda: read_layer(path))
+
+
+def _problems_of(read: Callable[[], Layer]) -> list[Problem]:
     try:
-        _check_own(read_layer(path))
+        combine(over_defaults(_with_preset(read())))
     except ConfigError as error:
         return error.problems
     return []
 
 
-def _check_own(own: Layer) -> None:
-    presets = [preset_layer(own.preset, own.source)] if own.preset else []
-    combine(over_defaults([*presets, own]))
+def _with_preset(own: Layer, chosen: str = "") -> list[Layer]:
+    """Return a layer above the preset that was chosen, or that it asks for itself."""
+    name = chosen or own.preset
+    return [preset_layer(name, "--preset" if chosen else own.source), own] if name else [own]
 
 
 def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str] = ()) -> Settings:
@@ -251,9 +244,7 @@ def as_settings(config: ConfigLike) -> Settings:
     """
     if isinstance(config, Settings):
         return config
-    layer = layer_of_tree(_plain(config), "config")
-    preset = [preset_layer(layer.preset, layer.source)] if layer.preset else []
-    return combine(over_defaults([*preset, layer]))
+    return combine(over_defaults(_with_preset(layer_of_tree(_plain(config), "config"))))
 
 
 def _plain(config: Any) -> Any:
