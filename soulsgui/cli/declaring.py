@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 from soulsgui.config.errors import nearest
 from soulsgui.wire.control.commands import COMMANDS, Command, Params, Typed
 
-_HERE = "soulsgui.cli"
-
 WHICH_RUN = "id of the run, or how it begins; default: latest"
 _NO_COMMAND = "the following arguments are required: COMMAND"
 _WRONG_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(")
@@ -23,12 +21,7 @@ Commands = Any
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Says what could have been meant, and shows its help where a command is missing.
-
-    Attributes:
-        shown: The commands it shows; others exist.
-        groups: Titles for its help, each with the commands below it; empty: one list.
-    """
+    """Says what could have been meant; knows the commands it shows, and their titles in its help."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -125,7 +118,7 @@ def add(
     parser: argparse.ArgumentParser = commands.add_parser(
         name, description=text, allow_abbrev=False, parents=[common_options()], **shown
     )
-    parser.set_defaults(handler=f"{_HERE}.{handler}")
+    parser.set_defaults(handler=f"soulsgui.cli.{handler}")
     if not hidden:
         commands.shown.append(name)
     return parser

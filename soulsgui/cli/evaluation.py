@@ -12,7 +12,6 @@ from soulsgui.config.layers import (
     defaults_layer,
     layers_of,
     load_run_settings,
-    place_of,
 )
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
 from soulsgui.config.paths import RunFolder
@@ -176,12 +175,18 @@ def check(arguments: Arguments) -> int:
     finally:
         _show("")
     if not report["ok"]:
-        report["places"] = {key: place for key in _KEYS if (place := place_of(key, layers[1:]))}
+        written = {key: _place_of(key, layer) for layer in layers[1:] for key in layer.values}
+        report["places"] = {key: written[key] for key in _KEYS if key in written}
     if arguments.as_json:
         say_json(report)
     else:
         say("\n".join(report_lines(report)))
     return 0 if report["ok"] else 1
+
+
+def _place_of(key: str, layer: Layer) -> str:
+    """Return where the value of a setting is written: `config.yaml, line 3`."""
+    return f"{layer.source}, line {layer.lines[key]}" if key in layer.lines else layer.source
 
 
 def _show(doing: str) -> None:

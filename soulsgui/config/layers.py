@@ -54,19 +54,6 @@ def nest(flat: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def place_of(key: str, layers: Sequence[Layer]) -> str:
-    """Return where the value of a setting that counts is written: `config.yaml, line 3`; empty when nowhere.
-
-    Args:
-        key: The setting.
-        layers: Later ones win.
-    """
-    layer = next((one for one in reversed(layers) if key in one.values), None)
-    if layer is None:
-        return ""
-    return f"{layer.source}, line {layer.lines[key]}" if key in layer.lines else layer.source
-
-
 def combine(layers: Sequence[Layer]) -> Settings:
     """Merge layers, later ones winning, and check the result.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from first_start import screen, torch_build
 from first_start.failure import SetupError, explain
-from first_start.main import _run_tests, main, split_arguments
+from first_start.main import main, split_arguments
 from first_start.plan import Pin
 from first_start.progress import Console, Progress
 from first_start.steps import pip_environment
@@ -417,16 +417,3 @@ def test_a_wrong_invitation_ends_the_set_up_before_it_begins(
     assert main(["client", str(tmp_path / "none.soulsgui")], tmp_path) == 1
     assert "There is no invitation in" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_tests_say_that_nothing_is_shown_while_they_are_collected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    became: list[list[str]] = []
-    monkeypatch.setattr("first_start.main._become", lambda argv, _env: became.append(argv) or 0)
-    monkeypatch.setattr("first_start.main.screen.ensure_libraries", lambda *_: None)
-    monkeypatch.chdir(tmp_path)
-    stream = io.StringIO()
-    assert _run_tests(["-x"], Venv(tmp_path), Console(stream), {}) == 0
-    assert became[0][-1] == "-x"
-    assert "pytest collects them first" in stream.getvalue()
