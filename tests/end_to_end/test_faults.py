@@ -214,6 +214,9 @@ def test_quicksave_pause_stop_and_resume_do_what_they_say_and_clients_follow_fro
     for name in ("traveller", "latecomer"):
         wait_for(lambda who=name: training.client_state(who) == "online", f"{name} plays for the first run")  # type: ignore[misc]
     assert (guest.poll(), late.poll()) == (None, None)
+    for process in (guest, late):
+        process.terminate()
+        assert process.wait(LIMIT_S) == 0
     after = training.status().run
     assert (after.id, after.attempt) == (first.id, first.attempt + 1)
     assert after.updates > first.updates

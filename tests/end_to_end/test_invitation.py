@@ -267,6 +267,8 @@ def test_the_rules_stand_when_redis_and_the_runner_are_killed(
         _push(gone)
     assert soulsgui("revoke", "stays", folder=server.folder).returncode == 0
     wait_for(lambda: connections_of(server, "stays") == 0, "it is cut off")
+    # The last test of this server: its runner began in it, and may not outlive it.
+    server.close()
 
 
 def _kill(pid: int | None) -> None:
