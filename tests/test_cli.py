@@ -150,6 +150,9 @@ def test_folders_and_settings_stand_anywhere() -> None:
         # settings
         (["config", "set", "ppo.gamma=2"], "config set: ppo.gamma = 2: should be less than or equal to 1."),
         (["config", "check", "--set", "ppo.gamma=abc"], "ppo.gamma = 'abc': should be a number."),
+        (["config", "check", "--set", "redis.lan=[1]"], "should be true or false."),
+        (["config", "check", "--set", "network.hidden_sizes=3"], "should be a list, such as [64, 64]."),
+        (["config", "check", "--set", "env.kwargs=3"], "should be a map, such as {key: value}."),
         # join
         (["join", "pauze"], "Did you mean: soulsgui join pause?"),
         (["join", "gamer-01"], "There is no invitation in gamer-01"),
