@@ -63,21 +63,16 @@ class CommandParser(argparse.ArgumentParser):
 def _own_words(message: str) -> str:
     """Return what argparse finds wrong as a sentence that says what to type instead."""
     if found := re.fullmatch(r"argument (.+): invalid (int|float) value: (.*)", message, re.DOTALL):
-        return f"{_last_name(found[1])} should be {_KIND_WORDS[found[2]]}, not {found[3]}."
+        return f"{found[1]} should be {_KIND_WORDS[found[2]]}, not {found[3]}."
     if found := re.fullmatch(r"argument (.+): invalid choice: (.*) \(choose from (.*)\)", message, re.DOTALL):
-        return f"{_last_name(found[1])} should be one of {found[3]}, not {found[2]}."
+        return f"{found[1]} should be one of {found[3]}, not {found[2]}."
     if found := re.fullmatch(r"argument (.+): expected (?:one|at least one) argument", message):
-        return f"{_last_name(found[1])} needs a value behind it."
+        return f"{found[1]} needs a value behind it."
     if found := re.fullmatch(r"unrecognized arguments: (.*)", message, re.DOTALL):
         return f"{found[1]} is not known here. What there is: soulsgui COMMAND --help"
     if found := re.fullmatch(r"the following arguments are required: (.*)", message):
         return f"{found[1]} is missing."
     return message
-
-
-def _last_name(names: str) -> str:
-    """Return `--follow` of `--follow/-f`."""
-    return max(names.split("/"), key=len)
 
 
 def common_options() -> argparse.ArgumentParser:
