@@ -22,7 +22,7 @@ import pytest
 from soulsgui.cli import remote
 from soulsgui.cli.joined import duration_s
 from soulsgui.cli.main import run
-from soulsgui.cli.parser import _parser, parse
+from soulsgui.cli.parser import GROUPS, _parser, parse
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
@@ -67,6 +67,8 @@ def test_an_environment_is_examined_and_reported(tmp_path: Path, capsys: Capture
     assert (report["ok"], report["spaces"]) == (False, None)
     assert "Acrobot-v1" in report["problems"][0]
     assert report["places"] == {"env.id": "--set"}
+    assert soulsgui(tmp_path, "env", "check", "Acrobat-v1") == 1
+    assert "set          env.id in the argument ID" in capsys.readouterr().out
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.yaml").write_text("env:\n  id: Acrobat-v1\n  wrappers: [Nope]\n")
     assert soulsgui(tmp_path, "env", "check") == 1
@@ -121,25 +123,100 @@ def test_folders_and_settings_stand_anywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "said"),
     [
-        ["fly"],
-        ["status", "--jsn"],
-        ["status", "--js"],
-        ["run"],
-        ["clients", "pause"],
-        ["serve", "--local-clients", "many"],
-        ["trainer"],
-        ["shutdown", "everything"],
+        # the command line
+        (["fly"], "'fly' is no command. There are: gui, serve,"),
+        (["serv"], "'serv' is no command. Did you mean serve?"),
+        (["run", "strat"], "'strat' is no command. Did you mean start?"),
+        (["prob"], "'prob' is no command."),
+        (["completion"], "'completion' is no command. There are: gui, serve,"),
+        (["Check"], "'Check' is no command. Did you mean checkpoints?"),
+        (["run", "fly"], "There are: start, resume, stop, pause, continue."),
+        (["status", "--jsn"], "--jsn is not known here. What there is: soulsgui COMMAND --help"),
+        (["status", "--js"], "--js is not known here."),
+        (["clients", "pause"], "NAME is missing."),
+        (["trainer"], "--run is missing."),
+        (["serve", "--local-clients", "many"], "--local-clients should be a whole number, not 'many'."),
+        (["evaluate", "--episodes", "x"], "--episodes should be a whole number, not 'x'."),
+        (["client", "--rate", "fast"], "--rate should be a number, not 'fast'."),
+        (["logs", "trainer", "-n"], "-n needs a value behind it."),
+        (["shutdown", "all"], "what should be one of 'clients', 'run', 'server', not 'all'."),
+        (["call", "server.hello", "{"], "The parameters are not JSON: look at character 2."),
+        *(
+            (["call", "server.hello", word], "The parameters are no JSON object.")
+            for word in ("[1]", "3", '"x"')
+        ),
+        # settings
+        (["config", "set", "ppo.gamma=2"], "config set: ppo.gamma = 2: should be less than or equal to 1."),
+        (["config", "check", "--set", "ppo.gamma=abc"], "ppo.gamma = 'abc': should be a number."),
+        (["config", "check", "--set", "redis.lan=[1]"], "should be true or false."),
+        (["config", "check", "--set", "network.hidden_sizes=3"], "should be a list, such as [64, 64]."),
+        (["config", "check", "--set", "env.kwargs=3"], "should be a map, such as {key: value}."),
+        # join
+        (["join", "pauze"], "Did you mean: soulsgui join pause?"),
+        (["join", "gamer-01"], "There is no invitation in gamer-01"),
+        (["join", "--here", "gamer-01"], "--here"),
+        (["join", "--for", "1h"], "--for and --after-episode go with a pause"),
+        (["join", "continue", "--after-episode"], "--for and --after-episode go with a pause"),
+        (["join", "stop", "--json"], "--json goes with `join status`."),
+        (["join", "pause", "--for", "3q"], "a number and its unit, s, m (or min) or h, up to a week"),
+        (["join", "pause", "--for", "200h"], "up to a week"),
+        # services in the foreground
+        (["client", "--server", "somewhere"], "HOST:PORT"),
+        (["client", "--server", "127.0.0.1:0"], "HOST:PORT"),
+        (["client", "--server", "8.8.8.8:6379"], "only servers on this machine"),
+        (["client", "--server", "127.0.0.1:6379"], "--config-dir"),
+        (["client", "--name", "two words"], "'two words' is no name"),
+        (["client", "--num-envs", "0"], "--num-envs"),
+        (["client", "--episodes", "-1"], "--episodes"),
+        (["client"], "soulsgui serve"),
+        (["client", "gamer-01"], "There is no invitation in gamer-01"),
+        (["client", "soulsgui://join/abc"], "The link is damaged or cut off"),
+        (["client", "soulsgui://watch/abc"], "The link is no invitation"),
+        (["trainer", "--run", "nowhere"], "no run"),
+        (["telemetry", "--run", "nowhere"], "no run"),
     ],
 )
-def test_wrong_use_is_code_2_with_usage_on_standard_error(
-    folder: Path, words: list[str], capsys: Capture
+def test_wrong_use_is_code_2_and_said_in_words_of_our_own(
+    folder: Path, words: list[str], said: str, capsys: Capture
 ) -> None:
     assert soulsgui(folder, *words) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "usage: soulsgui" in captured.err
+    assert said in captured.err
+    assert "probe" not in captured.err
+
+
+def test_a_setting_of_another_algorithm_is_said_to_have_no_effect(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    class Server:
+        def command(self, name: str, params: dict[str, Any]) -> dict[str, str]:
+            return {"run_id": "r1", "run_dir": "/r1"}
+
+        def status(self) -> dict[str, Any]:
+            return {"run": {"algorithm": "ppo"}}
+
+    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
+    monkeypatch.setattr("soulsgui.runner.headless.serve", lambda _folders, _options: 0)
+    said = "dqn.agent has no effect while algorithm is ppo: set algorithm=dqn as well.\n"
+    agent = ("--set", "dqn.agent=iqn")
+    for words in (["serve"], ["run", "start"], ["config", "show"], ["config", "check"]):
+        assert soulsgui(folder, *words, *agent) == 0
+        assert said in capsys.readouterr().err
+    for words in (["serve"], ["config", "show"]):
+        assert soulsgui(folder, *words, *agent, "--set", "algorithm=dqn") == 0
+        assert capsys.readouterr().err == ""
+    assert soulsgui(folder, "config", "set", "dqn.agent=iqn") == 0
+    assert said in capsys.readouterr().err
+
+
+def test_the_help_shows_every_command_in_one_group(folder: Path, capsys: Capture) -> None:
+    assert soulsgui(folder, "--help") == 0
+    said = capsys.readouterr().out
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(_parser().shown)
+    assert all(f"\n{title}:\n  {names[0]} " in said for title, names in GROUPS.items())
 
 
 @pytest.mark.parametrize("words", [["runs"], ["clients"], ["config"], ["run"], ["checkpoints"]])
@@ -150,26 +227,6 @@ def test_a_group_alone_shows_its_commands(folder: Path, words: list[str], capsys
     assert f"usage: soulsgui {words[0]}" in captured.err
     assert "COMMAND" in captured.err
     assert "required" not in captured.err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["serv"], "'serv' is no command. Did you mean serve?"),
-        (["run", "strat"], "'strat' is no command. Did you mean start?"),
-        (["prob"], "'prob' is no command."),
-        (["completion"], "'completion' is no command. There are: gui, serve,"),
-        (["Check"], "'Check' is no command. Did you mean checkpoints?"),
-        (["run", "fly"], "There are: start, resume, stop, pause, continue."),
-    ],
-)
-def test_a_mistyped_command_is_told_what_was_meant(
-    folder: Path, words: list[str], said: str, capsys: Capture
-) -> None:
-    assert soulsgui(folder, *words) == 2
-    captured = capsys.readouterr()
-    assert said in captured.err
-    assert "probe" not in captured.err
 
 
 @pytest.mark.parametrize("parser", list(every_parser(_parser())), ids=lambda parser: parser.prog)
@@ -269,12 +326,6 @@ def test_a_quicksave_says_what_there_is_of_the_replay_memory(
     assert said.out.rstrip().endswith(printed)
     assert explained in said.err
     assert bool(explained) == bool(said.err)
-
-
-@pytest.mark.parametrize("params", ["{", "[1]", "3", '"x"'])
-def test_parameters_that_are_no_object_are_code_2(folder: Path, params: str, capsys: Capture) -> None:
-    assert soulsgui(folder, "call", "server.hello", params) == 2
-    assert "JSON" in capsys.readouterr().err
 
 
 def test_five_mistakes_are_refused_with_place_reason_and_nearest_key(folder: Path, capsys: Capture) -> None:
@@ -417,33 +468,6 @@ def test_checkpoints_of_no_run_are_code_1(folder: Path, capsys: Capture) -> None
     assert "no run yet" in capsys.readouterr().err
     assert soulsgui(folder, "runs", "list", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["client", "--server", "somewhere"], "HOST:PORT"),
-        (["client", "--server", "127.0.0.1:0"], "HOST:PORT"),
-        (["client", "--server", "8.8.8.8:6379"], "only servers on this machine"),
-        (["client", "--server", "127.0.0.1:6379"], "--config-dir"),
-        (["client", "--name", "two words"], "'two words' is no name"),
-        (["client", "--num-envs", "0"], "--num-envs"),
-        (["client", "--episodes", "-1"], "--episodes"),
-        (["client"], "soulsgui serve"),
-        (["client", "gamer-01"], "There is no invitation in gamer-01"),
-        (["client", "soulsgui://join/abc"], "The link is damaged or cut off"),
-        (["client", "soulsgui://watch/abc"], "The link is no invitation"),
-        (["join", "gamer-01"], "There is no invitation in gamer-01"),
-        (["join", "--here", "gamer-01"], "--here"),
-        (["trainer", "--run", "nowhere"], "no run"),
-        (["telemetry", "--run", "nowhere"], "no run"),
-    ],
-)
-def test_services_in_the_foreground_say_what_they_miss(
-    folder: Path, words: list[str], said: str, capsys: Capture
-) -> None:
-    assert soulsgui(folder, *words) == 2
-    assert said in capsys.readouterr().err
 
 
 def imported_by(words: list[str], folder: Path) -> set[str]:
@@ -730,13 +754,6 @@ def test_what_is_asked_of_a_join_says_that_nothing_plays_here(
     assert soulsgui(folder, "join", word, "--here") == 2
 
 
-@pytest.mark.parametrize(
-    "words", [["--for", "1h"], ["continue", "--after-episode"], ["stop", "--json"], ["pause", "--for", "9d"]]
-)
-def test_options_of_a_join_that_do_not_go_together_are_code_2(folder: Path, words: list[str]) -> None:
-    assert soulsgui(folder, "join", *words) == 2
-
-
 def test_durations_are_read_as_people_write_them() -> None:
     words = ("90s", "30m", "30 min", "1.5h")
     assert [duration_s(word) for word in words] == [90, 1800, 1800, 5400]
@@ -862,25 +879,30 @@ def started(folder: Path, script: str, **env: str) -> "subprocess.CompletedProce
     )
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
-def test_letters_that_a_terminal_does_not_know_are_no_error(folder: Path, encoding: str) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [
+        *(("ascii", words) for words in ("runs list --json", "config set seed=→", "--help", "logs →")),
+        *((encoding, "runs list") for encoding in ("ascii", "cp1252")),
+    ],
+)
+def test_letters_that_a_terminal_does_not_know_are_no_error(folder: Path, encoding: str, words: str) -> None:
     library = Library(folder / "data" / "runs")
     made = library.create("one", 1_000_000.0)
     record = RunRecord(id=made.run_id, name="läuft → 人", created=1.0, state="stopped", error="ö … →")
     library.write_record(made, record.model_copy(update={"note": "ü → 人"}))
-    for words in ("runs list", "runs list --json", "config set seed=→", "--help", "logs →"):
-        done = started(folder, f"{{soulsgui}} {words} {{places}}", PYTHONIOENCODING=encoding, LC_ALL="C")
-        assert b"Traceback" not in done.stderr, done.stderr.decode(errors="replace")
-    assert "\\u4eba" in started(
-        folder, "{soulsgui} runs list {places}", PYTHONIOENCODING=encoding
-    ).stdout.decode(encoding)
+    done = started(folder, f"{{soulsgui}} {words} {{places}}", PYTHONIOENCODING=encoding, LC_ALL="C")
+    assert b"Traceback" not in done.stderr, done.stderr.decode(errors="replace")
+    if words == "runs list":
+        assert "\\u4eba" in done.stdout.decode(encoding)
 
 
-@pytest.mark.parametrize("words", ["status", "runs list", "--help", "config set seed=x", "run"])
-def test_closed_standard_streams_are_no_error(folder: Path, words: str) -> None:
-    wanted = started(folder, f"{{soulsgui}} {words} {{places}}").returncode
-    closed = started(folder, f"{{soulsgui}} {words} {{places}} <&- >&- 2>&-")
-    assert closed.returncode == wanted
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [("status", 3), ("runs list", 0), ("--help", 0), ("config set seed=x", 2), ("run", 2)],
+)
+def test_closed_standard_streams_are_no_error(folder: Path, words: str, code: int) -> None:
+    assert started(folder, f"{{soulsgui}} {words} {{places}} <&- >&- 2>&-").returncode == code
 
 
 def test_a_run_is_started_and_resumed_with_settings_and_a_number_of_local_clients(

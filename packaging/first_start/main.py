@@ -97,6 +97,7 @@ def _run_tests(extra: Sequence[str], venv: Venv, console: Console, env: dict[str
     env["QT_QPA_PLATFORM"] = "offscreen"
     screen.ensure_libraries({**env, "DISPLAY": ""}, sys.platform, console.say)
     os.chdir(venv.root)
+    console.say("Running the tests. pytest collects them first: nothing is shown for up to a minute.")
     return _become([str(venv.python), "-m", "pytest", *_SIDE_BY_SIDE, *extra], env)
 
 

@@ -3,18 +3,17 @@
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from soulsgui.config.errors import nearest
 from soulsgui.wire.control.commands import COMMANDS, Command, Params, Typed
 
-_HERE = "soulsgui.cli"
-
 WHICH_RUN = "id of the run, or how it begins; default: latest"
 _NO_COMMAND = "the following arguments are required: COMMAND"
 _WRONG_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(")
+_KIND_WORDS = {"int": "a whole number", "float": "a number"}
 
 
 Commands = Any
@@ -22,15 +21,12 @@ Commands = Any
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Says what could have been meant, and shows its help where a command is missing.
-
-    Attributes:
-        shown: The commands it shows; others exist.
-    """
+    """Says what could have been meant; knows the commands it shows, and their titles in its help."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.shown: list[str] = []
+        self.groups: Mapping[str, Sequence[str]] = {}
 
     def error(self, message: str) -> NoReturn:
         """End the process with code 2, saying what is wrong."""
@@ -42,7 +38,41 @@ class CommandParser(argparse.ArgumentParser):
             near = nearest(wrong[1], self.shown)
             hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self.shown)}."
             message = f"{wrong[1]!r} is no command. {hint}"
-        super().error(message)
+        super().error(_own_words(message))
+
+    def format_help(self) -> str:
+        """Return the help, its commands in groups where there are any."""
+        if not self.groups:
+            return super().format_help()
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        below = [one for one in self._actions if isinstance(one, argparse._SubParsersAction)]
+        listed = {one.dest: one for action in below for one in action._get_subactions()}
+        for title, names in self.groups.items():
+            formatter.start_section(title)
+            formatter.add_arguments([listed[name] for name in names])
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments(self._optionals._group_actions)
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+
+def _own_words(message: str) -> str:
+    """Return what argparse finds wrong as a sentence that says what to type instead."""
+    if found := re.fullmatch(r"argument (.+): invalid (int|float) value: (.*)", message, re.DOTALL):
+        return f"{found[1]} should be {_KIND_WORDS[found[2]]}, not {found[3]}."
+    if found := re.fullmatch(r"argument (.+): invalid choice: (.*) \(choose from (.*)\)", message, re.DOTALL):
+        return f"{found[1]} should be one of {found[3]}, not {found[2]}."
+    if found := re.fullmatch(r"argument (.+): expected (?:one|at least one) argument", message):
+        return f"{found[1]} needs a value behind it."
+    if found := re.fullmatch(r"unrecognized arguments: (.*)", message, re.DOTALL):
+        return f"{found[1]} is not known here. What there is: soulsgui COMMAND --help"
+    if found := re.fullmatch(r"the following arguments are required: (.*)", message):
+        return f"{found[1]} is missing."
+    return message
 
 
 def common_options() -> argparse.ArgumentParser:
@@ -83,7 +113,7 @@ def add(
     parser: argparse.ArgumentParser = commands.add_parser(
         name, description=text, allow_abbrev=False, parents=[common_options()], **shown
     )
-    parser.set_defaults(handler=f"{_HERE}.{handler}")
+    parser.set_defaults(handler=f"soulsgui.cli.{handler}")
     if not hidden:
         commands.shown.append(name)
     return parser

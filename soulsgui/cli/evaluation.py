@@ -12,8 +12,6 @@ from soulsgui.config.layers import (
     defaults_layer,
     layers_of,
     load_run_settings,
-    load_settings,
-    place_of,
 )
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
 from soulsgui.config.paths import RunFolder
@@ -162,26 +160,33 @@ def _words(report: dict[str, Any], cut: str) -> str:
 
 
 _KEYS = ("env.id", "env.kwargs", "env.wrappers")
+_ARGUMENT = "the argument ID"
 
 
 def check(arguments: Arguments) -> int:
     """`env check`: what the environment shows and takes, how fast it is, and what is wrong with it."""
-    named = [f"env.id={arguments.env_id}"] if arguments.env_id else []
-    assignments = [*(arguments.assignments or []), *named]
-    folders = folders_of(arguments)
-    settings = load_settings(folders, arguments.preset, assignments)
+    overrides = [parse_assignments(arguments.assignments)]
+    if arguments.env_id:
+        overrides.append(parse_assignments([f"env.id={arguments.env_id}"], _ARGUMENT))
+    layers = layers_of(folders_of(arguments), arguments.preset, overrides)
+    settings = combine(layers)
     try:
         report = asyncio.run(examine(settings, _show))
     finally:
         _show("")
     if not report["ok"]:
-        layers = layers_of(folders, arguments.preset, [parse_assignments(assignments)])
-        report["places"] = {key: place for key in _KEYS if (place := place_of(key, layers[1:]))}
+        written = {key: _place_of(key, layer) for layer in layers[1:] for key in layer.values}
+        report["places"] = {key: written[key] for key in _KEYS if key in written}
     if arguments.as_json:
         say_json(report)
     else:
         say("\n".join(report_lines(report)))
     return 0 if report["ok"] else 1
+
+
+def _place_of(key: str, layer: Layer) -> str:
+    """Return where the value of a setting is written: `config.yaml, line 3`."""
+    return f"{layer.source}, line {layer.lines[key]}" if key in layer.lines else layer.source
 
 
 def _show(doing: str) -> None:

@@ -4,11 +4,13 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient, join_of, wait_for_end
+from soulsgui.config.errors import nearest
 from soulsgui.errors import UsageError, printable
 from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import count_words
@@ -32,6 +34,10 @@ def is_asked(arguments: Arguments) -> bool:
         raise UsageError("--json goes with `join status`.")
     if word in _ASKED and (arguments.here or arguments.name):
         raise UsageError(f"`join {word}` is for what plays here already: it goes with no --here or --name.")
+    if word and word not in _ASKED and word.isalpha() and not Path(word).exists():
+        near = nearest(word, _ASKED)
+        if near:
+            raise UsageError(f"There is no invitation in {word}.", f"Did you mean: soulsgui join {near}?")
     return word in _ASKED
 
 
@@ -46,13 +52,14 @@ def duration_s(words: str) -> float:
     found = _DURATION.fullmatch(words.strip())
     seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
     if not 0 < seconds <= _MOST_S:
-        raise UsageError(f"--for {words}: expected a time up to a week.", "For instance: --for 30m, --for 2h")
+        raise UsageError(
+            f"--for {words}: expected a number and its unit, s, m (or min) or h, up to a week.",
+            "For instance: --for 30m, --for 2h",
+        )
     return seconds
 
 
 def _pause(arguments: Arguments, runner: RunnerClient, for_s: float | None) -> int:
-    from soulsgui.cli.joined import until_words
-
     params: dict[str, Any] = {"after_episode": arguments.after_episode, "for_s": for_s}
     runner.command("clients.pause", {"client": _client(runner), **params})
     until = _status(runner).clients[0].paused_until
@@ -63,8 +70,6 @@ def _pause(arguments: Arguments, runner: RunnerClient, for_s: float | None) -> i
 
 
 def _continue(_arguments: Arguments, runner: RunnerClient, _for_s: float | None) -> int:
-    from soulsgui.cli.joined import state_words
-
     if situation(_status(runner)) in (Situation.OFF, Situation.FAILED):
         runner.command("service.start", {"name": CLIENT})
     runner.command("clients.resume", {"client": _client(runner)})
@@ -93,8 +98,6 @@ def _stop(_arguments: Arguments, runner: RunnerClient, _for_s: float | None) -> 
 
 
 def _tell(arguments: Arguments, runner: RunnerClient, _for_s: float | None) -> int:
-    from soulsgui.cli.joined import join_text
-
     found = _status(runner)
     if arguments.as_json:
         say_json(found.model_dump(mode="json"))

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from soulsgui.cli.output import folders_of, log_line, moment, say, say_json
+from soulsgui.cli.output import folders_of, log_line, moment, say, say_json, warn_without_effect
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient
 from soulsgui.config.declaring import Effect
 from soulsgui.config.errors import ConfigError, nearest
-from soulsgui.config.layers import load_settings
+from soulsgui.config.layers import combine, layers_of, load_settings
 from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import all_settings, shipped_with
@@ -163,6 +163,7 @@ _WHEN = {
 def show(arguments: Arguments) -> int:
     """`config show`: the effective configuration."""
     settings = load_settings(folders_of(arguments), arguments.preset, arguments.assignments)
+    warn_without_effect(parse_assignments(arguments.assignments).values, lambda: settings.algorithm)
     part, known = arguments.part, all_settings()
     every = public_values(settings)
     values = {key: value for key, value in every.items() if not part or f"{key}.".startswith(f"{part}.")}
@@ -189,12 +190,13 @@ def show(arguments: Arguments) -> int:
 def check(arguments: Arguments) -> int:
     """`config check`: every mistake, with its place and the nearest valid key."""
     try:
-        load_settings(folders_of(arguments), arguments.preset, arguments.assignments)
+        settings = load_settings(folders_of(arguments), arguments.preset, arguments.assignments)
     except ConfigError as error:
         if not arguments.as_json:
             raise
         say_json({"problems": settings_file.as_plain(error)})
         return error.exit_code
+    warn_without_effect(parse_assignments(arguments.assignments).values, lambda: settings.algorithm)
     if arguments.as_json:
         say_json({"problems": []})
     else:
@@ -226,14 +228,15 @@ def change(arguments: Arguments) -> int:
             f"Usage: soulsgui config set KEY=VALUE ... (what it is now: soulsgui config show {without})",
         )
     layer = parse_assignments(arguments.values, "config set")
-    if layer.problems:
-        raise ConfigError(list(layer.problems))
     folders = folders_of(arguments)
+    # As words of the command: the lines of a file that is never written help nobody.
+    settings = combine(layers_of(folders, overrides=[layer]))
     settings_file.save(folders, ConfigSaveParams(changes=layer.values))
     say(f"written to {folders.overrides}")
     for effect, when in _WHEN.items():
         if keys := [key for key in layer.values if all_settings()[key].effect is effect]:
             say(f"{', '.join(keys)}: takes effect {when}")
+    warn_without_effect(layer.values, lambda: settings.algorithm)
     return 0
 
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import time
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TextIO
 
 from soulsgui.cli.parser import Arguments
@@ -29,6 +30,15 @@ def room() -> int | None:
 def say_json(document: Any) -> None:
     """Write one JSON document to standard output."""
     say(json.dumps(document, indent=2))
+
+
+def warn_without_effect(keys: Collection[str], algorithm: Callable[[], str]) -> None:
+    """Say on standard error which settings are of another algorithm than the one that learns."""
+    from soulsgui.config.schema import SECTIONS_OF_ALGORITHMS, without_effect
+
+    if any(key.startswith(tuple(f"{name}." for name in SECTIONS_OF_ALGORITHMS)) for key in keys):
+        words = without_effect(keys, algorithm())
+        sys.stderr.write(f"{words}\n" if words else "")
 
 
 def folders_of(arguments: Arguments) -> Folders:

@@ -47,6 +47,17 @@ class Arguments(argparse.Namespace):
         raise AttributeError(name)
 
 
+GROUPS = {
+    "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
+    "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients", "logs", "events"),
+    "help a server": ("join", "client"),
+    "tools": (
+        "evaluate", "env", "control", "call", "redis", "trainer", "telemetry", "evaluator",
+    ),
+}  # fmt: skip
+"""The commands as `soulsgui --help` shows them."""
+
+
 def parse(argv: Sequence[str]) -> Arguments:
     """Take a command line apart; wrong use ends the process with code 2, help with 0."""
     # The common options may stand anywhere, also before the command.
@@ -81,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_clients(commands)
     _add_looking(commands)
     _add_services(commands)
+    parser.groups = GROUPS
     return parser
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.cli.declaring import typed_params
-from soulsgui.cli.output import folders_of, log_line, room, say, say_json
+from soulsgui.cli.output import folders_of, log_line, room, say, say_json, warn_without_effect
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import Folders
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError, printable
@@ -138,7 +138,10 @@ def call(arguments: Arguments) -> int:
     try:
         params = json.loads(arguments.params)
     except ValueError as error:
-        raise UsageError(f"The parameters are not JSON: {error}", "For instance: '{\"count\": 2}'") from error
+        at = getattr(error, "pos", 0) + 1
+        raise UsageError(
+            f"The parameters are not JSON: look at character {at}.", "For instance: '{\"count\": 2}'"
+        ) from error
     if not isinstance(params, dict):
         raise UsageError("The parameters are no JSON object.", "For instance: '{\"count\": 2}'")
     say_json(runner_of(arguments).command(arguments.name, params))
@@ -180,8 +183,9 @@ def begin(arguments: Arguments) -> int:
     done = _SAID[command]
     assert isinstance(done, str)
     try:
-        params = _typed(arguments) | {"overrides": _overrides(arguments)}
-        say(done.format(**runner.command(command, params)))
+        overrides = _overrides(arguments)
+        say(done.format(**runner.command(command, _typed(arguments) | {"overrides": overrides})))
+        warn_without_effect(overrides, lambda: str(runner.status()["run"]["algorithm"]))
         return 0
     except (CommandFailedError, ServerUnreachableError) as error:
         slow = not isinstance(error, CommandFailedError) or error.code == ErrorCode.NO_ANSWER
@@ -200,6 +204,7 @@ def begin(arguments: Arguments) -> int:
         why = run["error"] if run["id"] == begun else ""
         raise SoulsGuiError(f"{begun} did not start. {why}".rstrip(), "See what happened: soulsgui events")
     say(done.format(run_id=run["id"], run_dir=run["dir"]))
+    warn_without_effect(_overrides(arguments), lambda: str(run["algorithm"]))
     return 0
 
 

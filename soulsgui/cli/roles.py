@@ -1,5 +1,6 @@
 """The roles of the program: a whole server, or one service of it in the foreground."""
 
+import contextlib
 import gc
 import json
 import os
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from soulsgui.cli.output import folders_of
+from soulsgui.cli.output import folders_of, warn_without_effect
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
@@ -25,13 +26,24 @@ _LARGEST_RATE = 1e6
 
 def serve(arguments: Arguments) -> int:
     """`serve`: a server with its runs."""
+    from soulsgui.config.layers import combine, layers_of, load_run_settings
     from soulsgui.config.parsing import Layer, parse_assignments
     from soulsgui.runner.headless import ServeOptions, serve
+    from soulsgui.runner.run.library import Library
 
+    folders = folders_of(arguments)
     overrides = parse_assignments(arguments.assignments)
     if arguments.local_clients is not None:
         values = overrides.values | {"clients.local": arguments.local_clients}
         overrides = Layer(overrides.source, values, problems=overrides.problems)
+
+    def algorithm() -> str:
+        if arguments.resume:
+            return load_run_settings(Library(folders.runs).find(arguments.resume).config).algorithm
+        return combine(layers_of(folders, arguments.preset, [overrides])).algorithm
+
+    with contextlib.suppress(SoulsGuiError):  # told by what starts the run
+        warn_without_effect(overrides.values, algorithm)
     options = ServeOptions(
         overrides=overrides,
         idle=arguments.idle,
@@ -41,7 +53,7 @@ def serve(arguments: Arguments) -> int:
         until_done=arguments.until_done,
         as_json=arguments.as_json,
     )
-    return serve(folders_of(arguments), options)
+    return serve(folders, options)
 
 
 def redis(arguments: Arguments) -> int:

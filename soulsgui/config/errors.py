@@ -1,7 +1,7 @@
 """What is said about a configuration with mistakes in it."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,29 @@ class ConfigError(SoulsGuiError):
         head = "The configuration has a mistake" if len(problems) == 1 else "The configuration has mistakes"
         lines = "\n".join(f"  {problem}" for problem in problems)
         super().__init__(f"{head}:\n{lines}", "Nothing was done. Mend it and try again.")
+
+
+_KINDS = {
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "a word: put it in quotes",
+    "tuple_type": "a list, such as [64, 64]",
+    "dict_type": "a map, such as {key: value}",
+}
+"""What a value should be, by the kind of mistake that pydantic found."""
+
+
+def reason_of(detail: Mapping[str, Any]) -> str:
+    """Return what is wrong with a value, from one of pydantic's findings, without a full stop."""
+    if detail["type"] in _KINDS:
+        return f"should be {_KINDS[detail['type']]}"
+    message: str = detail["msg"]
+    return message.removeprefix("Value error, ").replace("Input should be", "should be")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

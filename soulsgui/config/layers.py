@@ -5,7 +5,7 @@ Later layers win entry by entry: defaults < those of the algorithm and its agent
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from soulsgui.config.errors import ConfigError, Problem, nearest
+from soulsgui.config.errors import ConfigError, Problem, nearest, reason_of
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments, parse_layer, read_layer
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.rules import broken_rules
@@ -52,19 +52,6 @@ def nest(flat: dict[str, Any]) -> dict[str, Any]:
             node = node.setdefault(parent, {})
         node[last] = value
     return tree
-
-
-def place_of(key: str, layers: Sequence[Layer]) -> str:
-    """Return where the value of a setting that counts is written: `config.yaml, line 3`; empty when nowhere.
-
-    Args:
-        key: The setting.
-        layers: Later ones win.
-    """
-    layer = next((one for one in reversed(layers) if key in one.values), None)
-    if layer is None:
-        return ""
-    return f"{layer.source}, line {layer.lines[key]}" if key in layer.lines else layer.source
 
 
 def combine(layers: Sequence[Layer]) -> Settings:
@@ -110,7 +97,7 @@ def _in_words(error: ValidationError, merged: dict[str, Any], origin: dict[str, 
             ".".join(parts),
         )
         layer = origin.get(key, Layer("defaults"))
-        reason = _hint(key, merged.get(key), detail["type"]) or _reason(detail["msg"])
+        reason = _hint(key, merged.get(key), detail["type"]) or reason_of(detail)
         if key in merged and merged[key] is None:
             reason += ", or left out for the shipped value"
         unit = known[key].unit if key in known else ""
@@ -125,10 +112,6 @@ def _hint(key: str, value: Any, kind: str) -> str:
     if key == "algorithm" and value in get_args(DQNSettings.model_fields["agent"].annotation):
         return f"should be dqn, with dqn.agent: {value}"
     return _PATTERNS.get(key, "") if kind == "string_pattern_mismatch" else ""
-
-
-def _reason(message: str) -> str:
-    return message.replace("Input should be", "should be").removeprefix("Value error, ")
 
 
 def defaults_layer() -> Layer:
@@ -169,38 +152,31 @@ def layers_of(folders: Folders, preset: str = "", overrides: Sequence[Layer] = (
     Raises:
         ConfigError: A file can't be read, or the preset is unknown.
     """
-    own = read_layer(folders.overrides)
-    chosen = preset or own.preset
-    presets = [preset_layer(chosen, "--preset" if preset else own.source)] if chosen else []
-    return over_defaults([*presets, own, *overrides])
+    return over_defaults([*_with_preset(read_layer(folders.overrides), preset), *overrides])
 
 
 def text_problems(text: str, source: str) -> list[Problem]:
-    """Return every mistake of a text that would be the user's config.yaml.
-
-    Args:
-        text: The text.
-        source: The file's name.
-    """
-    try:
-        _check_own(parse_layer(text, source))
-    except ConfigError as error:
-        return error.problems
-    return []
+    """Return every mistake of a text that would be the user's config.yaml, called `source`."""
+    return _problems_of(lambda: parse_layer(text, source))
 
 
 def file_problems(path: Path) -> list[Problem]:
     """Return every mistake of the user's config.yaml; a missing one has none."""
+    return _problems_of(lambda: read_layer(path))
+
+
+def _problems_of(read: Callable[[], Layer]) -> list[Problem]:
     try:
-        _check_own(read_layer(path))
+        combine(over_defaults(_with_preset(read())))
     except ConfigError as error:
         return error.problems
     return []
 
 
-def _check_own(own: Layer) -> None:
-    presets = [preset_layer(own.preset, own.source)] if own.preset else []
-    combine(over_defaults([*presets, own]))
+def _with_preset(own: Layer, chosen: str = "") -> list[Layer]:
+    """Return a layer above the preset that was chosen, or that it asks for itself."""
+    name = chosen or own.preset
+    return [preset_layer(name, "--preset" if chosen else own.source), own] if name else [own]
 
 
 def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str] = ()) -> Settings:
@@ -255,9 +231,7 @@ def as_settings(config: ConfigLike) -> Settings:
     """
     if isinstance(config, Settings):
         return config
-    layer = layer_of_tree(_plain(config), "config")
-    preset = [preset_layer(layer.preset, layer.source)] if layer.preset else []
-    return combine(over_defaults([*preset, layer]))
+    return combine(over_defaults(_with_preset(layer_of_tree(_plain(config), "config"))))
 
 
 def _plain(config: Any) -> Any:

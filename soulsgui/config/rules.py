@@ -1,5 +1,6 @@
 """Rules between settings, which a type and a range can't say."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from soulsgui.config.declaring import needs_goal
@@ -20,129 +21,124 @@ class BrokenRule:
 
 def broken_rules(settings: Settings) -> list[BrokenRule]:
     """Return every rule that the settings break."""
-    broken = _broken_by_schedules(settings)
-    if settings.network.name != "mlp" and settings.algorithm not in _ALGORITHMS_WITH_NAMED_NETWORKS:
+    rules = (_schedules, _algorithms, _agents, _recurrence, _determinism, _evaluation, _machine)
+    return [BrokenRule(key, reason) for rule in rules for key, reason in rule(settings)]
+
+
+Broken = Iterator[tuple[str, str]]
+"""Keys, each with what is wrong."""
+
+
+def _schedules(settings: Settings) -> Broken:
+    """Without a known end a run has no whole to spread a schedule over."""
+    if settings.stop.env_steps is not None:
+        return
+    groups = {"ppo": settings.ppo, "dqn": settings.dqn, "sac": settings.sac, "vtrace": settings.vtrace}
+    for name, group in groups.items():
+        for key, value in group:
+            if needs_goal(value):
+                yield (
+                    f"{name}.{key}",
+                    "this schedule needs `over`, or stop.env_steps, the steps to spread over.",
+                )
+
+
+def _algorithms(settings: Settings) -> Broken:
+    algorithm, network = settings.algorithm, settings.network
+    if network.name != "mlp" and algorithm not in _ALGORITHMS_WITH_NAMED_NETWORKS:
         told = ", ".join(_ALGORITHMS_WITH_NAMED_NETWORKS)
-        broken.append(BrokenRule("network.name", f"should be mlp: others go with algorithm {told} only."))
+        yield "network.name", f"should be mlp: others go with algorithm {told} only."
     for name, replay in (("dqn", settings.dqn), ("sac", settings.sac)):
         if max(replay.learning_starts, replay.batch_size) > replay.buffer_size:
-            broken.append(
-                BrokenRule(
-                    f"{name}.buffer_size",
-                    f"should hold at least {name}.learning_starts and {name}.batch_size transitions.",
-                )
-            )
+            told = f"{name}.learning_starts and {name}.batch_size"
+            yield f"{name}.buffer_size", f"should hold at least {told} transitions."
     memory, goal = settings.replay, settings.stop.env_steps
     if memory is not None and goal is not None and goal <= memory.learning_starts:
-        name = f"{settings.algorithm}.learning_starts"
-        reason = (
+        name = f"{algorithm}.learning_starts"
+        yield (
+            "stop.env_steps",
             f"should be more than {name} ({memory.learning_starts:,}), or the run ends before its first "
-            f"update: let it make more steps, or set {name} lower."
+            f"update: let it make more steps, or set {name} lower.",
         )
-        broken.append(BrokenRule("stop.env_steps", reason))
-    if settings.network.shared and settings.algorithm not in _ALGORITHMS_WITH_A_VALUE:
-        told = " and ".join(_ALGORITHMS_WITH_A_VALUE)
-        broken.append(BrokenRule("network.shared", f"goes with algorithm {told} only."))
+    if network.shared and algorithm not in _ALGORITHMS_WITH_A_VALUE:
+        yield "network.shared", f"goes with algorithm {' and '.join(_ALGORITHMS_WITH_A_VALUE)} only."
     if settings.vtrace.buffer_size < 2 * settings.vtrace.batch_size:
-        broken.append(BrokenRule("vtrace.buffer_size", "should hold at least two times vtrace.batch_size."))
-    broken += _broken_by_the_agent(settings)
-    if settings.algorithm == "sac" and settings.network.squash != "tanh":
-        broken.append(BrokenRule("network.squash", "has to be tanh for sac."))
-    if settings.determinism == "lockstep" and settings.algorithm != "ppo":
-        if not settings.explores:
-            broken.append(BrokenRule("determinism", f"`lockstep` does not go with {settings.algorithm}."))
-        elif settings.clients.local > 1:
-            broken.append(
-                BrokenRule("determinism", "`lockstep` lets one client play: set clients.local to 1 or 0.")
-            )
-    if settings.evaluation.best_by == "evaluation" and not settings.evaluates_every:
-        broken.append(
-            BrokenRule(
-                "evaluation.best_by", "`evaluation` needs evaluation.every_updates, or nothing is ever best."
-            )
-        )
-    if settings.stop.judged_by == "evaluation" and not settings.evaluates_every:
-        broken.append(
-            BrokenRule(
-                "stop.judged_by", "`evaluation` needs evaluation.every_updates, or the goal is never reached."
-            )
-        )
-    broken += _broken_by_memory(settings)
-    if settings.learner.processes > 1 and settings.learner.compile == "on":
-        broken.append(
-            BrokenRule(
-                "learner.compile", "does not go with learner.processes above 1: set it to auto or off."
-            )
-        )
-    if not is_loopback(settings.redis.host):
-        broken.append(
-            BrokenRule(
-                "redis.host",
-                "should be an address of this machine itself, such as 127.0.0.1. Other computers on its "
-                "private networks are let in by redis.lan; beyond those by redis.public, with redis.tls.",
-            )
-        )
-    if settings.redis.public and not (settings.redis.lan and settings.redis.tls):
-        broken.append(
-            BrokenRule("redis.public", "needs redis.lan and redis.tls: nothing goes beyond unencrypted.")
-        )
-    return broken
+        yield "vtrace.buffer_size", "should hold at least two times vtrace.batch_size."
+    if algorithm == "sac" and network.squash != "tanh":
+        yield "network.squash", "has to be tanh for sac."
 
 
-def _broken_by_schedules(settings: Settings) -> list[BrokenRule]:
-    """Return the rules that schedules add: a run without a known end has no whole to spread over."""
-    if settings.stop.env_steps is not None:
-        return []
-    groups = {"ppo": settings.ppo, "dqn": settings.dqn, "sac": settings.sac, "vtrace": settings.vtrace}
-    reason = "this schedule needs `over`, or stop.env_steps, the steps to spread over."
-    return [
-        BrokenRule(f"{name}.{key}", reason)
-        for name, group in groups.items()
-        for key, value in group
-        if needs_goal(value)
-    ]
-
-
-def _broken_by_the_agent(settings: Settings) -> list[BrokenRule]:
-    """Return the rules that the agents of the DQN family add."""
-    dqn, broken = settings.dqn, []
+def _agents(settings: Settings) -> Broken:
+    """What the agents of the DQN family ask for."""
+    dqn = settings.dqn
     if not dqn.value_min < dqn.value_max:
-        broken.append(BrokenRule("dqn.value_max", "should be more than dqn.value_min."))
-    if settings.algorithm == "dqn" and dqn.agent == "iqn" and not settings.network.hidden_sizes:
-        broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer for dqn.agent iqn."))
-    return broken
-
-
-def _broken_by_memory(settings: Settings) -> list[BrokenRule]:
-    """Return the rules that policies with a memory add."""
-    broken = []
-    recurrent = settings.network.recurrent != "none"
-    r2d2 = settings.algorithm == "dqn" and settings.dqn.agent == "r2d2"
-    if r2d2 and not recurrent:
-        broken.append(BrokenRule("network.recurrent", "should be lstm or gru for dqn.agent r2d2."))
-    if recurrent and not r2d2 and settings.algorithm != "ppo":
-        broken.append(
-            BrokenRule(
-                "network.recurrent",
-                "goes with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise none.",
-            )
+        yield "dqn.value_max", "should be more than dqn.value_min."
+    if settings.agent == "iqn" and not settings.network.hidden_sizes:
+        yield "network.hidden_sizes", "needs at least one layer for dqn.agent iqn."
+    if settings.agent != "r2d2":
+        return
+    if settings.network.recurrent == "none":
+        yield "network.recurrent", "should be lstm or gru for dqn.agent r2d2."
+    if dqn.exploration not in ("epsilon", "ladder"):
+        yield "dqn.exploration", "should be epsilon or ladder for dqn.agent r2d2."
+    # Sequences are drawn once they go on behind the burn-in, while their first step is still there: in
+    # each environment, whose steps lie between those of the others.
+    environments = settings.env.num_envs * max(settings.clients.local, 1)
+    needed = max(dqn.burn_in + dqn.sequence_length, environments * (dqn.burn_in + 1))
+    if dqn.buffer_size < needed:
+        yield (
+            "dqn.buffer_size",
+            f"should be at least {needed:,} for dqn.agent r2d2, or no sequence can ever be drawn: make it "
+            "larger, or dqn.burn_in, dqn.sequence_length or env.num_envs smaller.",
         )
-    if recurrent and settings.network.name == "mlp" and not settings.network.hidden_sizes:
-        reason = "needs at least one layer with network.recurrent and network.name mlp."
-        broken.append(BrokenRule("network.hidden_sizes", reason))
-    if r2d2 and settings.dqn.exploration not in ("epsilon", "ladder"):
-        broken.append(BrokenRule("dqn.exploration", "should be epsilon or ladder for dqn.agent r2d2."))
-    if r2d2:
-        # Sequences are drawn once they go on behind the burn-in, while their first step is still there: in
-        # each environment, whose steps lie between those of the others.
-        dqn, environments = settings.dqn, settings.env.num_envs * max(settings.clients.local, 1)
-        needed = max(dqn.burn_in + dqn.sequence_length, environments * (dqn.burn_in + 1))
-        if dqn.buffer_size < needed:
-            reason = (
-                f"should be at least {needed:,} for dqn.agent r2d2, or no sequence can ever be drawn: make "
-                "it larger, or dqn.burn_in, dqn.sequence_length or env.num_envs smaller."
-            )
-            broken.append(BrokenRule("dqn.buffer_size", reason))
-    if r2d2 and settings.dqn.q_clip is not None:
-        broken.append(BrokenRule("dqn.q_clip", "does not go with dqn.agent r2d2: leave it empty."))
-    return broken
+    if dqn.q_clip is not None:
+        yield "dqn.q_clip", "does not go with dqn.agent r2d2: leave it empty."
+
+
+def _recurrence(settings: Settings) -> Broken:
+    network = settings.network
+    if network.recurrent == "none":
+        return
+    if settings.algorithm != "ppo" and settings.agent != "r2d2":
+        yield (
+            "network.recurrent",
+            "goes with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise none.",
+        )
+    if network.name == "mlp" and not network.hidden_sizes:
+        yield (
+            "network.hidden_sizes",
+            "needs at least one layer with network.recurrent and network.name mlp.",
+        )
+
+
+def _determinism(settings: Settings) -> Broken:
+    if settings.determinism != "lockstep" or settings.algorithm == "ppo":
+        return
+    if not settings.explores:
+        yield "determinism", f"`lockstep` does not go with {settings.algorithm}."
+    elif settings.clients.local > 1:
+        yield "determinism", "`lockstep` lets one client play: set clients.local to 1 or 0."
+
+
+def _evaluation(settings: Settings) -> Broken:
+    if settings.evaluates_every:
+        return
+    needs = "`evaluation` needs evaluation.every_updates, or"
+    if settings.evaluation.best_by == "evaluation":
+        yield "evaluation.best_by", f"{needs} nothing is ever best."
+    if settings.stop.judged_by == "evaluation":
+        yield "stop.judged_by", f"{needs} the goal is never reached."
+
+
+def _machine(settings: Settings) -> Broken:
+    redis = settings.redis
+    if settings.learner.processes > 1 and settings.learner.compile == "on":
+        yield "learner.compile", "does not go with learner.processes above 1: set it to auto or off."
+    if not is_loopback(redis.host):
+        yield (
+            "redis.host",
+            "should be an address of this machine itself, such as 127.0.0.1. Other computers on its "
+            "private networks are let in by redis.lan; beyond those by redis.public, with redis.tls.",
+        )
+    if redis.public and not (redis.lan and redis.tls):
+        yield "redis.public", "needs redis.lan and redis.tls: nothing goes beyond unencrypted."

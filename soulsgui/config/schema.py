@@ -6,13 +6,14 @@ validation and the subset sent to clients are all read from here.
 """
 
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from soulsgui.config.declaring import Effect, Section, setting
+from soulsgui.config.errors import reason_of
 from soulsgui.config.sections.algorithms import DQNSettings, PPOSettings, SACSettings, VTraceSettings
 from soulsgui.config.sections.network import LearnerSettings, NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.run import (
@@ -57,6 +58,10 @@ SHIPPED_WITH: dict[str, dict[str, Any]] = {
 """By what learns, as `--set` says it: dotted key to value; an agent's win over its algorithm's."""
 
 
+SECTIONS_OF_ALGORITHMS = ("ppo", "dqn", "sac", "vtrace")
+"""Each is of use only while `algorithm` names it."""
+
+
 def shipped_with(*chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return the shipped values, by dotted key, that what learns brings along.
 
@@ -68,6 +73,17 @@ def shipped_with(*chosen: Mapping[str, Any]) -> dict[str, Any]:
     if merged.get("algorithm") == "dqn":
         found |= SHIPPED_WITH.get(f"dqn.agent={merged.get('dqn.agent')}", {})
     return found
+
+
+def without_effect(keys: Collection[str], algorithm: str) -> str:
+    """Return in words which settings are of another algorithm than the one that learns; empty for none."""
+    lines = []
+    for other in (name for name in SECTIONS_OF_ALGORITHMS if name != algorithm):
+        if idle := [key for key in keys if key.startswith(f"{other}.")]:
+            verb = "has" if len(idle) == 1 else "have"
+            told = f"{', '.join(idle)} {verb} no effect while algorithm is {algorithm}"
+            lines.append(f"{told}: set algorithm={other} as well.")
+    return "\n".join(lines)
 
 
 class Settings(Section):
@@ -270,9 +286,9 @@ def received_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         wrong = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in wrong["loc"])
         key = next(key for key in values if f"{place}.".startswith(f"{key}."))
-        reason = wrong["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
         raise ClientRegistrationError(
-            f"The server's configuration can't be used: {key} = {reprlib.repr(values[key])}: {reason}.",
+            f"The server's configuration can't be used: {key} = {reprlib.repr(values[key])}: "
+            f"{reason_of(wrong)}.",
             "Tell its owner. If that is right there, client and server are of different versions: update the "
             "older one.",
         ) from error

@@ -21,7 +21,7 @@ from soulsgui.system.files import (
     sync_tree,
     write_private,
 )
-from soulsgui.system.lock import FileLock, file_lock
+from soulsgui.system.lock import FileLock
 from soulsgui.system.machine import (
     CannotTell,
     Presence,
@@ -65,7 +65,6 @@ __all__ = [
     "descends_from",
     "explained",
     "family_memory",
-    "file_lock",
     "find_dir",
     "free_disk_bytes",
     "free_port",

@@ -78,11 +78,6 @@ class FileLock:
         self.release()
 
 
-def file_lock(path: Path, platform: str = sys.platform) -> FileLock:
-    """A `FileLock` on `path`, not yet acquired."""
-    return FileLock(path, platform)
-
-
 class _PosixLock:
     """flock: it belongs to the open file; closing the same path elsewhere in the process keeps it."""
 

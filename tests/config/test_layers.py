@@ -68,7 +68,7 @@ client: 7
     assert (found["env.num_env"].line, found["env.num_env"].nearest) == (2, "env.num_envs")
     wrong_type = found["ppo.n_steps"]
     assert (wrong_type.line, wrong_type.value) == (4, "many")
-    assert "valid integer" in wrong_type.reason
+    assert "a whole number" in wrong_type.reason
     assert "steps per environment" in wrong_type.reason
     out_of_range = found["ppo.gamma"]
     assert (out_of_range.line, out_of_range.value) == (5, 1.5)
@@ -121,10 +121,10 @@ def test_a_mistake_says_file_line_key_value_and_reason_in_words() -> None:
     [
         ("algorithm: r2d2\n", "should be dqn, with dqn.agent: r2d2."),
         ("network: {name: resnet}\n", "own as module:Class."),
-        ("network: {name: 3}\n", "should be a valid string."),
+        ("network: {name: 3}\n", "should be a word: put it in quotes."),
         (
             "dqn: {n_step: null}\n",
-            "should be a valid integer, or left out for the shipped value (in steps).",
+            "should be a whole number, or left out for the shipped value (in steps).",
         ),
     ],
 )

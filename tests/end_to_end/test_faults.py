@@ -13,7 +13,7 @@ import pytest
 
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.session import CHUNK_FIELD
-from tests.end_to_end.server import RunningServer, soulsgui, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
 from tests.faults.report import Report
 from tests.faults.waiting import LIMIT_S
 
@@ -182,7 +182,10 @@ def test_a_killed_telemetry_goes_on_without_gap_or_double(training: RunningServe
     assert found == list(range(1, len(found) + 1))
 
 
-def test_quicksave_pause_resume_and_stop_do_what_they_say(training: RunningServer) -> None:
+def test_quicksave_pause_stop_and_resume_do_what_they_say_and_clients_follow_from_run_to_run(
+    training: RunningServer,
+) -> None:
+    guest = training.spawn("client", "--name", "traveller")
     saved = training.api.command("checkpoint.save", {"note": "before lunch"})["checkpoint"]
     assert saved["kind"] == "manual"
     assert saved["valid"]
@@ -192,18 +195,31 @@ def test_quicksave_pause_resume_and_stop_do_what_they_say(training: RunningServe
     training.wait_updates(2)
     training.api.command("clients.resume", {"client": "client-2"})
     wait_for(lambda: training.client_state("client-2") == "online", "playing again")
-    before = training.status().run
+    wait_for(lambda: training.client_state("traveller") == "online", "the guest plays for the first run")
     training.api.command("run.stop")
     assert training.status().run.state == "stopped"
     kinds = {service.name: service.state for service in training.status().services}
     assert kinds["redis"] == "running"
     assert all(state == "stopped" for name, state in kinds.items() if name != "redis"), kinds
-    training.api.command("run.resume", {})
+
+    first = training.status().run
+    training.start_run(overrides={**UNHURRIED, "clients.local": 1})
+    wait_for(lambda: training.client_state("traveller") == "online", "so it does for the second run")
+    training.api.command("run.stop")
+    # This one comes while there is no run.
+    late = training.spawn("client", "--name", "latecomer")
+    wait_for(lambda: training.client_state("latecomer") == "waiting", "it waits for a run")
+    training.api.command("run.resume", {"run": first.id})
     training.wait_updates(2)
+    for name in ("traveller", "latecomer"):
+        wait_for(lambda who=name: training.client_state(who) == "online", f"{name} plays for the first run")  # type: ignore[misc]
+    assert (guest.poll(), late.poll()) == (None, None)
+    for process in (guest, late):
+        process.terminate()
+        assert process.wait(LIMIT_S) == 0
     after = training.status().run
-    assert after.id == before.id
-    assert after.attempt == before.attempt + 1
-    assert after.updates > before.updates
+    assert (after.id, after.attempt) == (first.id, first.attempt + 1)
+    assert after.updates > first.updates
 
 
 def test_a_client_that_was_killed_is_lost_in_the_end_and_the_run_goes_on(

@@ -1,7 +1,11 @@
-"""A game that is installed on a client's computer alone: its first client tells the server the spaces."""
+"""A game that is installed on a client's computer alone: its first client tells the server the spaces.
+
+And a client plays the evaluations that the server can't.
+"""
 
 import json
 import os
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +14,7 @@ import pytest
 
 import soulsgui
 from soulsgui.wire.api_client import CommandFailedError
+from soulsgui.wire.manifest import MANIFEST, read_manifest
 from tests.end_to_end.server import RunningServer, command_line, wait_for
 from tests.faults.waiting import LIMIT_S
 
@@ -38,7 +43,23 @@ class Game(gymnasium.Env):
         ended = self.steps == 10
         return np.zeros(SIZE, np.float32), float(action), ended, False, {"action_mask": self.mask()}
 
+class Greedy(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.last = 0, None
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        # Who explores changes its mind; who acts greedily never does, whatever it has learned.
+        reward = float(self.last in (None, action))
+        self.steps, self.last = self.steps + 1, action
+        return np.zeros(2, np.float32), reward, self.steps == 20, False, {}
+
 gymnasium.register("Elsewhere-v0", Game)
+gymnasium.register("Greedy-v0", Greedy)
 """
 
 OVERRIDES = {
@@ -46,6 +67,21 @@ OVERRIDES = {
     "ppo.n_steps": 16,
     "ppo.minibatch_size": 32,
     "client.step_seconds": 0.002,
+}
+
+
+GREEDY = {
+    "env.id": "game_elsewhere:Greedy-v0",
+    "env.num_envs": 2,
+    "clients.local": 0,
+    "algorithm": "dqn",
+    "dqn.epsilon": 1.0,
+    "dqn.learning_starts": 64,
+    "dqn.batch_size": 16,
+    "dqn.replay_ratio": 1.0,
+    "network.hidden_sizes": [8],
+    "evaluation.every_updates": 20,
+    "evaluation.episodes": 3,
 }
 
 
@@ -110,3 +146,25 @@ def test_the_first_client_tells_the_spaces_and_others_must_have_the_same(server:
         server.wait_updates(1)
     finally:
         end(first)
+    server.api.command("run.stop", {})
+
+
+def test_a_client_plays_the_evaluations_that_the_server_can_not(server: RunningServer) -> None:
+    folder = Path(server.api.command("run.start", {"overrides": GREEDY})["run_dir"])
+    wait_for(lambda: server.status().run.state == "waiting", "the run waits for its client", 90)
+    client = play(server, "gamer")
+    try:
+        best = folder / "best_model" / MANIFEST
+        # By training another one may have been the best before it was known that a client evaluates.
+        wait_for(lambda: best.exists() and read_manifest(best.parent).score == 20, "it judges", 90)
+        server.api.command("run.stop", {})
+    finally:
+        end(client)
+    store = sqlite3.connect(folder / "telemetry.sqlite")
+    played = store.execute(
+        "SELECT number, length, total_return FROM greedy_episodes ORDER BY model_id, number"
+    )
+    assert played.fetchall()[:3] == [(number, 20, 20.0) for number in range(3)]
+    # Of the training, which explores at random, no episode comes near.
+    assert store.execute("SELECT max(total_return) < 20 FROM episodes").fetchone() == (1,)
+    store.close()

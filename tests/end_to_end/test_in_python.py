@@ -47,7 +47,7 @@ from soulsgui.wire.codec import pack_sample
 env = gymnasium.make("CartPole-v1")
 connector = DQNConnector({"algorithm": "dqn"})
 first, step, done = connector.model_id, 0, True
-while connector.model_id < first + 20:
+while connector.model_id < first + 8:
     if done:
         obs, _ = env.reset()
         step = 0
@@ -68,7 +68,9 @@ def _of_readme() -> tuple[str, str]:
     """The two programs of the README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8").split("## In Python\n")[1].split("\n## ")[0]
     trainer, player = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    return trainer, player
+    # Fewer and shorter rounds than it plays for a reader.
+    assert ('"n_steps": 512' in trainer, "range(20)" in player) == (True, True)
+    return trainer.replace('"n_steps": 512', '"n_steps": 128'), player.replace("range(20)", "range(8)")
 
 
 class _Home:

@@ -44,59 +44,17 @@ def test_the_shipped_default_solves_cartpole_and_ends_by_itself(tmp_path: Path) 
     assert "--without-goal" in refused.stderr
 
 
-def test_a_goal_of_steps_ends_the_run_after_them(tmp_path: Path) -> None:
-    done = soulsgui(
-        "serve", "--set", "stop.env_steps=3000", "--local-clients", "1", "--until-done", "--json",
-        folder=tmp_path, timeout_s=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    summary = last_json(done.stdout)
-    assert summary["reached"] == "env_steps"
-    assert summary["env_steps"] == 3072  # three rounds of 4 environments × 256 steps
-
-
 def test_a_goal_out_of_reach_is_not_reached_by_chance(tmp_path: Path) -> None:
     done = soulsgui(
         "serve", "--set", "env.id=Blackjack-v1", "--set", "stop.mean_return=0.5", "--set", "seed=31337",
-        "--set", "stop.env_steps=10000", "--local-clients", "1", "--until-done", "--json",
+        "--set", "stop.env_steps=9000", "--local-clients", "1", "--until-done", "--json",
         folder=tmp_path, timeout_s=100,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     summary = last_json(done.stdout)
     assert (summary["reached"], summary["goal_judged_by"]) == ("env_steps", "both")
+    assert summary["env_steps"] == 9216  # nine rounds of 4 environments × 256 steps
     assert summary["evaluation_return"] < 0.5
     assert (Path(summary["run_dir"]) / "best_model").is_dir()
     told = (tmp_path / "data" / "server" / "events.jsonl").read_text()
     assert "do not confirm the goal" in told, "windows of training did reach it"
-
-
-def test_without_a_goal_until_done_is_refused(tmp_path: Path) -> None:
-    refused = soulsgui("serve", "--until-done", folder=tmp_path)
-    assert refused.returncode == 2
-    assert "stop.mean_return" in refused.stderr
-    assert "Traceback" not in refused.stderr
-
-
-def test_five_mistakes_are_refused_together_with_place_reason_and_nearest_key(tmp_path: Path) -> None:
-    config = tmp_path / "config" / "config.yaml"
-    config.parent.mkdir()
-    config.write_text(
-        "ppo:\n  gama: 0.9\n  clip: -1\nenv: 3\nstop:\n  mean_return: high\nredis:\n  host: 0.0.0.0\n"
-    )
-    refused = soulsgui("serve", "--idle", folder=tmp_path)
-    assert refused.returncode == 2
-    said = refused.stderr
-    for expected in (
-        "line 2: ppo.gama", "ppo.gamma?", "line 3: ppo.clip = -1", "greater than 0",
-        "line 4: env = 3", "line 6: stop.mean_return = 'high'", "line 8: redis.host",
-    ):  # fmt: skip
-        assert expected in said, (expected, said)
-    assert "Traceback" not in said
-    assert not (tmp_path / "data" / "server" / "redis.json").exists()
-
-
-@pytest.mark.parametrize("words", [["--nonsense"], ["--set", "ppo.gama=1"], ["--preset", "cartpol_ppo"]])
-def test_wrong_use_exits_with_2_and_no_traceback(tmp_path: Path, words: list[str]) -> None:
-    refused = soulsgui("serve", "--idle", *words, folder=tmp_path)
-    assert refused.returncode == 2
-    assert "Traceback" not in refused.stderr

@@ -236,13 +236,13 @@ PROMISES = {
         "An environment that raises, hangs or leaks is made anew, with the traceback on the client's card;"
         " a hang is killed",
         (
-            "faults/test_bad_environments.py::test_a_game_that_raises_is_made_anew_and_its_traceback_told",
+            "faults/test_bad_environments.py::"
+            "test_a_game_that_raises_is_made_anew_by_the_restart_hook_and_its_traceback_told",
             "faults/test_bad_environments.py::"
             "test_a_game_that_hangs_is_killed_with_its_process_and_played_anew",
             "faults/test_bad_environments.py::"
             "test_a_game_that_leaks_is_ended_with_its_process_and_played_anew",
             "faults/test_bad_environments.py::test_a_game_that_gets_slow_is_made_anew",
-            "faults/test_bad_environments.py::test_the_restart_hook_is_called_before_a_game_is_made_anew",
             "faults/test_bad_environments.py::test_workers_are_mended_without_an_end_of_the_client",
             "faults/test_bad_environments.py::"
             "test_a_supervised_client_ends_with_an_error_for_its_runner_to_start_it_again",
@@ -251,10 +251,7 @@ PROMISES = {
     "R29": Promise(
         "A configuration with mistakes is refused before anything starts: file, line, key, reason, nearest"
         " key",
-        (
-            "end_to_end/test_until_done.py::"
-            "test_five_mistakes_are_refused_together_with_place_reason_and_nearest_key",
-        ),
+        ("test_cli.py::test_five_mistakes_are_refused_with_place_reason_and_nearest_key",),
     ),
     "R31": Promise(
         "Entry ids, when a client or the server restarts, a stream was trimmed, or one of two pushes is "

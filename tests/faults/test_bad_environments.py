@@ -81,7 +81,7 @@ def play(
             env__id=f"tests.faults.bad_games:{game}-v0",
             env__kwargs={"wrong_at": wrong_at, "once": once},
             env__num_envs=1,
-            ppo__round_timeout=2.0,
+            ppo__round_timeout=1.0,
             **changed,
         )
         context = running_node(redis_address, tmp_path / "run", settings)
@@ -106,18 +106,21 @@ def play(
         context.__exit__(None, None, None)
 
 
+HOOK = "tests.faults.bad_games:start_the_game"
+
+
 @pytest.mark.parametrize(
-    ("game", "words", "line"),
+    ("game", "words", "line", "hook"),
     [
-        ("BadRaises", "RuntimeError: the game has crashed", 'raise RuntimeError("the game has crashed")'),
-        ("BadQuits", "SystemExit: 3", "raise SystemExit(3)"),
+        ("BadRaises", "RuntimeError: the game has crashed", 'RuntimeError("the game has crashed")', HOOK),
+        ("BadQuits", "SystemExit: 3", "raise SystemExit(3)", ""),
     ],
 )
-def test_a_game_that_raises_is_made_anew_and_its_traceback_told(
-    play: Play, report: Report, game: str, words: str, line: str
+def test_a_game_that_raises_is_made_anew_by_the_restart_hook_and_its_traceback_told(
+    play: Play, report: Report, tmp_path: Path, game: str, words: str, line: str, hook: str
 ) -> None:
-    report.injected(f"an environment that raises: {words}")
-    playing = play(game)
+    report.injected(f"an environment that raises{', with a restart hook' if hook else ''}: {words}")
+    playing = play(game, client__restart_hook=hook)
     failed = playing.until_failed(f"The environment raised in a step: {words}")
     assert "bad_games.py" in failed.error_details
     assert line in failed.error_details
@@ -126,6 +129,8 @@ def test_a_game_that_raises_is_made_anew_and_its_traceback_told(
     after = playing.beat
     assert (after.session, after.instance) == (failed.session, failed.instance)  # the process lived on
     assert after.env_restarts == 1
+    hooked = tmp_path / "hooked"
+    assert (hooked.read_text() if hooked.exists() else "") == ("started\n" if hook else "")
 
 
 def test_a_game_that_hangs_is_killed_with_its_process_and_played_anew(play: Play, report: Report) -> None:
@@ -172,16 +177,6 @@ def test_a_game_that_gets_slow_is_made_anew(play: Play, report: Report) -> None:
     assert "below the 20 of client.min_steps_per_s" in failed.error
     playing.until_it_plays_on(playing.node.node.agent.updates, report)
     assert playing.beat.env_restarts == 1
-
-
-def test_the_restart_hook_is_called_before_a_game_is_made_anew(
-    play: Play, report: Report, tmp_path: Path
-) -> None:
-    report.injected("an environment that raises, with a restart hook")
-    playing = play("BadRaises", client__restart_hook="tests.faults.bad_games:start_the_game")
-    playing.until_failed("the game has crashed")
-    playing.until_it_plays_on(playing.node.node.agent.updates, report)
-    assert (tmp_path / "hooked").read_text() == "started\n"
 
 
 def test_a_restart_hook_that_is_not_there_is_told_at_once(play: Play) -> None:

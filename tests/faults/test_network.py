@@ -33,7 +33,16 @@ BUFFER = 2**16
 # A chunk more than fits may wait, and what was sent without an answer can't be dropped.
 BUFFER_AND_CHUNK = BUFFER + 16_384
 
+GONE_S = [2.0, pytest.param(60.0, marks=pytest.mark.slow)]
+
 pytestmark = pytest.mark.allow_warnings
+
+
+@pytest.fixture(autouse=True)
+def _impatient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a quick test wait for a reply a fifth as long as a client does."""
+    if request.node.get_closest_marker("slow") is None:
+        monkeypatch.setattr(connection_module, "_SOCKET_TIMEOUT_S", 1.0)
 
 
 @contextmanager
@@ -93,7 +102,7 @@ def heard_again(trainer: FreeTrainer, report: Report, limit_s: float, since: flo
     indirect=True,
     ids=["drop_oldest"],
 )
-@pytest.mark.parametrize("gone_s", [6.0, pytest.param(60.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("gone_s", GONE_S)
 def test_a_client_that_may_drop_plays_on_without_a_network_and_counts_what_it_dropped(
     trainer: FreeTrainer, proxy: Proxy, report: Report, gone_s: float
 ) -> None:
@@ -158,7 +167,7 @@ def test_a_buffer_that_is_full_without_a_network_drops_the_oldest(
 
 
 @pytest.mark.parametrize("trainer", [{"client.buffer_bytes": BUFFER}], indirect=True, ids=["wait"])
-@pytest.mark.parametrize("gone_s", [6.0, pytest.param(60.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("gone_s", GONE_S)
 def test_a_client_that_may_wait_waits_without_a_network_and_loses_nothing(
     trainer: FreeTrainer, proxy: Proxy, report: Report, gone_s: float
 ) -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,10 +18,10 @@ LIMIT = 2**24
 KEYS = Keys()
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RunningServer]:
-    """A server with little memory."""
-    made = RunningServer(tmp_path, ("--idle", "--set", f"redis.max_memory={LIMIT}"))
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with little memory; each test begins a run on it."""
+    made = RunningServer(tmp_path_factory.mktemp("server"), ("--idle", "--set", f"redis.max_memory={LIMIT}"))
     yield made
     made.close()
 
@@ -65,10 +64,11 @@ def _sleep(server: RunningServer, preset: str, seconds: float, report: Report) -
         lambda: all(now.env_steps > then for now, then in zip(server.status().clients, made, strict=True)),
         "every client plays on",
     )
+    server.api.command("run.stop")
 
 
 def test_credits_hold_clients_back_while_the_trainer_sleeps(server: RunningServer, report: Report) -> None:
-    _sleep(server, "cartpole_dqn", 4.0, report)
+    _sleep(server, "cartpole_dqn", 2.0, report)
 
 
 @pytest.mark.slow

@@ -94,7 +94,8 @@ def test_the_tests_need_more_and_development_stays_set_up(tmp_path: Path, ready:
     project_file.write_text(project_file.read_text() + 'description = "changed"\n')
     again = ready.run("setup")
     assert "9 of 9 packages are there already" in again.stderr
-    assert ready.run("test").stderr == ""
+    told = "Running the tests. pytest collects them first: nothing is shown for up to a minute.\n"
+    assert ready.run("test").stderr == told
 
 
 @ON_POSIX

@@ -149,7 +149,7 @@ def test_nonsense_of_a_server_ends_a_client_with_a_sentence(
     done = subprocess.run(
         [sys.executable, "-m", "soulsgui", *words], capture_output=True, text=True, check=False, timeout=120
     )
-    said = "env.num_envs = 'lots': should be a valid integer"
+    said = "env.num_envs = 'lots': should be a whole number"
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.returncode in (1, 2)

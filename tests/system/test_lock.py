@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from soulsgui.system import FileLock, file_lock
+from soulsgui.system import FileLock
 from tests.faults.waiting import LIMIT_S
 
 HOLD = """
@@ -50,7 +50,7 @@ def platform(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_one_holds_it_at_a_time(tmp_path: Path, platform: str) -> None:
-    first, second = file_lock(tmp_path / "lock", platform), file_lock(tmp_path / "lock", platform)
+    first, second = FileLock(tmp_path / "lock", platform), FileLock(tmp_path / "lock", platform)
     assert first.acquire()
     assert not second.acquire()
     first.release()
