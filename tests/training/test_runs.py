@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from soulsgui.config.paths import RunFolder
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import UsageError
+from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, field_of
 from soulsgui.experience.segments import Segments
-from soulsgui.frame_stacks import IMAGE, NUMBERS, field_of
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.dqn import DQNAgent
