@@ -5,7 +5,7 @@ import logging
 import redis
 from pydantic import ValidationError
 
-from soulsgui.config.errors import ConfigError
+from soulsgui.config.errors import ConfigError, reason_of
 from soulsgui.errors import (
     EnvironmentCheckError,
     NoCheckpointError,
@@ -98,7 +98,7 @@ def bad_parameters(error: ValidationError, command: str) -> ApiError:
     reasons = []
     for detail in error.errors(include_url=False):
         field = ".".join(str(part) for part in detail["loc"])
-        reasons.append(f"{field}: {detail['msg']}" if field else detail["msg"])
+        reasons.append(f"{field}: {reason_of(detail)}" if field else reason_of(detail))
     return ApiError(
         code=ErrorCode.BAD_REQUEST,
         message=f"{command}: {'; '.join(reasons)}",

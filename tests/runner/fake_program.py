@@ -125,6 +125,7 @@ class Program:
             attempt=1,
             model_id=self.tick,
             env_steps=steps,
+            env_steps_per_s=100.0,
             updates=self.tick,
             checkpoint_env_steps=saved,
             stop_reached=stop_reached,

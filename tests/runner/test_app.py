@@ -377,10 +377,11 @@ async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> N
         assert await call(runner, "run.pause") == {"done": True}
     await until(lambda: run_is(runner, "paused"))
     assert runner.status().run.detail == "by request"
+    assert runner.status().run.env_steps_per_s == 0, "though its trainer's last word was 100"
     assert runner.status().run.wished_pause
     assert run.paused.exists()  # a trainer that is started meanwhile rests, too
     assert await call(runner, "run.continue") == {"done": True}
-    await until(lambda: run_is(runner, "running"))
+    await until(lambda: run_is(runner, "running") and runner.status().run.env_steps_per_s == 100)
     told = [event.what.partition(run.run_id)[2] for event in runner.events.since(0)]
     assert [words for words in told if "pause" in words] == [" was paused", " goes on after a pause"]
     await call(runner, "run.pause")
@@ -396,6 +397,7 @@ async def test_single_services_are_stopped_started_and_restarted(runner: Runner)
     assert runner.supervisor.pid_of("telemetry") not in (None, pid)
     await call(runner, "service.stop", name="trainer")
     await until(lambda: runner.status().run.detail == "the trainer is stopped")
+    assert runner.status().run.env_steps_per_s == 0
     await call(runner, "service.start", name="trainer")
     await until(lambda: run_is(runner, "running"))
     with pytest.raises(Refused, match="no service"):

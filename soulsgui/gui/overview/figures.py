@@ -12,7 +12,7 @@ from soulsgui.gui.models.rules import algorithm_title
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
-from soulsgui.wire.control import ClientStatus, RunStatus, ServiceStatus
+from soulsgui.wire.control import ClientStatus, RunStatus
 from soulsgui.wire.messages.chunk import Reason
 
 _GAP_PX = 14
@@ -54,14 +54,6 @@ def _lag_words(run: RunStatus) -> str:
     said = "Updates between the weights that samples were made with and the newest ones"
     ages = run.staleness.words() if run.staleness is not None else ""
     return f"{said}:\n{ages}" if ages else said
-
-
-def with_present_rates(run: RunStatus, services: Sequence[ServiceStatus]) -> RunStatus:
-    """Return a run without the rates of a trainer that rests, or does not run any more."""
-    trainer = next((service for service in services if service.kind == "trainer"), None)
-    if run.state != "paused" and (trainer is None or trainer.state == "running"):
-        return run
-    return run.model_copy(update={"env_steps_per_s": 0.0, "updates_per_s": 0.0})
 
 
 def run_words(run: RunStatus) -> str:

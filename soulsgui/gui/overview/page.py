@@ -19,7 +19,7 @@ from soulsgui.gui.geometry import Memory
 from soulsgui.gui.logs.reader import LogPlace, LogReader
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.overview.end import EndStrip
-from soulsgui.gui.overview.figures import FiguresRow, round_words, with_present_rates
+from soulsgui.gui.overview.figures import FiguresRow, round_words
 from soulsgui.gui.overview.plot import PlotSection
 from soulsgui.gui.overview.services import ServiceRow
 from soulsgui.gui.shell import Shell, notify_problem
@@ -199,14 +199,14 @@ class OverviewPage(QWidget):
     def _show_services(self) -> None:
         status = self._feed.status
         self.services.show_status(status)
-        self.figures.show_run(with_present_rates(status.run, status.services))
+        self.figures.show_run(status.run)
 
     def _show_run(self) -> None:
         run = self._feed.status.run
         self.plot.show_run(run)
         self.end.show_run(run)
         self._note_rounds()
-        self.figures.show_run(with_present_rates(run, self._feed.status.services))
+        self.figures.show_run(run)
         if run.id:
             self._stack.setCurrentWidget(self._run_part)
         else:

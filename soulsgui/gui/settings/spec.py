@@ -12,6 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from soulsgui.config.declaring import Section, Within
+from soulsgui.config.errors import reason_of
 from soulsgui.config.schema import SettingInfo, Settings, all_settings
 from soulsgui.gui import text
 
@@ -240,6 +241,6 @@ def as_yaml(value: Any) -> str:
 
 
 def _in_words(error: ValidationError) -> str:
-    message = error.errors(include_url=False)[0]["msg"]
-    words = message.removeprefix("Value error, ").replace("Input should be", "Should be")
+    words = reason_of(error.errors(include_url=False)[0])
+    words = words[:1].upper() + words[1:]
     return words if words.endswith(".") else f"{words}."

@@ -37,6 +37,9 @@ END_WORDS: dict[Reached, str] = {
 
 CHECKING = "checking the environment"
 
+NO_RATES = {"env_steps_per_s": 0.0, "updates_per_s": 0.0}
+"""What a run tells whose trainer rests, or does not run."""
+
 _TOLD_BY_TRAINER = (
     "model_id",
     "env_steps",
@@ -147,7 +150,7 @@ def with_progress(
     record: RunRecord, trainer: NodeState | None, telemetry: NodeState | None, wall_time: float
 ) -> RunRecord:
     """Return the record with the numbers of its nodes; what a node does not tell stays as it is."""
-    changes: dict[str, object] = {"env_steps_per_s": 0.0, "updates_per_s": 0.0}
+    changes: dict[str, object] = dict(NO_RATES)
     if trainer is not None and trainer.run_id == record.id:
         changes |= {name: getattr(trainer, name) for name in _TOLD_BY_TRAINER}
         changes["attempt"] = max(trainer.attempt, record.attempt)
@@ -185,8 +188,7 @@ def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
             "reached": reached or "stopped",
             "detail": "",
             "error": error or record.error,
-            "env_steps_per_s": 0.0,
-            "updates_per_s": 0.0,
+            **NO_RATES,
             "learns_on": "",
             "learner_waits": None,
             "clients_wait": None,

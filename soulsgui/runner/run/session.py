@@ -17,6 +17,7 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import BestModel
 from soulsgui.runner.run.record import (
     END_WORDS,
+    NO_RATES,
     ActiveRun,
     Reached,
     RunNews,
@@ -227,9 +228,15 @@ class RunSession:
             self._came_to[trainer.attempt] = trainer.env_steps
         # The turn of the runner may have begun before the run.
         seconds = self._seconds_before + max(now - self._began_at, 0.0)
-        self.record = with_progress(self.record, trainer, telemetry, wall_time).model_copy(
-            update={"state": state, "detail": detail, "seconds": seconds, "wished_pause": self._paused}
-        )
+        changes: dict[str, object] = {
+            "state": state,
+            "detail": detail,
+            "seconds": seconds,
+            "wished_pause": self._paused,
+        }
+        if state == "paused" or status is None or status.state != "running":
+            changes |= NO_RATES  # the trainer's last word is of when it still learned
+        self.record = with_progress(self.record, trainer, telemetry, wall_time).model_copy(update=changes)
 
     def _take_choice_back(self, trainer: NodeState) -> None:
         """Take the choice of a checkpoint back once the trainer has saved one of this attempt."""

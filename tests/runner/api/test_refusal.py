@@ -46,7 +46,7 @@ def test_wrong_parameters_are_named_with_their_reasons() -> None:
         LocalClientsParams.model_validate({"count": 5000, "color": 1})
     found = as_api_error(wrong.value, "service.local_clients")
     assert found.code == "bad_request"
-    assert "count: Input should be less than or equal to 1024" in found.message
+    assert "count: should be less than or equal to 1024" in found.message
     assert "color: Extra inputs" in found.message
 
 
