@@ -76,22 +76,32 @@ class Screen:
         """Return how many pixels have exactly this colour, `#rrggbb`."""
         return int(self._mask(colour).sum())
 
-    def button(self, colour: str) -> tuple[int, int] | None:
-        """Return the middle of the area that is filled with a colour: x, y; None while there is none."""
-        filled = self._mask(colour).astype(np.int32).cumsum(axis=1)
+    def button(self, colour: str, window: str = "") -> tuple[int, int] | None:
+        """Return the middle of the area that is filled with a colour: x, y; None while there is none.
+
+        Args:
+            colour: `#rrggbb`.
+            window: Title of the window to look at; empty for the whole screen.
+        """
+        mask = self._mask(colour)
+        if window:
+            outside = np.ones_like(mask)
+            outside[self._place(window)] = False
+            mask &= ~outside
+        filled = mask.astype(np.int32).cumsum(axis=1)
         # Icons and letters in the same colour have no lines as long as this.
         y, x = np.nonzero(filled[:, _BUTTON_PX:] - filled[:, :-_BUTTON_PX] == _BUTTON_PX)
         if not x.size:
             return None
         return int((x.min() + x.max() + _BUTTON_PX) // 2), int((y.min() + y.max()) // 2)
 
-    def settled_button(self, colour: str, limit_s: float) -> tuple[int, int]:
-        """Wait until the filled area stands still, and return its middle."""
+    def settled_button(self, colour: str, limit_s: float, window: str = "") -> tuple[int, int]:
+        """Wait until the filled area stands still, and return its middle; arguments as those of `button`."""
         seen: list[tuple[int, int] | None] = [None]
 
         def still() -> bool:
             time.sleep(_STILL_S)
-            seen.append(self.button(colour))
+            seen.append(self.button(colour, window))
             return seen[-1] is not None and seen[-1] == seen[-2]
 
         seconds_until(still, f"a button in {colour}", limit_s)
@@ -130,6 +140,18 @@ class Screen:
             check=False,
         )
         return found.stdout.split()
+
+    def _place(self, title: str) -> tuple[slice, slice]:
+        """Return the rows and columns of the screen that a window takes."""
+        told = self._ask("getwindowgeometry", "--shell", self.windows(title)[0])
+        place = {name: int(value) for name, value in (line.split("=") for line in told.split())}
+        x, y = place["X"], place["Y"]
+        return slice(y, y + place["HEIGHT"]), slice(x, x + place["WIDTH"])
+
+    def _ask(self, *words: str) -> str:
+        return subprocess.run(
+            ["xdotool", *words], env=self.env, check=True, timeout=20, capture_output=True, text=True
+        ).stdout
 
     def _do(self, *words: str) -> None:
         subprocess.run(["xdotool", *words], env=self.env, check=True, timeout=20, capture_output=True)
