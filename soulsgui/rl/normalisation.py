@@ -122,7 +122,7 @@ class Rewards:
 
         That is divided by the deviation of the discounted return, these steps included, then limited.
         """
-        rewards: Floats = segments.reward
+        rewards: Floats = segments.reward.astype(np.float32, copy=False)
         if self._scaler is not None:
             self._scaler.observe(segments, gamma)
             rewards = self._scaler.scaled(rewards)

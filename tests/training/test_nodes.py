@@ -515,7 +515,8 @@ def test_a_diverged_agent_is_not_saved(
     node.join()
     assert isinstance(node.failure, ServiceError)
     state = node.told()
-    assert "the network gives numbers that are not finite" in state.error
+    # Who notices it, the next publish or the next checkpoint, is a matter of milliseconds.
+    assert "finite" in state.error
     assert state.farewell == ""
     assert training.player.weights()[0].update == 1
     assert read_checkpoint(node.run.checkpoint).info.updates == 1

@@ -286,9 +286,13 @@ class Permissions:
         return {command: _why(check, runner, params) for command, check in self._of_one[0].items()}
 
     def of_client(self, runner: object, client: str) -> dict[str, str]:
-        """Return the same for the commands about one client."""
+        """Return the same for the commands about one client, but only of those that would be refused.
+
+        Of a thousand clients what is told twice a second would be half as long again.
+        """
         params = ClientParams.model_construct(client=client)
-        return {command: _why(check, runner, params) for command, check in self._of_one[1].items()}
+        told = ((command, _why(check, runner, params)) for command, check in self._of_one[1].items())
+        return {command: why for command, why in told if why}
 
 
 def _why(check: Check, runner: object, params: Params) -> str:

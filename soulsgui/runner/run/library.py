@@ -47,6 +47,7 @@ class Library:
         self.checkpoints = Checkpoints()
         self._sizes: dict[str, tuple[float, int]] = {}
         self._numbers: dict[str, int] = {}
+        self._settings: tuple[tuple[Path, int, int], Settings] | None = None
 
     def create(self, name: str, wall_time: float) -> RunFolder:
         """Make the folder of a new run; the user's name for it may be empty."""
@@ -143,10 +144,19 @@ class Library:
     def write_settings(self, run: RunFolder, settings: Settings) -> None:
         """Write the configuration of a run, without secrets."""
         atomic_write(run.config, json.dumps(public_tree(settings), indent=1).encode())
+        self._settings = None  # the clock of files is coarse
 
     def settings(self, run: RunFolder) -> Settings:
         """Return the configuration of a run."""
-        return load_run_settings(run.config)
+        # Every status asks whether the newest run can be resumed; to read and check its settings takes 70 ms.
+        try:
+            stat = run.config.stat()
+        except OSError:
+            return load_run_settings(run.config)
+        version = (run.config, stat.st_mtime_ns, stat.st_size)
+        if self._settings is None or self._settings[0] != version:
+            self._settings = version, load_run_settings(run.config)
+        return self._settings[1]
 
     def summaries(self, active: RunRecord | None) -> list[RunSummary]:
         """Return every run, the newest first; of the `active` one the record on disk is a little older."""

@@ -127,7 +127,7 @@ class ClientStatus(ClientProgress):
             while it plays nothing or nobody has told.
         invited: When it was invited, seconds since the epoch; None for one that was not.
         invited_again: Whether it had been invited before, too.
-        allowed: As in `Status`, for the commands about this client.
+        allowed: As in `Status`, for the commands about this client; those that it may be told are left out.
     """
 
     id: str

@@ -26,8 +26,7 @@ from soulsgui.runner.app import Runner
 from soulsgui.runner.join.finder import Reply, try_address
 from soulsgui.runner.server.binary import can_encrypt, find_binary, packaged_binary
 from soulsgui.runner.server.redis_server import ensure_server
-from soulsgui.sampling.simulate import Fleet
-from soulsgui.wire.connection import Address, WrongServer, connect
+from soulsgui.wire.connection import Address, WrongServer, connect, connect_async
 from soulsgui.wire.invitation import FORMAT, Invitation
 from tests.runner.running import PROGRAMS, call, new_runner, until
 
@@ -190,13 +189,12 @@ async def test_a_client_with_a_wrong_clock_is_let_in(
 
 
 async def test_many_clients_of_one_process_are_encrypted_too(runner: Runner) -> None:
-    fleet = Fleet(runner.bus.address, "sim", 1, 1.0, 1)
-    own = fleet._connection()
+    own = connect_async(runner.bus.address, 5.0)
     try:
         assert await own.ping()
     finally:
         await own.aclose()
-    wrong = Fleet(replace(runner.bus.address, pin="0" * 64), "sim", 1, 1.0, 1)._connection()
+    wrong = connect_async(replace(runner.bus.address, pin="0" * 64), 5.0)
     with pytest.raises(redis.ConnectionError, match="certificate"):
         await wrong.ping()
     await wrong.aclose()

@@ -1,6 +1,7 @@
 """What is allowed when: a command is refused in the words that the status told before."""
 
 import asyncio
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def told(runner: Runner, command: str, about: str) -> str | None:
     status = runner.status()
     known = {"": status.allowed}
     known |= {one.name: one.allowed for one in status.services}
-    known |= {one.id: one.allowed for one in status.clients}
+    known |= {one.id: defaultdict(str, one.allowed) for one in status.clients}
     return known[about][command] if about in known else None
 
 

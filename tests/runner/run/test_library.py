@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from soulsgui.config.layers import combine, defaults_layer
+from soulsgui.config.layers import combine, defaults_layer, load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.runner.refusal import Refused
@@ -102,6 +102,23 @@ def test_summary_tells_size_and_whether_it_can_be_resumed(library: Library) -> N
     again = Library(library.root).summary(run, None)
     assert again.resumable
     assert again.size_bytes > 64
+
+
+def test_settings_are_read_again_only_when_they_were_written(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, reads = library.create("", 0.0), 0
+
+    def counted(path: Path) -> Settings:
+        nonlocal reads
+        reads += 1
+        return load_run_settings(path)
+
+    monkeypatch.setattr("soulsgui.runner.run.library.load_run_settings", counted)
+    for seed in (5, 6):
+        library.write_settings(run, Settings(seed=seed))
+        assert {library.settings(run).seed for _ in range(3)} == {seed}
+    assert reads == 2
 
 
 def test_settings_come_back_as_they_were(library: Library) -> None:
