@@ -45,12 +45,14 @@ class Call(QObject):
         done: It was carried out; with the result.
         failed: It was refused or went wrong; with an `ApiError`.
         silent: No answer came in time; one may still come.
+        answered_late: The answer came after all; with the message that told of none.
     """
 
     progressed = Signal(str)
     done = Signal(dict)
     failed = Signal(object)
     silent = Signal(object)
+    answered_late = Signal(str)
 
     def __init__(
         self, command: str, server: str, patience_s: float = PATIENCE_S, parent: QObject | None = None
@@ -61,6 +63,7 @@ class Call(QObject):
         self._timer = QTimer(self, singleShot=True, interval=round(patience_s * 1000))
         self._timer.timeout.connect(self._no_answer)
         self._timer.start()
+        self._told_silent = ""
         self.over = False
 
     def tell_problem(self, slot: Callable[[ApiError], object] | SignalInstance) -> None:
@@ -88,14 +91,17 @@ class Call(QObject):
     def _end(self) -> None:
         self.over = True
         self._timer.stop()
+        if self._told_silent:
+            self.answered_late.emit(self._told_silent)
         # Whoever waits for it is told before that.
         self.deleteLater()
 
     def _no_answer(self) -> None:
+        self._told_silent = f"No answer from {self.server}."
         self.silent.emit(
             ApiError(
                 code=ErrorCode.NO_ANSWER,
-                message=f"No answer from {self.server}.",
+                message=self._told_silent,
                 remedy="It may be busy or out of reach. Try again, or look at its log.",
             )
         )
@@ -246,6 +252,7 @@ class Feed(QObject):
         log_arrived: New lines, `list[LogLine]`.
         job_changed: With the `Job`.
         asked: A command was sent; with its name.
+        answered_late: As that of a `Call`.
     """
 
     connection_changed = Signal(object)
@@ -260,6 +267,7 @@ class Feed(QObject):
     log_arrived = Signal(object)
     job_changed = Signal(object)
     asked = Signal(str)
+    answered_late = Signal(str)
 
     def __init__(self, parent: QObject | None = None, clock: Callable[[], float] = time.time) -> None:
         super().__init__(parent)
@@ -285,6 +293,7 @@ class Feed(QObject):
         """
         patience = usual_patience_s(command) if patience_s is None else patience_s
         call = Call(command, self.connection.server or "the server", patience, self)
+        call.answered_late.connect(self.answered_late)
         if self._carry is None or not self.connection.live:
             error = ApiError(
                 code=ErrorCode.NO_ANSWER,

@@ -93,8 +93,8 @@ class PPOSettings(Section):
     )
     n_clients: int | None = setting(
         None,
-        "Fewest clients needed to begin the first round; empty means `clients.local`, at least 1. "
-        "Later rounds need one.",
+        "Fewest clients needed to begin the first round; empty means `clients.local`, at least 1, "
+        "for as long as `round_timeout`. Later rounds need one.",
         ge=1,
         le=10_000,
     )

@@ -209,7 +209,7 @@ class ClientsSection(QWidget):
         here, expected = clients_here(clients)
         self._count.setText(f"{here} of {expected} connected" if expected else "")
         known = self.feed.last_data is not None or connection.live
-        self.say_empty("" if known else why_not(connection), bool(clients))
+        self.say_empty("" if known else why_not(connection), bool(clients and self.words.text()))
         self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
 
     def say_empty(self, away: str, filtered: bool) -> None:

@@ -60,5 +60,5 @@ class Shell(Protocol):
 
 
 def notify_problem(shell: Shell, error: ApiError, about: str = "") -> None:
-    """Show why a command was refused, with what to do about it."""
-    shell.notify("error", error.message, error.remedy, about=about)
+    """Show why a command was refused, with what to do about it; that no answer came, until one does."""
+    shell.notify("error", error.message, error.remedy, about=about or error.message)

@@ -189,6 +189,7 @@ class MainWindow(QMainWindow):
         feed = self._feed
         feed.connection_changed.connect(self._connection_changed)
         feed.snapshot_taken.connect(self._snapshot_taken)
+        feed.answered_late.connect(self.settle)
         for signal in (feed.run_changed, feed.server_changed, feed.clients_changed, feed.services_changed):
             signal.connect(self._status.request)
         self._theme.changed.connect(self._recolour)

@@ -95,7 +95,9 @@ class ClientRunner(BaseRunner):
     async def open(self) -> None:
         """Open the control API, and take over or start the client."""
         try:
-            self._take_folder("A runner of client mode", "End it, or use another --data-dir.")
+            self._take_folder(
+                "A runner of client mode", "End it: soulsgui join stop. Or use another --data-dir."
+            )
             self._tell_who_we_are()
             self._reports = Reports(self.folder, self._pid)
             self.player = Player(self.folder, self.name, self.supervisor, self._reports)

@@ -95,12 +95,13 @@ class Library:
         return self._numbers[run.run_id]
 
     def find(self, run_id: str) -> RunFolder:
-        """Return a run by its id, by a beginning of it that fits no other, or `latest`."""
+        """Return a run by its id, by a beginning of it or a name that fits no other, or `latest`."""
         runs = self.folders()
         if run_id == LATEST and runs:
             return runs[0]
         exact = [run for run in runs if run.run_id == run_id]
         alike = exact or [run for run in runs if run_id and run.run_id.startswith(run_id)]
+        alike = alike or [run for run in runs if run_id and self.record(run).name == run_id]
         if len(alike) == 1:
             return alike[0]
         reason = f"{run_id!r} fits several runs." if alike else f"There is no run {run_id!r}."

@@ -57,6 +57,7 @@ class RoundLearner:
         self._numbers: dict[str, int] = {}  # of the clients that have delivered
         self._round_began = 0.0
         self._rounds_trained = 0
+        self._first_client_at: float | None = None
 
     def begin(self, attempt: Attempt) -> None:
         """Use an attempt's server and clients; each client's share of a round is to fit into memory."""
@@ -251,14 +252,22 @@ class RoundLearner:
             return f"waiting for {named(missed)}"
         if missed:
             self._stop_for(f"The next round lost {named(missed)}")
+        if members and self._first_client_at is None:
+            self._first_client_at = time.monotonic()
         needed = self._needed()
         return f"{len(members)} of {needed} clients" if len(members) < needed else ""
 
     def _needed(self) -> int:
         """Return how many clients the next round needs: the first of an attempt more than later ones."""
+        ppo = self.run.settings.ppo
         if self._rounds_trained:
             return 1
-        return max(self.run.settings.ppo.n_clients or self.run.settings.clients.local, 1)
+        # Local clients may have been taken away since the run began: nobody is waited for without an end
+        # where a member that is lost in a round is not, either.
+        patient = ppo.lost_member in ("wait", "stop") or self.run.settings.determinism == "lockstep"
+        since = self._first_client_at
+        late = since is not None and time.monotonic() - since > ppo.round_timeout
+        return ppo.n_clients or (1 if late and not patient else max(self.run.settings.clients.local, 1))
 
     def _close_round(self, now: Round) -> None:
         """Train on the round, or, when nobody delivered, send the same weights out under a new id."""

@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.feed import Call, Feed, connection_over, usual_patience_s
 from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.shell.protocol import notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import (
     ApiError,
@@ -28,6 +29,7 @@ from soulsgui.wire.control import (
     Status,
     StatusChange,
 )
+from tests.gui.fake_feed import FakeShell
 
 NOW = 1_790_000_000.0
 UP = ServerStatus(reachable=True)
@@ -223,6 +225,16 @@ def test_a_command_that_nobody_holds_is_kept_until_its_answer(qapp: QApplication
     assert told == [{"stopped": True}]
     qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     assert feed.findChildren(Call) == []
+
+
+def test_that_no_answer_came_holds_until_one_does(qtbot: QtBot, feed: Feed, shell: FakeShell) -> None:
+    feed.carry_with(lambda call, params: None)
+    feed.answered_late.connect(shell.settle)
+    call = feed.call("config.get", patience_s=0.01)
+    call.tell_problem(lambda error: notify_problem(shell, error))
+    qtbot.waitUntil(lambda: [told.text for told in shell.told] == ["No answer from my-server."])
+    call.answer({})
+    assert shell.told == []
 
 
 def test_a_job_tells_its_progress_to_the_command_that_waits_for_it(feed: Feed) -> None:

@@ -58,14 +58,18 @@ def test_the_latest_run_is_the_one_begun_last_also_when_the_clock_was_set_back(l
     assert Library(library.root).last_record().id == made[-1]
 
 
-def test_runs_are_found_by_id_by_beginning_and_as_latest(library: Library) -> None:
+def test_runs_are_found_by_id_by_beginning_by_name_and_as_latest(library: Library) -> None:
     old, new = record(library, "old", 1_000_000.0), record(library, "new", 2_000_000.0)
     assert [run.run_id for run in library.folders()] == [new.id, old.id]
     assert library.find("latest").run_id == new.id
     assert library.find(old.id).run_id == old.id
     assert library.find(old.id[:-2]).run_id == old.id
+    assert library.find("old").run_id == old.id
     with pytest.raises(Refused, match="several"):
         library.find("19")
+    record(library, "old", 3_000_000.0)
+    with pytest.raises(Refused, match="several"):
+        library.find("old")
     for wrong in ("", "2099", "../runs"):
         with pytest.raises(Refused, match="no run"):
             library.find(wrong)

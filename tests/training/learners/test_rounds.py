@@ -46,6 +46,15 @@ def test_the_first_round_waits_for_enough_clients(redis_address: Address, tmp_pa
         node.wait_for_updates(2)
 
 
+def test_local_clients_that_were_taken_away_are_not_waited_for_without_an_end(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    settings = small_settings(ppo__round_timeout=1.0, ppo__n_clients=None, clients__local=2)
+    with running_node(redis_address, tmp_path, settings) as node:
+        play(join(node, "a"))
+        assert node.wait_for_updates(1).env_steps == 2 * STEPS
+
+
 @pytest.mark.allow_warnings
 def test_an_absent_client_shrinks_the_round(redis_address: Address, tmp_path: Path) -> None:
     settings = small_settings(ppo__round_timeout=1.0, ppo__n_clients=2)
