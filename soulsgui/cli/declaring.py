@@ -28,6 +28,15 @@ class CommandParser(argparse.ArgumentParser):
         self.shown: list[str] = []
         self.groups: Mapping[str, Sequence[str]] = {}
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse; but what a command does not take is told by the command, not by the program."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown and not self.shown:
+            near = nearest(unknown[0], (option for one in self._actions for option in one.option_strings))
+            hint = f"Did you mean {near}?" if near else f"What there is: {self.prog} --help"
+            super().error(f"{' '.join(unknown)} is nothing that it takes. {hint}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         """End the process with code 2, saying what is wrong."""
         if message == _NO_COMMAND:
@@ -69,7 +78,7 @@ def _own_words(message: str) -> str:
     if found := re.fullmatch(r"argument (.+): expected (?:one|at least one) argument", message):
         return f"{found[1]} needs a value behind it."
     if found := re.fullmatch(r"unrecognized arguments: (.*)", message, re.DOTALL):
-        return f"{found[1]} is not known here. What there is: soulsgui COMMAND --help"
+        return f"{found[1]} is nothing that it takes."
     if found := re.fullmatch(r"the following arguments are required: (.*)", message):
         return f"{found[1]} is missing."
     return message

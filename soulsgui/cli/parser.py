@@ -194,7 +194,7 @@ def _add_evaluate(commands: Commands) -> None:
         nargs="?",
         default="latest",
         metavar="CHECKPOINT",
-        help="its folder; or a run (id, or how it begins), RUN/CHECKPOINT, RUN/best; of the newest run "
+        help="its folder; or a run (id, its beginning, or name), RUN/CHECKPOINT, RUN/best; of the newest run "
         "latest, best, or what `checkpoints list` shows; default: latest",
     )
     evaluate.add_argument(

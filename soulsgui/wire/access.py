@@ -26,7 +26,7 @@ class Address:
         password: The password of the server, or of the user; never printed.
         prefix: First part of every key.
         user: Who to log in as; empty for the server's own processes.
-        pin: The server's certificate (`tls.pin_of`); empty where nothing is encrypted.
+        pin: The server's certificate (`wire.connection.pin_of`); empty where nothing is encrypted.
     """
 
     host: str
@@ -82,11 +82,6 @@ def user_of(client: str) -> str:
         UsageError: A client can't be called so.
     """
     return f"client.{check_client_name(client)}"
-
-
-def client_of(user: str) -> str | None:
-    """Return the client whose user this is, None for a user of another kind."""
-    return user.removeprefix("client.") if user.startswith("client.") else None
 
 
 def secret_hash(secret: str) -> str:

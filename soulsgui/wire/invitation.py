@@ -72,7 +72,7 @@ class Invitation(Message):
         secret: The client's own password; in no repr.
         prefix: First part of every key of the server.
         created: Seconds since the epoch.
-        pin: The server's certificate (`tls.pin_of`); empty where nothing is encrypted.
+        pin: The server's certificate (`wire.connection.pin_of`); empty where nothing is encrypted.
     """
 
     version: int = 1

@@ -10,7 +10,7 @@ import redis
 
 from soulsgui.errors import UsageError
 from soulsgui.runner.server.binary import packaged_binary
-from soulsgui.wire.access import client_of, client_rights, secret_hash, user_line, user_of
+from soulsgui.wire.access import client_rights, secret_hash, user_line, user_of
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from tests.faults.report import Report
@@ -224,8 +224,7 @@ def test_a_deleted_user_is_cut_off_at_once(client: redis.Redis, owner: redis.Red
     other.close()
 
 
-def test_users_are_told_from_others() -> None:
-    assert client_of(user_of("pc-1")) == "pc-1"
-    assert client_of("default") is None
+def test_a_user_has_the_name_of_a_client() -> None:
+    assert user_of("pc-1") == "client.pc-1"
     with pytest.raises(UsageError):
         user_of("two words")
