@@ -77,6 +77,7 @@ class FakeFeed(QObject):
     event_arrived = Signal(object)
     log_arrived = Signal(object)
     job_changed = Signal(object)
+    answered_late = Signal(str)
     asked = Signal(str)
 
     def __init__(
