@@ -2,8 +2,8 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -66,11 +66,9 @@ class User:
                 self.screen.press("alt+n", "ctrl+a")
                 self.screen.write(name)
                 self.screen.press("Return")
-            deadline = time.monotonic() + _PATIENCE_S
-            while time.monotonic() < deadline:
-                if done():
-                    return
-                time.sleep(0.05)
+            with suppress(AssertionError):
+                seconds_until(done, f"something came of {name}", _PATIENCE_S)
+                return
         raise AssertionError(f"nothing came of {name} in the dialog {title}")
 
     def window_cpu_s(self) -> float:
