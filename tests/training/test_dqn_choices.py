@@ -266,8 +266,8 @@ EPSILON = {"dqn__epsilon": {"schedule": "linear", "from": 1.0, "to": 0.5, "over"
             EPSILON | {"dqn__exploration": "ladder", "dqn__ladder_exponent": 3.0},
             Exploration(0.75, ladder=3.0),
         ),
-        (EPSILON | {"dqn__exploration": "noisy"}, Exploration(0.0)),
-        (EPSILON | {"dqn__agent": "rainbow"}, Exploration(0.0)),
+        (EPSILON | {"dqn__exploration": "noisy"}, Exploration(0.75)),
+        (EPSILON | {"dqn__agent": "rainbow"}, Exploration(0.75)),
         (
             {
                 "dqn__exploration": "boltzmann",

@@ -350,12 +350,13 @@ class DQNSettings(Section):
         "epsilon",
         "How clients explore: by random actions (epsilon), fewer of them in each environment than in the one "
         "before (ladder), by drawing actions by their values (boltzmann), or by noise in the weights, drawn "
-        "anew at each publish (noisy; arXiv 1706.10295).",
+        "anew at each publish (noisy; arXiv 1706.10295), with random actions besides (`dqn.epsilon`).",
     )
     epsilon: Annotated[Scheduled, Within(ge=0, le=1)] = setting(
         {"schedule": "linear", "from": 1.0, "to": 0.04, "over": 10_000},
         "Probability of a random action: a number, or a schedule. {schedule: exponential, from: 1, to: 0.01, "
-        "over: 10000} and {schedule: piecewise, points: [[0, 1], [5000, 0.1], [20000, 0.01]]} are others.",
+        "over: 10000} and {schedule: piecewise, points: [[0, 1], [5000, 0.1], [20000, 0.01]]} are others. With "
+        "noise in the weights, 0 leaves exploration to it alone.",
     )
     ladder_exponent: float = setting(
         7.0,

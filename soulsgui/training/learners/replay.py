@@ -71,9 +71,7 @@ class DeepQ:
     def exploration(self, moment: Moment) -> Exploration:
         """Return how clients are to explore."""
         dqn = self.settings
-        if self._parts.noisy:
-            return Exploration(0.0)  # the weights that are published explore by themselves
-        if dqn.exploration == "boltzmann":
+        if dqn.exploration == "boltzmann" and not self._parts.noisy:
             return Exploration(temperature=moment.value(dqn.temperature))
         ladder = dqn.ladder_exponent if dqn.exploration == "ladder" else None
         return Exploration(moment.value(dqn.epsilon), ladder=ladder)
