@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from soulsgui.policies.exploration import START, Moment, boltzmann, epsilon_greedy, ladder
-from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.specs import MLPPolicySpec
 
 
 def policy(actions: int = 4, first_action: int = 10) -> NumpyMLPPolicy:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.specs import MLPPolicySpec
 
 SPEC = MLPPolicySpec((2, 2), 4, 10, (16, 8), "tanh", True)
 

@@ -21,6 +21,7 @@ from soulsgui.experience.frame_stacks import IMAGE, NUMBERS
 from soulsgui.policies.normalise import RunningNormaliser
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
@@ -169,6 +170,17 @@ def test_only_valid_actions_are_taken_and_their_probabilities_add_up_to_1(make: 
     np.testing.assert_allclose(log_prob, logs[rows, action - 1], atol=1e-6)
     remembered_by(policy).begin(90)
     np.testing.assert_array_equal(policy.greedy(obs, mask), best)
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels"), [((10, 12, 10), "first"), ((10, 12, 3), "auto"), ((4,), "auto")]
+)
+def test_where_nobody_told_of_channels_they_are_first_if_the_shape_does_not_say(
+    shape: tuple[int, ...], channels: str
+) -> None:
+    told = TorchPolicySpec("small_cnn", shape, "uint8", 2, 0, (8,), "relu", False).to_json()
+    assert "channels" not in told
+    assert TorchPolicySpec.from_json(told).channels == channels
 
 
 def test_only_numbers_are_normalised() -> None:

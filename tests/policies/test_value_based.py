@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from soulsgui.errors import CheckpointError
-from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.policies.specs import MLPPolicySpec
 from soulsgui.policies.value_based import categorical_spec, implicit_quantile_spec
 
 OBS = np.zeros((3, 2), np.float32)

@@ -121,8 +121,9 @@ def test_a_saved_memory_of_stacks_goes_on_alike_and_holds_each_frame_once(axis: 
     assert in_use(ring) == in_use(again)
     draws = [drawn(one, 40, np.random.default_rng(0)) for one in (ring, again)]
     np.testing.assert_array_equal(draws[0].obs, draws[1].obs)
-    with pytest.raises(CheckpointError, match="frames are not those"):
-        again.load_state(saved | {"first": saved["first"] + 50})
+    for wrong in (saved["first"] + 50, saved["first"][::-1] + DEPTH, saved["first"] - 1):
+        with pytest.raises(CheckpointError, match="frames are not those"):
+            again.load_state(saved | {"first": wrong})
 
 
 def test_masks_stay_with_their_stacks() -> None:
