@@ -248,7 +248,13 @@ def test_clients_say_and_do_what_the_agent_does(name: str, network: dict[str, An
         assert decided.mean() > 0.9
         np.testing.assert_array_equal(policy.greedy(obs)[decided], expected.argmax(1)[decided] + 1)
     elif case.algorithm != "dqn" and "with a" not in name:
-        head = agent.head if case.algorithm != "sac" else DistributionHead(agent._head)
+        head = (
+            agent.head
+            if case.algorithm != "sac"
+            else DistributionHead(
+                replace(agent._head, initial_std=agent.networks.initial_std)  # as the gradient has it
+            )
+        )
         # Of the client's outputs: narrow densities are as much wider than what both networks differ by.
         distribution = head.distribution(torch.from_numpy(policy.outputs(obs)))
         action, log_prob = policy.act(obs, rng)
