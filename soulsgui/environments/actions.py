@@ -5,11 +5,17 @@ travels, is kept in memories and is learned from: a whole number for Discrete, a
 choices both hold the same numbers. Of a Box what the policy drew is stored, before it was squashed into the
 bounds (`policies.action_heads`): the way back does not exist near the bounds. Stored numbers of a Box are
 therefore finite, and within no bounds.
+
+Each kind has the `shape` and `dtype` of one stored action, and the `sizes` of its numbered choices, which
+masks tell of. `contains` says which rows of any array are stored actions, `all_within` the same, faster, of
+all at once where shape and dtype are known. `random` draws an action as the environment takes it, a valid one
+where there is a mask `[A]`; `read` stores one that an environment takes, and raises ValueError or TypeError
+where it is none. `from_json` raises ValueError, KeyError or TypeError where the data describe no such space.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,17 +30,15 @@ from soulsgui.environments.choices import (
     MultiDiscreteSpec,
     Rng,
     check_shape,
+    choice_from_space,
+    nowhere,
 )
 from soulsgui.errors import EnvironmentCheckError
 
 
 @dataclass(frozen=True)
 class BoxActionSpec:
-    """Numbers, perhaps within bounds; stored as `[N, D]` float32 of what the policy drew.
-
-    Args:
-        box: What the environment takes; each number within bounds that are no single number.
-    """
+    """Numbers, perhaps within bounds with room between them; stored as drawn, `[N, D]` float32."""
 
     box: BoxSpec
 
@@ -72,7 +76,7 @@ class BoxActionSpec:
     def contains(self, array: NDArray[Any]) -> Bools:
         """Say which of the stored actions `[N, D]` are finite; none when they are something else."""
         if array.shape[1:] != self.shape or array.dtype != np.float32:
-            return np.zeros(array.shape[:1] or 1, dtype=np.bool_)
+            return nowhere(array)
         finite: Bools = np.isfinite(array).all(axis=1)
         return finite
 
@@ -90,11 +94,7 @@ class BoxActionSpec:
         return np.clip(drawn, low, high).astype(self.box.dtype).reshape(self.box.shape)
 
     def read(self, value: Any) -> NDArray[Any]:
-        """Return an action that an environment takes as a flat row `[D]` float32, within its bounds.
-
-        Raises:
-            ValueError, TypeError: It is none.
-        """
+        """Return an action that an environment takes as a flat row `[D]` float32, within its bounds."""
         numbers = np.asarray(value, np.dtype(self.box.dtype))
         if numbers.shape != self.box.shape or not self.box.contains(numbers[None])[0]:
             raise ValueError(f"action {value!r}: that can't be")
@@ -106,11 +106,7 @@ class BoxActionSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "BoxActionSpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError, KeyError, TypeError: The data are no description of a Box of floats.
-        """
+        """Read what `to_json` wrote."""
         return cls(BoxSpec.from_json(data))
 
 
@@ -125,32 +121,22 @@ _KINDS: Mapping[str, type[ActionSpec]] = {
 
 
 def action_from_json(data: Mapping[str, Any]) -> ActionSpec:
-    """Read what `to_json` of any kind wrote.
-
-    Raises:
-        ValueError, KeyError, TypeError: The data describe no action space.
-    """
+    """Read what `to_json` of any kind wrote."""
     return _KINDS[data["type"]].from_json(data)
 
 
 def action_from_space(space: Space[Any], masked: bool = False) -> ActionSpec:
-    """Describe a Gymnasium space.
-
-    Args:
-        space: What an environment takes.
-        masked: Whether the environment tells which actions are valid; where there are numbered choices.
+    """Describe a Gymnasium space; `masked`: the environment tells which numbered choices are valid.
 
     Raises:
         EnvironmentCheckError: It is of a kind that is not supported.
     """
     try:
-        if isinstance(space, spaces.Discrete):
-            return DiscreteSpec(int(space.n), int(space.start), masked)
-        if isinstance(space, spaces.MultiDiscrete):
-            sizes, start = space.nvec.reshape(-1).tolist(), space.start.reshape(-1).tolist()
-            return MultiDiscreteSpec(tuple(sizes), tuple(start), space.nvec.shape, masked)
-        if isinstance(space, spaces.MultiBinary):
-            return MultiBinarySpec(space.shape)
+        choice = choice_from_space(space)
+        if isinstance(choice, MultiBinarySpec):
+            return choice
+        if choice is not None:
+            return replace(choice, masked=masked)
         if isinstance(space, spaces.Box) and 0 not in space.shape:
             return BoxActionSpec(BoxSpec.of(space))
     except ValueError:

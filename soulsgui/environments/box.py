@@ -19,11 +19,9 @@ Bound = tuple[Number, ...] | None
 
 @dataclass(frozen=True)
 class BoxSpec:
-    """An array of numbers within bounds.
+    """An array of numbers of a numpy dtype within bounds.
 
     Args:
-        shape: Shape of one observation.
-        dtype: Name of the numpy dtype, for instance `float32` or `uint8`.
         low: Smallest values, flat in C order; one number stands for all elements, None for "no bound".
         high: Largest values in the same form.
         channels: Where those of an image are, for networks that see it as such. No part of what an
@@ -85,14 +83,7 @@ class BoxSpec:
         return np.zeros(self.size, np.bool_)
 
     def contains(self, array: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which rows are observations of this space: right shape and dtype, finite, within the bounds.
-
-        Args:
-            array: `[N, *shape]`.
-
-        Returns:
-            `[N]` bool; all False when shape or dtype differ.
-        """
+        """Say which rows `[N, *shape]` are finite and within the bounds; none if shape or dtype differ."""
         low, high = self.limits
         if array.ndim == 0 or array.shape[1:] != self.shape or array.dtype != low.dtype:
             return np.zeros(array.shape[:1] or 1, dtype=np.bool_)
@@ -106,13 +97,13 @@ class BoxSpec:
         """Finite lower and upper limits, `[*shape]` in the dtype of the observations."""
         dtype = np.dtype(self.dtype)
         info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
-        arrays = []
-        for bound, default in ((self.low, info.min), (self.high, info.max)):
+
+        def limit(bound: Bound, default: Number) -> NDArray[Any]:
             finite = [min(max(number, info.min), info.max) for number in (bound or (default,))]
-            arrays.append(
-                np.broadcast_to(_reshaped(np.array(finite, dtype=dtype), self.shape), self.shape).copy()
-            )
-        return arrays[0], arrays[1]
+            flat = np.array(finite, dtype=dtype)
+            return np.broadcast_to(flat.reshape(self.shape if flat.size > 1 else ()), self.shape).copy()
+
+        return limit(self.low, info.min), limit(self.high, info.max)
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data; infinite bounds are the strings `inf` and `-inf`."""
@@ -126,11 +117,7 @@ class BoxSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "BoxSpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError, KeyError, TypeError: The data are no description of a Box.
-        """
+        """Read what `to_json` wrote; a ValueError, KeyError or TypeError where that is no description."""
         if data["type"] != "box" or np.dtype(data["dtype"]).kind not in "fiu":
             raise ValueError(f"no Box of numbers: {data['type']!r} of {data['dtype']!r}")
         return cls(
@@ -166,10 +153,6 @@ def _compact(bound: NDArray[Any], unbounded: float) -> Bound:
     if (flat == flat[0]).all():
         return None if flat[0] == unbounded else (flat[0].item(),)
     return tuple(flat.tolist())
-
-
-def _reshaped(flat: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    return flat.reshape(()) if flat.size == 1 else flat.reshape(shape)
 
 
 def _bound_to_json(bound: Bound) -> list[Number | str] | None:

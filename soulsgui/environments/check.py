@@ -38,7 +38,6 @@ class EnvironmentReport:
     """What `check` found.
 
     Args:
-        env_id: The environment's id.
         spaces: What it shows and takes; None when it can't be made or its spaces are not supported.
         native_vector: It brings a vector form of its own, which steps many at once much faster.
         steps: Steps tried.
@@ -67,12 +66,8 @@ class EnvironmentReport:
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON-able data."""
         spaces = None if self.spaces is None else self.spaces.to_json()
-        return asdict(self) | {
-            "spaces": spaces,
-            "problems": list(self.problems),
-            "notes": list(self.notes),
-            "ok": self.ok,
-        }
+        sentences = {"problems": list(self.problems), "notes": list(self.notes)}
+        return asdict(self) | {"spaces": spaces} | sentences | {"ok": self.ok}
 
 
 def check(
@@ -89,7 +84,6 @@ def check(
 
     Args:
         steps: Most steps to try.
-        seed: Of the environment and of the actions.
         seconds: After so long no further step is tried, but for the first one.
         clock: The pace of the steps; None steps as fast as it goes.
         told: Is called before each thing that is tried, and not when that is done.
@@ -118,17 +112,9 @@ def check(
             trial.told("close()", "")
             env.close()
     trial.problems += faults
-    return EnvironmentReport(
-        env_id=env_id,
-        spaces=spaces,
-        native_vector=native,
-        steps=trial.steps,
-        episodes=trial.episodes,
-        seconds_per_step=trial.seconds / trial.steps if trial.steps else 0.0,
-        problems=tuple(trial.problems),
-        notes=tuple(trial.notes),
-        missing=missing,
-    )
+    seconds_per_step = trial.seconds / trial.steps if trial.steps else 0.0
+    played = trial.steps, trial.episodes, seconds_per_step, tuple(trial.problems), tuple(trial.notes)
+    return EnvironmentReport(env_id, spaces, native, *played, missing)
 
 
 class _Trial:
@@ -164,7 +150,7 @@ class _Trial:
                 self.told("a second reset()", self._places["reset"])
                 again = self._observed(env.reset(seed=seed), "reset", spaces)
                 if first is not None and again is not None and not np.array_equal(first, again):
-                    self._note("Two resets with the same seed differ: runs will not repeat exactly.")
+                    self.notes.append("Two resets with the same seed differ: runs will not repeat exactly.")
             rng = np.random.default_rng(seed)
             begin = time.perf_counter()
             while self.steps < steps and len(self.problems) < _MOST_PROBLEMS and (not self.steps or go_on()):
@@ -186,17 +172,19 @@ class _Trial:
         except BROKEN as error:
             self._problem("raised", f"It raised in {doing}{place_of(error)}: {error_words(error)}")
         if not self.problems and not self.episodes:
-            self._note(f"No episode ended within {self.steps} random steps.")
+            self.notes.append(f"No episode ended within {self.steps} random steps.")
 
     def _step(self, result: tuple[Any, ...], spaces: SpacesSpec) -> bool:
         """Examine what a step returned; say whether the episode ended."""
         self.steps += 1
         obs, reward, terminated, truncated, info = result
         self._observed((obs, info), "step", spaces, bool(terminated) or bool(truncated))
+        words = ""
         if not isinstance(reward, int | float | np.number) or not math.isfinite(reward):
-            self._problem("reward", f"The reward {reward!r} of {self._named('step')} is no finite number.")
+            words = "is no finite number."
         elif abs(float(reward)) > LARGEST:
             words = f"is beyond {LARGEST:g}: scale rewards by a wrapper."
+        if words:
             self._problem("reward", f"The reward {reward!r} of {self._named('step')} {words}")
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(flag, bool | np.bool_):
@@ -227,15 +215,16 @@ class _Trial:
             )
             return None
         numbers = field_of(obs, NUMBERS)
-        if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
+        floats = numbers.dtype.kind == "f"
+        words = ""
+        if floats and not np.isfinite(numbers).all():
             words = "holds values that are not finite."
-            self._problem(f"{where} finite", f"An observation of {self._named(where)} {words}")
         elif not wanted.contains(obs[None])[0]:
             words = "is out of the bounds that its space states."
-            self._problem(f"{where} bounds", f"An observation of {self._named(where)} {words}")
-        elif numbers.dtype.kind == "f" and np.abs(numbers).max(initial=0) > LARGEST:
+        elif floats and np.abs(numbers).max(initial=0) > LARGEST:
             words = f"holds values beyond {LARGEST:g}: limit them by a wrapper."
-            self._problem(f"{where} size", f"An observation of {self._named(where)} {words}")
+        if words:
+            self._problem(f"{where} {words}", f"An observation of {self._named(where)} {words}")
         return obs
 
     def _look_at_mask(self, info: Any, where: str, spaces: SpacesSpec, ended: bool) -> None:
@@ -263,9 +252,6 @@ class _Trial:
         if kind not in self._known:
             self._known.add(kind)
             self.problems.append(words)
-
-    def _note(self, words: str) -> None:
-        self.notes.append(words)
 
 
 def _source(env: Env, method: str) -> str:

@@ -1,6 +1,7 @@
 """Numbered choices that environments take, as plain data: one, several, or yes and no; and which are valid.
 
-For choices an action is stored as the environment takes it, laid out flat (`environments.actions`).
+For choices an action is stored as the environment takes it, laid out flat (`environments.actions`, where what
+all kinds can do is described).
 """
 
 import math
@@ -10,6 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from gymnasium import Space, spaces
 from numpy.typing import NDArray
 
 from soulsgui.errors import EnvironmentCheckError
@@ -25,14 +27,7 @@ _LARGEST = 2**62
 class DiscreteSpec:
     """One of `n` actions, numbered from `start`; stored as `[N]` int64.
 
-    Args:
-        n: Number of actions.
-        start: The smallest action.
-        masked: Whether the environment tells which of them are valid (`environments.choices`).
-
-    Attributes:
-        shape: Shape of one stored action.
-        dtype: Its dtype.
+    `masked`: the environment tells which of them are valid.
     """
 
     n: int
@@ -49,8 +44,8 @@ class DiscreteSpec:
 
     def contains(self, array: NDArray[Any]) -> Bools:
         """Say which of the actions `[N]` exist; all False when they are no vector of whole numbers."""
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            return np.zeros(array.shape[:1] or 1, dtype=np.bool_)
+        if not _could_be(array, self.shape):
+            return nowhere(array)
         return (array >= self.start) & (array < self.start + self.n)
 
     def all_within(self, array: NDArray[Any]) -> bool:
@@ -70,11 +65,7 @@ class DiscreteSpec:
         return int(rng.choice(np.flatnonzero(mask))) + self.start
 
     def read(self, value: Any) -> NDArray[Any]:
-        """Return an action that an environment takes as it is stored.
-
-        Raises:
-            ValueError, TypeError: It is none.
-        """
+        """Return an action that an environment takes as it is stored."""
         return _one_of(self, np.asarray(int(np.asarray(value).item())), value)
 
     def to_json(self) -> dict[str, Any]:
@@ -84,11 +75,7 @@ class DiscreteSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "DiscreteSpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError, KeyError, TypeError: The data are no description of a Discrete space.
-        """
+        """Read what `to_json` wrote."""
         if data["type"] != "discrete" or int(data["n"]) < 1:
             raise ValueError(f"no Discrete space: {data!r}")
         return cls(int(data["n"]), int(data["start"]), bool(data.get("masked", False)))
@@ -98,11 +85,8 @@ class DiscreteSpec:
 class MultiDiscreteSpec:
     """Several numbered choices at once; stored as `[N, D]` int64.
 
-    Args:
-        sizes: Number of actions of each of the `D` choices.
-        start: The smallest action of each.
-        space_shape: Shape of an action as the environment takes it, with `D` elements.
-        masked: Whether the environment tells which actions are valid, choice after choice.
+    Each of the `D` choices has a number of actions (`sizes`) and a smallest one (`start`); `space_shape` is
+    that of an action as the environment takes it. `masked`: it tells which are valid, choice after choice.
     """
 
     sizes: tuple[int, ...]
@@ -134,8 +118,8 @@ class MultiDiscreteSpec:
 
     def contains(self, array: NDArray[Any]) -> Bools:
         """Say which of the stored actions `[N, D]` exist; all False when they are something else."""
-        if array.shape[1:] != self.shape or array.dtype.kind not in "iu":
-            return np.zeros(array.shape[:1] or 1, dtype=np.bool_)
+        if not _could_be(array, self.shape):
+            return nowhere(array)
         exists = (array >= self._low) & (array < self._low + self._count)
         within: Bools = np.logical_and.reduce(exists, axis=1)
         return within
@@ -161,11 +145,7 @@ class MultiDiscreteSpec:
         return action
 
     def read(self, value: Any) -> NDArray[Any]:
-        """Return an action that an environment takes as it is stored.
-
-        Raises:
-            ValueError, TypeError: It is none.
-        """
+        """Return an action that an environment takes as it is stored."""
         return _one_of(self, _whole(value, self.space_shape).reshape(-1).astype(np.int64), value)
 
     def to_json(self) -> dict[str, Any]:
@@ -179,22 +159,14 @@ class MultiDiscreteSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "MultiDiscreteSpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError, KeyError, TypeError: The data are no description of a MultiDiscrete space.
-        """
+        """Read what `to_json` wrote."""
         sizes, start, shape = (tuple(int(n) for n in data[name]) for name in ("sizes", "start", "shape"))
         return cls(sizes, start, shape, bool(data.get("masked", False)))
 
 
 @dataclass(frozen=True)
 class MultiBinarySpec:
-    """Several yes-or-no choices; stored as `[N, D]` int8 of 0 and 1.
-
-    Args:
-        space_shape: Shape of an action as the environment takes it, with `D` elements.
-    """
+    """Several yes-or-no choices; stored as `[N, D]` int8 of 0 and 1, taken in `space_shape`."""
 
     space_shape: tuple[int, ...]
 
@@ -212,8 +184,8 @@ class MultiBinarySpec:
 
     def contains(self, array: NDArray[Any]) -> Bools:
         """Say which of the stored actions `[N, D]` are of 0 and 1; none when they are something else."""
-        if array.shape[1:] != self.shape or array.dtype.kind not in "iu":
-            return np.zeros(array.shape[:1] or 1, dtype=np.bool_)
+        if not _could_be(array, self.shape):
+            return nowhere(array)
         within: Bools = ((array == 0) | (array == 1)).all(axis=1)
         return within
 
@@ -226,11 +198,7 @@ class MultiBinarySpec:
         return rng.integers(2, size=self.space_shape, dtype=np.int8)
 
     def read(self, value: Any) -> NDArray[Any]:
-        """Return an action that an environment takes as it is stored.
-
-        Raises:
-            ValueError, TypeError: It is none.
-        """
+        """Return an action that an environment takes as it is stored."""
         numbers = _whole(value, self.space_shape).reshape(-1).astype(np.int64)
         return _one_of(self, numbers, value).astype(np.int8)
 
@@ -240,12 +208,18 @@ class MultiBinarySpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "MultiBinarySpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError, KeyError, TypeError: The data are no description of a MultiBinary space.
-        """
+        """Read what `to_json` wrote."""
         return cls(tuple(int(side) for side in data["shape"]))
+
+
+def choice_from_space(space: Space[Any]) -> DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec | None:
+    """Describe a Gymnasium space of choices, None if it is something else; a ValueError if it is empty."""
+    if isinstance(space, spaces.Discrete):
+        return DiscreteSpec(int(space.n), int(space.start))
+    if isinstance(space, spaces.MultiDiscrete):
+        sizes, start = space.nvec.reshape(-1).tolist(), space.start.reshape(-1).tolist()
+        return MultiDiscreteSpec(tuple(sizes), tuple(start), space.nvec.shape)
+    return MultiBinarySpec(space.shape) if isinstance(space, spaces.MultiBinary) else None
 
 
 def _masked(masked: bool) -> dict[str, Any]:
@@ -256,6 +230,16 @@ def check_shape(shape: tuple[int, ...], size: int) -> None:
     """Raise a ValueError unless so many numbers can have a shape."""
     if any(side < 1 for side in shape) or math.prod(shape) != size:
         raise ValueError(f"{size} numbers can't have the shape {shape}")
+
+
+def nowhere(array: NDArray[Any]) -> Bools:
+    """Return what `contains` says of an array that is something else: False for each row."""
+    return np.zeros(array.shape[:1] or 1, dtype=np.bool_)
+
+
+def _could_be(array: NDArray[Any], shape: tuple[int, ...]) -> bool:
+    """Whether an array has rows `[N, *shape]` of whole numbers."""
+    return array.ndim > 0 and array.shape[1:] == shape and array.dtype.kind in "iu"
 
 
 def _whole(value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -294,12 +278,10 @@ def action_left(masks: Mask, sizes: Sequence[int]) -> NDArray[np.bool_]:
 
 
 def read_mask(value: Any, actions: int) -> Mask:
-    """Return one mask, `[A]`.
+    """Return one mask, `[A]`, where there are `A` actions of all choices.
 
-    Args:
-        value: What stands in an info: a number or truth value for each action, 0 where it is not valid. Of
-            several choices one after the other, or a sequence with an array for each.
-        actions: Number of actions of all choices, `A`.
+    In an info stands a number or truth value for each, 0 where it is not valid; of several choices one after
+    the other, or a sequence with an array for each.
 
     Raises:
         EnvironmentCheckError: It has not one entry for each action.
@@ -316,13 +298,7 @@ def read_mask(value: Any, actions: int) -> Mask:
 
 
 def read_masks(info: Mapping[str, Any], num_envs: int, actions: int) -> Mask:
-    """Return the masks `[N, A]` in the info of a vector environment.
-
-    Where an environment tells nothing, all actions are valid.
-
-    Raises:
-        EnvironmentCheckError: As `read_mask`.
-    """
+    """Return the masks `[N, A]` in the info of a vector (`read_mask`); all True where nothing is told."""
     masks = np.ones((num_envs, actions), np.bool_)
     told = info.get(MASK_KEY)
     if told is None:

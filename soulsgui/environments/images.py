@@ -31,9 +31,7 @@ def image_layout(shape: Sequence[int], name: str, channels: Channels = "auto") -
     otherwise first. Where first and last side are equal, the shape says nothing of it.
 
     Args:
-        shape: Shape of one observation.
         name: The network that needs an image, a key of `LEAST_SIDES`.
-        channels: Where they are (`network.channels`).
 
     Raises:
         UsageError: It is no image, or too small, or nobody can tell where its channels are.
@@ -63,14 +61,7 @@ def _layout(shape: Sequence[int], channels: Channels) -> ImageLayout:
 
 
 def layout_of(image: BoxSpec, name: str) -> ImageLayout:
-    """Tell what the sides of what a network sees are.
-
-    Args:
-        image: What it sees, with what is known of its channels.
-
-    Raises:
-        UsageError: It is no image of bytes, or as in `image_layout`.
-    """
+    """Tell what the sides of what a network sees are: `image_layout` of an image that must be bytes."""
     if image.dtype != "uint8":
         raise UsageError(
             f"The network {name} needs images of bytes (uint8), not of {image.dtype}.",
@@ -80,12 +71,7 @@ def layout_of(image: BoxSpec, name: str) -> ImageLayout:
 
 
 def image_words(observation: ObservationSpec, channels: Channels) -> str:
-    """Return in words which sides of the image among what an environment shows are which.
-
-    Args:
-        observation: What it shows; empty where there is no image of three sides.
-        channels: As in `image_layout`.
-    """
+    """Return in words which sides of the image among what is shown are which; empty where there is none."""
     image = observation.seen(True).fields[0][1]
     if image.dtype != "uint8" or len(image.shape) != 3:
         return ""
@@ -105,11 +91,8 @@ def _shape_words(shape: Sequence[int]) -> str:
 def refuse_misfit(spaces: SpacesSpec, learner: Mapping[str, Any]) -> None:
     """Refuse an algorithm or a network that can't take what an environment shows and takes.
 
-    What a network of one's own can see only its making tells: it is not looked at here.
-
-    Args:
-        spaces: Of the environment.
-        learner: `algorithm`, `network` (`network.name`) and `channels` (`network.channels`).
+    What a network of one's own can see only its making tells: it is not looked at here. The learner is told
+    as `algorithm`, `network` (`network.name`) and `channels` (`network.channels`).
 
     Raises:
         EnvironmentCheckError: The algorithm can't choose such actions.
@@ -134,7 +117,7 @@ def fit_report(spaces: SpacesSpec | None, learner: Mapping[str, Any]) -> dict[st
     """
     misfit = None
     if spaces is None:
-        return {"misfit": misfit, "image": ""}
+        return {"misfit": None, "image": ""}
     try:
         refuse_misfit(spaces, learner)
     except SoulsGuiError as error:

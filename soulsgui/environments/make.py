@@ -37,7 +37,7 @@ def make_env(env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperE
 
     Args:
         env_id: A registered Gymnasium id, or `module:Env-v0`, where importing the module registers the id.
-        kwargs: Keyword arguments of the environment's constructor (and of `gymnasium.make`).
+        kwargs: Of the environment's constructor (and of `gymnasium.make`).
         wrappers: From the inside out: `Name` out of `gymnasium.wrappers`, `module:Class`, or `{either:
             {kwargs}}`.
 
@@ -124,10 +124,7 @@ def find_spec(env_id: str) -> EnvSpec:
 def longest_episode(
     env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperEntry], otherwise: int
 ) -> int:
-    """Return after how many steps an episode is over at the latest, as far as the environment says so.
-
-    Args:
-        otherwise: What to return for an environment that sets no limit.
+    """Return after how many steps an episode is over at the latest; `otherwise` where there is no limit.
 
     Raises:
         EnvironmentCheckError: The environment is not known here.
@@ -139,23 +136,22 @@ def longest_episode(
 
 
 def named(path: str, wanted_for: str) -> Callable[..., Any]:
-    """Return the function or class that `module:Name` names.
-
-    Args:
-        path: Where it is.
-        wanted_for: The setting that names it.
+    """Return the function or class that `module:Name` names in the setting `wanted_for`.
 
     Raises:
         EnvironmentCheckError: There is none; names the nearest one.
     """
     module, _, name = path.rpartition(":")
     owner = _import(module, wanted_for)
+    return _member(owner, name, f"There is no {name!r} in {owner.__name__}, which {wanted_for} names.")
+
+
+def _member(owner: Any, name: str, missing: str) -> Callable[..., Any]:
+    """Return a function or class of a module, or say that it is missing, and which one is the nearest."""
     found = getattr(owner, name, None)
     if not callable(found):
         known = [item for item in dir(owner) if not item.startswith("_") and callable(getattr(owner, item))]
-        raise EnvironmentCheckError(
-            f"There is no {name!r} in {owner.__name__}, which {wanted_for} names.", _nearest(name, known)
-        )
+        raise EnvironmentCheckError(missing, _nearest(name, known))
     function: Callable[..., Any] = found
     return function
 
@@ -175,25 +171,16 @@ def has_native_vector(spec: EnvSpec, kwargs: Mapping[str, Any]) -> bool:
 
 def _wrapper(entry: WrapperEntry) -> tuple[str, "partial[Env]"]:
     """Read one entry of `env.wrappers`: its name and a function that puts it around an environment."""
-    name, kwargs = (entry, None) if isinstance(entry, str) else _only_item(entry)
-    module, colon, class_name = name.rpartition(":")
-    owner = _import(module, f"the wrapper {name}") if colon else gymnasium.wrappers
-    wrapper = getattr(owner, class_name, None)
-    if not callable(wrapper):
-        known = [item for item in dir(owner) if not item.startswith("_") and callable(getattr(owner, item))]
-        raise EnvironmentCheckError(
-            f"There is no wrapper {class_name!r} in {owner.__name__}.", _nearest(class_name, known)
-        )
-    return name, partial(wrapper, **(kwargs or {}))
-
-
-def _only_item(entry: Mapping[str, Mapping[str, Any] | None]) -> tuple[str, Mapping[str, Any] | None]:
-    if len(entry) != 1:
+    if not isinstance(entry, str) and len(entry) != 1:
         raise EnvironmentCheckError(
             f"A wrapper is a name or {{name: {{arguments}}}}, not {dict(entry)!r}.",
             "Give each wrapper an entry of its own under env.wrappers.",
         )
-    return next(iter(entry.items()))
+    name, kwargs = (entry, None) if isinstance(entry, str) else next(iter(entry.items()))
+    module, colon, class_name = name.rpartition(":")
+    owner = _import(module, f"the wrapper {name}") if colon else gymnasium.wrappers
+    wrapper = _member(owner, class_name, f"There is no wrapper {class_name!r} in {owner.__name__}.")
+    return name, partial(wrapper, **(kwargs or {}))
 
 
 def _import(
@@ -227,17 +214,12 @@ def _constructor_failed(
     elif isinstance(error, ModuleNotFoundError) and error.name:
         remedy = f"Install the package that holds it (often `pip install {error.name.split('.')[0]}`)."
     elif kwargs:
-        remedy = (
-            _unknown_argument(_creator(spec), error, "env.kwargs") or f"Check env.kwargs: {dict(kwargs)!r}."
-        )
+        entry = spec.entry_point
+        creator = load_env_creator(entry) if isinstance(entry, str) else entry
+        remedy = _unknown_argument(creator, error, "env.kwargs") or f"Check env.kwargs: {dict(kwargs)!r}."
     else:
         remedy = "Make it by hand with gymnasium.make to see why."
     return EnvironmentCheckError(f"The environment {env_id} can't be made: {_words(error)}.", remedy)
-
-
-def _creator(spec: EnvSpec) -> Callable[..., Any] | None:
-    entry = spec.entry_point
-    return load_env_creator(entry) if isinstance(entry, str) else entry
 
 
 def _unknown_argument(taker: Callable[..., Any] | None, error: BaseException, where: str) -> str:

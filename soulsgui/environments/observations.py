@@ -3,6 +3,8 @@
 Of parts there are three forms. The environment shows them as its space says. *Stored* is what travels and is
 kept in memories: a row of numbers, one for each choice, and beside it the image, if there is one. *Seen* is
 what networks take: choices one-hot, all else as it is. Of a Box all three are the same.
+
+`from_json` raises ValueError, KeyError or TypeError where the data describe no such thing.
 """
 
 import math
@@ -18,7 +20,13 @@ from numpy.typing import NDArray
 
 from soulsgui.config.sections.network import Channels
 from soulsgui.environments.box import BoxSpec, Number
-from soulsgui.environments.choices import DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
+from soulsgui.environments.choices import (
+    DiscreteSpec,
+    MultiBinarySpec,
+    MultiDiscreteSpec,
+    choice_from_space,
+    nowhere,
+)
 from soulsgui.errors import EnvironmentCheckError
 from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, field_of
 
@@ -37,12 +45,7 @@ _CHOICES = "iub"
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an observation.
-
-    Args:
-        path: Where it stands.
-        space: What it is.
-    """
+    """A part of an observation: where it stands, and what it is."""
 
     path: Path
     space: PartSpace
@@ -92,11 +95,7 @@ class Part:
         return tuple(start for start, _ in self.options), tuple(start + n - 1 for start, n in self.options)
 
     def rows(self, observation: Any, count: int | None) -> NDArray[Any]:
-        """Return its numbers `[N, *shape]`, out of whole observations.
-
-        Args:
-            observation: What an environment shows; or a vector of `count`, which shows the parts of all.
-            count: How many; None for a single one.
+        """Return its numbers `[N, *shape]` out of what an environment shows, or a vector of `count`.
 
         Raises:
             ValueError: It is not there, or is something else.
@@ -125,11 +124,7 @@ class Part:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Part":
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError, KeyError, TypeError: The data describe no part.
-        """
+        """Read what `to_json` wrote."""
         path = tuple(data["path"])
         if not all(isinstance(step, str | int) for step in path):
             raise ValueError(f"no path: {path!r}")
@@ -158,14 +153,10 @@ def _part_space(space: Space[Any]) -> PartSpace:
     """Return a space that is no Dict and no Tuple."""
     if isinstance(space, spaces.Box) and space.dtype.kind in "fiu":
         return BoxSpec.of(space)
-    if isinstance(space, spaces.Discrete):
-        return DiscreteSpec(int(space.n), int(space.start))
-    if isinstance(space, spaces.MultiDiscrete):
-        sizes, start = space.nvec.reshape(-1).tolist(), space.start.reshape(-1).tolist()
-        return MultiDiscreteSpec(tuple(sizes), tuple(start), space.nvec.shape)
-    if isinstance(space, spaces.MultiBinary):
-        return MultiBinarySpec(space.shape)
-    raise ValueError(f"no numbers: {space}")
+    choice = choice_from_space(space)
+    if choice is None:
+        raise ValueError(f"no numbers: {space}")
+    return choice
 
 
 def _unsupported(space: Space[Any], path: Path) -> EnvironmentCheckError:
@@ -199,13 +190,8 @@ class PartsSpec:
     """Parts side by side, of which at most one is an image (bytes in two dimensions or more).
 
     Without an image an observation is stored as `[K]`, float32, or int32 where there are choices alone. With
-    one it has two fields, the image and these numbers; an image alone is stored as it is.
-
-    Args:
-        parts: At least one.
-
-    Raises:
-        ValueError: They can't be stored so.
+    one it has two fields, the image and these numbers; an image alone is stored as it is. What can't be
+    stored so is a ValueError.
     """
 
     parts: tuple[Part, ...]
@@ -234,8 +220,9 @@ class PartsSpec:
         """The row of all other parts."""
         if not self._others:
             return None
-        low: tuple[Number, ...] = tuple(chain.from_iterable(part.bounds[0] for part in self._others))
-        high: tuple[Number, ...] = tuple(chain.from_iterable(part.bounds[1] for part in self._others))
+        low, high = (
+            tuple(chain(*bounds)) for bounds in zip(*(one.bounds for one in self._others), strict=True)
+        )
         floats = any(isinstance(part.space, BoxSpec) for part in self._others)
         return BoxSpec((len(low),), "float32" if floats else "int32", low, high)
 
@@ -272,11 +259,7 @@ class PartsSpec:
         return sum(box.size for _, box in self.fields)
 
     def read(self, value: Any, count: int | None = None) -> NDArray[Any]:
-        """Return an observation as it is stored, `[*shape]`; of a vector all of them, `[N, *shape]`.
-
-        Args:
-            value: What the environment shows.
-            count: Number of environments in the vector; None for a single one.
+        """Return an observation as it is stored, `[*shape]`; of a vector of `count` all, `[N, *shape]`.
 
         Raises:
             ValueError: It is something else.
@@ -296,7 +279,7 @@ class PartsSpec:
     def contains(self, array: NDArray[Any]) -> Bools:
         """Say which of the stored observations `[N, *shape]` there can be, as `BoxSpec.contains`."""
         if array.ndim == 0 or array.shape[1:] != self.shape or array.dtype != np.dtype(self.dtype):
-            return np.zeros(array.shape[:1] or 1, dtype=np.bool_)
+            return nowhere(array)
         found = np.ones(len(array), np.bool_)
         for name, box in self.fields:
             found &= box.contains(field_of(array, name))
@@ -325,11 +308,7 @@ class PartsSpec:
         return np.flatnonzero(np.concatenate(choices))
 
     def seen(self, images: bool) -> "BoxSpec | PartsSpec":
-        """Return the space of what networks take.
-
-        Args:
-            images: They see images as such; otherwise an image is so many numbers before the others.
-        """
+        """Return the space of what networks take: an image as such, or as numbers before the others."""
         size = sum(part.features for part in self._others)
         if self.image is None or not images:
             return BoxSpec((size + (0 if self.image is None else self.image.size),), "float32")
@@ -393,11 +372,7 @@ class PartsSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PartsSpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            ValueError, KeyError, TypeError: The data are no description of parts.
-        """
+        """Read what `to_json` wrote."""
         if data["type"] != "parts":
             raise ValueError(f"no parts: {data['type']!r}")
         return cls(tuple(Part.from_json(part) for part in data["parts"]))
@@ -409,14 +384,9 @@ ObservationSpec = BoxSpec | PartsSpec
 def seen_of(
     shape: tuple[int, ...], dtype: str, largest: float | None = None, channels: Channels = "auto"
 ) -> ObservationSpec:
-    """Return the space of what networks see.
+    """Return the space of what networks see (`PartsSpec.seen`); a ValueError or TypeError where it is none.
 
-    Args:
-        largest: Largest value of an image; None: any that its dtype has.
-        channels: Where those of an image are.
-
-    Raises:
-        ValueError, TypeError: It is none (`PartsSpec.seen`).
+    `largest` is the largest value of an image; None: any that its dtype has.
     """
     record, high = np.dtype(dtype), None if largest is None else (largest,)
     if record.fields is None:
@@ -453,11 +423,7 @@ def _beside(image: BoxSpec, numbers: int) -> PartsSpec:
 
 
 def observation_from_json(data: Mapping[str, Any]) -> ObservationSpec:
-    """Read what `to_json` of either wrote.
-
-    Raises:
-        ValueError, KeyError, TypeError: The data describe no observation.
-    """
+    """Read what `to_json` of either wrote."""
     return PartsSpec.from_json(data) if data["type"] == "parts" else BoxSpec.from_json(data)
 
 

@@ -19,12 +19,8 @@ class ShowOnly(gymnasium.ObservationWrapper[Numbers, Any, Numbers]):
     As a wrapper in a configuration: `soulsgui.environments.partial:ShowOnly: {indices: [0, 2]}` leaves of
     CartPole its positions and hides their velocities.
 
-    Args:
-        env: An environment whose observations are rows of numbers.
-        indices: Places of the numbers that are shown.
-
     Raises:
-        EnvironmentCheckError: Its observations are no rows, or have no such places.
+        EnvironmentCheckError: Its observations are no rows of numbers, or have no such places.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], indices: Sequence[int]) -> None:

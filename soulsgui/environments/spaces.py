@@ -27,7 +27,10 @@ _MOST_SIZES = 8
 def box_words(box: BoxSpec) -> str:
     """Return in words what an array of numbers is like."""
     shape = "×".join(map(str, box.shape)) or "1"
-    return f"{shape} numbers ({box.dtype}){_bound_words(box)}"
+    if box.low is None and box.high is None:
+        return f"{shape} numbers ({box.dtype}), unbounded"
+    low, high = min(box.low or (-math.inf,)), max(box.high or (math.inf,))
+    return f"{shape} numbers ({box.dtype}), between {low:.4g} and {high:.4g}"
 
 
 def observation_words(observation: ObservationSpec) -> str:
@@ -38,27 +41,20 @@ def observation_words(observation: ObservationSpec) -> str:
     return "; ".join(f"{name}: {words}" if name else words for name, words in named)
 
 
-def _part_words(space: PartSpace) -> str:
+def action_words(action: ActionSpec) -> str:
+    """Return in words what an environment takes."""
+    return box_words(action.box) if isinstance(action, BoxActionSpec) else _part_words(action, " actions")
+
+
+def _part_words(space: PartSpace, noun: str = "") -> str:
     if isinstance(space, BoxSpec):
         return box_words(space)
     if isinstance(space, MultiBinarySpec):
-        return f"{math.prod(space.shape)} times yes or no"
+        return f"{space.shape[0]} times yes or no"
     if isinstance(space, DiscreteSpec):
-        return f"one of {space.n}" + (f", from {space.start}" if space.start else "")
+        return f"one of {space.n}{noun}" + (f", from {space.start}" if space.start else "")
     first = f", from {', '.join(map(str, space.start))}" if any(space.start) else ""
-    return f"{len(space.sizes)} choices at once, of {_sizes_words(space.sizes)}{first}"
-
-
-def action_words(action: ActionSpec) -> str:
-    """Return in words what an environment takes."""
-    if isinstance(action, BoxActionSpec):
-        return box_words(action.box)
-    if isinstance(action, MultiBinarySpec):
-        return f"{action.shape[0]} times yes or no"
-    if isinstance(action, MultiDiscreteSpec):
-        first = f", from {', '.join(map(str, action.start))}" if any(action.start) else ""
-        return f"{len(action.sizes)} choices at once, of {_sizes_words(action.sizes)} actions{first}"
-    return f"one of {action.n} actions" + (f", from {action.start}" if action.start else "")
+    return f"{len(space.sizes)} choices at once, of {_sizes_words(space.sizes)}{noun}{first}"
 
 
 def _sizes_words(sizes: Sequence[int]) -> str:
@@ -68,14 +64,6 @@ def _sizes_words(sizes: Sequence[int]) -> str:
     if len(sizes) > _MOST_SIZES:
         return f"{min(sizes)} to {max(sizes)}"
     return f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
-
-
-def _bound_words(box: BoxSpec) -> str:
-    if box.low is None and box.high is None:
-        return ", unbounded"
-    low = -math.inf if box.low is None else min(box.low)
-    high = math.inf if box.high is None else max(box.high)
-    return f", between {low:.4g} and {high:.4g}"
 
 
 @dataclass(frozen=True)
@@ -123,10 +111,7 @@ class SpacesSpec:
     def from_env(
         cls, observation_space: Space[Any], action_space: Space[Any], masked: bool = False
     ) -> "SpacesSpec":
-        """Describe the spaces of one (unvectorised) Gymnasium environment.
-
-        Args:
-            masked: Whether it tells which actions are valid (`environments.choices.gives_masks`).
+        """Describe the spaces of one (unvectorised) environment; `masked`: it tells which actions are valid.
 
         Raises:
             EnvironmentCheckError: A space is of a kind that is not supported; the remedy says what to do.
@@ -163,12 +148,10 @@ class SpacesSpec:
 
     def _fitting(self) -> str:
         """Return the beginning of a remedy: the algorithms that can choose such actions."""
-        fitting = ["ppo"]
-        if isinstance(self.action, DiscreteSpec):
-            fitting.append("dqn")
+        also = ", dqn" if isinstance(self.action, DiscreteSpec) else ""
         if isinstance(self.action, BoxActionSpec) and self.action.is_bounded:
-            fitting.append("sac")
-        return f"Set algorithm: {', '.join(fitting)} or vtrace,"
+            also = ", sac"
+        return f"Set algorithm: ppo{also} or vtrace,"
 
 
 _ROW = "  {:<12} {}"

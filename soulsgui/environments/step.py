@@ -46,9 +46,6 @@ class ObservationCheck:
 
     What lies outside the bounds of its space is no error here, since it is moved onto them
     (`sampling.rollout.Bounds`); what is no number, or too large where there are no such bounds, is one.
-
-    Args:
-        space: The space of one observation.
     """
 
     def __init__(self, space: ObservationSpec) -> None:
@@ -114,10 +111,9 @@ class StepResult(NamedTuple):
 
 
 class Stepper(Protocol):
-    """Steps several environments, whatever and wherever they are.
+    """Steps `num_envs` environments, whatever and wherever they are.
 
     Attributes:
-        num_envs: How many.
         mask: Valid actions `[N, A]` at what is to be acted on next, from the first reset on; None where the
             environments tell none.
     """
@@ -127,15 +123,12 @@ class Stepper(Protocol):
 
     def reset(self, seed: int | None = None) -> NDArray[Any]:
         """Begin anew in every environment and return the observations `[N, *shape]`."""
-        ...
 
     def step(self, actions: NDArray[Any]) -> StepResult:
         """Step every environment with its action `[N, ...]`, as its space says."""
-        ...
 
     def close(self) -> None:
         """Close the environments."""
-        ...
 
 
 class EnvStepper:
@@ -143,13 +136,9 @@ class EnvStepper:
 
     `NEXT_STEP` (Gymnasium's default) spends a step on the reset after an episode's end; that step is no
     transition and comes back with `valid` False. `SAME_STEP` resets at once and hands the final observation
-    over aside. `DISABLED` leaves the reset to the caller; it is done here.
-
-    Args:
-        vector_env: Any Gymnasium vector environment that tells its autoreset mode.
-
-    Raises:
-        EnvironmentCheckError: It does not tell its mode, or its observations are of no supported kind.
+    over aside. `DISABLED` leaves the reset to the caller; it is done here. An EnvironmentCheckError says what
+    is wrong with the environment: no mode told, observations of no supported kind, a mask that is misshapen
+    or leaves no action, observations or rewards that can't be used.
     """
 
     def __init__(self, vector_env: Vector) -> None:
@@ -167,17 +156,11 @@ class EnvStepper:
         self._mode = mode
         self._sizes: tuple[int, ...] = ()
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
-        self._all_valid = np.ones(self.num_envs, dtype=np.bool_)
-        self._all_valid.flags.writeable = False
-        self._nobody = np.zeros(self.num_envs, dtype=np.bool_)
-        self._nobody.flags.writeable = False
+        self._all_valid, self._nobody = np.ones(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
+        self._all_valid.flags.writeable = self._nobody.flags.writeable = False
 
     def reset(self, seed: int | None = None) -> NDArray[Any]:
-        """Begin anew in every environment and return the observations `[N, *shape]`.
-
-        Raises:
-            EnvironmentCheckError: A mask is misshapen, or leaves no action; or an observation can't be used.
-        """
+        """Begin anew in every environment and return the observations `[N, *shape]`."""
         obs, info = self.vector_env.reset(seed=seed)
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self.mask = None
@@ -194,12 +177,7 @@ class EnvStepper:
         return read
 
     def step(self, actions: NDArray[Any]) -> StepResult:
-        """Step every environment with its action `[N, ...]`, which counts for nothing in a step of a reset.
-
-        Raises:
-            EnvironmentCheckError: A mask is misshapen, or leaves no action; or an observation or a reward
-                can't be used.
-        """
+        """Step every environment with its action `[N, ...]`, which a step of a reset passes over."""
         obs, reward, terminated, truncated, info = self.vector_env.step(actions)
         obs = self._read(obs)
         with np.errstate(over="ignore"):  # what is too large is told
@@ -272,14 +250,11 @@ class EnvStepper:
         final = info.get("final_info")
         if HUMAN not in info and (final is None or HUMAN not in final):
             return self._nobody
-        found = np.zeros(self.num_envs, dtype=np.bool_)
-        found[:] = info.get(HUMAN, False)
+        found = np.asarray(info.get(HUMAN, False), np.bool_)
         if self._mode is AutoresetMode.SAME_STEP:
             # Where an episode ended, the info is already that of the reset.
-            last = np.zeros(self.num_envs, dtype=np.bool_)
-            last[:] = final.get(HUMAN, False) if final is not None else False
-            found = np.where(ended, last, found)
-        return found
+            found = np.where(ended, (final or {}).get(HUMAN, False), found)
+        return np.broadcast_to(found.astype(np.bool_), self.num_envs).copy()
 
     def close(self) -> None:
         """Close the environments."""
@@ -295,7 +270,6 @@ class StepClock:
     Args:
         step_s: Time from the beginning of a step to that of the next one, seconds; 0 for no clock.
         delay_s: Least pause between the end of a step and the beginning of the next one, seconds.
-        now: Monotonic clock, seconds.
         sleep: Waits for so many seconds; a wait that ends earlier, to stop, is no late step.
 
     Attributes:

@@ -1,6 +1,1 @@
-"""Policies in numpy, free of torch.
-
-`policy` says what each can do and makes them: `numpy_mlp` and `actor` act, `distributions` draw and
-score actions, `action_heads` make them of what a network says,
-`exploration` strays, `normalise` keeps statistics, `schedules` decay.
-"""
+"""Policies in numpy, free of torch: what makes actions of weights and observations on a client."""

@@ -68,7 +68,7 @@ class HeadSpec:
     """What a head must know; travels as JSON.
 
     Args:
-        action: The action space (`environments.spaces`), as JSON.
+        action: The action space (`environments.actions`), as JSON.
         std: Whether the deviations of a Box are parameters of their own, or outputs of the network.
         initial_std: The deviations at the start.
         squash: How a Box is kept within its bounds.
@@ -96,11 +96,13 @@ class HeadSpec:
         try:
             rest = {name: data[name] for name in _OF_NUMBERS if name in data}
             spec = cls(data["action"], **rest)
-            if spec.kind not in get_args(Kind) or spec.std not in get_args(Std):
-                raise ValueError(f"{spec.kind!r} with {spec.std!r}")
-            if spec.squash not in get_args(Squash) or not spec.initial_std > 0 or spec.size < 1:
-                raise ValueError(f"{spec.squash!r}, {spec.initial_std!r}, {spec.size} numbers")
+            chosen = {spec.kind: Kind, spec.std: Std, spec.squash: Squash}
+            unknown = [value for value, known in chosen.items() if value not in get_args(known)]
+            if unknown or not spec.initial_std > 0 or spec.size < 1:
+                raise ValueError(f"{unknown}, {spec.initial_std!r}, {spec.size} numbers")
             spec.std_of(np.zeros(1, np.float32))
+            if spec.sizes and spec.start.size != len(spec.sizes):
+                raise ValueError(f"choices from {spec.start}")
             if spec.kind == "box" and (np.dtype(spec.action["dtype"]).kind != "f" or not spec.scale):
                 raise ValueError(f"no numbers: {spec.action!r}")
             return spec
@@ -173,11 +175,10 @@ class HeadSpec:
     @cached_property
     def scale(self) -> tuple[Floats, Floats]:
         """`middle` and `half` of each number of a Box, `[D]` each."""
-        low, high = self.bounds
-        bounded = self._bounded
-        middle = np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, 0)
-        half = np.where(bounded, (np.where(bounded, high, 2) - np.where(bounded, low, 0)) / 2, 1)
-        return middle.astype(np.float32), half.astype(np.float32)
+        low, high = (
+            np.where(self._bounded, bound, free) for bound, free in zip(self.bounds, (-1, 1), strict=True)
+        )
+        return ((high + low) / 2).astype(np.float32), ((high - low) / 2).astype(np.float32)
 
     @property
     def tensors(self) -> dict[str, tuple[int, ...]]:
@@ -204,11 +205,9 @@ class ActionHead:
             self._std = self.spec.std_of(tensors[STD_NAME].astype(np.float32))
 
     def distribution(self, outputs: Floats, mask: Mask | None = None) -> ActionDistribution:
-        """Return the distribution over actions.
+        """Return the distribution over actions that outputs `[B, outputs]` stand for.
 
-        Args:
-            outputs: `[B, outputs]`.
-            mask: `[B, sum(sizes)]`, which actions are valid, at least one in each choice; None: all are.
+        `mask` `[B, sum(sizes)]` says which are valid, at least one in each choice; None: all are.
         """
         spec = self.spec
         if spec.kind == "discrete":
@@ -223,6 +222,14 @@ class ActionHead:
         if spec.is_squashed:
             return NumpyTanhGaussian(mean, std, self._low32, self._high32)
         return NumpyGaussian(mean, std)
+
+    def act(
+        self, outputs: Floats, rng: np.random.Generator, mask: Mask | None = None
+    ) -> tuple[NDArray[Any], Floats]:
+        """Draw stored actions `[B, ...]` at outputs; return them and their log-probabilities `[B]`."""
+        distribution = self.distribution(outputs, mask)
+        drawn = distribution.sample(rng)
+        return self.stored(drawn), distribution.log_prob(drawn)
 
     def stored(self, drawn: NDArray[Any]) -> NDArray[Any]:
         """Return what a distribution drew, `[B, ...]`, as it is stored."""

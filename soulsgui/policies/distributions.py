@@ -1,7 +1,8 @@
 """Distributions over actions in numpy: what a client draws from; their twins in torch learn.
 
 Equal to `soulsgui.rl.distributions` to 1e-5. Each is made from the outputs of a network for `B` observations
-and has `sample(rng)`, `mode()`, `log_prob(action)` and `entropy()`; `[B]` float32 the last two.
+and has `sample(rng)`, `mode()`, `log_prob(action)` and `entropy()`; `[B]` float32 the last two. Means and
+deviations are `[B, D]` or `[D]`, deviations above 0; bounds `low` and `high` are `[D]`.
 """
 
 import math
@@ -39,12 +40,10 @@ LOGISTIC_VARIANCES: Floats = np.array([scale**-2 for _, scale in _LOGISTIC], np.
 
 
 class NumpyCategorical:
-    """One of `A` numbered actions.
+    """One of `A` numbered actions, of logits `[B, A]`.
 
-    Args:
-        logits: `[B, A]`.
-        mask: `[B, A]` bool, True where an action may be taken; None: everywhere. What is masked has
-            probability 0: it is never drawn, and adds nothing to the entropy.
+    The mask `[B, A]` is True where an action may be taken; None: everywhere. What is masked has probability
+    0: it is never drawn, and adds nothing to the entropy.
 
     Raises:
         ValueError: An observation allows no action.
@@ -95,13 +94,7 @@ class NumpyCategorical:
 class NumpyMultiDiscrete:
     """Several numbered choices at once, independent of each other given the observation.
 
-    Args:
-        logits: `[B, sum(sizes)]`, choice after choice.
-        sizes: Number of actions of each choice.
-        mask: `[B, sum(sizes)]` bool as in `NumpyCategorical`, or None.
-
-    Raises:
-        ValueError: A choice of an observation allows no action.
+    Logits and mask (as in `NumpyCategorical`) are `[B, sum(sizes)]`, choice after choice.
     """
 
     def __init__(self, logits: Floats, sizes: Sequence[int], mask: Bools | None = None) -> None:
@@ -161,61 +154,42 @@ class NumpyMultiBinary:
 
 
 class NumpyGaussian:
-    """Numbers without bounds, independent of each other given the observation.
-
-    Args:
-        mean: `[B, D]`.
-        std: `[B, D]` or `[D]`, above 0.
-    """
+    """Numbers without bounds, independent of each other given the observation."""
 
     def __init__(self, mean: Floats, std: Floats) -> None:
-        self._mean, self._std = mean, np.broadcast_to(std, mean.shape)
+        self.mean, self.std = mean, np.broadcast_to(std, mean.shape)
 
     def sample(self, rng: np.random.Generator) -> Floats:
         """Draw actions `[B, D]` float32."""
-        noise = rng.standard_normal(self._mean.shape, dtype=np.float32)
-        drawn: Floats = self._mean + self._std * noise
+        noise = rng.standard_normal(self.mean.shape, dtype=np.float32)
+        drawn: Floats = self.mean + self.std * noise
         return drawn
 
     def mode(self) -> Floats:
         """Return the means `[B, D]`."""
-        return self._mean.copy()
+        return self.mean.copy()
 
     def log_prob(self, action: Floats) -> Floats:
         """Return the log-densities of actions `[B, D]`."""
-        scaled = (action - self._mean) / self._std
-        return _sum(-0.5 * np.square(scaled) - np.log(self._std) - np.float32(0.5 * math.log(2 * math.pi)))
+        scaled = (action - self.mean) / self.std
+        return _sum(-0.5 * np.square(scaled) - np.log(self.std) - np.float32(0.5 * math.log(2 * math.pi)))
 
     def entropy(self) -> Floats:
         """Return the differential entropies in nats."""
-        return _sum(np.log(self._std) + np.float32(0.5 * math.log(2 * math.pi * math.e)))
+        return _sum(np.log(self.std) + np.float32(0.5 * math.log(2 * math.pi * math.e)))
 
 
-class NumpyTanhGaussian:
+class NumpyTanhGaussian(NumpyGaussian):
     """Numbers within bounds: a Gaussian `u`, squashed to `low + (tanh(u) + 1) / 2 * (high - low)`.
 
     What is drawn, stored and scored is `u`; `to_action` gives what the environment takes. The way back from a
-    squashed float32 does not exist near the bounds, where many `u` become the same number.
-
-    Args:
-        mean: `[B, D]`, of `u`.
-        std: `[B, D]` or `[D]`, of `u`, above 0.
-        low: `[D]`, smallest action.
-        high: `[D]`, largest action.
+    squashed float32 does not exist near the bounds, where many `u` become the same number. Mean and deviation
+    are those of `u`; its middle is the mode: half of the actions lie below its action.
     """
 
     def __init__(self, mean: Floats, std: Floats, low: Floats, high: Floats) -> None:
-        self._gaussian = NumpyGaussian(mean, std)
-        self._mean, self._std = mean, np.broadcast_to(std, mean.shape)
+        super().__init__(mean, std)
         self._low, self._high, self._half = low, high, (high - low) / 2
-
-    def sample(self, rng: np.random.Generator) -> Floats:
-        """Draw `u` `[B, D]` float32."""
-        return self._gaussian.sample(rng)
-
-    def mode(self) -> Floats:
-        """Return the middle of `u` `[B, D]`: half of the actions lie below its action."""
-        return self._gaussian.mode()
 
     def to_action(self, latent: Floats) -> Floats:
         """Return the actions `[B, D]` for `u`, never outside the bounds."""
@@ -224,7 +198,7 @@ class NumpyTanhGaussian:
 
     def log_prob(self, latent: Floats) -> Floats:
         """Return the log-densities of the *actions* for `u` `[B, D]` (arXiv 1812.05905, eq. 26)."""
-        return self._gaussian.log_prob(latent) - _sum(log_tanh_slope(latent) + np.log(self._half))
+        return super().log_prob(latent) - _sum(log_tanh_slope(latent) + np.log(self._half))
 
     def entropy(self) -> Floats:
         """Return the differential entropies of the actions, to rounding however wide the Gaussian is.
@@ -232,12 +206,12 @@ class NumpyTanhGaussian:
         `log(1 - tanh(u)^2) = 2 log 2 - E|2u + l|` with a logistic `l`; where that is a mixture of Gaussians,
         so is `2u + l`, and the mean of its absolute value has a closed form.
         """
-        mean = 2 * self._mean[..., None]
-        std = np.sqrt(4 * np.square(self._std[..., None]) + LOGISTIC_VARIANCES)
+        mean = 2 * self.mean[..., None]
+        std = np.sqrt(4 * np.square(self.std[..., None]) + LOGISTIC_VARIANCES)
         scaled = mean / (np.float32(math.sqrt(2)) * std)
         spread = std * np.float32(math.sqrt(2 / math.pi)) * np.exp(-np.square(scaled)) + mean * _erf(scaled)
         slope = np.float32(2 * math.log(2)) - spread @ LOGISTIC_SHARES
-        return self._gaussian.entropy() + _sum(slope + np.log(self._half))
+        return super().entropy() + _sum(slope + np.log(self._half))
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float32])
@@ -288,20 +262,12 @@ STD_TRANSFORMS: Mapping[StdTransform, Callable[[Floats, float], Floats]] = {
 
 
 def std_offset(initial: float) -> float:
-    """Return the c of `softplus_std`.
-
-    Raises:
-        ValueError: The initial deviation is not above 0.001.
-    """
+    """Return the c of `softplus_std`; a ValueError if the initial deviation is not above 0.001."""
     return math.log(math.expm1(_above_least(initial)))
 
 
 def log_std_offset(initial: float) -> float:
-    """Return the c of `exponential_std`.
-
-    Raises:
-        ValueError: The initial deviation is not above 0.001.
-    """
+    """Return the c of `exponential_std`; a ValueError if the initial deviation is not above 0.001."""
     return math.log(_above_least(initial))
 
 

@@ -26,14 +26,7 @@ def epsilon_greedy(
 
     The greedy action can be hit by chance too, so that it has probability `1 - ε + ε / n` and every other one
     `ε / n`. Where there is a mask, only the valid actions count, also in `n`. How many numbers are drawn does
-    not depend on ε.
-
-    Args:
-        policy: Its outputs are the values of the actions.
-        obs: `[B, *shape]`, raw.
-        rng: Decides when to explore, and where to.
-        epsilon: ε, 0 to 1; one for all, or one for each observation `[B]`.
-        mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
+    not depend on ε, which is one for all, or one for each observation `[B]`.
 
     Returns:
         Actions `[B]` int64, and `[B]` float32 the log-probability that this rule takes them.
@@ -70,9 +63,7 @@ def ladder(epsilon: float, first: int, many: int, count: int, exponent: float) -
     Each explores in its own way, from ε down to hardly at all (Ape-X, arXiv 1803.00933, section 4.1).
 
     Args:
-        epsilon: ε of the first of all.
-        first: i of the first one wanted.
-        many: How many are wanted.
+        first: i of the first of those that are wanted, of which there are `many`.
         count: N, how many there are; those beyond have the ε of the last.
         exponent: 7 in the source.
 
@@ -94,13 +85,7 @@ def boltzmann(
 ) -> tuple[Ints, Floats]:
     """Draw actions by their values: those one temperature apart are taken e to 1 (Sutton 1990).
 
-    All else is as in `epsilon_greedy`.
-
-    Args:
-        temperature: Above 0; the lower, the greedier.
-
-    Raises:
-        ValueError: The temperature is not above 0.
+    All else is as in `epsilon_greedy`; a temperature that is not above 0 is a ValueError.
     """
     if not temperature > 0.0:
         raise ValueError(f"the temperature must be above 0, not {temperature}")

@@ -22,7 +22,6 @@ class RunningNormaliser:
 
     Args:
         size: Number of features; observations are flattened.
-        clip: Largest absolute value after normalisation.
         fixed: `[size]`, which features stay as they are but for the clipping; None: none.
     """
 
@@ -59,20 +58,13 @@ class RunningNormaliser:
         mean, var = self.mean.astype(np.float32), self.var.astype(np.float32)
         if self._fixed is not None:
             mean[self._fixed], var[self._fixed] = 0.0, 1.0
-        return {
-            "mean": mean,
-            "var": var,
-            "eps": np.array(EPSILON, dtype=np.float32),
-            "clip": np.array(self.clip, dtype=np.float32),
-        }
+        limits = {"eps": np.array(EPSILON, np.float32), "clip": np.array(self.clip, np.float32)}
+        return {"mean": mean, "var": var, **limits}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that a bit-equal continuation needs."""
-        return {
-            "count": np.array(self.count, dtype=np.int64),
-            "mean": self.mean.copy(),
-            "squares": self._squares.copy(),
-        }
+        count = np.array(self.count, np.int64)
+        return {"count": count, "mean": self.mean.copy(), "squares": self._squares.copy()}
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what `state` returned."""

@@ -1,8 +1,6 @@
 """An MLP policy over numbered actions in numpy: what a client runs instead of torch."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,83 +8,11 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.normalise import inverse_std
-from soulsgui.policies.specs import ACTIVATIONS, unreadable
+from soulsgui.policies.specs import MLPPolicySpec
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class MLPPolicySpec:
-    """What a client must know to build the policy; travels as JSON.
-
-    Args:
-        observation_shape: Shape of one observation; it is flattened.
-        num_actions: Number of actions.
-        first_action: The smallest action (`start` of the Discrete space).
-        hidden_sizes: Width of each hidden layer.
-        activation: `tanh` or `relu`, after each hidden layer.
-        normalise: Whether observations are normalised with the statistics that come with the weights.
-    """
-
-    observation_shape: tuple[int, ...]
-    num_actions: int
-    first_action: int
-    hidden_sizes: tuple[int, ...]
-    activation: str
-    normalise: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the description as JSON-able data."""
-        return {
-            "kind": "mlp",
-            "observation_shape": list(self.observation_shape),
-            "num_actions": self.num_actions,
-            "first_action": self.first_action,
-            "hidden_sizes": list(self.hidden_sizes),
-            "activation": self.activation,
-            "normalise": self.normalise,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "MLPPolicySpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            CheckpointError: The data describe no MLP policy.
-        """
-        try:
-            if data["kind"] != "mlp" or data["activation"] not in ACTIVATIONS:
-                raise ValueError(f"kind {data['kind']!r} with activation {data['activation']!r}")
-            return cls(
-                observation_shape=tuple(int(side) for side in data["observation_shape"]),
-                num_actions=int(data["num_actions"]),
-                first_action=int(data["first_action"]),
-                hidden_sizes=tuple(int(size) for size in data["hidden_sizes"]),
-                activation=str(data["activation"]),
-                normalise=bool(data["normalise"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable(error) from error
-
-    @property
-    def layer_shapes(self) -> list[tuple[int, int]]:
-        """Shapes `(outputs, inputs)` of the weight matrices."""
-        sizes = [int(np.prod(self.observation_shape)), *self.hidden_sizes, self.num_actions]
-        return [(outputs, inputs) for inputs, outputs in pairwise(sizes)]
-
-    def tensor_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the tensors that `NumpyMLPPolicy.load` takes, all float32."""
-        shapes: dict[str, tuple[int, ...]] = {}
-        for index, (outputs, inputs) in enumerate(self.layer_shapes):
-            shapes[f"policy.{index}.weight"] = (outputs, inputs)
-            shapes[f"policy.{index}.bias"] = (outputs,)
-        if self.normalise:
-            size = self.layer_shapes[0][1]
-            shapes |= {"normaliser.mean": (size,), "normaliser.var": (size,)}
-            shapes |= {"normaliser.eps": (), "normaliser.clip": ()}
-        return shapes
 
 
 def check_tensors(tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -109,14 +35,8 @@ class NumpyMLPPolicy:
     """Acts like the torch policy that exported the weights (log-probabilities to 1e-5), but faster.
 
     Features come first inside (`[features, B]`): each layer's bias is then one more column of its weights
-    against a row of ones, and every product lands in a contiguous buffer. Not for use by several threads at
-    once.
-
-    Args:
-        spec: The policy spec as JSON (`MLPPolicySpec.to_json`).
-
-    Raises:
-        CheckpointError: The spec can't be read.
+    against a row of ones, and every product lands in a contiguous buffer. A spec (`MLPPolicySpec.to_json`)
+    that can't be read is a CheckpointError.
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
@@ -128,20 +48,11 @@ class NumpyMLPPolicy:
         self._buffers: dict[int, list[Floats]] = {}
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over; nothing is kept of the arrays given.
-
-        Raises:
-            CheckpointError: A tensor is missing, misshapen or not finite.
-        """
+        """Take weights over, as `Policy.load`."""
         check_tensors(tensors, self.spec.tensor_shapes())
-        self._weights = [
-            np.concatenate(
-                (tensors[f"policy.{index}.weight"], tensors[f"policy.{index}.bias"][:, None]),
-                axis=1,
-                dtype=np.float32,
-            )
-            for index in range(len(self.spec.layer_shapes))
-        ]
+        names = [f"policy.{index}" for index in range(len(self.spec.sizes) - 1)]
+        layers = [(tensors[f"{name}.weight"], tensors[f"{name}.bias"][:, None]) for name in names]
+        self._weights = [np.concatenate(layer, axis=1, dtype=np.float32) for layer in layers]
         if self.spec.normalise:
             self._mean = np.array(tensors["normaliser.mean"], dtype=np.float32)[:, None]
             self._inverse_std = inverse_std(tensors["normaliser.var"], tensors["normaliser.eps"])[:, None]
@@ -150,17 +61,7 @@ class NumpyMLPPolicy:
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
     ) -> tuple[Ints, Floats]:
-        """Draw one action per observation.
-
-        Args:
-            obs: `[B, *shape]`, raw.
-            rng: Gives one uniform number per observation.
-            mask: `[B, actions]` bool, which actions are valid, at least one each; the others have probability
-                0. None: all are.
-
-        Returns:
-            Actions `[B]` int64 and their log-probabilities `[B]` float32.
-        """
+        """Draw an action for each observation, as `Policy.act`; one uniform number is taken for each."""
         shifted, cumulated = self._distribution(self._logits(obs, mask))
         total = cumulated[-1]
         # Inverse CDF: the first action whose cumulated probability exceeds the draw; one of
@@ -171,10 +72,7 @@ class NumpyMLPPolicy:
         return self._to_action(index), _pick(shifted, index) - np.log(total)
 
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> Ints:
-        """Return the most probable action `[B]` int64 per observation `[B, *shape]`.
-
-        Only valid ones count (`mask` as in `act`).
-        """
+        """Return the most probable valid action `[B]` int64 of each observation `[B, *shape]`."""
         index: Ints = self._logits(obs, mask).argmax(axis=0)
         return self._to_action(index)
 
@@ -187,10 +85,7 @@ class NumpyMLPPolicy:
         return action
 
     def log_prob(self, obs: NDArray[Any], action: Ints, mask: Mask | None = None) -> Floats:
-        """Return the log-probability `[B]` float32 of each action `[B]` at its observation `[B, *shape]`.
-
-        That of an action which is not valid (`mask` as in `act`) is minus infinity.
-        """
+        """Return the log-probability `[B]` of each action `[B]`; minus infinity if it is not valid."""
         shifted, cumulated = self._distribution(self._logits(obs, mask))
         picked = _pick(shifted, action - self.spec.first_action)
         picked -= np.log(cumulated[-1])
@@ -244,9 +139,9 @@ class NumpyMLPPolicy:
         """Allocate what `_logits` writes to: each layer's input, with a row of ones, and the logits."""
         if len(self._buffers) >= 16:
             self._buffers.clear()
-        shapes = self.spec.layer_shapes
-        buffers = [np.ones((inputs + 1, count), dtype=np.float32) for _, inputs in shapes]
-        buffers.append(np.empty((self.spec.num_actions, count), dtype=np.float32))
+        *inputs, outputs = self.spec.sizes
+        buffers = [np.ones((size + 1, count), dtype=np.float32) for size in inputs]
+        buffers.append(np.empty((outputs, count), dtype=np.float32))
         self._buffers[count] = buffers
         return buffers
 

@@ -20,10 +20,7 @@ class Remembered:
     A recurrent policy reads them and puts others in their place at every step it acts in. Whoever steps the
     environments says how many there are, notes the rows that a piece of an episode begins with, and forgets
     where an episode ended. New weights change nothing here: what was remembered with the old ones is gone on
-    from.
-
-    Args:
-        shapes: Shape of one environment's row of each field; none: nothing is remembered.
+    from. Without `shapes` nothing is remembered.
     """
 
     def __init__(self, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
@@ -54,16 +51,8 @@ class NumpyRecurrentPolicy:
     """Acts like the torch network that exported the weights (to 1e-5, over long episodes too), but faster.
 
     Each call of `act` and of `greedy` is a step of the environments: it reads `remembered` and replaces it.
-    The gates are those of PyTorch's `LSTM` and `GRU`. Not for use by several threads at once.
-
-    Args:
-        spec: The policy spec as JSON (`RecurrentPolicySpec.to_json`).
-
-    Attributes:
-        remembered: What it knows of the environments it acts in.
-
-    Raises:
-        CheckpointError: The spec can't be read.
+    The gates are those of PyTorch's `LSTM` and `GRU`. Other environments than are remembered are a
+    ValueError; a spec (`RecurrentPolicySpec.to_json`) that can't be read is a CheckpointError.
     """
 
     _sizes: tuple[int, int] | None = None
@@ -72,20 +61,16 @@ class NumpyRecurrentPolicy:
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = RecurrentPolicySpec.from_json(spec)
         self.head = ActionHead(self.spec.head)
-        numbered = self.spec.head.kind == "discrete"
-        self.num_actions = self.spec.head.outputs if numbered else 0
-        self.first_action = int(self.spec.head.start) if numbered else 0
+        head, numbered = self.spec.head, self.spec.head.kind == "discrete"
+        self.num_actions = head.outputs if numbered else 0
+        self.first_action = int(head.start) if numbered else 0
         self.remembered = Remembered({MEMORY: (self.spec.state_size,)})
         self._tensors: dict[str, Floats] = {}
         self._statistics: dict[str, Floats] = {}
         self._step = _lstm_step if self.spec.cell == "lstm" else _gru_step
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over; nothing is kept of the arrays given, and the memory stays as it is.
-
-        Raises:
-            CheckpointError: A tensor is missing, misshapen or not finite.
-        """
+        """Take weights over, as `Policy.load`; the memory stays as it is."""
         shapes = self.spec.tensor_shapes(self._sizes)
         check_tensors(tensors, shapes)
         self.head.load(tensors)
@@ -97,23 +82,11 @@ class NumpyRecurrentPolicy:
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
     ) -> tuple[NDArray[Any], Floats]:
-        """Draw one action per environment that is remembered (`Policy.act`), and remember what was seen.
-
-        Raises:
-            ValueError: Another number of environments is remembered.
-        """
-        distribution = self.head.distribution(self._remembering(obs), mask)
-        drawn = distribution.sample(rng)
-        return self.head.stored(drawn), distribution.log_prob(drawn)
+        """Draw one action per environment that is remembered (`Policy.act`), and remember what was seen."""
+        return self.head.act(self._remembering(obs), rng, mask)
 
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
-        """Return the best stored action `[N, ...]` per environment, and remember what was seen.
-
-        Only valid ones count (`mask` as in `act`).
-
-        Raises:
-            ValueError: Another number of environments is remembered.
-        """
+        """Return the best stored action `[N, ...]` per environment, and remember what was seen."""
         return self.head.stored(self.head.distribution(self._remembering(obs), mask).mode())
 
     def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
@@ -135,10 +108,7 @@ class NumpyRecurrentPolicy:
     def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return what the network says of observations `[B, *shape]` that are each seen twice at first.
 
-        The second time every weight has its say, those of the memory too.
-
-        Returns:
-            `[B, outputs]`, such as logits or values; the memory stays as it is.
+        The second time every weight has its say, those of the memory too; that stays as it is.
         """
         _, state = self._through(obs, np.zeros((len(obs), self.spec.state_size), np.float32))
         return self._through(obs, state)[0]

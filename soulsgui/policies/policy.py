@@ -24,73 +24,54 @@ Mask = NDArray[np.bool_]
 
 
 class Policy(Protocol):
-    """Chooses actions with weights that came over the wire.
+    """Chooses actions with weights that came over the wire, at observations `[B, *shape]` as they are stored.
+
+    Those are not normalised (`environments.observations`). Actions `[B, ...]` are as they are stored, too. A
+    mask `[B, sum(sizes)]` says which are valid, at least one in each choice: no other is taken; None: all
+    are.
 
     One with a memory has `remembered` (`policies.numpy_recurrent.remembered_by`): each call of `act` or
-    `greedy` is then a step of every environment, and who steps them says when an episode ended.
+    `greedy` is then a step of every environment, and who steps them says when an episode ended. None is for
+    use by several threads at once.
     """
 
     @property
     def num_actions(self) -> int:
-        """Number of actions, where they are numbered."""
+        """Number of actions, or of what the network says, where they are numbered."""
 
     @property
     def first_action(self) -> int:
         """The smallest of them."""
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over.
+        """Take weights over; nothing is kept of the arrays given.
 
         Raises:
-            CheckpointError: They do not fit.
+            CheckpointError: A tensor is missing, misshapen or not finite.
         """
 
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
     ) -> tuple[NDArray[Any], Floats]:
-        """Draw an action for each stored observation `[B, *shape]`; return them and their log-probabilities.
-
-        Observations are not normalised (`environments.observations` tells how they are stored).
-        """
+        """Draw an action for each observation; return them and their log-probabilities `[B]`."""
 
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
-        """Return the best action for each stored observation `[B, *shape]`."""
+        """Return the best action for each observation."""
 
     def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Return what the environment takes, `[B, *space shape]`, for stored actions `[B, ...]`.
-
-        `act` and `greedy` return stored ones.
-        """
+        """Return what the environment takes, `[B, *space shape]`, for actions."""
 
     def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Return stored actions `[B, ...]` that become these: flat rows of what an environment takes."""
+        """Return actions that become these: flat rows of what an environment takes."""
 
     def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
-        """Return the log-probability `[B]` of each action at its stored observation `[B, *shape]`."""
+        """Return the log-probability `[B]` of each action at its observation."""
 
     def outputs(self, obs: NDArray[Any]) -> Floats:
-        """Return what the network says of stored observations, `[B, ...]`: the same as on the server."""
+        """Return what the network says of observations, `[B, ...]`: the same as on the server."""
 
 
 ACTOR = "actor"
-
-
-class Network(Protocol):
-    """What says numbers for observations: a policy over numbered actions whose outputs alone are used."""
-
-    @property
-    def num_actions(self) -> int:
-        """How many numbers it says for each."""
-
-    def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over.
-
-        Raises:
-            CheckpointError: They do not fit.
-        """
-
-    def outputs(self, obs: NDArray[Any]) -> Floats:
-        """Return what it says of raw observations, `[B, outputs]`."""
 
 
 def actor_spec(network: Mapping[str, Any], head: HeadSpec) -> dict[str, Any]:
@@ -101,17 +82,14 @@ def actor_spec(network: Mapping[str, Any], head: HeadSpec) -> dict[str, Any]:
 class ActorPolicy:
     """Acts like the torch policy that exported the weights: log-probabilities and actions to 1e-5.
 
-    Where there is one numbered choice, `NumpyMLPPolicy` does the same in less time. Not for use by several
-    threads at once.
-
-    Raises:
-        CheckpointError: They don't fit together.
+    The network's outputs alone are used; a CheckpointError says that they are not those that the head needs.
+    Where there is one numbered choice, `NumpyMLPPolicy` does the same in less time.
     """
 
     num_actions = 0
     first_action = 0
 
-    def __init__(self, network: Network, head: HeadSpec) -> None:
+    def __init__(self, network: Policy, head: HeadSpec) -> None:
         self.head = ActionHead(head)
         self._network = network
         if network.num_actions != head.outputs:
@@ -122,11 +100,7 @@ class ActorPolicy:
             )
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over; nothing is kept of the arrays given.
-
-        Raises:
-            CheckpointError: A tensor is missing, misshapen or not finite.
-        """
+        """Take weights over, as `Policy.load`."""
         check_tensors(tensors, self.head.spec.tensors)
         self._network.load(tensors)
         self.head.load(tensors)
@@ -135,9 +109,7 @@ class ActorPolicy:
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
     ) -> tuple[NDArray[Any], Floats]:
         """Draw one action per observation, as `Policy.act`."""
-        distribution = self.head.distribution(self._network.outputs(obs), mask)
-        drawn = distribution.sample(rng)
-        return self.head.stored(drawn), distribution.log_prob(drawn)
+        return self.head.act(self._network.outputs(obs), rng, mask)
 
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
         """Return the best stored action `[B, ...]` for each raw observation `[B, *shape]`."""
@@ -166,11 +138,7 @@ ENCODING = "encoding"
 
 
 def with_encoding(policy: Mapping[str, Any], observation: ObservationSpec, images: bool) -> dict[str, Any]:
-    """Return the description of a policy that encodes observations before its network sees them.
-
-    Args:
-        images: The network sees images as such.
-    """
+    """Return the description of a policy that encodes observations before its network sees them."""
     if not isinstance(observation, PartsSpec):
         return dict(policy)
     return {**policy, ENCODING: {"observation": observation.to_json(), "images": images}}
@@ -179,12 +147,7 @@ def with_encoding(policy: Mapping[str, Any], observation: ObservationSpec, image
 class EncodedPolicy:
     """Shows a policy the observations as its network sees them; everything else is that policy's.
 
-    Args:
-        inner: Acts on what is seen.
-        encoding: From the description of the policy.
-
-    Raises:
-        CheckpointError: It can't be read.
+    A CheckpointError says that the encoding in its description can't be read.
     """
 
     def __init__(self, inner: Policy, encoding: Mapping[str, Any]) -> None:
@@ -205,21 +168,19 @@ class EncodedPolicy:
 
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
-    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Draw an action for each stored observation `[B, *shape]`, as `Policy.act`."""
+    ) -> tuple[NDArray[Any], Floats]:
+        """Draw an action for each stored observation, as `Policy.act`."""
         return self._inner.act(self._seen(obs), rng, mask)
 
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
         """Return the best action for each stored observation, as `Policy.greedy`."""
         return self._inner.greedy(self._seen(obs), mask)
 
-    def log_prob(
-        self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None
-    ) -> NDArray[np.float32]:
+    def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
         """Return the log-probability of each action at its stored observation, as `Policy.log_prob`."""
         return self._inner.log_prob(self._seen(obs), action, mask)
 
-    def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+    def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return what the network says of stored observations, as `Policy.outputs`."""
         return self._inner.outputs(self._seen(obs))
 
@@ -249,7 +210,8 @@ def _actor_policy(spec: Mapping[str, Any]) -> Policy:
         "mlp": NumpyMLPPolicy,
         TORCH: _torch_policy,
     }
-    if not isinstance(network, Mapping) or not isinstance(head, Mapping) or network.get("kind") not in makers:
+    kinds = list(makers)  # a stranger's kind may be nothing to look up
+    if not isinstance(network, Mapping) or not isinstance(head, Mapping) or network.get("kind") not in kinds:
         raise CheckpointError(
             "The description of the policy can't be read: it has no network, or no head.",
             "Client and server are of different versions: update the older one.",
@@ -270,10 +232,7 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
 
 
 def make_policy(spec: Mapping[str, Any]) -> Policy:
-    """Make the policy that a server describes.
-
-    Args:
-        spec: `Agent.policy_spec()`, as JSON.
+    """Make the policy that a server describes (`Agent.policy_spec`).
 
     Raises:
         CheckpointError: There is no such kind here, or its description can't be read.

@@ -1,15 +1,33 @@
-"""What a client must know to build a policy that needs torch or has a memory; made without torch."""
+"""What a client must know to build a policy, as plain data; made without torch."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from soulsgui.config.sections.network import Channels
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.action_heads import HeadSpec
+
+Activation = Literal["tanh", "relu"]
+Spec = TypeVar("Spec")
+
+GATES = {"lstm": 4, "gru": 3}
+"""How many rows of weights each unit of a cell has."""
+
+MLP_KIND = "mlp"
+"""A perceptron, in numpy."""
+RECURRENT = "recurrent"
+"""All of it in numpy."""
+TORCH_RECURRENT = "torch_recurrent"
+"""What is before the memory needs torch."""
+TORCH = "torch"
+"""All of it needs torch."""
+MEMORY = "memory"
+"""The one field of a recurrent state: the hidden state, then for `lstm` the cell state."""
 
 
 def unreadable(error: Exception) -> CheckpointError:
@@ -20,25 +38,84 @@ def unreadable(error: Exception) -> CheckpointError:
     )
 
 
-ACTIVATIONS = ("tanh", "relu")
-GATES = {"lstm": 4, "gru": 3}
-"""How many rows of weights each unit of a cell has."""
+def _plain(spec: Any) -> dict[str, Any]:
+    """Return the fields of a description as JSON-able data."""
+    values = {one.name: getattr(spec, one.name) for one in fields(spec)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
-RECURRENT = "recurrent"
-"""All of it in numpy."""
-TORCH_RECURRENT = "torch_recurrent"
-"""What is before the memory needs torch."""
-MEMORY = "memory"
-"""The one field of its state: the hidden state, then for `lstm` the cell state."""
+
+def _read(cls: type[Spec], data: Mapping[str, Any]) -> Spec:
+    """Read fields, each by its declared type; raise a ValueError where one is missing or something else."""
+    return TypeAdapter(cls).validate_python(dict(data))
+
+
+def _normaliser_shapes(size: int) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the statistics that come with the weights."""
+    shapes: dict[str, tuple[int, ...]] = {"normaliser.mean": (size,), "normaliser.var": (size,)}
+    return shapes | {"normaliser.eps": (), "normaliser.clip": ()}
+
+
+def layer_shapes(name: str, sizes: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors of linear layers from size to size."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for index, (inputs, outputs) in enumerate(pairwise(sizes)):
+        shapes |= {f"{name}.{index}.weight": (outputs, inputs), f"{name}.{index}.bias": (outputs,)}
+    return shapes
+
+
+@dataclass(frozen=True)
+class MLPPolicySpec:
+    """What a client must know to build the policy; travels as JSON.
+
+    Args:
+        observation_shape: Shape of one observation; it is flattened.
+        num_actions: Number of actions.
+        first_action: The smallest action (`start` of the Discrete space).
+        hidden_sizes: Width of each hidden layer, each followed by the activation.
+        normalise: Whether observations are normalised with the statistics that come with the weights.
+    """
+
+    observation_shape: tuple[int, ...]
+    num_actions: int
+    first_action: int
+    hidden_sizes: tuple[int, ...]
+    activation: Activation
+    normalise: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the description as JSON-able data."""
+        return {"kind": MLP_KIND} | _plain(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "MLPPolicySpec":
+        """Read what `to_json` wrote.
+
+        Raises:
+            CheckpointError: The data describe no MLP policy.
+        """
+        try:
+            if data["kind"] != MLP_KIND:
+                raise ValueError(f"kind {data['kind']!r}")
+            return _read(cls, data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable(error) from error
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Inputs, widths of the hidden layers, outputs."""
+        return int(np.prod(self.observation_shape)), *self.hidden_sizes, self.num_actions
+
+    def tensor_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the tensors that `NumpyMLPPolicy.load` takes, all float32."""
+        statistics = _normaliser_shapes(self.sizes[0]) if self.normalise else {}
+        return layer_shapes("policy", self.sizes) | statistics
 
 
 @dataclass(frozen=True)
 class TorsoSpec:
     """What is before the memory where that is no perceptron: a network by name, without its last layer.
 
-    Args:
-        network: As of `TorchPolicySpec`, like all its fields.
-        observation_dtype: Dtype of what it sees.
+    Its fields are those of `TorchPolicySpec`.
     """
 
     network: str
@@ -46,34 +123,15 @@ class TorsoSpec:
     largest: float | None = None
     channels: Channels = "auto"
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "TorsoSpec":
-        """Read what `RecurrentPolicySpec.to_json` wrote.
-
-        Raises:
-            ValueError, KeyError, TypeError: The data describe no such network.
-        """
-        largest, channels = data["largest"], data["channels"]
-        if channels not in get_args(Channels):
-            raise ValueError(f"channels {channels!r}")
-        return cls(
-            network=str(data["network"]),
-            observation_dtype=str(data["observation_dtype"]),
-            largest=None if largest is None else float(largest),
-            channels=channels,
-        )
-
 
 @dataclass(frozen=True)
 class RecurrentPolicySpec:
-    """What a client must know to build the policy; travels as JSON.
+    """What a client must know to build a policy with a memory; travels as JSON.
 
     Args:
         observation_shape: Shape of one observation; a perceptron flattens it.
         hidden_sizes: Width of each dense layer before the memory, each followed by the activation; at least
             one of a perceptron.
-        activation: `tanh` or `relu`.
-        cell: `lstm` or `gru`.
         units: Width of the memory.
         head_sizes: Width of each hidden layer behind the memory, each followed by `relu`.
         normalise: Whether observations are normalised with the statistics that come with the weights.
@@ -83,7 +141,7 @@ class RecurrentPolicySpec:
 
     observation_shape: tuple[int, ...]
     hidden_sizes: tuple[int, ...]
-    activation: str
+    activation: Activation
     cell: str
     units: int
     head_sizes: tuple[int, ...]
@@ -93,16 +151,11 @@ class RecurrentPolicySpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data, with `state` (`server_config.state_of`) in it."""
-        torso = {} if self.torso is None else asdict(self.torso)
-        return torso | {
+        told = _plain(self)
+        del told["torso"]
+        return ({} if self.torso is None else asdict(self.torso)) | {
             "kind": RECURRENT if self.torso is None else TORCH_RECURRENT,
-            "observation_shape": list(self.observation_shape),
-            "hidden_sizes": list(self.hidden_sizes),
-            "activation": self.activation,
-            "cell": self.cell,
-            "units": self.units,
-            "head_sizes": list(self.head_sizes),
-            "normalise": self.normalise,
+            **told,
             "head": self.head.to_json(),
             "state": {MEMORY: [self.state_size]},
         }
@@ -115,20 +168,11 @@ class RecurrentPolicySpec:
             CheckpointError: The data describe no such policy.
         """
         try:
-            if data["activation"] not in ACTIVATIONS or data["cell"] not in GATES:
-                raise ValueError(f"activation {data['activation']!r}, cell {data['cell']!r}")
-            spec = cls(
-                observation_shape=tuple(int(side) for side in data["observation_shape"]),
-                hidden_sizes=tuple(int(size) for size in data["hidden_sizes"]),
-                activation=str(data["activation"]),
-                cell=str(data["cell"]),
-                units=int(data["units"]),
-                head_sizes=tuple(int(size) for size in data["head_sizes"]),
-                normalise=bool(data["normalise"]),
-                head=HeadSpec.from_json(data["head"]),
-                torso=TorsoSpec.from_json(data) if data["kind"] == TORCH_RECURRENT else None,
-            )
-            if not (spec.hidden_sizes or spec.torso) or data["state"] != {MEMORY: [spec.state_size]}:
+            if data["cell"] not in GATES:
+                raise ValueError(f"cell {data['cell']!r}")
+            torso = _read(TorsoSpec, data) if data["kind"] == TORCH_RECURRENT else None
+            spec = _read(cls, {**data, "head": HeadSpec.from_json(data["head"]), "torso": torso})
+            if not (spec.hidden_sizes or torso) or data["state"] != {MEMORY: [spec.state_size]}:
                 raise ValueError(f"hidden_sizes {spec.hidden_sizes}, state {data['state']!r}")
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error
@@ -146,29 +190,17 @@ class RecurrentPolicySpec:
             sizes: Numbers that statistics normalise, and inputs of the memory, where these are not those of a
                 perceptron.
         """
-        shapes: dict[str, tuple[int, ...]] = {}
         below: tuple[int, ...] = ()
         if sizes is None:
             below = (int(np.prod(self.observation_shape)), *self.hidden_sizes)
             sizes = below[0], below[-1]
         numbers, width = sizes
-        for name, layers in (
-            ("torso", below),
-            ("policy", (self.units, *self.head_sizes, self.head.outputs)),
-        ):
-            for index, (inputs, outputs) in enumerate(pairwise(layers)):
-                shapes[f"{name}.{index}.weight"] = (outputs, inputs)
-                shapes[f"{name}.{index}.bias"] = (outputs,)
+        shapes = layer_shapes("torso", below)
+        shapes |= layer_shapes("policy", (self.units, *self.head_sizes, self.head.outputs))
         rows = GATES[self.cell] * self.units
         shapes |= {"memory.input.weight": (rows, width), "memory.input.bias": (rows,)}
         shapes |= {"memory.hidden.weight": (rows, self.units), "memory.hidden.bias": (rows,)}
-        if self.normalise:
-            shapes |= {"normaliser.mean": (numbers,), "normaliser.var": (numbers,)}
-            shapes |= {"normaliser.eps": (), "normaliser.clip": ()}
-        return shapes | self.head.tensors
-
-
-TORCH = "torch"
+        return shapes | (_normaliser_shapes(numbers) if self.normalise else {}) | self.head.tensors
 
 
 @dataclass(frozen=True)
@@ -178,11 +210,9 @@ class TorchPolicySpec:
     Args:
         network: Its name, as `network.name` of the configuration.
         observation_shape: Shape of one observation.
-        observation_dtype: Its dtype.
         num_actions: Number of actions.
         first_action: The smallest action (`start` of the Discrete space).
         hidden_sizes: Width of each dense layer.
-        activation: `tanh` or `relu`.
         normalise: Whether observations are normalised with the statistics that come with the weights.
         values: What is learned of the return (settings of `dqn` by name) where the outputs are values of the
             actions; None where they are logits of a policy.
@@ -196,7 +226,7 @@ class TorchPolicySpec:
     num_actions: int
     first_action: int
     hidden_sizes: tuple[int, ...]
-    activation: str
+    activation: Activation
     normalise: bool
     values: dict[str, Any] | None = None
     largest: float | None = None
@@ -204,13 +234,12 @@ class TorchPolicySpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data."""
-        told = asdict(self)
-        lists = {name: list(told[name]) for name in ("observation_shape", "hidden_sizes")}
+        told = _plain(self)
         if self.largest is None:  # what was saved before there was one reads the same
             del told["largest"]
         if self.channels == "auto":
             del told["channels"]
-        return {"kind": TORCH} | told | lists
+        return {"kind": TORCH} | told
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "TorchPolicySpec":
@@ -222,29 +251,10 @@ class TorchPolicySpec:
         try:
             if data["kind"] != TORCH:
                 raise ValueError(f"kind {data['kind']!r}")
-            return cls(
-                network=str(data["network"]),
-                observation_shape=tuple(int(side) for side in data["observation_shape"]),
-                observation_dtype=str(data["observation_dtype"]),
-                num_actions=int(data["num_actions"]),
-                first_action=int(data["first_action"]),
-                hidden_sizes=tuple(int(size) for size in data["hidden_sizes"]),
-                activation=str(data["activation"]),
-                normalise=bool(data["normalise"]),
-                values=None if data.get("values") is None else dict(data["values"]),
-                largest=None if data.get("largest") is None else float(data["largest"]),
-                channels=_channels(data),
-            )
+            found = _read(cls, data)
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error
-
-
-def _channels(data: Mapping[str, Any]) -> Channels:
-    """Return where channels are; first, where that was not asked yet and the shape does not say it."""
-    shape, channels = data["observation_shape"], data.get("channels", "auto")
-    if channels not in get_args(Channels):
-        raise ValueError(f"channels {channels!r}")
-    if channels == "auto" and len(shape) == 3 and shape[0] == shape[2]:
-        return "first"
-    found: Channels = channels
-    return found
+        shape = found.observation_shape
+        if found.channels == "auto" and len(shape) == 3 and shape[0] == shape[2]:
+            return replace(found, channels="first")  # older servers did not tell what the shape does not say
+        return found

@@ -2,14 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy, check_tensors
-from soulsgui.policies.specs import unreadable
+from soulsgui.policies.specs import layer_shapes, unreadable
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -68,11 +67,7 @@ def log_softmax(logits: Floats) -> Floats:
 
 
 def draw(logits: Floats, rng: np.random.Generator, first_action: int) -> tuple[Ints, Floats]:
-    """Draw an action of each row of logits `[B, actions]`, minus infinity where it is not valid.
-
-    Returns:
-        Actions `[B]` int64 and their log-probabilities `[B]` float32.
-    """
+    """Draw actions `[B]` by logits `[B, actions]`, minus infinity where not valid; also return their logs."""
     log_probs = log_softmax(logits)
     cumulated = np.exp(log_probs).cumsum(axis=1)
     drawn = rng.random(len(logits), dtype=np.float32)[:, None] * cumulated[:, -1:]
@@ -81,11 +76,7 @@ def draw(logits: Floats, rng: np.random.Generator, first_action: int) -> tuple[I
 
 
 def fitting(tensors: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> Floats:
-    """Return a copy of one tensor.
-
-    Raises:
-        CheckpointError: It is missing, misshapen or not finite.
-    """
+    """Return a copy of one tensor, if `check_tensors` finds it to fit."""
     check_tensors(tensors, {name: shape})
     return np.array(tensors[name], np.float32)
 
@@ -100,25 +91,14 @@ def categorical_spec(
 
     Args:
         network: `MLPPolicySpec.to_json` of the network; its outputs are logits of atoms, action by action.
-        first_action: The smallest action.
         support: Value of the lowest and of the highest atom, and how many there are, evenly spaced.
     """
-    return {
-        "kind": CATEGORICAL,
-        "network": dict(network),
-        "first_action": first_action,
-        "support": list(support),
-    }
+    whole = {"kind": CATEGORICAL, "network": dict(network)}
+    return whole | {"first_action": first_action, "support": list(support)}
 
 
 class CategoricalMLPPolicy(ValueBasedPolicy):
-    """Values actions by the probabilities of what they may return (C51).
-
-    Values are means over atoms of the return (Bellemare et al. 2017).
-
-    Raises:
-        CheckpointError: The spec can't be read.
-    """
+    """Values actions by means over atoms of what they may return (C51, Bellemare et al. 2017)."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         try:
@@ -133,11 +113,7 @@ class CategoricalMLPPolicy(ValueBasedPolicy):
             raise unreadable(error) from error
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over.
-
-        Raises:
-            CheckpointError: A tensor is missing, misshapen or not finite.
-        """
+        """Take weights over, as `Policy.load`."""
         self._network.load(tensors)
 
     def outputs(self, obs: NDArray[Any]) -> Floats:
@@ -157,8 +133,6 @@ def implicit_quantile_spec(
 
     Args:
         network: `MLPPolicySpec.to_json` of the torso; its outputs become features by its activation.
-        actions: Number of actions.
-        first_action: The smallest action.
         hidden: Width of the hidden layer behind the features; 0: there is none.
         cosines: Numbers that a level is embedded in.
         levels: How many quantiles a value is the mean of.
@@ -175,14 +149,10 @@ def implicit_quantile_spec(
 
 
 class ImplicitQuantileMLPPolicy(ValueBasedPolicy):
-    """Values actions by quantiles of what they may return, at levels that are always the same (IQN).
-
-    Values are means over quantiles at even levels (Dabney et al. 2018).
+    """Values actions by means over quantiles of what they may return, at even levels (IQN, Dabney et al.
+    2018).
 
     The weights are `policy.N` of the torso, `embedding` of the levels, and `head.N` of what comes after.
-
-    Raises:
-        CheckpointError: The spec can't be read.
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
@@ -200,24 +170,16 @@ class ImplicitQuantileMLPPolicy(ValueBasedPolicy):
         self._head: list[tuple[Floats, Floats]] = []
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over.
-
-        Raises:
-            CheckpointError: A tensor is missing, misshapen or not finite.
-        """
+        """Take weights over, as `Policy.load`."""
         self._network.load(tensors)
         features = self._network.num_actions
         weight = fitting(tensors, "embedding.weight", (features, self._waves.shape[1]))
         bias = fitting(tensors, "embedding.bias", (features,))
         self._embedded = np.maximum(self._waves @ weight.T + bias, 0)
         sizes = [features, *([self._hidden] if self._hidden else []), self.num_actions]
-        self._head = [
-            (
-                fitting(tensors, f"head.{index}.weight", (outputs, inputs)),
-                fitting(tensors, f"head.{index}.bias", (outputs,)),
-            )
-            for index, (inputs, outputs) in enumerate(pairwise(sizes))
-        ]
+        shapes = layer_shapes("head", tuple(sizes))
+        head = [fitting(tensors, name, shape) for name, shape in shapes.items()]
+        self._head = list(zip(head[::2], head[1::2], strict=True))
 
     def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return the values `[B, actions]` of raw observations `[B, *shape]`."""

@@ -24,8 +24,7 @@ class CompiledLoss(Generic[Result]):
         noted: Whether the arguments of the last call are kept for `prepare`.
 
     Args:
-        function: The function.
-        loss: Which tensor of its result is differentiated.
+        loss: Which tensor of the function's result is differentiated.
     """
 
     def __init__(self, function: Callable[..., Result], loss: Callable[[Result], Tensor]) -> None:

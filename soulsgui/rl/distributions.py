@@ -1,7 +1,7 @@
 """Distributions over actions in torch, and how the outputs of a network make them.
 
 Their twins for acting are in `soulsgui.policies.distributions` and `soulsgui.policies.action_heads`, equal to
-1e-5.
+1e-5. Means and deviations are `[B, D]` or `[D]`, deviations above 0; bounds `low` and `high` are `[D]`.
 """
 
 import math
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.config.sections.network import NetworkSettings
-from soulsgui.environments.actions import ActionSpec
+from soulsgui.environments.actions import ActionSpec, BoxActionSpec
 from soulsgui.policies.action_heads import STD_NAME, HeadSpec
 from soulsgui.policies.action_heads import ActionHead as NumpyActionHead
 from soulsgui.policies.distributions import (
@@ -46,12 +46,7 @@ class Distribution(Protocol):
 
 
 class Gaussian:
-    """Numbers without bounds, independent of each other given the observation.
-
-    Args:
-        mean: `[B, D]`.
-        std: `[B, D]` or `[D]`, above 0.
-    """
+    """Numbers without bounds, independent of each other given the observation."""
 
     def __init__(self, mean: Tensor, std: Tensor) -> None:
         self.mean, self.std = mean, std.expand_as(mean)
@@ -77,30 +72,17 @@ class Gaussian:
         return (self.std.log() + 0.5 * math.log(2 * math.pi * math.e)).sum(1)
 
 
-class TanhGaussian:
+class TanhGaussian(Gaussian):
     """Numbers within bounds: a Gaussian `u`, squashed to `low + (tanh(u) + 1) / 2 * (high - low)`.
 
     What is drawn, stored and scored is `u`; `to_action` gives what the environment takes. The way back from a
-    squashed float32 does not exist near the bounds, where many `u` become the same number.
-
-    Args:
-        mean: `[B, D]`, of `u`.
-        std: `[B, D]` or `[D]`, of `u`, above 0.
-        low: `[D]`, smallest action.
-        high: `[D]`, largest action.
+    squashed float32 does not exist near the bounds, where many `u` become the same number. Mean and deviation
+    are those of `u`; its middle is the mode.
     """
 
     def __init__(self, mean: Tensor, std: Tensor, low: Tensor, high: Tensor) -> None:
-        self._gaussian = Gaussian(mean, std)
+        super().__init__(mean, std)
         self._low, self._high, self._half = low, high, (high - low) / 2
-
-    def sample(self, generator: torch.Generator) -> Tensor:
-        """Draw `u` `[B, D]`; gradients reach mean and std (reparametrised)."""
-        return self._gaussian.sample(generator)
-
-    def mode(self) -> Tensor:
-        """Return the middle of `u` `[B, D]`: half of the actions lie below its action."""
-        return self._gaussian.mode()
 
     def to_action(self, latent: Tensor) -> Tensor:
         """Return the actions `[B, D]` for `u`, never outside the bounds."""
@@ -109,19 +91,17 @@ class TanhGaussian:
 
     def log_prob(self, latent: Tensor) -> Tensor:
         """Return the log-densities of the *actions* for `u` `[B, D]` (arXiv 1812.05905, eq. 26)."""
-        return self._gaussian.log_prob(latent) - (log_tanh_slope(latent) + self._half.log()).sum(1)
+        return super().log_prob(latent) - (log_tanh_slope(latent) + self._half.log()).sum(1)
 
     def entropy(self) -> Tensor:
         """Return the differential entropies of the actions, in closed form as in numpy."""
-        shares, variances = (
-            torch.from_numpy(x).to(self._gaussian.mean) for x in (LOGISTIC_SHARES, LOGISTIC_VARIANCES)
-        )
-        mean = 2 * self._gaussian.mean[..., None]
-        std = (4 * self._gaussian.std[..., None].square() + variances).sqrt()
+        shares, variances = (torch.from_numpy(x).to(self.mean) for x in (LOGISTIC_SHARES, LOGISTIC_VARIANCES))
+        mean = 2 * self.mean[..., None]
+        std = (4 * self.std[..., None].square() + variances).sqrt()
         scaled = mean / (math.sqrt(2) * std)
         spread = std * math.sqrt(2 / math.pi) * (-scaled.square()).exp() + mean * scaled.erf()
         slope = 2 * math.log(2) - spread @ shares + self._half.log()
-        return self._gaussian.entropy() + slope.sum(1)
+        return super().entropy() + slope.sum(1)
 
 
 def log_tanh_slope(latent: Tensor) -> Tensor:
@@ -153,12 +133,10 @@ STD_TRANSFORMS: Mapping[StdTransform, Callable[[Tensor, float], Tensor]] = {
 
 
 class Categorical:
-    """One of `A` numbered actions.
+    """One of `A` numbered actions, of logits `[B, A]`.
 
-    Args:
-        logits: `[B, A]`.
-        mask: `[B, A]` bool, True where an action may be taken, at least once in each row; None: everywhere.
-            What is masked has probability 0, adds nothing to the entropy, and gets no gradient.
+    The mask `[B, A]` is True where an action may be taken, at least once in each row; None: everywhere. What
+    is masked has probability 0, adds nothing to the entropy, and gets no gradient.
     """
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
@@ -188,10 +166,7 @@ class Categorical:
 class MultiDiscrete:
     """Several numbered choices at once, independent of each other given the observation.
 
-    Args:
-        logits: `[B, sum(sizes)]`, choice after choice.
-        sizes: Number of actions of each choice.
-        mask: `[B, sum(sizes)]` bool as in `Categorical`, at least once True in each choice; or None.
+    Logits and mask (as in `Categorical`) are `[B, sum(sizes)]`, choice after choice.
     """
 
     def __init__(self, logits: Tensor, sizes: Sequence[int], mask: Tensor | None = None) -> None:
@@ -266,12 +241,9 @@ class DistributionHead(nn.Module):
         return [] if self.raw_std is None else [(STD_NAME, self.raw_std)]
 
     def distribution(self, outputs: Tensor, mask: Tensor | None = None) -> Distribution:
-        """Return the distribution over actions, as they are drawn and scored.
+        """Return the distribution over actions, as they are drawn and scored, for outputs `[B, outputs]`.
 
-        Args:
-            outputs: `[B, outputs]`.
-            mask: `[B, sum(sizes)]`, which actions are valid, at least one in each choice; None or `[B, 0]`:
-                all are.
+        `mask` `[B, sum(sizes)]` says which are valid, at least one in each choice; None or `[B, 0]`: all are.
         """
         spec = self.spec
         allowed = mask if mask is not None and mask.shape[1] else None
@@ -299,8 +271,7 @@ class DistributionHead(nn.Module):
 
 def distribution_head(action: ActionSpec, network: NetworkSettings) -> DistributionHead:
     """Return the head for an action space; the settings say how numbers within bounds are chosen."""
-    told = action.to_json()
-    if told["type"] != "box":
-        return DistributionHead(HeadSpec(told))
     chosen = (network.action_std, network.initial_std, network.squash, network.std_transform)
-    return DistributionHead(HeadSpec(told, *chosen))
+    return DistributionHead(
+        HeadSpec(action.to_json(), *(chosen if isinstance(action, BoxActionSpec) else ()))
+    )

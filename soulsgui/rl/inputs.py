@@ -15,16 +15,11 @@ Statistics = Mapping[str, NDArray[Any]]
 
 
 def laid_out(seen: NDArray[Any], statistics: Statistics | None, as_bytes: bool) -> NDArray[Any]:
-    """Return what networks see as they take it.
+    """Return what networks see as they take it: `[N, *shape]`, float32 or, where images are taken so, bytes.
 
-    Args:
-        seen: `[N, *shape]`; or records `[N]` of an image and numbers.
-        statistics: What the numbers are normalised by (`RunningNormaliser.frozen`); None: they are not.
-        as_bytes: They take images as the bytes they are.
-
-    Returns:
-        The same shape, float32 or bytes; each record as a row of bytes `[N, image and 4 · numbers]`, so that
-        image and numbers go through batches, memories and devices as one array.
+    Records `[N]` of an image and numbers become rows of bytes `[N, image and 4 · numbers]`, so that both go
+    through batches, memories and devices as one array. Without statistics (`RunningNormaliser.frozen`)
+    numbers stay as they are.
     """
     if seen.dtype.names:
         numbers = seen[NUMBERS] if statistics is None else normalise(seen[NUMBERS], statistics)
@@ -40,17 +35,11 @@ class Inputs:
     """What the networks of one agent take of observations.
 
     Args:
-        observation: What is stored.
+        observation: What is stored; `seen` is the space of what the networks see of it.
         images: The networks see images as such, and scale them themselves.
         flat: They take all else as one row.
-        normalises: Numbers are to be normalised by the statistics of those seen.
+        normalises: Numbers are to be normalised by the statistics of those seen, where there are any.
         clip: Largest absolute value of a normalised number.
-        channels: Where those of an image are that is seen as such.
-
-    Attributes:
-        seen: Space of what the networks see.
-        normalises: Whether there is anything to normalise.
-        normaliser: Statistics of what was seen.
     """
 
     def __init__(
@@ -78,14 +67,7 @@ class Inputs:
             self.normaliser.update(field_of(self._observation.encode(obs, self.images), NUMBERS))
 
     def of(self, obs: Any, statistics: Statistics) -> NDArray[Any]:
-        """Return what the networks take of stored observations `[N, *shape]`.
-
-        That is `[N, size]` where they take one row, and otherwise `[N, *shape]`; see `laid_out`.
-
-        Args:
-            obs: The observations.
-            statistics: What numbers are normalised by, where they are.
-        """
+        """Return what networks take of stored observations: `[N, *shape]` (`laid_out`), or rows if `flat`."""
         seen = self._observation.encode(obs, self.images)
         found = laid_out(seen, statistics if self.normalises else None, self.images)
         return found.reshape(len(found), -1) if self._flat else found

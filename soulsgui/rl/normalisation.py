@@ -16,6 +16,7 @@ from soulsgui.rl.returns import gae
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Doubles = NDArray[np.float64]
 Lengths = NDArray[np.integer[Any]]
 Arrays = dict[str, NDArray[Any]]
 Tails = list[list[Any]]
@@ -49,11 +50,9 @@ class RewardScaler:
         return math.sqrt(float(self._statistics.var[0]) + EPSILON)
 
     def observe(self, segments: Segments, gamma: float) -> None:
-        """Take the rewards of segments into the statistics.
+        """Take the rewards of segments into the statistics, in any order.
 
-        Args:
-            segments: In any order; each one begins anew where no `source` says where they come from.
-            gamma: Discount factor.
+        Each one begins anew where no `source` says where they come from.
         """
         count, source = segments.count, segments.source
         if not count:
@@ -102,11 +101,7 @@ class RewardScaler:
 
 
 class Rewards:
-    """The rewards of an agent, made of those of the environment as `normalize.rewards` and `reward_clip` say.
-
-    Args:
-        settings: Read at each call; the group may be replaced in between, but for `rewards`.
-    """
+    """The rewards of an agent: the environment's, as `normalize.rewards` and `reward_clip` change them."""
 
     def __init__(self, settings: NormalizeSettings) -> None:
         self._settings = settings
@@ -146,11 +141,7 @@ class Rewards:
         return {name: array.shape for name, array in self.state()[0].items()}
 
     def check(self, meta: Mapping[str, Any]) -> None:
-        """Make sure that the JSON-able data of a state can be read.
-
-        Raises:
-            CheckpointError: It can't.
-        """
+        """Make sure that the JSON-able data of a state can be read; a CheckpointError where it can't."""
         if self._scaler is None:
             return
         try:
@@ -169,14 +160,8 @@ class Rewards:
 
 
 def _tails(told: Tails) -> dict[int, _Tail]:
-    """Read how far episodes have come.
-
-    Raises:
-        TypeError, ValueError: It can't be read.
-    """
-    return {
-        int(source): _Tail(int(episode), int(step), float(total)) for source, episode, step, total in told
-    }
+    """Read how far episodes have come; a TypeError or ValueError where it can't be read."""
+    return {int(one): _Tail(int(episode), int(step), float(total)) for one, episode, step, total in told}
 
 
 def _goes_on(source: Ints, episode: Ints, first_step: Ints, size: Lengths) -> Bools:
@@ -197,8 +182,6 @@ def _discounted(rewards: NDArray[np.float64], first: Ints, gamma: float) -> Floa
     nothing, never = np.zeros(len(rewards)), np.zeros(len(rewards), np.bool_)
     return gae(rewards[::-1], nothing, nothing, never, begins[::-1], 1.0, gamma)[::-1]
 
-
-Doubles = NDArray[np.float64]
 
 _LEAST_STD = 1e-6
 

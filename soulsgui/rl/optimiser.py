@@ -12,12 +12,9 @@ from torch import Tensor, nn
 class FlatParameters:
     """Moves the parameters of networks, and their gradients, into one tensor each.
 
-    The networks go on using their parameters as before: these become views. A backward pass adds into the
-    flat gradient: zero it before, and never set a parameter's gradient to None.
-
-    Args:
-        networks: Their parameters are laid out in this order; a network moved to another device afterwards is
-            lost.
+    The networks go on using their parameters as before: these become views, laid out in the order of the
+    networks. A network moved to another device afterwards is lost. A backward pass adds into the flat
+    gradient: zero it before, and never set a parameter's gradient to None.
 
     Attributes:
         parameter: All parameters, one after the other, `[P]`.
@@ -58,12 +55,8 @@ class Adam:
 
     `torch.optim.Adam` moves a parameter by the same kernel, but imports torch's compiler with its first
     parameter: that takes a second of every start, and memory for as long as the process lives. `lr`, `eps`
-    and `betas`, how much of both moments stays, may be changed between steps.
-
-    Args:
-        parameter: What is moved, along its `grad`, which must be there at every step.
-        lr: Learning rate.
-        eps: Added to the root of the second moment.
+    and `betas`, how much of both moments stays, may be changed between steps. The parameter's `grad` must be
+    there at every step.
     """
 
     def __init__(self, parameter: nn.Parameter, lr: float = 1e-3, eps: float = 1e-8) -> None:

@@ -6,14 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 def gae(
     rewards: NDArray[Any],
     values: NDArray[Any],
     next_values: NDArray[Any],
-    terminated: NDArray[np.bool_],
-    ends: NDArray[np.bool_],
+    terminated: Bools,
+    ends: Bools,
     gamma: float,
     lam: float,
 ) -> Floats:
@@ -34,13 +36,8 @@ def gae(
     | next_values | `[N]` | value of the observation that came next |
     | terminated | `[N]` bool | the episode ended in a final state with this step |
     | ends | `[N]` bool | last step of its segment, for whatever reason; the last step of all is one |
-
-    Args:
-        gamma: Discount factor.
-        lam: λ: 0 gives the TD error, 1 the Monte-Carlo return minus the value.
-
-    Returns:
-        Advantages `[N]` float32.
+    | lam | float | λ: 0 gives the TD error, 1 the Monte-Carlo return minus the value |
+    | returns | `[N]` float32 | advantages |
 
     Raises:
         ValueError: The last step ends no segment.
@@ -58,10 +55,6 @@ def gae(
         decay[:-reach] *= decay[reach:]
         reach *= 2
     return advantages.astype(np.float32)
-
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 class NStep(NamedTuple):
@@ -105,10 +98,7 @@ def n_step(
     | following | `[capacity]` int | slot of the next step of the same episode; -1: none |
     | reward | `[capacity]` | reward of the step in each slot |
     | terminated | `[capacity]` bool | the step ended its episode in a final state |
-
-    Args:
-        n: Longest window in steps, at least 1.
-        gamma: Discount of one step.
+    | n | int | longest window in steps, at least 1 |
 
     Raises:
         ValueError: n is below 1.

@@ -194,49 +194,32 @@ class _Time:
         self.now += seconds
 
 
-def test_steps_begin_on_a_fixed_clock_however_long_they_take() -> None:
+STEP, BEGIN = "step", "begin"
+
+
+@pytest.mark.parametrize(
+    ("step_s", "delay_s", "course", "slept", "late"),
+    [
+        # Steps begin on a fixed clock however long they take.
+        (0.1, 0.0, [STEP, 0.03, STEP, 0.08, STEP, STEP], [0.07, 0.02, 0.1], 0),
+        # The clock begins anew with a step that comes late: what was missed is not made up for.
+        (0.1, 0.0, [STEP, 0.35, STEP, 0.04, STEP], [0.06], 1),
+        (0.1, 0.0, [STEP, 0.104, STEP, 0.104, STEP, 0.115, STEP], [], 1),  # a tenth of a step is not late
+        (0.1, 0.0, [STEP, 60.0, BEGIN, STEP], [], 0),  # a pause between turns
+        (0.0, 0.0, [STEP, STEP], [], 0),
+        (0.0, 0.25, [STEP, STEP], [0.25, 0.25], 0),
+    ],
+)
+def test_steps_begin_by_the_clock_and_late_ones_are_counted(
+    step_s: float, delay_s: float, course: list[Any], slept: list[float], late: int
+) -> None:
     time = _Time()
-    clock = StepClock(0.1, now=time, sleep=time.sleep)
-    began = []
-    for took in (0.03, 0.08, 0.0, 0.1):
-        clock.wait()
-        began.append(round(time.now - 100.0, 6))
-        time.now += took
-    assert began == [0.0, 0.1, 0.2, 0.3]
-    assert time.slept == [0.07, 0.02, 0.1]
-    assert clock.late_steps == 0
-
-
-def test_a_step_that_comes_late_is_counted_and_the_clock_begins_anew_with_it() -> None:
-    time = _Time()
-    clock = StepClock(0.1, now=time, sleep=time.sleep)
-    clock.wait()
-    time.now += 0.35
-    clock.wait()
-    assert clock.late_steps == 1
-    time.now += 0.04
-    clock.wait()
-    assert time.slept == [0.06], "what was missed is not made up for"
-    time.now += 0.105
-    clock.wait()
-    assert clock.late_steps == 1, "within the tolerance"
-
-
-def test_a_pause_between_turns_is_no_late_step() -> None:
-    time = _Time()
-    clock = StepClock(0.1, now=time, sleep=time.sleep)
-    clock.wait()
-    time.now += 60
-    clock.begin()
-    clock.wait()
-    assert (clock.late_steps, time.slept) == (0, [])
-
-
-def test_without_a_clock_there_is_no_wait_and_a_delay_is_slept_before_each_step() -> None:
-    time = _Time()
-    StepClock(0.0, now=time, sleep=time.sleep).wait()
-    assert time.slept == []
-    clock = StepClock(0.0, 0.25, now=time, sleep=time.sleep)
-    clock.wait()
-    clock.wait()
-    assert time.slept == [0.25, 0.25]
+    clock = StepClock(step_s, delay_s, now=time, sleep=time.sleep)
+    for event in course:
+        if event is STEP:
+            clock.wait()
+        elif event is BEGIN:
+            clock.begin()
+        else:
+            time.now += event
+    assert (time.slept, clock.late_steps) == (slept, late)

@@ -10,8 +10,8 @@ from gymnasium import spaces
 from soulsgui.environments.actions import action_from_space
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.action_heads import ActionHead, HeadSpec
-from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.policy import actor_spec, make_policy
+from soulsgui.policies.specs import MLPPolicySpec
 from tests.environments.toys import SPACES_TAKEN
 
 
@@ -85,16 +85,12 @@ def _spoilt(**changed: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "spec",
     [
-        GOOD | {"head": None},
-        GOOD | {"network": 3},
-        GOOD | {"head": {}},
         GOOD | {"network": GOOD["network"] | {"num_actions": 4}},
         _spoilt(std="both"),
         _spoilt(squash="sigmoid"),
         _spoilt(initial_std=0.0),
         _spoilt(initial_std="much"),
         _spoilt(std="state_dependent"),  # needs twice the outputs
-        _spoilt(action=GOOD["head"]["action"] | {"type": "text"}),
         _spoilt(action=GOOD["head"]["action"] | {"dtype": "object"}),
         _spoilt(action=GOOD["head"]["action"] | {"low": [1, 2]}),
         _spoilt(action=GOOD["head"]["action"] | {"shape": [0]}),

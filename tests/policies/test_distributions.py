@@ -140,17 +140,6 @@ def test_the_squashed_entropy_is_the_integral_up_to_the_largest_deviation(mean: 
     np.testing.assert_allclose(found, expected, atol=1e-3, rtol=1e-6)
 
 
-def test_the_squashed_density_is_the_one_of_the_actions() -> None:
-    # A histogram over actions against the density at its middle.
-    squashed = NumpyTanhGaussian(rows(0.3, count=200_000), np.array([0.8], np.float32), LOW, HIGH)
-    action = squashed.to_action(squashed.sample(np.random.default_rng(0)))
-    middle = 3.0
-    share = ((action > middle - 0.1) & (action < middle + 0.1)).mean() / 0.2
-    latent = np.full((200_000, 1), math.atanh((middle - 2) / 4), np.float32)
-    assert squashed.to_action(latent)[0, 0] == pytest.approx(middle)
-    assert share == pytest.approx(np.exp(squashed.log_prob(latent)[0]), rel=0.03)
-
-
 def test_actions_stay_within_the_bounds_and_densities_finite_however_far_out() -> None:
     squashed = NumpyTanhGaussian(rows(0.0, count=4), np.array([5.0], np.float32), LOW, HIGH)
     far = np.array([[-60.0], [-9.0], [9.0], [60.0]], np.float32)

@@ -1,10 +1,13 @@
 """ε-greedy around the numpy policy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from soulsgui.policies.exploration import START, Moment, boltzmann, epsilon_greedy, ladder
-from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.specs import MLPPolicySpec
 
 
 def policy(actions: int = 4, first_action: int = 10) -> NumpyMLPPolicy:
@@ -15,16 +18,43 @@ def policy(actions: int = 4, first_action: int = 10) -> NumpyMLPPolicy:
     return made
 
 
-def test_frequencies_and_log_probs_are_those_of_the_rule() -> None:
-    count, epsilon = 40_000, 0.3
-    obs = np.ones((count, 1), np.float32)
-    action, log_prob = epsilon_greedy(policy(), obs, np.random.default_rng(0), epsilon)
+def _soft(temperature: float, valid: list[int]) -> list[float]:
+    weight = np.where(np.isin(np.arange(4), valid), np.exp(np.arange(4) / temperature), 0)
+    return (weight / weight.sum()).tolist()
+
+
+@pytest.mark.parametrize(
+    ("rule", "how", "valid", "probs"),
+    [
+        (epsilon_greedy, 0.3, [0, 1, 2, 3], [0.075, 0.075, 0.075, 0.775]),
+        (epsilon_greedy, 0.3, [0, 1, 2], [0.1, 0.1, 0.8, 0]),  # the best one by its value is not valid
+        (epsilon_greedy, 1.0, [2], [0, 0, 1, 0]),
+        (boltzmann, 0.5, [0, 1, 2, 3], _soft(0.5, [0, 1, 2, 3])),
+        (boltzmann, 2.0, [0, 1, 2, 3], _soft(2.0, [0, 1, 2, 3])),
+        (boltzmann, 1.0, [0, 2], _soft(1.0, [0, 2])),
+    ],
+)
+def test_frequencies_and_log_probs_are_those_of_the_rule(
+    rule: Any, how: float, valid: list[int], probs: list[float]
+) -> None:
+    count, expected = 40_000, np.array(probs)
+    mask = None if len(valid) == 4 else np.tile(np.isin(np.arange(4), valid), (count, 1))
+    action, log_prob = rule(policy(), np.ones((count, 1), np.float32), np.random.default_rng(0), how, mask)
     assert (action.dtype, log_prob.dtype) == (np.int64, np.float32)
-    probs = np.array([epsilon / 4] * 3 + [1 - epsilon + epsilon / 4])
-    np.testing.assert_allclose(log_prob, np.log(probs)[action - 10], rtol=1e-6)
-    expected = count * probs
-    chi_squared = ((np.bincount(action - 10, minlength=4) - expected) ** 2 / expected).sum()
-    assert chi_squared < 16.3, "exceeded by chance once in 1000 (3 degrees of freedom)"
+    np.testing.assert_allclose(log_prob, np.log(expected[action - 10]), rtol=1e-5, atol=1e-7)
+    found = np.bincount(action - 10, minlength=4)
+    assert not found[expected == 0].any()
+    chi_squared = ((found - count * expected)[valid] ** 2 / (count * expected[valid])).sum()
+    assert chi_squared < {1: 0.001, 2: 10.8, 3: 13.8, 4: 16.3}[len(valid)], "by chance once in 1000"
+
+
+@pytest.mark.parametrize(
+    ("rule", "how"),
+    [(epsilon_greedy, -0.1), (epsilon_greedy, 1.1), (epsilon_greedy, np.nan), (boltzmann, 0.0)],
+)
+def test_what_is_no_probability_and_no_temperature_is_refused(rule: Any, how: float) -> None:
+    with pytest.raises(ValueError, match="must"):
+        rule(policy(), np.ones((1, 1), np.float32), np.random.default_rng(0), how)
 
 
 def test_each_observation_has_its_own_greedy_action() -> None:
@@ -39,34 +69,6 @@ def test_the_numbers_drawn_do_not_depend_on_epsilon() -> None:
     for rng, epsilon in zip(generators, (0.0, 0.5, 1.0), strict=True):
         epsilon_greedy(policy(), np.ones((7, 1), np.float32), rng, epsilon)
     assert len({rng.integers(2**60) for rng in generators}) == 1
-
-
-@pytest.mark.parametrize("epsilon", [-0.1, 1.1, float("nan")])
-def test_what_is_no_probability_is_refused(epsilon: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        epsilon_greedy(policy(), np.ones((1, 1), np.float32), np.random.default_rng(0), epsilon)
-
-
-def test_only_valid_actions_are_explored_and_the_best_of_them_is_greedy() -> None:
-    count, epsilon = 40_000, 0.3
-    mask = np.zeros((count, 4), np.bool_)
-    mask[:, [0, 1, 2]] = True  # the best one by its value, the last, is not valid
-    obs = np.ones((count, 1), np.float32)
-    action, log_prob = epsilon_greedy(policy(), obs, np.random.default_rng(0), epsilon, mask)
-    probs = np.array([epsilon / 3, epsilon / 3, 1 - epsilon + epsilon / 3])
-    np.testing.assert_allclose(log_prob, np.log(probs)[action - 10], rtol=1e-6)
-    expected = count * probs
-    chi_squared = ((np.bincount(action - 10, minlength=3) - expected) ** 2 / expected).sum()
-    assert chi_squared < 13.8, "exceeded by chance once in 1000 (2 degrees of freedom)"
-
-
-def test_a_single_valid_action_is_certain() -> None:
-    mask = np.eye(4, dtype=np.bool_)
-    action, log_prob = epsilon_greedy(
-        policy(), np.ones((4, 1), np.float32), np.random.default_rng(0), 1.0, mask
-    )
-    assert action.tolist() == [10, 11, 12, 13]
-    np.testing.assert_allclose(log_prob, 0, atol=1e-7)
 
 
 def test_each_observation_may_have_its_own_epsilon() -> None:
@@ -90,59 +92,24 @@ def test_the_ladder_is_that_of_ape_x_whoever_holds_which_rung() -> None:
     assert ladder(0.4, 0, 3, 3, 0.0).tolist() == [0.4] * 3
 
 
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_boltzmann_draws_by_values_over_temperature(temperature: float) -> None:
-    obs = np.ones((40_000, 1), np.float32)  # values 0 to 3
-    action, log_prob = boltzmann(policy(), obs, np.random.default_rng(0), temperature)
-    probs = np.exp(np.arange(4) / temperature)
-    probs /= probs.sum()
-    np.testing.assert_allclose(log_prob, np.log(probs)[action - 10], rtol=1e-5)
-    expected = 40_000 * probs
-    chi_squared = ((np.bincount(action - 10, minlength=4) - expected) ** 2 / expected).sum()
-    assert chi_squared < 16.3, "exceeded by chance once in 1000 (3 degrees of freedom)"
+LINEAR = {"schedule": "linear", "from": 0.3, "to": 0.1}
+EXPONENTIAL = {"schedule": "exponential", "from": 1.0, "to": 0.01, "over": 400}
+PIECEWISE = {"schedule": "piecewise", "points": [[100, 1.0], [200, 0.5], [1000, 0.1]]}
 
 
-def test_boltzmann_takes_valid_actions_alone() -> None:
-    mask = np.tile([[True, False, True, False]], (500, 1))
-    obs = np.ones((500, 1), np.float32)
-    action, log_prob = boltzmann(policy(), obs, np.random.default_rng(0), 1.0, mask)
-    assert set(action.tolist()) == {10, 12}
-    odds = 1 / (1 + np.exp(2.0))
-    np.testing.assert_allclose(log_prob, np.log(np.where(action == 10, odds, 1 - odds)), rtol=1e-5)
-
-
-def test_a_temperature_of_zero_is_refused() -> None:
-    with pytest.raises(ValueError, match="above 0"):
-        boltzmann(policy(), np.ones((1, 1), np.float32), np.random.default_rng(0), 0.0)
-
-
-GOAL = 1000
-
-
-def values(scheduled: object, *steps: int, goal: int | None = GOAL) -> list[float]:
-    return [Moment(at, goal).value(scheduled) for at in steps]  # type: ignore[arg-type]
-
-
-def test_a_number_stays() -> None:
-    assert values(0.3, 0, 500, 10**9, goal=None) == [0.3] * 3
-
-
-def test_linear_goes_evenly_and_stays_at_its_end_to_the_bit() -> None:
-    ramp = {"schedule": "linear", "from": 0.3, "to": 0.1}
-    assert values(ramp, 0, 250, GOAL, 10 * GOAL) == [0.3, pytest.approx(0.25), 0.1, 0.1]
-    assert values(ramp | {"over": 100}, 50, 100) == [pytest.approx(0.2), 0.1]
-
-
-def test_exponential_goes_by_equal_factors() -> None:
-    ramp = {"schedule": "exponential", "from": 1.0, "to": 0.01, "over": 400}
-    assert values(ramp, 0, 100, 200, 400, 800) == pytest.approx([1, 10**-0.5, 0.1, 0.01, 0.01])
-
-
-def test_piecewise_goes_evenly_from_point_to_point() -> None:
-    points = {"schedule": "piecewise", "points": [[100, 1.0], [200, 0.5], [1000, 0.1]]}
-    assert values(points, 0, 100, 150, 200, 600, 5000) == pytest.approx([1, 1, 0.75, 0.5, 0.3, 0.1])
-
-
-def test_a_ramp_over_a_run_of_unknown_length_stands_at_its_start() -> None:
-    assert START.value({"schedule": "linear", "from": 2.0, "to": 0.0}) == 2.0
-    assert values({"schedule": "linear", "from": 2.0, "to": 0.0}, 10**6, goal=None) == [2.0]
+@pytest.mark.parametrize(
+    ("scheduled", "goal", "values"),
+    [
+        (0.3, None, {0: 0.3, 500: 0.3, 10**9: 0.3}),
+        (LINEAR, 1000, {0: 0.3, 250: pytest.approx(0.25), 1000: 0.1, 10_000: 0.1}),  # at its end to the bit
+        (LINEAR | {"over": 100}, 1000, {50: pytest.approx(0.2), 100: 0.1}),
+        (LINEAR, None, {0: 0.3, 10**6: 0.3}),  # nobody knows how long the run is
+        (EXPONENTIAL, None, pytest.approx({0: 1, 100: 10**-0.5, 200: 0.1, 400: 0.01, 800: 0.01})),
+        (PIECEWISE, None, pytest.approx({0: 1, 100: 1, 150: 0.75, 200: 0.5, 600: 0.3, 5000: 0.1})),
+    ],
+)
+def test_a_schedule_has_its_value_at_each_moment(scheduled: Any, goal: int | None, values: Any) -> None:
+    steps = (0, 50, 100, 150, 200, 250, 400, 500, 600, 800, 1000, 5000, 10_000, 10**6, 10**9)
+    expected = getattr(values, "expected", values)
+    assert {at: Moment(at, goal).value(scheduled) for at in steps if at in expected} == values
+    assert START.value(scheduled) == Moment(0, None).value(scheduled)

@@ -1,6 +1,8 @@
-"""Observations of parts: clients say what the server says, by one-hot choices and normalised numbers."""
+"""What every policy of a client does; observations of parts, by one-hot choices and normalised numbers."""
 
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import ObservationSpec, observation_from_space
 from soulsgui.environments.spaces import SpacesSpec
@@ -17,7 +20,8 @@ from soulsgui.errors import CheckpointError
 from soulsgui.experience.frame_stacks import IMAGE, NUMBERS
 from soulsgui.policies.normalise import RunningNormaliser
 from soulsgui.policies.numpy_recurrent import remembered_by
-from soulsgui.policies.policy import make_policy
+from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
@@ -72,6 +76,111 @@ def test_a_client_says_what_the_server_says(make: Any, space: spaces.Space[Any])
     assert len(policy.to_environment(action)) == 40
     with pytest.raises(CheckpointError, match="can't be read"):
         make_policy(told | {"encoding": {"images": False}})
+
+
+PLAIN = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
+each_policy = pytest.mark.parametrize("make", AGENTS.values(), ids=list(AGENTS))
+OPTIONAL = {"std", "initial_std", "squash", "std_transform"}
+
+
+def told_by(make: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the description of a policy as a client reads it, and its weights."""
+    agent = make(PLAIN)
+    return json.loads(json.dumps(agent.policy_spec())), load(save(agent.export_weights()))
+
+
+def policy_of(make: Any, count: int) -> Policy:
+    spec, weights = told_by(make)
+    policy = make_policy(spec)
+    policy.load(weights)
+    remembered_by(policy).begin(count)
+    return policy
+
+
+def spoilt(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield descriptions of which something is missing, or is nonsense."""
+    for key, value in told.items():
+        if key not in OPTIONAL:
+            yield f"no {key}", {name: one for name, one in told.items() if name != key}
+        yield f"{key} of nonsense", told | {key: {"nonsense": None}}
+        if isinstance(value, dict):
+            yield from ((f"{key}: {what}", told | {key: inner}) for what, inner in spoilt(value))
+
+
+def remedy_against(spec: dict[str, Any]) -> str:
+    """Return what is to be done about a description, nothing where it can be read."""
+    try:
+        make_policy(spec)
+    except CheckpointError as error:
+        return error.remedy
+    return ""
+
+
+@each_policy
+def test_a_description_that_can_not_be_read_is_refused_with_a_remedy(make: Any) -> None:
+    spec, _ = told_by(make)
+    assert remedy_against(spec) == ""
+    taken = [what for what, broken in spoilt(spec) if "update the older one" not in remedy_against(broken)]
+    assert taken == []
+
+
+@each_policy
+def test_weights_that_do_not_fit_are_refused_by_name(make: Any) -> None:
+    spec, weights = told_by(make)
+    policy = make_policy(spec)
+    for name, tensor in weights.items():
+        for broken in (None, np.zeros((*tensor.shape, 2), np.float32), np.full_like(tensor, np.nan)):
+            other = {key: value for key, value in (weights | {name: broken}).items() if value is not None}
+            with pytest.raises(CheckpointError, match=rf"{re.escape(name)} of shape"):
+                policy.load(other)
+
+
+@each_policy
+def test_nothing_is_shared_with_weights_and_results_stay_as_they_were(make: Any) -> None:
+    spec, weights = told_by(make)
+    policy, other, rng = make_policy(spec), policy_of(make, 6), np.random.default_rng(0)
+    policy.load(weights)
+    remembered_by(policy).begin(6)
+    for tensor in weights.values():
+        tensor[...] = 0
+    obs = rng.normal(size=(3, 6, 4)).astype(np.float32)
+    results = [policy.outputs(obs[0]), *policy.act(obs[0], np.random.default_rng(1)), policy.greedy(obs[1])]
+    expected = [other.outputs(obs[0]), *other.act(obs[0], np.random.default_rng(1)), other.greedy(obs[1])]
+    copies = [one.copy() for one in results]
+    policy.act(obs[2], rng)
+    for found, copy, wanted in zip(results, copies, expected, strict=True):
+        np.testing.assert_array_equal(found, copy)
+        np.testing.assert_array_equal(found, wanted)
+
+
+@each_policy
+def test_only_valid_actions_are_taken_and_their_probabilities_add_up_to_1(make: Any) -> None:
+    policy, rng = policy_of(make, 90), np.random.default_rng(0)
+    if not policy.num_actions:
+        return
+    obs = rng.normal(size=(90, 4)).astype(np.float32)
+    mask = np.tile([[True, False, True], [False, True, True], [False, True, False]], (30, 1))
+    rows = np.arange(90)
+    logs = np.stack([policy.log_prob(obs, np.full(90, action), mask) for action in (1, 2, 3)], axis=1)
+    np.testing.assert_allclose(np.exp(logs).sum(1), 1, atol=1e-5)
+    assert (np.exp(logs)[~mask] == 0).all()
+    best = np.where(mask, logs, -np.inf).argmax(1) + 1
+    action, log_prob = policy.act(obs, rng, mask)
+    assert mask[rows, action - 1].all()
+    np.testing.assert_allclose(log_prob, logs[rows, action - 1], atol=1e-6)
+    remembered_by(policy).begin(90)
+    np.testing.assert_array_equal(policy.greedy(obs, mask), best)
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels"), [((10, 12, 10), "first"), ((10, 12, 3), "auto"), ((4,), "auto")]
+)
+def test_where_nobody_told_of_channels_they_are_first_if_the_shape_does_not_say(
+    shape: tuple[int, ...], channels: str
+) -> None:
+    told = TorchPolicySpec("small_cnn", shape, "uint8", 2, 0, (8,), "relu", False).to_json()
+    assert "channels" not in told
+    assert TorchPolicySpec.from_json(told).channels == channels
 
 
 def test_only_numbers_are_normalised() -> None:

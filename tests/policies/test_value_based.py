@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from soulsgui.errors import CheckpointError
-from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.policies.specs import MLPPolicySpec
 from soulsgui.policies.value_based import categorical_spec, implicit_quantile_spec
 
 OBS = np.zeros((3, 2), np.float32)
@@ -57,16 +57,6 @@ def test_values_of_implicit_quantiles_are_means_over_their_levels() -> None:
     assert policy.greedy(OBS).tolist() == [5, 5, 5]
 
 
-@pytest.mark.parametrize("policy", [categorical([0, 0, 9, 9, 0, 0]), implicit(1.0)], ids=["c51", "iqn"])
-def test_only_valid_actions_count(policy: Policy) -> None:
-    mask = np.array([[True, True], [False, True], [True, False]])
-    assert policy.greedy(OBS, mask).tolist() == [5, 6, 5]
-    action, log_prob = policy.act(OBS, np.random.default_rng(0), mask)
-    assert action[1:].tolist() == [6, 5]
-    np.testing.assert_allclose(log_prob, policy.log_prob(OBS, action, mask), atol=1e-6)
-    assert log_prob[1:].tolist() == [0.0, 0.0]
-
-
 def test_actions_are_drawn_by_their_values() -> None:
     policy = implicit(0.0)  # values 0 and 1
     obs = np.zeros((20_000, 2), np.float32)
@@ -89,12 +79,3 @@ def test_actions_are_drawn_by_their_values() -> None:
 def test_descriptions_that_cannot_be_read_are_refused(spec: dict[str, Any]) -> None:
     with pytest.raises(CheckpointError, match="can't be read"):
         make_policy(spec)
-
-
-@pytest.mark.parametrize("broken", [np.zeros((2, 1), np.float32), np.array([[np.nan, 0, 0, 0]]), None])
-def test_weights_that_do_not_fit_are_refused(broken: Any) -> None:
-    tensors = {"policy.0.weight": np.zeros((1, 2), np.float32), "policy.0.bias": np.zeros(1, np.float32)}
-    if broken is not None:
-        tensors["embedding.weight"] = broken
-    with pytest.raises(CheckpointError, match=r"embedding\.weight"):
-        make_policy(implicit_quantile_spec(network(1), 2, 5, 0, 4, 8)).load(tensors)

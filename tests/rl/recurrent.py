@@ -1,10 +1,12 @@
 """Rounds that a policy with a memory has played, for several tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
@@ -28,6 +30,22 @@ def recurrent_agent(
     for index in range(updates):
         agent.update(played(agent, seed=index), START)
     return agent
+
+
+def stepped(recurrent: Any, inputs: Sequence[Tensor], state: NDArray[np.float32]) -> list[Tensor]:
+    """Go through inputs `[T, B, size]` of a memory by PyTorch's cells, one after the other; return
+    features."""
+    layer, size = recurrent._layer, recurrent.features
+    lstm = isinstance(layer, torch.nn.LSTM)
+    cell = (torch.nn.LSTMCell if lstm else torch.nn.GRUCell)(layer.input_size, size)
+    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+        getattr(cell, name).data = getattr(layer, f"{name}_l0").detach()
+    rows, found = torch.from_numpy(state), []
+    parts: Any = (rows[:, :size], rows[:, size:]) if lstm else rows
+    for one in inputs:
+        parts = cell(one, parts)
+        found.append(parts[0] if lstm else parts)
+    return found
 
 
 def _numbers(rng: np.random.Generator) -> NDArray[Any]:

@@ -1,10 +1,8 @@
 """The parts of the floor together, in one process: CartPole is learned, and learned alike each time."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from soulsgui.environments.make import make_vector
 from soulsgui.environments.spaces import SpacesSpec
@@ -16,18 +14,6 @@ from soulsgui.policies.policy import make_policy
 from soulsgui.rl.agents.ppo import PPOAgent
 from tests.experience.segments import segments_of
 from tests.rl.support import ppo_settings
-
-
-@dataclass
-class Segment:
-    """Steps of one environment within one episode and one round."""
-
-    obs: list[NDArray[Any]]
-    action: list[int] = field(default_factory=list)
-    log_prob: list[float] = field(default_factory=list)
-    reward: list[float] = field(default_factory=list)
-    terminated: bool = False
-    truncated: bool = False
 
 
 class Sampler:
@@ -42,42 +28,27 @@ class Sampler:
 
     def round(self, policy: NumpyMLPPolicy, steps: int) -> Segments:
         """Step every environment `steps` times."""
-        finished: list[list[Segment]] = [[] for _ in range(self.stepper.num_envs)]
-        current: list[Segment | None] = [None] * self.stepper.num_envs
+        played: list[list[Any]] = [[] for _ in range(self.stepper.num_envs)]
         for _ in range(steps):
             action, log_prob = policy.act(self.obs, self.rng)
             result = self.stepper.step(action)
+            self.running += result.reward * result.valid
+            columns = self.obs, result.next_obs, action, log_prob, *result[1:4]
             for index in np.flatnonzero(result.valid):
-                segment = current[index] or Segment([self.obs[index]])
-                segment.obs.append(result.next_obs[index])
-                segment.action.append(int(action[index]))
-                segment.log_prob.append(float(log_prob[index]))
-                segment.reward.append(float(result.reward[index]))
-                segment.terminated = bool(result.terminated[index])
-                segment.truncated = bool(result.truncated[index])
-                self.running[index] += result.reward[index]
-                current[index] = segment
-                if segment.terminated or segment.truncated:
-                    finished[index].append(segment)
-                    current[index] = None
-                    self.returns.append(float(self.running[index]))
-                    self.running[index] = 0.0
+                played[index].append([column[index] for column in columns])
+            for index in np.flatnonzero((result.terminated | result.truncated) & result.valid):
+                self.returns.append(float(self.running[index]))
+                self.running[index] = 0.0
             self.obs = result.reset_obs
-        for segments, cut in zip(finished, current, strict=True):
-            segments += [cut] if cut else []
-        return _joined([segment for segments in finished for segment in segments])
-
-
-def _joined(segments: list[Segment]) -> Segments:
-    return segments_of(
-        obs=np.concatenate([np.stack(segment.obs) for segment in segments]),
-        length=np.array([len(segment.action) for segment in segments]),
-        action=np.concatenate([segment.action for segment in segments]),
-        log_prob=np.concatenate([segment.log_prob for segment in segments]).astype(np.float32),
-        reward=np.concatenate([segment.reward for segment in segments]).astype(np.float32),
-        terminated=np.array([segment.terminated for segment in segments]),
-        truncated=np.array([segment.truncated for segment in segments]),
-    )
+        obs, following, action, log_prob, reward, terminated, truncated = (
+            np.array(column) for column in zip(*(step for one in played for step in one), strict=True)
+        )
+        last = terminated | truncated
+        last[np.cumsum([len(one) for one in played]) - 1] = True
+        ends = np.flatnonzero(last)
+        rows = np.insert(obs, ends + 1, following[ends], axis=0)
+        told = {"action": action, "log_prob": log_prob, "reward": reward}
+        return segments_of(np.diff(ends, prepend=-1), rows, terminated[ends], truncated[ends], **told)
 
 
 def train(seed: int, max_steps: int, target: float) -> tuple[PPOAgent, int, list[float]]:

@@ -14,9 +14,8 @@ from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import channels_of, largest_of
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
-from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.policy import actor_spec, with_encoding
-from soulsgui.policies.specs import TorchPolicySpec
+from soulsgui.policies.specs import MLPPolicySpec, TorchPolicySpec
 from soulsgui.rl.agents.base import AgentState, Arrays, to_numpy
 from soulsgui.rl.distributions import distribution_head
 from soulsgui.rl.gradients.shared import Group, SharedGradient
@@ -37,12 +36,7 @@ class ActorCritic:
     only; the last policy layer is small and observations are normalised ("What matters in on-policy
     reinforcement learning", arXiv 2006.05990).
 
-    Attributes:
-        updates: Updates so far.
-        rewards: What is learned from of the environment's rewards.
-
     Args:
-        spaces: What the environment shows and takes.
         settings: The groups `network` and `normalize` of the configuration, and that of the algorithm, which
             is read at each update; the attribute may be replaced in between.
         seed: Determines the initial weights and every shuffle.
@@ -62,14 +56,13 @@ class ActorCritic:
         self.normaliser, self._normalises = self._to_see.normaliser, self._to_see.normalises
         self._flat = FlatParameters(self._build(torch.Generator().manual_seed(seed)))
         self._optimiser = Adam(self._flat.parameter, eps=ADAM_EPSILON)
-        self.rewards = rewards = Rewards(settings.normalize)
-        saved = self._named_tensors, self._flat, self._optimiser
-        self._saved = AgentState(*saved, self.normaliser, rewards, self._rng)
+        self.rewards = Rewards(settings.normalize)
+        saved = self._named_tensors, self._flat, self._optimiser, self.normaliser
+        self._saved = AgentState(*saved, self.rewards, self._rng)
 
     def share(self, group: Group) -> SharedGradient:
         """Compute gradients together with the other processes of a group from now on."""
-        shared = SharedGradient(self._gradient, group, self._flat, [], self._modules())
-        self._gradient = shared
+        self._gradient = shared = SharedGradient(self._gradient, group, self._flat, [], self._modules())
         return shared
 
     def _modules(self) -> list[nn.Module]:
@@ -79,9 +72,8 @@ class ActorCritic:
     def _build(self, generator: torch.Generator) -> list[nn.Module]:
         """Build the networks and return all that is to be learned."""
         network = self.settings.network
-        self.policy = self._network(
-            network.hidden_sizes, self.head.spec.outputs, network.policy_init_scale, generator
-        )
+        outputs, scale = self.head.spec.outputs, network.policy_init_scale
+        self.policy = self._network(network.hidden_sizes, outputs, scale, generator)
         if network.shared:
             self.value = sharing(self.policy, network.value_init_scale, generator).to(self.device)
         else:
@@ -123,14 +115,12 @@ class ActorCritic:
         }
         if network.name == MLP:
             return MLPPolicySpec(**either).to_json()
-        spec = TorchPolicySpec(
-            network=network.name,
-            observation_dtype=seen.dtype,
-            largest=largest_of(seen),
-            channels=channels_of(seen),
-            **either,
-        )
-        return spec.to_json()
+        seen_as: dict[str, Any] = {
+            "observation_dtype": seen.dtype,
+            "largest": largest_of(seen),
+            "channels": channels_of(seen),
+        }
+        return TorchPolicySpec(network=network.name, **seen_as, **either).to_json()
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: policy and normaliser, copied, float32."""
@@ -153,11 +143,7 @@ class ActorCritic:
         return self._saved.save(self._counters())
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned; nothing is changed when it does not fit.
-
-        Raises:
-            CheckpointError: As `AgentState.load`.
-        """
+        """Continue from what `state` returned (`AgentState.load`)."""
         self._load_counters(self._saved.load(tensors, meta, self._counters()))
 
     def _counters(self) -> dict[str, int]:

@@ -11,18 +11,15 @@ from torch import Tensor
 from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.experience.frame_stacks import Observations
 from soulsgui.policies.exploration import Moment
+from soulsgui.policies.normalise import RunningNormaliser
 from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.shared import Group, SharedGradient
-from soulsgui.rl.normalisation import Rewards
+from soulsgui.rl.normalisation import Rewards, ValueNormaliser
 from soulsgui.rl.optimiser import Adam, FlatParameters
 
 
 class Agent(Protocol):
-    """A learner without any process around it.
-
-    Attributes:
-        updates: Updates so far.
-    """
+    """A learner without any process around it; `updates` are those so far."""
 
     updates: int
 
@@ -39,10 +36,8 @@ class Agent(Protocol):
         """Let networks compute in bfloat16 in the updates, where that is enough."""
 
     def share(self, group: Group) -> SharedGradient:
-        """Compute gradients together with the other processes of a group from now on.
-
-        Returns:
-            What the leader's agent calls at each step; the others `serve` it.
+        """Compute gradients together with a group from now on: the leader calls at each step what is
+        returned, the others `serve` it.
         """
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -88,12 +83,7 @@ class OffPolicyAgent(AsynchronousAgent, Protocol):
         """What of the update may be compiled; None: nothing that would gain."""
 
     def update(self, batch: Any, tell: bool = True) -> NDArray[np.float32] | None:
-        """Make one update with what the memory gave.
-
-        Args:
-            batch: What the memory gave.
-            tell: Return how wrong it was about each, if it can say.
-        """
+        """Make one update with what the memory gave; `tell` how wrong it was about each, if it can say."""
 
 
 Arrays = dict[str, NDArray[Any]]
@@ -108,12 +98,9 @@ def to_numpy(tensor: Tensor) -> NDArray[Any]:
 def check_shapes(
     tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]], parameters: int
 ) -> None:
-    """Make sure that the tensors of a saved state fit an agent.
+    """Make sure that the tensors of a saved state fit an agent, whose parameters Adam moves.
 
-    Args:
-        tensors: The saved state, with Adam's moments or without.
-        shapes: What the agent needs, by name, without Adam's moments.
-        parameters: Number of all parameters that Adam moves.
+    `shapes` are those that the agent needs, without Adam's moments, which a saved state has or has not.
 
     Raises:
         CheckpointError: A tensor is missing or misshapen.
@@ -130,16 +117,6 @@ def check_shapes(
             )
 
 
-class Statistics(Protocol):
-    """Statistics that are saved."""
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything that a bit-equal continuation needs."""
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `state` returned."""
-
-
 class AgentState:
     """All that is saved of an agent, so that it goes on to the bit.
 
@@ -149,9 +126,6 @@ class AgentState:
     Args:
         tensors: Returns what is learned, and what is summed up, by name.
         flat: Holds all parameters that the optimiser moves.
-        optimiser: Moves them.
-        normaliser: Statistics of what was seen.
-        rewards: What is remembered of the environment's rewards.
         rng: All chance of the agent.
     """
 
@@ -160,11 +134,11 @@ class AgentState:
         tensors: Callable[[], list[tuple[str, Tensor]]],
         flat: FlatParameters,
         optimiser: Adam,
-        normaliser: Statistics,
+        normaliser: RunningNormaliser,
         rewards: Rewards,
         rng: np.random.Generator,
     ) -> None:
-        self.statistics = {"normaliser": normaliser}
+        self.statistics: dict[str, RunningNormaliser | ValueNormaliser] = {"normaliser": normaliser}
         self._tensors, self._flat, self._optimiser = tensors, flat, optimiser
         self._rewards, self._rng = rewards, rng
 
@@ -216,14 +190,8 @@ class AgentState:
 class FigureSums:
     """Adds the figures of updates up where the networks live: reading them there would wait for each update.
 
-    Attributes:
-        sums: `[F]`, on the device.
-        count: How many were added since they were asked for.
-
-    Args:
-        names: The figures, `F`.
-        device: Where they are added up.
-        setting: Key of the learning rate, named when figures are no longer finite.
+    `sums` `[F]` are those of `count` updates since they were asked for; `setting` is the key of the learning
+    rate, named when figures are no longer finite.
     """
 
     def __init__(self, names: Sequence[str], device: torch.device, setting: str) -> None:
@@ -238,15 +206,10 @@ class FigureSums:
         self.count += 1
 
     def means(self, updates: int, told: Mapping[str, float]) -> dict[str, float]:
-        """Return means over the updates since the last call, and begin anew.
+        """Return means over the updates since the last call, and begin anew; nothing when there was no
+        update.
 
-        Args:
-            updates: Updates of the agent so far.
-            told: What there is to tell as of the last of them, such as `learning_rate`; returned beside the
-                others.
-
-        Returns:
-            Each figure by its name, and what is told. Nothing when there was no update.
+        Beside them stands what is `told` as of the last of all `updates` so far, such as `learning_rate`.
 
         Raises:
             ServiceError: A figure is no longer finite; the agent is then of no more use.

@@ -50,12 +50,7 @@ class DQNAgent(ReplayAgent):
     between `dqn.value_min` and `dqn.value_max`, also `beyond_support`: the share of samples that are drawn to
     returns which lie outside, on average.
 
-    Args:
-        spaces: What the environment shows and takes.
-        settings: The groups `network`, `normalize` and `dqn` of the configuration. `dqn` is read at each
-            update; the attribute may be replaced in between.
-        seed: Determines the initial weights and every draw.
-        device: Where the networks live, as torch names it.
+    The arguments are those of `ActorCritic`; the algorithm's group is `dqn`.
     """
 
     def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str = "cpu") -> None:
@@ -88,8 +83,7 @@ class DQNAgent(ReplayAgent):
     def export_weights(self, noise: bool = True) -> Arrays:
         """Return what a client needs to act: online network and normaliser, copied, float32.
 
-        Args:
-            noise: Leave the noise that explores in the weights, where there is any.
+        With `noise` that which explores is left in the weights, where there is any.
         """
         if noise:
             self._noise_to_act_with()
@@ -115,13 +109,8 @@ class DQNAgent(ReplayAgent):
     def update(self, batch: NStepBatch, tell: bool = True) -> NDArray[np.float32] | None:
         """Make one gradient step; what it tells is added to `figures`.
 
-        Args:
-            batch: What to learn from.
-            tell: Return how wrong each sample was. Without that nobody waits for a GPU: the next batch is
-                drawn while it computes.
-
-        Returns:
-            `[B]`, how wrong each sample was, never negative: its new priority.
+        If it is to `tell`, it returns how wrong each sample was, `[B]`, never negative: its new priority.
+        Without that nobody waits for a GPU: the next batch is drawn while it computes.
         """
         dqn = self.settings.dqn
         self._set_rate(dqn.learning_rate)
@@ -178,15 +167,9 @@ class DQNAgent(ReplayAgent):
         """Turn a batch into what the gradient takes."""
         inputs = self._inputs(np.concatenate((batch.obs, batch.next_obs)))
         count = len(batch.action)
-        return DQNRows(
-            obs=inputs[:count],
-            action=batch.action - self._actions.start,
-            reward=batch.reward,
-            next_obs=inputs[count:],
-            discount=batch.discount,
-            next_mask=batch.next_mask,
-            weight=batch.weight,
-        )
+        action = batch.action - self._actions.start
+        seen = {"obs": inputs[:count], "next_obs": inputs[count:], "action": action}
+        return DQNRows(**batch._asdict() | seen)
 
 
 def _named_parameters(network: nn.Module, prefix: str) -> list[tuple[str, Tensor]]:
@@ -209,21 +192,11 @@ class R2D2Agent(DQNAgent):
     def _rows(self, batch: Any) -> Any:
         """Turn a `SequenceBatch` into what the gradient takes."""
         assert isinstance(batch, SequenceBatch)
-        return SequenceRows(
-            obs=self._over_time(batch.obs),
+        inputs = self._inputs(batch.obs.reshape(-1, *batch.obs.shape[2:]))
+        columns = batch._asdict() | {
+            "obs": inputs.reshape(*batch.obs.shape[:2], *inputs.shape[1:]),
             # Steps that a sequence does not have say nothing, but need some action that exists.
-            action=np.maximum(batch.action - self._actions.start, 0),
-            reward=batch.reward,
-            terminated=batch.terminated,
-            valid=batch.valid,
-            learned=batch.learned,
-            state=batch.state,
-            exact=batch.exact,
-            weight=batch.weight,
-            next_mask=batch.next_mask,
-        )
-
-    def _over_time(self, obs: NDArray[Any]) -> NDArray[Any]:
-        """Turn stored observations `[T, B, *shape]` into what the network takes, `[T, B, ...]`."""
-        found = self._inputs(obs.reshape(-1, *obs.shape[2:]))
-        return found.reshape(*obs.shape[:2], *found.shape[1:])
+            "action": np.maximum(batch.action - self._actions.start, 0),
+        }
+        del columns["number"]
+        return SequenceRows(**columns)

@@ -13,8 +13,7 @@ from soulsgui.config.sections.network import NetworkSettings
 from soulsgui.environments.observations import channels_of, largest_of
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.action_heads import HeadSpec
-from soulsgui.policies.numpy_mlp import MLPPolicySpec
-from soulsgui.policies.specs import RecurrentPolicySpec, TorchPolicySpec
+from soulsgui.policies.specs import MLPPolicySpec, RecurrentPolicySpec, TorchPolicySpec
 from soulsgui.policies.value_based import categorical_spec, implicit_quantile_spec
 from soulsgui.rl.agents.base import Arrays, to_numpy
 from soulsgui.rl.gradients.dqn import (
@@ -55,14 +54,7 @@ _TOLD = ("agent", "dueling", "exploration", "quantiles", "atoms", "value_min", "
 
 
 class DQNKind(ABC):
-    """What is particular to one kind of agent.
-
-    Args:
-        spaces: What the network sees, and what the environment takes.
-        network: The network's settings.
-        dqn: What is learned of the return.
-        normalises: Observations are normalised.
-    """
+    """What one kind of agent has of its own; `spaces`: what the network sees, the environment takes."""
 
     def __init__(
         self, spaces: SpacesSpec, network: NetworkSettings, dqn: DQNSettings, normalises: bool
@@ -89,9 +81,10 @@ class DQNKind(ABC):
     def plain_weights(self, network: nn.Module) -> Arrays:
         """Return what `exported` does, of a network that clients run in numpy."""
 
-    @abstractmethod
     def values(self, network: nn.Module, inputs: Tensor) -> Tensor:
-        """Return the values `[B, A]` of what the network takes."""
+        """Return the values `[B, A]` of what the network takes; of one with a memory, each seen twice."""
+        values: Tensor = getattr(network, "values", network)(inputs)
+        return values
 
     @property
     def in_numpy(self) -> bool:
@@ -185,11 +178,6 @@ class PlainKind(DQNKind):
         layers = named_layers(cast(nn.Sequential, network), "policy")
         return {name: to_numpy(tensor) for name, tensor in layers}
 
-    def values(self, network: nn.Module, inputs: Tensor) -> Tensor:
-        """Return the values `[B, A]` of what the network takes."""
-        values: Tensor = network(inputs)
-        return values
-
 
 class HeadedKind(DQNKind):
     """A torso and a head with a value for each action, quantiles of the return (QR-DQN) or atoms (C51)."""
@@ -235,11 +223,6 @@ class HeadedKind(DQNKind):
         """Return the folded network, of quantiles their means."""
         return folded(cast(HeadedNetwork, network), mean=self.parts.kind != "categorical")
 
-    def values(self, network: nn.Module, inputs: Tensor) -> Tensor:
-        """Return the values `[B, A]` of what the network takes."""
-        values: Tensor = network.values(inputs)  # type: ignore[operator]
-        return values
-
 
 class ImplicitKind(DQNKind):
     """The quantile of the return at any level: IQN."""
@@ -254,7 +237,7 @@ class ImplicitKind(DQNKind):
         shared, own = self.split()
         torso = self.torso(shared, generator)
         head = self.head(torso.features, 1, own, generator)
-        return ImplicitQuantileNetwork(torso, head, generator, _COSINES)
+        return ImplicitQuantileNetwork(torso, head, generator, _COSINES, self.dqn.quantiles)
 
     def gradient(
         self, online: nn.Module, target: nn.Module, flat: FlatParameters, rng: np.random.Generator
@@ -278,10 +261,6 @@ class ImplicitKind(DQNKind):
         arrays |= named(head_layers(implicit.head, mean=True), "head")
         embedding = {"weight": implicit.embedding.weight, "bias": implicit.embedding.bias}
         return arrays | {f"embedding.{name}": to_numpy(tensor) for name, tensor in embedding.items()}
-
-    def values(self, network: nn.Module, inputs: Tensor) -> Tensor:
-        """Return the values `[B, A]` of what the network takes."""
-        return cast(ImplicitQuantileNetwork, network).values(inputs, self.dqn.quantiles)
 
 
 class RecurrentKind(DQNKind):
@@ -323,10 +302,6 @@ class RecurrentKind(DQNKind):
         remembering = {name: to_numpy(tensor) for name, tensor in recurrent.torso.named_tensors()}
         return remembering | named(head_layers(recurrent.head, mean=True), "policy")
 
-    def values(self, network: nn.Module, inputs: Tensor) -> Tensor:
-        """Return the values `[B, A]` of what the network takes, each seen twice at first."""
-        return cast(RecurrentQNetwork, network).values(inputs)
-
 
 def kind_of(spaces: SpacesSpec, network: NetworkSettings, dqn: DQNSettings, normalises: bool) -> DQNKind:
     """Return the kind of agent that settings ask for; the arguments are those of `DQNKind`."""
@@ -339,11 +314,7 @@ def kind_of(spaces: SpacesSpec, network: NetworkSettings, dqn: DQNSettings, norm
 
 
 def kind_told(spaces: SpacesSpec, spec: TorchPolicySpec) -> DQNKind:
-    """Return the kind of agent that a policy's description tells of.
-
-    Args:
-        spaces: What the network sees, and what the environment takes.
-        spec: From `DQNKind.policy_spec`.
+    """Return the kind of agent that a policy's description (`DQNKind.policy_spec`) tells of.
 
     Raises:
         KeyError: A setting is not told; otherwise nothing is checked here.

@@ -99,7 +99,9 @@ class PPOAgent(ActorCritic):
             ServiceError: A loss is no longer finite; the agent is then of no more use.
         """
         ppo = self.settings.ppo
-        self._set_optimiser(moment)
+        adam = self._optimiser
+        adam.lr, adam.eps = moment.value(ppo.learning_rate), ppo.adam_epsilon
+        adam.betas = (ppo.adam_beta1, ppo.adam_beta2)
         weights = self._weights(moment)
         batch = self._learned_from(batch, ppo.gamma)
         inputs = self._inputs(np.asarray(batch.obs))
@@ -132,21 +134,11 @@ class PPOAgent(ActorCritic):
             **self._statistics_told(weights),
         }
 
-    def _set_optimiser(self, moment: Moment) -> None:
-        ppo, adam = self.settings.ppo, self._optimiser
-        adam.lr, adam.eps = moment.value(ppo.learning_rate), ppo.adam_epsilon
-        adam.betas = (ppo.adam_beta1, ppo.adam_beta2)
-
     def _weights(self, moment: Moment) -> PPOWeights:
         """Return what the loss looks at, as of now."""
         ppo = self.settings.ppo
-        return PPOWeights(
-            clip=moment.value(ppo.clip),
-            entropy_coef=moment.value(ppo.entropy_coef),
-            value_coef=ppo.value_coef,
-            value_clip=ppo.value_clip,
-            value_huber=ppo.value_huber,
-        )
+        scheduled = moment.value(ppo.clip), moment.value(ppo.entropy_coef)
+        return PPOWeights(*scheduled, ppo.value_coef, ppo.value_clip, ppo.value_huber)
 
     def _statistics_told(self, weights: PPOWeights) -> dict[str, float]:
         """Return what changes beside the figures of the loss: schedules, statistics."""
@@ -219,15 +211,9 @@ class PPOAgent(ActorCritic):
         return values[batch.step_rows], values[batch.step_rows + 1], batch.ends
 
     def _run_pass(self, data: PPORows, weights: PPOWeights, steps: list[Tensor]) -> Tensor:
-        """Go once over the round.
+        """Go once over the round; return the log-ratios `[N]` as the gradient steps saw them.
 
-        Args:
-            data: The round.
-            weights: What the loss looks at.
-            steps: Losses, entropy and gradient norm of each gradient step are added to it.
-
-        Returns:
-            The log-ratios `[N]` as the gradient steps saw them.
+        To `steps` losses, entropy and gradient norm of each gradient step are added.
         """
         ppo = self.settings.ppo
         log_ratios = []
@@ -285,10 +271,6 @@ class RecurrentPPOAgent(PPOAgent):
         # What the newest look at the round found: how it is laid out, its observations, states `[P, S]`.
         self._look: tuple[BPTTChunks, Tensor, Tensor] | None = None
 
-    def policy_spec(self) -> dict[str, Any]:
-        """Return what a client needs to build the policy, as JSON-able data."""
-        return with_encoding(self._spec().to_json(), self.spaces.observation, self._to_see.images)
-
     def _acting_tensors(self) -> list[tuple[str, Tensor]]:
         return [*self.memory.named_tensors(), *super()._acting_tensors()]
 
@@ -308,9 +290,10 @@ class RecurrentPPOAgent(PPOAgent):
         heads = {"policy": self.policy, "value": self.value}
         return {"memory": memory} | {name: shape_report(head, features) for name, head in heads.items()}
 
-    def _spec(self) -> RecurrentPolicySpec:
+    def policy_spec(self) -> dict[str, Any]:
+        """Return what a client needs to build the policy, as JSON-able data."""
         network = self.settings.network
-        return RecurrentPolicySpec(
+        spec = RecurrentPolicySpec(
             observation_shape=self._to_see.seen.shape,
             hidden_sizes=tuple(network.hidden_sizes),
             activation=network.activation,
@@ -321,6 +304,7 @@ class RecurrentPPOAgent(PPOAgent):
             head=self.head.spec,
             torso=torso_spec(network.name, self._to_see.seen),
         )
+        return with_encoding(spec.to_json(), self.spaces.observation, self._to_see.images)
 
     # --- networks ----------------------------------------------------------------------------------
 
@@ -372,17 +356,13 @@ class RecurrentPPOAgent(PPOAgent):
                 seen = self._seen(inputs, chunks.rows[now, : upto + 1])
                 features, after = self._unroll(seen[:upto], state[now])
                 behind, _ = self._unroll(seen[upto:], after)
-                value[now, : upto + 1] = self._values_at(torch.cat((features, behind))).T
+                said = self.value(torch.cat((features, behind)).flatten(0, 1)).cpu().numpy()
+                value[now, : upto + 1] = said.reshape(upto + 1, len(now)).T
                 on = chunks.goes_on[now]
                 state[now[on] + 1] = after[torch.from_numpy(on).to(self.device)]
         self._look = chunks, inputs, state
         valid = chunks.valid(longest)
         return value[:, :-1][valid], value[:, 1:][valid], chunks.ends()
-
-    def _values_at(self, features: Tensor) -> Floats:
-        """Return values `[T, B]` of features `[T, B, F]`."""
-        said: Floats = self.value(features.flatten(0, 1)).cpu().numpy()
-        return said.reshape(features.shape[:2])
 
     def _seen(self, inputs: Tensor, rows: Ints) -> Tensor:
         """Take rows `[B, T]` of the inputs, time first: `[T, B, size]`."""

@@ -28,15 +28,8 @@ class ReplayAgent(ABC):
     Those are the statistics of the moment, the same in the update as in the weights exported then. All that
     learns is moved by one optimiser.
 
-    Attributes:
-        updates: Gradient steps so far.
-        sample_rng: What to draw from the memory with; part of the state.
-        rewards: What is to be remembered of the environment's rewards; part of the state.
-        moment: Where the run is: what schedules look at. Who trains it keeps it up to date.
-
     Args:
         to_see: What its networks take of observations.
-        normalize: How rewards are normalised.
         figures: Names of what an update tells.
         setting: Key of the learning rate.
     """
@@ -82,8 +75,7 @@ class ReplayAgent(ABC):
         """Compute gradients together with the other processes of a group from now on."""
         assert isinstance(self._gradient, Gradient)
         flats = self._flat, [self._target_flat]
-        shared = SharedGradient(self._gradient, group, *flats, self._modules())
-        self._gradient = shared
+        self._gradient = shared = SharedGradient(self._gradient, group, *flats, self._modules())
         return shared
 
     @abstractmethod
@@ -116,11 +108,7 @@ class ReplayAgent(ABC):
         return self._saved.save(self._counters())
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned; nothing is changed when it does not fit.
-
-        Raises:
-            CheckpointError: As `AgentState.load`.
-        """
+        """Continue from what `state` returned (`AgentState.load`)."""
         sums = np.zeros(self._figures.sums.shape, np.float32)
         if "figures.sums" in tensors and tensors["figures.sums"].shape < sums.shape:
             # Saved by a version that told fewer.

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.action_heads import HeadSpec
-from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.policy import actor_spec, with_encoding
+from soulsgui.policies.specs import MLPPolicySpec
 from soulsgui.rl.agents.base import Arrays, to_numpy
 from soulsgui.rl.agents.replay_agent import ReplayAgent
 from soulsgui.rl.buffers.replay import NStepBatch
@@ -43,7 +43,8 @@ class SACAgent(ReplayAgent):
         to_see = Inputs(spaces.observation, False, True, normalize.observations, normalize.clip)
         super().__init__(spaces, to_see, seed, device, normalize, FIGURES, "sac.learning_rate")
         self.settings = settings
-        self._head = bounded_head(spaces, settings.network.initial_std)
+        bounded = spaces.bounded_actions("sac")
+        self._head = HeadSpec(bounded.to_json(), "state_dependent", settings.network.initial_std, "tanh")
         self.networks = nets = build_sac_networks(
             to_see.seen.size,
             self._head.size,
@@ -94,7 +95,9 @@ class SACAgent(ReplayAgent):
         self._figures.add(self._gradient(self._rows(batch), self._target_entropy).figures)
         self._optimiser.step()
         self.updates += 1
-        self._target_flat.follow(self._flat.parameter.data[self._critics], sac.target_tau)
+        # The critics stand behind the actor, before the temperature.
+        critics = self._flat.parameter.data[-1 - self._target_flat.parameter.numel() : -1]
+        self._target_flat.follow(critics, sac.target_tau)
 
     @property
     def _target_entropy(self) -> float | None:
@@ -103,11 +106,6 @@ class SACAgent(ReplayAgent):
         if not sac.learn_temperature:
             return None
         return -float(self._head.size) if sac.target_entropy is None else sac.target_entropy
-
-    @property
-    def _critics(self) -> slice:
-        """Where the critics stand among all that learns: behind the actor, before the temperature."""
-        return slice(-1 - self._target_flat.parameter.numel(), -1)
 
     def _modules(self) -> list[nn.Module]:
         return [self.networks.actor, *self.networks.critics, *self.networks.targets]
@@ -141,12 +139,3 @@ class SACAgent(ReplayAgent):
             discount=batch.discount,
             noise=self.sample_rng.standard_normal((2, count, self._head.size), dtype=np.float32),
         )
-
-
-def bounded_head(spaces: SpacesSpec, initial_std: float) -> HeadSpec:
-    """Return the head of a policy over numbers that a tanh keeps within their bounds.
-
-    Raises:
-        EnvironmentCheckError: The environment takes something else, or a bound is missing.
-    """
-    return HeadSpec(spaces.bounded_actions("sac").to_json(), "state_dependent", initial_std, "tanh")

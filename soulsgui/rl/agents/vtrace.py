@@ -58,12 +58,7 @@ class VTraceAgent(ActorCritic):
         self._figures = FigureSums(FIGURES, self.device, "vtrace.learning_rate")
 
     def update(self, batch: Segments, moment: Moment) -> None:
-        """Learn from a batch, `vtrace.epochs` gradient steps; what they tell is added to `figures`.
-
-        Args:
-            batch: Segments of this agent's weights, present or past.
-            moment: Where the run is: what schedules look at.
-        """
+        """Learn from segments of present or past weights, `vtrace.epochs` gradient steps, as of a moment."""
         settings = self.settings.vtrace
         self._moment = moment
         self._optimiser.lr = moment.value(settings.learning_rate)
@@ -81,16 +76,11 @@ class VTraceAgent(ActorCritic):
         self._gradient.mixed = True  # type: ignore[attr-defined]
 
     def figures(self) -> dict[str, float]:
-        """Return means over the gradient steps since the last call, and begin anew.
+        """Return means over the gradient steps since the last call (`FigureSums.means`).
 
-        Returns:
-            `policy_loss`, `value_loss`, `entropy`; `behaviour_kl` of the policies that played to the present
-            one; `rho_mean`, the mean importance weight, `rho_clip_fraction`, the part of the steps where it
-            was clipped; `explained_variance` of the targets by the values; `grad_norm` before
-            clipping; `learning_rate`, as of the last update. Nothing when there was no update.
-
-        Raises:
-            ServiceError: A figure is no longer finite; the agent is then of no more use.
+        Those are `policy_loss`, `value_loss`, `entropy`; `behaviour_kl` of the policies that played to the
+        present one; `rho_mean`, the mean importance weight, `rho_clip_fraction`, the part of the steps where
+        it was clipped; `explained_variance` of the targets by the values; `grad_norm` before clipping.
         """
         told = {"learning_rate": self._optimiser.lr, **self.rewards.figures()}
         for name in ("clip", "entropy_coef"):

@@ -35,12 +35,7 @@ def _free_bytes(folder: Path) -> int:
 
 
 class ArrayColumn(NamedTuple):
-    """What is kept of each observation, as one array.
-
-    Attributes:
-        shape: Of one row.
-        dtype: Its numbers.
-    """
+    """What is kept of each observation, as one array: shape and dtype of a row."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -58,11 +53,7 @@ Arrays = list[NDArray[Any]]
 
 
 class ArrayStorage:
-    """Gives memory.
-
-    Attributes:
-        token: What the file is known by again; empty where there is none.
-    """
+    """Gives memory; `token` is what a file is known by again, empty where there is none."""
 
     token = ""
 
@@ -70,9 +61,7 @@ class ArrayStorage:
         """Return room for rows, `[rows, *shape]` for each column, all 0; what was given before is given up.
 
         Args:
-            rows: Most that may be used.
-            expected: How many will be used, as far as can be said.
-            columns: What each row holds.
+            expected: How many of them will be used, as far as can be said.
 
         Raises:
             StorageError: There is no room for them.
@@ -87,11 +76,7 @@ class ArrayStorage:
         """
 
     def lay_out_again(self, token: str, stored: int, expected: int, columns: Sequence[ArrayColumn]) -> Arrays:
-        """Return the room of an earlier process with what that has left in it.
-
-        Args:
-            token: Of that room.
-            stored: Transitions ever stored when it was left.
+        """Return the room of an earlier process, known by token and transitions ever stored when it was left.
 
         Raises:
             MemoryGoneError: It is not there any more, or something was written to it since.
@@ -99,12 +84,7 @@ class ArrayStorage:
         raise MemoryGoneError("The observations of the saved replay memory lie in a file, which is gone.")
 
     def close(self, stored: int | None = None) -> None:
-        """Give everything up.
-
-        Args:
-            stored: Leave it behind for another process, with so many transitions ever stored; None leaves
-                nothing behind.
-        """
+        """Give everything up, or leave it behind for another process with so many transitions ever stored."""
 
 
 class FileStorage(ArrayStorage):
@@ -112,11 +92,7 @@ class FileStorage(ArrayStorage):
 
     The file is `observations` in a folder of its own, one column after the other. Disk is taken from the file
     system before it is written to, a part at a time: a disk that is full is an error in words, not the end of
-    the process.
-
-    Args:
-        folder: Where the file may be; what an earlier process left there is taken up or removed.
-        limit_bytes: Most memory that is given.
+    the process. What an earlier process left in the folder is taken up or removed.
     """
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
@@ -207,11 +183,8 @@ class FileStorage(ArrayStorage):
             mapped.flush()
             self._seal.write_text(json.dumps(left))
         except OSError as error:
-            logger.warning(
-                "%s can't be left behind: %s. Make room there; the replay memory is filled anew.",
-                self._file,
-                error,
-            )
+            words = "%s can't be left behind: %s. Make room there; the replay memory is filled anew."
+            logger.warning(words, self._file, error)
             self._remove()
 
     def _mapped(self, rows: int, columns: Sequence[ArrayColumn]) -> Arrays:
@@ -224,20 +197,13 @@ class FileStorage(ArrayStorage):
         ]
 
     def _allocate(self, begin: int, size: int) -> None:
-        """Take a part of the file from the disk.
-
-        Raises:
-            OSError: There is not so much.
-        """
+        """Take a part of the file from the disk; an OSError where there is not so much."""
         if not hasattr(os, "posix_fallocate"):  # macOS, Windows
             if _free_bytes(self._folder.parent) < size:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file))
             return
-        file = os.open(self._file, os.O_RDWR)
-        try:
-            os.posix_fallocate(file, begin, size)
-        finally:
-            os.close(file)
+        with self._file.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), begin, size)
 
     def _remove(self) -> None:
         for path in (self._seal, self._file):

@@ -37,8 +37,6 @@ class FrameStore:
 
     Args:
         count: Most observations to keep.
-        shape: Of one.
-        dtype: Its numbers.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         storage: Where they lie; None: in memory.
     """
@@ -61,9 +59,8 @@ class FrameStore:
             shape, dtype = image.shape, str(image.base)
         self._image_shape, self._image_dtype = shape, dtype
         self._storage = storage or ArrayStorage()
-        self._give(
-            ArrayStorage().lay_out(0, 0, self._columns(shape))
-        )  # they are laid out with the first ones
+        # Room is laid out with the first ones.
+        self._give(ArrayStorage().lay_out(0, 0, self._columns(shape)))
         self._laid_out = False
         self._depth = self._axis = 1
         self._free: Ints = np.zeros(0, np.int64)
@@ -71,12 +68,9 @@ class FrameStore:
         self._fresh = 0  # the first row that was never used
 
     def _lay_out(self, depth: int, axis: int, left: tuple[str, int] | None = None) -> None:
-        """Lay memory out.
+        """Lay memory out for observations of so many frames along an axis, 1 where they are kept whole.
 
-        Args:
-            depth: How many frames an observation is made of, 1 where it is kept whole.
-            axis: Which one of observations counts them.
-            left: What `ArrayStorage.lay_out_again` takes, where observations lie there already.
+        `left` is what `ArrayStorage.lay_out_again` takes, where observations lie there already.
         """
         rows = self._count * depth
         frame = self._image_shape
@@ -84,11 +78,11 @@ class FrameStore:
             frame = frame[1:] if axis == 1 else frame[:-1]
         # Room is for two rows a transition, of which long segments use one.
         expected = self._count // 2
+        columns = self._columns(frame)
         if left is None:
-            arrays = self._storage.lay_out(rows, expected, self._columns(frame))
+            self._give(self._storage.lay_out(rows, expected, columns))
         else:
-            arrays = self._storage.lay_out_again(*left, expected, self._columns(frame))
-        self._give(arrays)
+            self._give(self._storage.lay_out_again(*left, expected, columns))
         self._laid_out, self._depth, self._axis = True, depth, axis
         self._before: Ints = np.zeros(rows if depth > 1 else 0, np.int64)
         self._own = np.zeros(rows if depth > 1 else 0, np.uint8)
@@ -110,19 +104,9 @@ class FrameStore:
         self._masks: Bools | None = arrays[-1] if self.masked_actions else None
 
     @property
-    def in_use(self) -> int:
-        """Rows that hold something."""
-        return self._fresh - self._free_count
-
-    @property
     def in_file(self) -> bool:
         """Whether they lie in a file."""
         return bool(self._storage.token)
-
-    @property
-    def touched(self) -> int:
-        """Rows that ever held something."""
-        return self._fresh
 
     def takes(self, dtype: np.dtype[Any]) -> bool:
         """Whether observations of a dtype can be kept: an image with numbers where there are such."""
@@ -217,12 +201,8 @@ class FrameStore:
         again = min(count, self._free_count)
         self._storage.reserve(self._fresh + count - again)
         self._free_count -= again
-        rows = np.concatenate(
-            (
-                self._free[self._free_count : self._free_count + again],
-                np.arange(self._fresh, self._fresh + count - again),
-            )
-        )
+        freed = self._free[self._free_count : self._free_count + again]
+        rows = np.concatenate((freed, np.arange(self._fresh, self._fresh + count - again)))
         self._fresh += count - again
         return rows
 
@@ -259,12 +239,9 @@ class FrameStore:
     def take_up(self, state: Mapping[str, NDArray[Any]], stored: int) -> Ints:
         """Go on with observations that lie in a file, of which `state` told where; return their rows `[R]`.
 
-        Args:
-            stored: What the file was left with (`close`).
-
         Raises:
             KeyError: Something is missing.
-            MemoryGoneError: The file is not what it was; nothing has changed.
+            MemoryGoneError: The file is not what it was left with (`close`); nothing has changed.
         """
         rows: Ints = state["row"]
         depth, axis = (int(number) for number in state.get("stacking", (1, 1)))
@@ -304,16 +281,14 @@ def saved_observations(state: Mapping[str, NDArray[Any]]) -> Observations:
         KeyError: There are none.
         ValueError: They are damaged.
     """
-    images = _saved_images(state)
+    images: Images
+    if "stacking" in state:
+        depth, axis = (int(number) for number in state["stacking"])
+        frames, first = state["frames"], state["first"]
+        follow = np.diff(first).min(initial=1) >= 1
+        if len(first) and not (first[0] >= 0 and follow and first[-1] + depth <= len(frames)):
+            raise ValueError(f"{len(frames)} frames are not those of {len(first)} stacks")
+        images = FrameStacks(frames, first, depth, axis)
+    else:
+        images = state["obs"]
     return Pictures(images, state["numbers"]) if "numbers" in state else images
-
-
-def _saved_images(state: Mapping[str, NDArray[Any]]) -> Images:
-    if "stacking" not in state:
-        found: NDArray[Any] = state["obs"]
-        return found
-    depth, axis = (int(number) for number in state["stacking"])
-    frames, first = state["frames"], state["first"]
-    if len(first) and (first[0] < 0 or np.diff(first).min(initial=1) < 1 or first[-1] + depth > len(frames)):
-        raise ValueError(f"{len(frames)} frames are not those of {len(first)} stacks")
-    return FrameStacks(frames, first, depth, axis)

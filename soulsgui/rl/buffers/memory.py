@@ -16,12 +16,7 @@ from soulsgui.rl.buffers.replay import OR_WITHOUT, UniformReplay
 
 
 class Drawn(NamedTuple):
-    """What a memory gives for one update.
-
-    Attributes:
-        batch: What the agent learns from, in whatever form both have agreed on.
-        number: `[B]`, by which the memory knows again what was drawn; None when it need not.
-    """
+    """What the agent learns from, and numbers `[B]` by which the memory knows it again; None: it need not."""
 
     batch: Any
     number: Ints | None
@@ -65,11 +60,7 @@ class ReplayMemory(Protocol):
         """
 
     def close(self, leave: bool = False) -> None:
-        """Keep nothing in a file any more; what lies in memory stays.
-
-        Args:
-            leave: Leave the file there: it belongs to what `state` returned last.
-        """
+        """Give a file up, or leave it there for whom is given what `state` returned last; memory stays."""
 
 
 _NO_LINKS: Ints = np.zeros(0, np.int64)
@@ -82,13 +73,11 @@ class WindowReplay:
     are drawn (`returns.n_step`), and end early where their episode, or what has arrived of it, ends.
 
     Attributes:
-        ring: Where the steps are.
         beta: How much of the bias of drawing by priority the weights undo, 0 to 1.
 
     Args:
         ring: An empty memory; from now on filled through `add` here.
         n: Most steps of a window.
-        gamma: Discount of one step.
         alpha: How much priorities count (`PrioritisedReplay`); None draws all alike.
     """
 
@@ -119,11 +108,7 @@ class WindowReplay:
         return count
 
     def add(self, segments: Segments) -> int:
-        """Take segments in; return the steps added.
-
-        Raises:
-            ValueError: The arrays don't fit together, or the observations are of another shape.
-        """
+        """Take segments in (`UniformReplay.add`); return the steps added."""
         before = self.ring.stored
         added = self._store.add(
             segments.obs,
@@ -138,11 +123,7 @@ class WindowReplay:
         return added
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
-        """Draw windows, with replacement: an `NStepBatch`.
-
-        Raises:
-            ValueError: There is none yet.
-        """
+        """Draw windows, with replacement: an `NStepBatch`; a ValueError where there is none yet."""
         following = _NO_LINKS if self._links is None else self._links.following
         if self._priorities is None:
             slots = self.ring.draw(count, rng)
@@ -152,11 +133,7 @@ class WindowReplay:
         return Drawn(windows._replace(weight=weight), number)
 
     def learned(self, number: Ints, error: NDArray[Any]) -> None:
-        """Give what was drawn by these numbers the priority of its newest error `[B]`.
-
-        Raises:
-            ValueError: An error is not finite; nothing has changed.
-        """
+        """Give what was drawn by these numbers the priority of its newest error `[B]`, which is finite."""
         if self._priorities is not None:
             self._priorities.update_priorities(number, error)
 
@@ -166,11 +143,7 @@ class WindowReplay:
         return self._store.state() | chains
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `state` returned: the same draws follow.
-
-        Raises:
-            CheckpointError: It does not fit this memory; nothing has changed.
-        """
+        """Continue from what `state` returned, as `ReplayMemory` says."""
         if self._links is not None:
             self._links.check(state)
         self._store.load_state(state)
@@ -191,9 +164,6 @@ class EpisodeLinks:
 
     Attributes:
         following: `[capacity]` int64, slot of the next step of the same episode; -1: none, or not yet.
-
-    Args:
-        ring: The memory whose steps are followed; tell of each `add` to it.
     """
 
     def __init__(self, ring: UniformReplay) -> None:
@@ -204,10 +174,7 @@ class EpisodeLinks:
         self._prune_at = 1_024
 
     def added(self, segments: Segments, before: int) -> Bools:
-        """Take note of segments that were just added to the ring.
-
-        Args:
-            before: `ring.stored` before they were added.
+        """Take note of segments that were just added to the ring, which had stored `before` steps by then.
 
         Returns:
             `[S]`, True where the segment goes on where another ended.
@@ -224,14 +191,8 @@ class EpisodeLinks:
         following[ends[ends >= before] - before] = -1
         self.following[numbers % capacity] = following
         starts = ends - lengths + 1
-        rows = zip(
-            source.tolist(),
-            segments.episode.tolist(),
-            segments.first_step.tolist(),
-            starts.tolist(),
-            ends.tolist(),
-            strict=True,
-        )
+        columns = source, segments.episode, segments.first_step, starts, ends
+        rows = zip(*(column.tolist() for column in columns), strict=True)
         for index, (whose, number, first, start, end) in enumerate(rows):
             if end < before:
                 continue  # gave way at once
@@ -245,11 +206,8 @@ class EpisodeLinks:
         return joined
 
     def along(self, slots: Ints, steps: int) -> tuple[Ints, Bools]:
-        """Follow chains from slots `[B]` on.
-
-        Returns:
-            Slots `[steps, B]`, the last one repeated where a chain has ended; and `[steps, B]` bool, True up
-            to there.
+        """Follow chains from slots `[B]` on: slots `[steps, B]`, the last one repeated behind a chain's end,
+        and `[steps, B]` bool, True up to there.
         """
         path: Ints = np.empty((steps, len(slots)), np.int64)
         valid: Bools = np.ones((steps, len(slots)), np.bool_)
@@ -266,11 +224,7 @@ class EpisodeLinks:
         return {"following": self.following.copy(), "tails": np.array(tails, np.int64).reshape(-1, 4)}
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `state` returned.
-
-        Raises:
-            CheckpointError: It does not fit the ring; nothing has changed.
-        """
+        """Continue from what `state` returned, which `check` found to fit."""
         self.check(state)
         self.following[:] = state["following"]
         tails = state["tails"].tolist()
@@ -285,8 +239,9 @@ class EpisodeLinks:
         following, tails = state.get("following"), state.get("tails")
         fits = following is not None and following.shape == self.following.shape
         if not fits or tails is None or tails.shape[1:] != (4,):
-            missing = "are missing, which windows of several steps need in"
-            reason = missing if following is None else "do not fit"
+            reason = "do not fit"
+            if following is None:
+                reason = "are missing, which windows of several steps need in"
             raise CheckpointError(
                 f"The saved chains of episodes {reason} a memory of {self._ring.capacity} transitions.",
                 f"Resume with the dqn.n_step and the capacity it was saved with, {OR_WITHOUT}",

@@ -20,10 +20,8 @@ class SumTree:
     """Draws leaves in proportion to their values; all operations take whole batches.
 
     Each node is the sum of its 16 children, computed anew from them whenever one changes: no rounding error
-    builds up over millions of changes, and an index that occurs several times in a batch counts once.
-
-    Args:
-        leaves: How many numbers it holds, at least 1; all are 0 at first.
+    builds up over millions of changes, and an index that occurs several times in a batch counts once. All
+    leaves, at least 1, are 0 at first.
     """
 
     def __init__(self, leaves: int) -> None:
@@ -51,11 +49,7 @@ class SumTree:
         return self._levels[0].reshape(-1).take(index)
 
     def update(self, index: NDArray[np.integer[Any]], value: NDArray[Any]) -> None:
-        """Give leaves new values; of an index that occurs several times, the last value holds.
-
-        Args:
-            index: `[B]`.
-            value: `[B]`, finite and not negative.
+        """Give leaves `[B]` new values `[B]`; of an index that occurs several times, the last value holds.
 
         Raises:
             ValueError: A value is negative or not finite, which would spoil every sum above it; nothing has
@@ -78,15 +72,9 @@ class SumTree:
             parents.reshape(-1)[node] = children.take(node, axis=0) @ self._ones
 
     def find(self, position: Doubles) -> Ints:
-        """Find the leaf that each position falls into when all values are laid end to end.
+        """Find the leaves `[B]` that positions `[B]` from 0 to `total` fall into, all values laid end to end.
 
         A leaf of value 0 is never found, however the sums were rounded.
-
-        Args:
-            position: `[B]` float64, from 0 up to `total`.
-
-        Returns:
-            Leaves `[B]` int64.
 
         Raises:
             ValueError: All leaves are 0.
@@ -109,13 +97,7 @@ class SumTree:
         """Draw leaves in proportion to their values, one out of each of `count` equal parts of the total.
 
         The parts keep a batch spread over small and large values (Schaul et al. 2016, arXiv 1511.05952,
-        appendix B.2.1).
-
-        Returns:
-            Leaves `[count]` int64, ascending; repeats may occur.
-
-        Raises:
-            ValueError: All leaves are 0.
+        appendix B.2.1). They are ascending; repeats may occur. A ValueError says that all are 0.
         """
         return self.find((np.arange(count) + rng.random(count)) * (self.total / count))
 
@@ -125,13 +107,7 @@ _LEAST = 1e-6
 
 
 class PriorityDraw(NamedTuple):
-    """`B` transitions drawn by priority.
-
-    | field | shape, dtype | meaning |
-    |---|---|---|
-    | number | `[B]` int64 | numbers of the transitions, for `update_priorities` |
-    | weight | `[B]` float32 | importance weights, 0 to 1; each sample's loss is multiplied by it |
-    """
+    """Numbers `[B]` of transitions, for `update_priorities`, and importance weights `[B]` float32, 0 to 1."""
 
     number: Ints
     weight: NDArray[np.float32]
@@ -141,9 +117,6 @@ class PrioritisedReplay:
     """Draws the transitions of a ring in proportion to `(|error| + 1e-6) ** alpha`.
 
     New transitions have the largest priority ever seen, so that each is likely to be drawn once.
-
-    Attributes:
-        ring: Where the transitions are.
 
     Args:
         ring: An empty memory; from now on filled through `add` here.
@@ -180,13 +153,8 @@ class PrioritisedReplay:
         """Draw transitions by priority, with replacement.
 
         `w_i = (N * P(i)) ** -beta`, divided by the largest of the batch so that they only scale down
-        (section 3.4, algorithm 1).
-
-        Args:
-            beta: How much of the bias is undone: 0 nothing, 1 all; rises to 1 over a run.
-
-        Raises:
-            ValueError: There is none yet.
+        (section 3.4, algorithm 1). Beta says how much of the bias is undone: 0 nothing, 1 all; it rises to 1
+        over a run. A ValueError says that there is no transition yet.
         """
         slots = self._tree.draw(count, rng)
         share = self._tree.values(slots) / self._tree.total
@@ -196,14 +164,10 @@ class PrioritisedReplay:
         return PriorityDraw(number, (weight / weight.max()).astype(np.float32))
 
     def update_priorities(self, number: Ints, error: NDArray[Any]) -> None:
-        """Give transitions the priority of their newest error.
+        """Give transitions the priority of their newest error `[B]`, whatever its sign.
 
         What gave way since it was drawn is passed over: its slot belongs to another. Of a transition that
         occurs several times, the last error holds.
-
-        Args:
-            number: `[B]`, from `PriorityDraw`.
-            error: `[B]`, temporal differences or another measure of surprise; the sign doesn't matter.
 
         Raises:
             ValueError: An error is not finite; nothing has changed.

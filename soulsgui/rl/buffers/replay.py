@@ -80,10 +80,7 @@ class UniformReplay:
 
     Args:
         capacity: Most transitions to keep.
-        observation: What an observation is.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
-        action_shape: Shape of one stored action.
-        action_dtype: Its dtype.
         storage: Where the observations lie; None: in memory. `close` it.
     """
 
@@ -99,8 +96,8 @@ class UniformReplay:
         self.capacity = capacity
         self.inserted = 0
         self.stored = 0
-        box = observation
-        self._rows = FrameStore(2 * capacity, box.shape, box.dtype, masked_actions, storage)
+        shape, dtype = observation.shape, observation.dtype
+        self._rows = FrameStore(2 * capacity, shape, dtype, masked_actions, storage)
         fields = [
             ("row", np.int64),
             ("next_row", np.int64),
@@ -130,14 +127,13 @@ class UniformReplay:
     ) -> int:
         """Take in segments: steps of one environment within one episode each, laid end to end.
 
-        Args:
-            obs: `[N + S, *shape]`, raw; segment i has `lengths[i] + 1` rows, the last one follows its last
-                step.
-            lengths: `[S]`, steps of each segment, at least 1.
-            action: `[N, *action_shape]`, as stored.
-            reward: `[N]`.
-            terminated: `[S]` bool, the segment's last step ended its episode in a final state.
-            action_mask: `[N + S, A]` bool, valid actions at each observation, where there are masks.
+        | argument | shape | meaning |
+        |---|---|---|
+        | obs | `[N + S, *shape]` | raw; segment i has `lengths[i] + 1` rows, the last follows its last step |
+        | lengths | `[S]` | steps of each segment, at least 1 |
+        | action, reward | `[N, *action_shape]`, `[N]` | as stored |
+        | terminated | `[S]` bool | the segment's last step ended its episode in a final state |
+        | action_mask | `[N + S, A]` bool | valid actions at each observation, where there are masks |
 
         Returns:
             Transitions added, `N`; those among them that gave way at once to later ones count as well.
@@ -153,26 +149,18 @@ class UniformReplay:
             ends = np.zeros(added, np.bool_)
             ends[np.cumsum(lengths) - 1] = True
             # What does not fit would give way at once: the newest steps, and the segments they belong to.
-            kept = min(added, self.capacity)
-            ends = ends[added - kept :]
-            segments = int(np.count_nonzero(ends))
-            self._store(
-                obs[len(obs) - kept - segments :],
-                ends,
-                action[added - kept :],
-                reward[added - kept :],
-                terminated[len(terminated) - segments :],
-                None if action_mask is None else action_mask[len(obs) - kept - segments :],
-            )
+            first = max(added - self.capacity, 0)
+            ends = ends[first:]
+            row = len(obs) - len(ends) - int(np.count_nonzero(ends))
+            masks = None if action_mask is None else action_mask[row:]
+            self._evict(self._count + len(ends) - self.capacity)
+            rows = self._rows.put(obs[row:], masks)
+            self._write(rows, ends, action[first:], reward[first:], terminated[-np.count_nonzero(ends) :])
             self.inserted += added
         return added
 
     def draw(self, count: int, rng: np.random.Generator) -> Ints:
-        """Draw slots `[count]` uniformly, with replacement.
-
-        Raises:
-            ValueError: There is no transition yet.
-        """
+        """Draw slots `[count]` uniformly, with replacement; a ValueError where there is no transition yet."""
         if not self._count:
             raise ValueError("no transition to draw yet")
         return rng.integers(self._count, size=count)
@@ -205,12 +193,7 @@ class UniformReplay:
         )
 
     def steps(self, path: Ints, valid: Bools) -> PathSteps:
-        """Return the steps of sequences.
-
-        Args:
-            path: `[T, B]`, slots; the last one repeated where a sequence has ended (`EpisodeLinks.along`).
-            valid: `[T, B]`, True up to there, and at least at first.
-        """
+        """Return the steps of sequences, given as `EpisodeLinks.along` does."""
         steps = self._transitions.take(path)
         rows = np.where(valid, steps["row"], steps["next_row"])
         rows = np.concatenate((rows, steps["next_row"][-1:]))
@@ -281,22 +264,13 @@ class UniformReplay:
             self._write(rows, ends, state["action"], state["reward"], state["terminated"])
 
     def close(self, leave: bool = False) -> None:
-        """Keep nothing in a file any more; what lies in memory stays.
-
-        Args:
-            leave: Leave the file there, for whom `load_state` is given what `state` returned last.
-        """
+        """Give a file up, or leave it there for whom is given what `state` returned last; memory stays."""
         if self._rows.in_file:
             self._rows.close(self.stored if leave else None)
             self._count = 0
 
     def _check(
-        self,
-        obs: tuple[int, ...],
-        lengths: NDArray[Any],
-        action: NDArray[Any],
-        rewards: int,
-        flags: int,
+        self, obs: tuple[int, ...], lengths: NDArray[Any], action: NDArray[Any], rewards: int, flags: int
     ) -> None:
         """Raise a ValueError unless the arrays given to `add` fit together; nothing has changed by then."""
         segments, steps = len(lengths), len(action)
@@ -322,19 +296,6 @@ class UniformReplay:
         found = None if masks is None else masks.shape
         if found != wanted:
             raise ValueError(f"masks of shape {found}, {wanted} is needed")
-
-    def _store(
-        self,
-        obs: Observations,
-        ends: Bools,
-        action: NDArray[Any],
-        reward: NDArray[Any],
-        terminated: Bools,
-        masks: Bools | None,
-    ) -> None:
-        """Take in steps `[N]` and observations `[N + S, *shape]`; `ends` `[N]` marks the last of each."""
-        self._evict(self._count + len(ends) - self.capacity)
-        self._write(self._rows.put(obs, masks), ends, action, reward, terminated)
 
     def _write(
         self, rows: Ints, ends: Bools, action: NDArray[Any], reward: NDArray[Any], terminated: Bools
@@ -369,11 +330,9 @@ class UniformReplay:
         """Return where `count` transitions lie from a slot on: slots, and which of the transitions."""
         until_end = min(count, self.capacity - first)
         pieces = [(slice(first, first + until_end), slice(0, until_end))]
-        return (
-            pieces
-            if until_end == count
-            else [*pieces, (slice(0, count - until_end), slice(until_end, count))]
-        )
+        if until_end < count:
+            pieces.append((slice(0, count - until_end), slice(until_end, count)))
+        return pieces
 
 
 def _rows_of(transitions: NDArray[Any]) -> Ints:

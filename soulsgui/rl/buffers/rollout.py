@@ -14,11 +14,7 @@ from soulsgui.experience.segments import Bools, Ints, Segments
 
 
 class RolloutStore:
-    """Collects one round after the other.
-
-    Attributes:
-        steps: Transitions in it.
-    """
+    """Collects one round after the other; `steps` are the transitions in it."""
 
     def __init__(self) -> None:
         self.begin(0)
@@ -44,12 +40,8 @@ class RolloutStore:
     def batch(self, names: Sequence[str]) -> Segments:
         """Take out what was collected, in an order that does not depend on when it came.
 
-        Args:
-            names: Name of each client, by its number; segments are ordered by name, environment, episode and
-                step, and those of an episode are joined.
-
-        Raises:
-            ValueError: There is nothing in it.
+        Segments are ordered by the name of their client (given by its number), environment, episode and step,
+        and those of an episode are joined. A ValueError says that there is nothing in it.
         """
         rank = np.empty(max(len(names), 1), np.int64)
         rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
@@ -64,11 +56,7 @@ class RolloutStore:
 
 
 class SegmentQueue:
-    """A queue of segments.
-
-    Attributes:
-        steps: Transitions that wait.
-    """
+    """A queue of segments; `steps` are the transitions that wait."""
 
     def __init__(self) -> None:
         self.steps = 0

@@ -22,9 +22,6 @@ class HiddenStates:
 
     Sequences are as many as segments, not as steps: room for one at each step would be gigabytes of a memory
     as wide as Atari games need.
-
-    Args:
-        size: Numbers of a state.
     """
 
     def __init__(self, size: int) -> None:
@@ -34,11 +31,6 @@ class HiddenStates:
     def size(self) -> int:
         """Numbers of a state."""
         return int(self._rows.shape[1])
-
-    @property
-    def room(self) -> int:
-        """States that there is room for now."""
-        return len(self._rows)
 
     def put(self, number: int, state: Floats, oldest: int) -> None:
         """Keep the state `[S]` of the next sequence; those before `oldest` are no longer asked for."""
@@ -97,13 +89,11 @@ class SequenceReplay:
     is needed, and else when its chain has grown beyond the burn-in.
 
     Attributes:
-        ring: Where the steps are.
         beta: How much of the bias of drawing by priority the weights undo, 0 to 1.
 
     Args:
         ring: An empty memory; from now on filled through `add` here.
-        field: Name of the state that segments bring.
-        state_size: Numbers of a recurrent state.
+        field: Name of the recurrent state that segments bring, of `state_size` numbers.
         burn_in: Steps that only warm the state up.
         length: Steps that are learned from.
         sequences: Most sequences that are kept; the oldest give way, as they do when their steps are gone.
@@ -159,11 +149,7 @@ class SequenceReplay:
         return max(1, round(count / self._length)) * self._length
 
     def add(self, segments: Segments) -> int:
-        """Take segments in; return the steps added.
-
-        Raises:
-            ValueError: The arrays don't fit together, or the observations are of another shape.
-        """
+        """Take segments in (`UniformReplay.add`); return the steps added."""
         before, lengths, first_step = self.ring.stored, segments.length, segments.first_step
         added = self.ring.add(
             segments.obs,
@@ -190,20 +176,12 @@ class SequenceReplay:
         return added
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
-        """Draw sequences for about `count` transitions, at least one: a `SequenceBatch`.
-
-        Raises:
-            ValueError: There is none yet.
-        """
+        """Draw sequences for about `count` transitions, at least one: a `SequenceBatch`."""
         batch = self.sample(self.drawn_with(count) // self._length, rng)
         return Drawn(batch, batch.number)
 
     def sample(self, count: int, rng: np.random.Generator) -> SequenceBatch:
-        """Draw sequences by priority, with replacement; weights as in `PrioritisedReplay.draw`.
-
-        Raises:
-            ValueError: There is none yet.
-        """
+        """Draw sequences by priority, with replacement, as `PrioritisedReplay.draw`."""
         places = self._tree.draw(count, rng)
         weight = (self._tree.values(places) / self._tree.total) ** -self.beta
         path, valid = self._links.along(self.ring.slot(self._first[places]), self._burn_in + self._length)
@@ -226,11 +204,7 @@ class SequenceReplay:
         )
 
     def learned(self, number: Ints, error: NDArray[Any]) -> None:
-        """Give sequences the priority of their newest error; what gave way since is passed over.
-
-        Raises:
-            ValueError: An error is not finite; nothing has changed.
-        """
+        """Give sequences the priority of their newest error, as `PrioritisedReplay.update_priorities`."""
         priority = np.abs(np.asarray(error, np.float64)) + _LEAST
         held = number >= self._gone
         self._tree.update(number[held] % len(self._first), priority[held] ** self._alpha)
@@ -262,11 +236,7 @@ class SequenceReplay:
         return self.ring.state() | self._links.state() | {f"sequence.{name}": own[name] for name in own}
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from what `state` returned: the same draws follow.
-
-        Raises:
-            CheckpointError: It does not fit this memory; nothing has changed.
-        """
+        """Continue from what `state` returned, as `ReplayMemory` says."""
         own = {name.removeprefix("sequence."): state[name] for name in state if name.startswith("sequence.")}
         tree = SumTree(len(self._first))
         try:

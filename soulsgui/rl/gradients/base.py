@@ -25,12 +25,7 @@ class Step(NamedTuple):
 
 
 class BatchPart(NamedTuple):
-    """A part of a batch.
-
-    Attributes:
-        samples: Which of `Step.samples` are of it.
-        rows: Where else it lies, for gradients whose columns are not all one row a sample.
-    """
+    """A part of a batch: which of `Step.samples` are of it, and where it lies in columns of other rows."""
 
     samples: slice
     rows: slice = slice(0)

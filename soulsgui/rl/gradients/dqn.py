@@ -6,7 +6,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.config.sections.algorithms import DQNSettings
@@ -75,124 +74,8 @@ class DQNParts:
         )
 
 
-class TensorRows(NamedTuple):
-    """`gradients.dqn.DQNRows` as tensors."""
-
-    obs: Tensor
-    action: Tensor
-    reward: Tensor
-    next_obs: Tensor
-    discount: Tensor
-    next_mask: Tensor | None
-    weight: Tensor | None
-
-
-class Aim(NamedTuple):
-    """What the network is to say of the action taken.
-
-    Attributes:
-        numbers: The target of its numbers.
-        beyond: Share `[]` of samples whose return is out of the network's range; None where it has no range.
-    """
-
-    numbers: Tensor
-    beyond: Tensor | None = None
-
-
-class Judged(NamedTuple):
-    """What a loss says of a batch: `loss` `[]`; without gradient `error` `[B]`, means `value`, `aim` `[]`,
-    and `Aim.beyond`."""
-
-    loss: Tensor
-    error: Tensor
-    value: Tensor
-    aim: Tensor
-    beyond: Tensor | None = None
-
-
-class Rule(Protocol):
-    """How returns are learned."""
-
-    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Aim:
-        """Return what the numbers of the action taken are drawn to.
-
-        Args:
-            following: What the target network says of the next observations.
-            chooser: What the network says that chooses the next action: the online one, if `double`.
-        """
-
-    def judge(self, outputs: Tensor, aim: Aim, rows: TensorRows, dqn: DQNSettings) -> Judged:
-        """Return the loss of what the online network says of the observations."""
-
-
-def limited(following: Tensor, dqn: DQNSettings) -> Tensor:
-    """Keep values of what follows within plus and minus `q_clip`, where that is set."""
-    return following if dqn.q_clip is None else following.clamp(-dqn.q_clip, dqn.q_clip)
-
-
-class ValueRule:
-    """The mean of the return: outputs are values `[B, A]`."""
-
-    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Aim:
-        """Return values `[B]`."""
-        following = limited(following, dqn)
-        return Aim(n_step_target(rows.reward, rows.discount, chooser, following, True, rows.next_mask))
-
-    def judge(self, outputs: Tensor, aim: Aim, rows: TensorRows, dqn: DQNSettings) -> Judged:
-        """Judge by the temporal difference."""
-        taken = outputs.gather(1, rows.action[:, None]).squeeze(1)
-        loss, error = td_sample_loss(taken, aim.numbers, dqn.loss, rows.weight)
-        return Judged(loss, error, taken.detach().mean(), aim.numbers.mean())
-
-
-class QuantileRule:
-    """Quantiles of the return at fixed levels `[N]`: outputs are `[B, A, N]`."""
-
-    def __init__(self, level: Tensor) -> None:
-        self._level = level
-
-    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Aim:
-        """Return samples of the return `[B, N]`."""
-        following = limited(following, dqn)
-        numbers = quantile_target(rows.reward, rows.discount, following, chooser, True, rows.next_mask)
-        return Aim(numbers)
-
-    def judge(self, outputs: Tensor, aim: Aim, rows: TensorRows, dqn: DQNSettings) -> Judged:
-        """Judge by the quantile regression loss."""
-        taken = pick_action(outputs, rows.action)
-        loss, error = quantile_huber_loss(taken, self._level, aim.numbers, dqn.kappa, rows.weight)
-        return Judged(loss, error, taken.detach().mean(), aim.numbers.mean())
-
-
-class CategoricalRule:
-    """Probabilities of fixed atoms: outputs are their logarithms, or what becomes them, `[B, A, N]`."""
-
-    def __init__(self, atoms: Tensor) -> None:
-        self._atoms = atoms
-
-    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Aim:
-        """Return probabilities `[B, N]`."""
-        numbers, beyond = categorical_target(
-            rows.reward,
-            rows.discount,
-            following.log_softmax(2),
-            chooser.log_softmax(2),
-            self._atoms,
-            True,
-            rows.next_mask,
-        )
-        return Aim(numbers, beyond)
-
-    def judge(self, outputs: Tensor, aim: Aim, rows: TensorRows, dqn: DQNSettings) -> Judged:
-        """Judge by the cross-entropy."""
-        taken = pick_action(outputs, rows.action).log_softmax(1)
-        loss, error = categorical_loss(taken, aim.numbers, rows.weight)
-        value = (taken.detach().exp() @ self._atoms).mean()
-        return Judged(loss, error, value, (aim.numbers @ self._atoms).mean(), aim.beyond)
-
-
 class DQNRows(NamedTuple):
-    """Transitions that one gradient step sees.
+    """Transitions that one gradient step sees: arrays, and tensors where the networks live.
 
     | field | shape, dtype | meaning |
     |---|---|---|
@@ -203,22 +86,130 @@ class DQNRows(NamedTuple):
     | discount | `[B]` float32 | of what follows: gamma to the power of the steps, 0 after a final state |
     | next_mask | `[B, A]` bool, or None | which actions are valid after the step; None: all are |
     | weight | `[B]` float32, or None | importance weights; None: all 1 |
+    | chosen, valued | `[B, N]` float32, or None | levels at which IQN chooses and values the next action |
+    | level | `[B, N]` float32, or None | and those of the action taken |
     """
 
-    obs: NDArray[Any]
-    action: NDArray[np.int64]
-    reward: NDArray[np.float32]
-    next_obs: NDArray[Any]
-    discount: NDArray[np.float32]
-    next_mask: NDArray[np.bool_] | None = None
-    weight: NDArray[np.float32] | None = None
+    obs: Any
+    action: Any
+    reward: Any
+    next_obs: Any
+    discount: Any
+    next_mask: Any = None
+    weight: Any = None
+    chosen: Any = None
+    valued: Any = None
+    level: Any = None
+
+
+class Target(NamedTuple):
+    """What the numbers of the action taken are drawn to.
+
+    `beyond` is the share `[]` of samples whose return is out of the network's range; None: it has no range.
+    """
+
+    numbers: Tensor
+    beyond: Tensor | None = None
+
+
+class LossResult(NamedTuple):
+    """A batch's loss `[]`; without gradient its errors `[B]`, means `[]` of values and targets, `beyond`."""
+
+    loss: Tensor
+    error: Tensor
+    value: Tensor
+    target: Tensor
+    beyond: Tensor | None = None
+
+    @property
+    def step(self) -> Step:
+        """The figures of a gradient step, and the errors."""
+        figures = [self.loss.detach(), self.value, self.target, self.error.mean()]
+        if self.beyond is not None:
+            figures.append(self.beyond)
+        return Step(torch.stack(figures), self.error)
+
+
+class Rule(Protocol):
+    """How returns are learned."""
+
+    def target(self, rows: DQNRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Target:
+        """Return what the numbers of the action taken are drawn to.
+
+        Args:
+            following: Outputs of the target network at the next observations.
+            chooser: Outputs of the network that chooses the next action: the online one, if `double`.
+        """
+
+    def loss(self, outputs: Tensor, target: Target, rows: DQNRows, dqn: DQNSettings) -> LossResult:
+        """Return the loss of the outputs of the online network at the observations."""
+
+
+def limited(following: Tensor, dqn: DQNSettings) -> Tensor:
+    """Keep values of what follows within plus and minus `q_clip`, where that is set."""
+    return following if dqn.q_clip is None else following.clamp(-dqn.q_clip, dqn.q_clip)
+
+
+class ValueRule:
+    """The mean of the return: outputs are values `[B, A]`, targets `[B]`; the loss is of their difference."""
+
+    def target(self, rows: DQNRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Target:
+        """Return values `[B]`."""
+        following = limited(following, dqn)
+        return Target(n_step_target(rows.reward, rows.discount, chooser, following, True, rows.next_mask))
+
+    def loss(self, outputs: Tensor, target: Target, rows: DQNRows, dqn: DQNSettings) -> LossResult:
+        """Return the loss of the temporal difference."""
+        taken = outputs.gather(1, rows.action[:, None]).squeeze(1)
+        loss, error = td_sample_loss(taken, target.numbers, dqn.loss, rows.weight)
+        return LossResult(loss, error, taken.detach().mean(), target.numbers.mean())
+
+
+class QuantileRule:
+    """Quantiles of the return at fixed levels `[N]`: outputs are `[B, A, N]`."""
+
+    def __init__(self, level: Tensor) -> None:
+        self._level = level
+
+    def target(self, rows: DQNRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Target:
+        """Return samples of the return `[B, N]`."""
+        following = limited(following, dqn)
+        return Target(quantile_target(rows.reward, rows.discount, following, chooser, True, rows.next_mask))
+
+    def loss(self, outputs: Tensor, target: Target, rows: DQNRows, dqn: DQNSettings) -> LossResult:
+        """Return the quantile regression loss."""
+        taken = pick_action(outputs, rows.action)
+        loss, error = quantile_huber_loss(taken, self._level, target.numbers, dqn.kappa, rows.weight)
+        return LossResult(loss, error, taken.detach().mean(), target.numbers.mean())
+
+
+class CategoricalRule:
+    """Probabilities of fixed atoms: outputs are their logarithms, or what becomes them, `[B, A, N]`."""
+
+    def __init__(self, atoms: Tensor) -> None:
+        self._atoms = atoms
+
+    def target(self, rows: DQNRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Target:
+        """Return probabilities `[B, N]`."""
+        logs = following.log_softmax(2), chooser.log_softmax(2)
+        return Target(
+            *categorical_target(rows.reward, rows.discount, *logs, self._atoms, True, rows.next_mask)
+        )
+
+    def loss(self, outputs: Tensor, target: Target, rows: DQNRows, dqn: DQNSettings) -> LossResult:
+        """Return the cross-entropy."""
+        taken = pick_action(outputs, rows.action).log_softmax(1)
+        loss, error = categorical_loss(taken, target.numbers, rows.weight)
+        value = (taken.detach().exp() @ self._atoms).mean()
+        return LossResult(loss, error, value, (target.numbers @ self._atoms).mean(), target.beyond)
 
 
 DQNGradient = Gradient[Any, DQNSettings]
 """Of the mean loss of the temporal differences, at `DQNRows` or `gradients.r2d2.SequenceRows`.
 
 Its figures are the loss, and the means of values, of what they are drawn to and of the differences, and
-`Judged.beyond` where there is one; of each sample it says how wrong it was, never negative: its new priority.
+`LossResult.beyond` where there is one; of each sample it says how wrong it was, never negative: its new
+priority.
 """
 
 
@@ -242,72 +233,44 @@ class AutogradDQNGradient(Gradient[DQNRows, DQNSettings]):
         self._online, self._target, self._flat = online, target, flat
         self._rule = rule or ValueRule()
         self.mixed = False
-        self.compiled_loss: CompiledLoss[Judged] = CompiledLoss(_judged, attrgetter("loss"))
+        self.compiled_loss: CompiledLoss[LossResult] = CompiledLoss(_loss, attrgetter("loss"))
 
-    def prepare(self, rows: DQNRows, settings: DQNSettings) -> TensorRows:
+    def prepare(self, rows: DQNRows, settings: DQNSettings) -> DQNRows:
         """Copy rows to where the networks live."""
         return to_tensors(rows, self._flat.parameter.device)
 
-    def at(self, prepared: TensorRows, settings: DQNSettings) -> Step:
+    def at(self, prepared: DQNRows, settings: DQNSettings) -> Step:
         """Write the gradient at what was prepared."""
         double = DQNParts.of(settings).double
-        judged = self.compiled_loss(
-            self._online, self._target, self._rule, prepared, settings, double, self.mixed
-        )
+        networks = self._online, self._target
+        result = self.compiled_loss(*networks, self._rule, prepared, settings, double, self.mixed)
         self._flat.gradient.zero_()
-        judged.loss.backward()  # type: ignore[no-untyped-call]
-        return told(judged)
+        result.loss.backward()  # type: ignore[no-untyped-call]
+        return result.step
 
 
-def _judged(
+def _loss(
     online: nn.Module,
     target: nn.Module,
     rule: Rule,
-    rows: TensorRows,
+    rows: DQNRows,
     dqn: DQNSettings,
     double: bool,
     mixed: bool,
-) -> Judged:
-    """Aim and judge, as `AutogradDQNGradient` says."""
+) -> LossResult:
     with torch.no_grad():
         following = forward(target, rows.next_obs, mixed=mixed)
         chooser = forward(online, rows.next_obs, mixed=mixed) if double else following
-        aim = rule.aim(rows, following, chooser, dqn)
-    return rule.judge(forward(online, rows.obs, mixed=mixed), aim, rows, dqn)
+        drawn_to = rule.target(rows, following, chooser, dqn)
+    return rule.loss(forward(online, rows.obs, mixed=mixed), drawn_to, rows, dqn)
 
 
-def to_tensors(rows: DQNRows, device: torch.device) -> TensorRows:
+def to_tensors(rows: DQNRows, device: torch.device) -> DQNRows:
     """Copy rows to where the networks live."""
-    obs, action, reward, next_obs, discount = (to_device(column, device) for column in rows[:5])
-    next_mask, weight = (None if column is None else to_device(column, device) for column in rows[5:])
-    return TensorRows(obs, action, reward, next_obs, discount, next_mask, weight)
+    return DQNRows(*(None if column is None else to_device(column, device) for column in rows))
 
 
-def told(judged: Judged) -> Step:
-    """Return what a step tells of itself."""
-    figures = [judged.loss.detach(), judged.value, judged.aim, judged.error.mean()]
-    if judged.beyond is not None:
-        figures.append(judged.beyond)
-    return Step(torch.stack(figures), judged.error)
-
-
-class LevelledRows(NamedTuple):
-    """Transitions on the device, and the levels at which its next action is chosen and valued, and its
-    own one judged, `[B, N]` float32."""
-
-    obs: Tensor
-    action: Tensor
-    reward: Tensor
-    next_obs: Tensor
-    discount: Tensor
-    next_mask: Tensor | None
-    weight: Tensor | None
-    chosen: Tensor
-    aimed: Tensor
-    level: Tensor
-
-
-class ImplicitGradient(Gradient[DQNRows, DQNSettings]):
+class ImplicitGradient(AutogradDQNGradient):
     """Takes the gradient of implicit quantile networks (arXiv 1806.06923, eq. 3).
 
     The levels of what is predicted, of what that is drawn to, and those that choose the next action are drawn
@@ -326,46 +289,30 @@ class ImplicitGradient(Gradient[DQNRows, DQNSettings]):
         levels: int,
         rng: np.random.Generator,
     ) -> None:
-        self._online, self._target, self._flat = online, target, flat
+        super().__init__(online, target, flat)
         self._levels, self._rng = levels, rng
-        self.mixed = False
-        self.compiled_loss: CompiledLoss[Judged] = CompiledLoss(_judged_at_levels, attrgetter("loss"))
+        self.compiled_loss = CompiledLoss(_loss_at_levels, attrgetter("loss"))
 
-    def prepare(self, rows: DQNRows, settings: DQNSettings) -> LevelledRows:
+    def prepare(self, rows: DQNRows, settings: DQNSettings) -> DQNRows:
         """Copy rows to where the networks live, and draw their levels."""
-        levels = [self._draw(len(rows.obs)) for _ in range(3)]
-        return LevelledRows(*to_tensors(rows, self._flat.parameter.device), *levels)
-
-    def at(self, prepared: LevelledRows, settings: DQNSettings) -> Step:
-        """Write the gradient at what was prepared."""
-        rows, levels, double = TensorRows(*prepared[:7]), prepared[7:], DQNParts.of(settings).double
-        judged = self.compiled_loss(self._online, self._target, rows, *levels, settings, double, self.mixed)
-        self._flat.gradient.zero_()
-        judged.loss.backward()  # type: ignore[no-untyped-call]
-        return told(judged)
-
-    def _draw(self, count: int) -> Tensor:
-        level = self._rng.random((count, self._levels), np.float32)
-        return torch.from_numpy(level).to(self._flat.parameter.device)
+        size, device = (len(rows.obs), self._levels), self._flat.parameter.device
+        levels = [torch.from_numpy(self._rng.random(size, np.float32)).to(device) for _ in range(3)]
+        return to_tensors(rows, device)._replace(chosen=levels[0], valued=levels[1], level=levels[2])
 
 
-def _judged_at_levels(
+def _loss_at_levels(
     online: ImplicitQuantileNetwork,
     target: ImplicitQuantileNetwork,
-    rows: TensorRows,
-    chosen: Tensor,
-    aimed: Tensor,
-    level: Tensor,
+    _: Rule,
+    rows: DQNRows,
     dqn: DQNSettings,
     double: bool,
     mixed: bool,
-) -> Judged:
-    """Choose the next action at the levels `chosen`, aim at samples of its return at the levels `aimed`, and
-    judge those at `level`, `[B, N]` each."""
+) -> LossResult:
     with torch.no_grad():
-        chooser = forward(online if double else target, rows.next_obs, chosen, mixed=mixed)
-        following = limited(forward(target, rows.next_obs, aimed, mixed=mixed), dqn)
-        aim = quantile_target(rows.reward, rows.discount, following, chooser, True, rows.next_mask)
-    taken = pick_action(forward(online, rows.obs, level, mixed=mixed), rows.action)
-    loss, error = quantile_huber_loss(taken, level, aim, dqn.kappa, rows.weight)
-    return Judged(loss, error, taken.detach().mean(), aim.mean())
+        chooser = forward(online if double else target, rows.next_obs, rows.chosen, mixed=mixed)
+        following = limited(forward(target, rows.next_obs, rows.valued, mixed=mixed), dqn)
+        drawn_to = quantile_target(rows.reward, rows.discount, following, chooser, True, rows.next_mask)
+    taken = pick_action(forward(online, rows.obs, rows.level, mixed=mixed), rows.action)
+    loss, error = quantile_huber_loss(taken, rows.level, drawn_to, dqn.kappa, rows.weight)
+    return LossResult(loss, error, taken.detach().mean(), drawn_to.mean())

@@ -3,8 +3,6 @@
 `AutogradDQNGradient` defines what is right; the tests hold both together.
 """
 
-from typing import Protocol
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -12,7 +10,7 @@ from torch import nn
 
 from soulsgui.config.sections.algorithms import DQNSettings
 from soulsgui.rl.gradients.base import Gradient, Step
-from soulsgui.rl.gradients.dqn import DQNParts, DQNRows, Rule, to_tensors, told
+from soulsgui.rl.gradients.dqn import DQNParts, DQNRows, Rule, to_tensors
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.losses.q_learning import TDLossName, n_step_target
 from soulsgui.rl.networks.q_networks import HeadedNetwork
@@ -20,22 +18,8 @@ from soulsgui.rl.networks.q_networks import HeadedNetwork
 Floats = NDArray[np.float32]
 
 
-class HandNetwork(Protocol):
-    """A network whose gradient is taken by hand."""
-
-    def forward(self, inputs: Floats) -> Floats:
-        """Run the network on `[B, size]`; what is returned is overwritten by the next call."""
-
-    def backward(self, inputs: Floats, gradient: Floats) -> object:
-        """Write the parameters' gradients, from the one by what `forward` returned last for `inputs`."""
-
-
 class HandHeaded:
-    """A torso and a head (`QHead`), on the parameters and gradients of torch networks on the CPU.
-
-    Args:
-        network: Of linear layers, with noise or without; the gradients exist (`FlatParameters`).
-    """
+    """A torso and a head (`QHead`) as `HandMLP` takes their layers."""
 
     def __init__(self, network: HeadedNetwork) -> None:
         layers = network.torso.layers
@@ -86,15 +70,12 @@ class HandValues(HandHeaded):
         super().backward(inputs, gradient[:, :, None])
 
 
+HandNetwork = HandMLP | HandHeaded
 _CPU = torch.device("cpu")
 
 
 class HandDQNGradient(Gradient[DQNRows, DQNSettings]):
-    """Takes the gradient of values by hand.
-
-    Args:
-        online: From `[B, size]` to the values of the actions `[B, A]`; learns.
-    """
+    """Takes the gradient of values by hand; networks go from `[B, size]` to the actions' values `[B, A]`."""
 
     def __init__(self, online: HandNetwork, target: HandNetwork) -> None:
         self._online, self._target = online, target
@@ -137,14 +118,14 @@ class HandRuleGradient(Gradient[DQNRows, DQNSettings]):
         double = DQNParts.of(dqn).double
         chooser = torch.from_numpy(self._online.forward(rows.next_obs)) if double else following
         with torch.no_grad():
-            aim = self._rule.aim(tensors, following, chooser, dqn)
+            target = self._rule.target(tensors, following, chooser, dqn)
         outputs = torch.from_numpy(self._online.forward(rows.obs)).requires_grad_()
-        judged = self._rule.judge(outputs, aim, tensors, dqn)
-        judged.loss.backward()  # type: ignore[no-untyped-call]
+        result = self._rule.loss(outputs, target, tensors, dqn)
+        result.loss.backward()  # type: ignore[no-untyped-call]
         if outputs.grad is None:
             raise RuntimeError("the loss does not depend on the outputs")
         self._online.backward(rows.obs, outputs.grad.numpy())
-        return told(judged)
+        return result.step
 
 
 def td_gradient(
@@ -152,13 +133,7 @@ def td_gradient(
 ) -> tuple[float, Floats, Floats]:
     """Differentiate `td_sample_loss` by the values: d, or with `huber` d clipped to plus and minus 1, by `B`.
 
-    | symbol | shape | description |
-    |---|---|---|
-    | q_taken | `[B]` | value of the action taken |
-    | target | `[B]` | what it is drawn to |
-    | kind | str | `huber` or `mse` |
-    | weight | `[B]` or None | importance weights |
-    | returns | | the loss, the temporal differences d `[B]`, and the gradient `[B]` |
+    Returns the loss, the temporal differences d `[B]`, and the gradient `[B]`.
     """
     error = q_taken - target
     slope = np.clip(error, -1, 1) if kind == "huber" else error

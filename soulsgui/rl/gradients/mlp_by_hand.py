@@ -68,9 +68,8 @@ class _NoisyLayer(_Layer):
 class HandMLP:
     """An MLP's forward and backward pass, on the parameters and gradients of a torch network on the CPU.
 
-    Args:
-        network: Linear layers, with noise or without, and one kind of activation between them, which may also
-            follow the last one; the gradients exist (`FlatParameters`).
+    That has linear layers, with noise or without, and one kind of activation between them, which may also
+    follow the last one; the gradients exist (`FlatParameters`).
     """
 
     def __init__(self, network: nn.Sequential) -> None:
@@ -97,15 +96,11 @@ class HandMLP:
         return hidden
 
     def backward(self, inputs: Floats, gradient: Floats, further: bool = False) -> Floats | None:
-        """Write the parameters' gradients.
-
-        Args:
-            inputs: What `forward` was called with last.
-            gradient: Of the loss by the output, `[B, outputs]`.
-            further: Whether the gradient by the inputs is wanted.
+        """Write the parameters' gradients, from the one by the output `[B, outputs]` of `forward`'s last
+        inputs.
 
         Returns:
-            The gradient by the inputs `[B, size]`, if it is wanted.
+            The gradient by the inputs `[B, size]`, if it is to go further.
         """
         if not self._plain_end:
             gradient = self._before_activation(gradient.copy(), self._outputs[-1])

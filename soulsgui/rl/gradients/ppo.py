@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,10 +92,10 @@ class AutogradPPOGradient(PPOGradient):
         mixed: Whether networks compute in bfloat16 where that is enough.
 
     Args:
-        policy: From `[B, size]` to what `distribution` takes.
-        value: From `[B, size]` to `[B, 1]`.
-        flat: Holds the parameters of both, and those of the distribution.
-        distribution: Makes a distribution over actions of outputs and mask; of one choice if not given.
+        flat: Holds the parameters of policy, value and distribution.
+        distribution: Makes a distribution over actions of the policy's outputs and a mask; of one choice if
+        not
+            given.
     """
 
     def __init__(
@@ -109,16 +109,16 @@ class AutogradPPOGradient(PPOGradient):
         self._distribution = distribution or one_choice
         self.mixed = False
         self._told: PPOWeights | None = None  # what `_weights` was made of
-        self.compiled_loss: CompiledLoss[_Judged] = CompiledLoss(_judged, attrgetter("loss"))
+        self.compiled_loss: CompiledLoss[tuple[Tensor, Step]] = CompiledLoss(_loss, itemgetter(0))
 
     def at(self, prepared: PPORows, settings: PPOWeights) -> Step:
         """Write the gradient at rows on the device."""
-        judged = self.compiled_loss(
+        loss, step = self.compiled_loss(
             self._policy, self._value, self._distribution, prepared, self._on_device(settings), self.mixed
         )
         self._flat.gradient.zero_()
-        judged.loss.backward()  # type: ignore[no-untyped-call]
-        return judged.step
+        loss.backward()  # type: ignore[no-untyped-call]
+        return step
 
     def _on_device(self, ppo: PPOWeights) -> _Weights:
         if ppo != self._told:
@@ -137,19 +137,14 @@ class AutogradPPOGradient(PPOGradient):
         return values
 
 
-class _Judged(NamedTuple):
-    loss: Tensor
-    step: Step
-
-
-def _judged(
+def _loss(
     policy: nn.Module,
     value_network: nn.Module,
     distribution_of: Callable[[Tensor, Tensor], Distribution],
     rows: PPORows,
     ppo: _Weights,
     mixed: bool,
-) -> _Judged:
+) -> tuple[Tensor, Step]:
     """Return the loss at `rows`, and what it tells."""
     distribution = distribution_of(forward(policy, rows.obs, mixed=mixed), rows.mask)
     value = forward(value_network, rows.obs, mixed=mixed).squeeze(1)
@@ -164,7 +159,7 @@ def _judged(
     entropy = distribution.entropy().mean()
     loss = policy_loss + ppo.value_coef * value_loss - ppo.entropy_coef * entropy
     terms = torch.stack((policy_loss, value_loss, entropy)).detach()
-    return _Judged(loss, Step(terms, log_ratio.detach()))
+    return loss, Step(terms, log_ratio.detach())
 
 
 class ChunkRows(NamedTuple):

@@ -21,12 +21,9 @@ Floats = NDArray[np.float32]
 
 
 class HandPPOGradient(PPOGradient):
-    """Takes the gradient by hand.
+    """Takes the gradient by hand, of networks as `HandMLP` takes them.
 
-    Args:
-        policy: From `[B, size]` to logits `[B, actions]`, as `HandMLP` takes it.
-        value: From `[B, size]` to `[B, 1]`, likewise; it may have all layers but the last one in common with
-            the policy.
+    Policy and value may have all layers but the last one in common.
     """
 
     def __init__(self, policy: nn.Sequential, value: nn.Sequential) -> None:
@@ -85,14 +82,7 @@ def policy_gradient(
     With p the probabilities, a the action taken, s = ratio * A and H the entropy of one row:
     `dL/dlogit_k = (-s * [s is not cut off] * ([k = a] - p_k) + entropy_coef * p_k * (log p_k + H)) / B`.
 
-    | symbol | shape | description |
-    |---|---|---|
-    | logits | `[B, A]` | output of the policy |
-    | action | `[B]` int64 | index of the action taken |
-    | log_prob | `[B]` | its log-probability at collection |
-    | advantage | `[B]` | |
-    | clip | float | ε of the policy loss |
-    | entropy_coef | float | weight of the entropy bonus |
+    All else is as in `PPORows` and `PPOWeights`.
     """
     rows = np.arange(len(logits))
     shifted = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
@@ -124,15 +114,7 @@ def policy_gradient(
 def value_gradient(
     value: Floats, target: Floats, old_value: Floats, clip: float | None, huber: float | None = None
 ) -> tuple[float, Floats]:
-    """Differentiate `value_loss`, or with a clip `clipped_value_loss`, by the values.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | value, target, old_value | `[B]` | as in the losses |
-    | clip | float or None | largest useful change of the value |
-    | huber | float or None | error beyond which the loss is linear |
-    | returns | | the loss, and its gradient `[B]` |
-    """
+    """Differentiate `value_loss`, with a clip `clipped_value_loss`; return loss and gradient `[B]`."""
     error = value - target
     per_row = np.float32(1 / len(value))
     # The slope of the cost of an error is the error itself, as far as it is not linear.

@@ -70,9 +70,6 @@ class R2D2Gradient(Gradient[SequenceRows, DQNSettings]):
     """Takes the gradient by autograd; double Q-learning over windows of n steps within the sequence.
 
     Both networks go through the sequence, each from the stored state and with a burn-in of its own.
-
-    Args:
-        n: Most steps of a window.
     """
 
     def __init__(
@@ -97,14 +94,8 @@ class R2D2Gradient(Gradient[SequenceRows, DQNSettings]):
         online_q = self._online(obs, state, settings.burn_in, exact)
         with torch.no_grad():
             target_q = self._target(obs, state, settings.burn_in, exact)
-            target = losses.r2d2_target(
-                prepared.reward,
-                prepared.discount,
-                prepared.row,
-                target_q,
-                online_q.detach(),
-                prepared.next_mask,
-            )
+            window = prepared.reward, prepared.discount, prepared.row
+            target = losses.r2d2_target(*window, target_q, online_q.detach(), prepared.next_mask)
         q_taken = online_q[:-1].gather(2, prepared.action[:, :, None]).squeeze(2)
         learned = prepared.learned
         loss, error = losses.sequence_loss(q_taken, target, learned, prepared.weight, settings.priority_mix)

@@ -155,16 +155,9 @@ class HandSACGradient(SACGradient):
         assert gradient is not None
         # d/dlog(alpha) of -alpha * (mean log pi + target)
         gradient.fill_(0.0 if target_entropy is None else alpha.item() * (entropy - target_entropy))
-        figures = (
-            critic_loss,
-            actor_loss,
-            q_mean,
-            float(target.mean()),
-            float(wrong.mean()),
-            entropy,
-            alpha.item(),
-        )
-        return Step(torch.tensor(figures, dtype=torch.float32), torch.from_numpy(wrong))
+        means = q_mean, float(target.mean()), float(wrong.mean())
+        figures = torch.tensor((critic_loss, actor_loss, *means, entropy, alpha.item()), dtype=torch.float32)
+        return Step(figures, torch.from_numpy(wrong))
 
     def _target(self, rows: SACRows, alpha: Tensor) -> Floats:
         """Return what the values of the actions taken are drawn to, `[B]`."""

@@ -20,12 +20,7 @@ from soulsgui.rl.optimiser import FlatParameters
 
 
 class Group(Protocol):
-    """Processes that compute together; the leader has rank 0.
-
-    Attributes:
-        rank: Place of this process.
-        size: Number of processes.
-    """
+    """Processes that compute together: their number, and the place of this one; the leader has rank 0."""
 
     rank: int
     size: int
@@ -66,8 +61,6 @@ class SharedGradient:
     Every process has one, made of the same networks. The leader calls it, the others `serve`.
 
     Args:
-        inner: What computes it.
-        group: The processes.
         learned: Holds the parameters that the gradient is of.
         followed: Hold other parameters that it looks at: target networks.
         networks: All networks; their buffers (noise, for instance) are the leader's too.

@@ -1,4 +1,15 @@
-"""The losses of actors and critics: PPO, V-trace and soft actor-critic."""
+"""The losses of actors and critics: PPO, V-trace and soft actor-critic.
+
+| symbol | shape | description |
+|---|---|---|
+| log_ratio | `[B]` | log-probability now minus the one at collection |
+| log_prob | `[B]` | log-probability of the action now |
+| value | `[B]` | value now |
+| target | `[B]` | what a value is drawn to: advantage plus value when the advantages were computed |
+| huber | float or None | d: error beyond which the cost of a value is linear; None: nowhere |
+| temperature | `[]` | alpha of soft actor-critic |
+| returns | `[]` | the loss, where nothing else is said |
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,13 +26,9 @@ _LARGEST_OF_KL = 5.0
 
 
 def normalised(advantage: Tensor, add_up: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-    """Return advantages with mean 0 and standard deviation 1; a single one stays as it is.
+    """Return advantages `[B]` with mean 0 and standard deviation 1; a single one stays as it is.
 
-    | symbol | shape | description |
-    |---|---|---|
-    | advantage | `[B]` float32 | |
-    | add_up | | adds a tensor up over all parts of a batch, of which this is one; None: this is all |
-    | returns | `[B]` | |
+    `add_up` adds a tensor up over all parts of a batch, of which this is one; None: this is all.
     """
     if add_up is None:
         count, mean = len(advantage), advantage.mean()
@@ -36,12 +43,7 @@ def normalised(advantage: Tensor, add_up: Callable[[Tensor], Tensor] | None = No
 def clipped_policy_loss(log_ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:
     """Negative clipped objective (eq. 7): `-mean(min(ratio * A, clamp(ratio, 1 - clip, 1 + clip) * A))`.
 
-    | symbol | shape | description |
-    |---|---|---|
-    | log_ratio | `[B]` | log-probability now minus the one at collection |
-    | advantage | `[B]` | advantage of the action |
-    | clip | float, or `[]` | ε: how far the ratio may move before it stops to pay |
-    | returns | `[]` | the loss |
+    `clip` is ε, a number or `[]`: how far the ratio may move before it stops to pay.
     """
     ratio = log_ratio.exp()
     # It takes two numbers or two tensors; for either of both its types have no word.
@@ -50,14 +52,7 @@ def clipped_policy_loss(log_ratio: Tensor, advantage: Tensor, clip: float | Tens
 
 
 def error_cost(error: Tensor, huber: float | None = None) -> Tensor:
-    """Half the squared error; with `huber` linear beyond it: `d (|e| - d / 2)` (Huber 1964).
-
-    | symbol | shape | description |
-    |---|---|---|
-    | error | `[B]` | |
-    | huber | float or None | d: where the cost turns linear; None: nowhere |
-    | returns | `[B]` | the cost of each |
-    """
+    """Half the squared error `[B]`; with `huber` linear beyond it: `d (|e| - d / 2)` (Huber 1964)."""
     half_squared = 0.5 * error.square()
     if huber is None:
         return half_squared
@@ -66,34 +61,17 @@ def error_cost(error: Tensor, huber: float | None = None) -> Tensor:
 
 
 def value_loss(value: Tensor, target: Tensor, huber: float | None = None) -> Tensor:
-    """Half the mean squared error of the value: `0.5 * mean((v - target)^2)`, or its Huber loss.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | value | `[B]` | value now |
-    | target | `[B]` | advantage plus value when the advantages were computed |
-    | huber | float or None | as in `error_cost` |
-    | returns | `[]` | the loss |
-    """
+    """Half the mean squared error of the value: `0.5 * mean((v - target)^2)`, or its Huber loss."""
     return error_cost(value - target, huber).mean()
 
 
 def clipped_value_loss(
     value: Tensor, target: Tensor, old_value: Tensor, clip: float, huber: float | None = None
 ) -> Tensor:
-    """Value loss that stops to pay where the value moved further than `clip` from the one at collection.
+    """Value loss that stops to pay where the value moved further than `clip` from the one before the update.
 
     `mean(max(cost(v - target), cost(v_clipped - target)))`: detail 9 of "The 37 implementation details of
     PPO"; arXiv 2006.05990 finds that it does not help.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | value | `[B]` | value now |
-    | target | `[B]` | as in `value_loss` |
-    | old_value | `[B]` | value before the update |
-    | clip | float | largest useful change of the value |
-    | huber | float or None | as in `error_cost` |
-    | returns | `[]` | the loss |
     """
     clipped = old_value + (value - old_value).clamp(-clip, clip)
     return torch.maximum(error_cost(value - target, huber), error_cost(clipped - target, huber)).mean()
@@ -103,12 +81,6 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
     """Estimate KL(old || new) from samples of the old policy: `mean(ratio - 1 - log ratio)`.
 
     Never negative and of low variance (J. Schulman, "Approximating KL divergence", 2020: estimator k3).
-
-    | symbol | shape | description |
-    |---|---|---|
-    | log_ratio | `[B]` | log-probability now minus the one at collection |
-    | returns | `[]` | the estimate |
-
     A sample counts as at most e^5 times as probable: one that nobody can mean says nothing of the rest.
     """
     bounded = log_ratio.clamp(max=_LARGEST_OF_KL)
@@ -155,8 +127,7 @@ def vtrace(
 
     | symbol | shape | description |
     |---|---|---|
-    | log_ratio | `[N]` | log-probability of the action now minus the one when it was taken |
-    | reward | `[N]` | |
+    | log_ratio, reward | `[N]` | |
     | value, next_value | `[N]` | of the observation acted on, and of the one that truly came next |
     | terminated | `[N]` bool | the episode ended in a final state with this step |
     | ends | `[N]` bool | last step of its stretch; the very last step must be one |
@@ -187,14 +158,7 @@ def vtrace(
 
 
 def policy_gradient_loss(log_prob: Tensor, advantage: Tensor) -> Tensor:
-    """`-mean(advantage * log pi(a))` (section 4.2), whose gradient is the policy gradient.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | log_prob | `[N]` | log-probability of the action now |
-    | advantage | `[N]` | no gradient flows there |
-    | returns | `[]` | the loss |
-    """
+    """`-mean(advantage * log pi(a))` (section 4.2), whose gradient is the policy gradient."""
     return -(advantage.detach() * log_prob).mean()
 
 
@@ -206,25 +170,17 @@ def soft_target(
 
     | symbol | shape | description |
     |---|---|---|
-    | reward | `[B]` | sum of the window's rewards |
-    | discount | `[B]` | gamma to the power of its steps, 0 after a final state |
+    | reward, discount | `[B]` | sum of the window's rewards; gamma to its length, 0 after a final state |
     | next_q | `[2, B]` | by both target critics |
-    | next_log_prob | `[B]` | log-probability of a' |
-    | temperature | `[]` | alpha |
     | returns | `[B]` | |
     """
     return reward + discounted(discount, next_q.amin(0) - temperature * next_log_prob)
 
 
 def critic_loss(q: Tensor, target: Tensor, weight: Tensor | None = None) -> SampleLoss:
-    """Half the squared error of both critics, added (eq. 5).
+    """Half the squared error of both critics' values `q` `[2, B]` of the action taken, added (eq. 5).
 
-    | symbol | shape | description |
-    |---|---|---|
-    | q | `[2, B]` | values of the action taken by both critics |
-    | target | `[B]` | no gradient flows there |
-    | weight | `[B]` or None | importance weights |
-    | returns | | the error is the mean of both absolute differences |
+    The error is the mean of both absolute differences; `weight` `[B]` are importance weights.
     """
     difference = q - target.detach()
     loss = 0.5 * difference.square().sum(0)
@@ -232,14 +188,9 @@ def critic_loss(q: Tensor, target: Tensor, weight: Tensor | None = None) -> Samp
 
 
 def actor_loss(log_prob: Tensor, q: Tensor, temperature: Tensor) -> Tensor:
-    """`mean(alpha * log pi(a | s) - min_i Q_i(s, a))`, a reparametrised (eq. 7, 9).
+    """`mean(alpha * log pi(a | s) - min_i Q_i(s, a))` of a fresh action, reparametrised (eq. 7, 9).
 
-    | symbol | shape | description |
-    |---|---|---|
-    | log_prob | `[B]` | log-probability of a fresh action |
-    | q | `[2, B]` | its values by both critics |
-    | temperature | `[]` | alpha; no gradient flows there |
-    | returns | `[]` | the loss |
+    Its values `q` are `[2, B]`; no gradient reaches alpha.
     """
     return (temperature.detach() * log_prob - q.amin(0)).mean()
 
@@ -247,11 +198,7 @@ def actor_loss(log_prob: Tensor, q: Tensor, temperature: Tensor) -> Tensor:
 def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: float) -> Tensor:
     """`mean(-alpha * (log pi(a | s) + target))` (eq. 18): alpha rises while the entropy is below its target.
 
-    | symbol | shape | description |
-    |---|---|---|
-    | log_temperature | `[]` | log alpha, what is learned: alpha stays positive |
-    | log_prob | `[B]` | log-probability of fresh actions; no gradient flows there |
-    | target_entropy | float | minus the number of action dimensions in the paper |
-    | returns | `[]` | the loss |
+    What is learned is log alpha, `[]`: alpha stays positive. `target_entropy` is minus the number of action
+    dimensions in the paper; no gradient reaches `log_prob`.
     """
     return -(log_temperature.exp() * (log_prob.detach() + target_entropy)).mean()

@@ -1,4 +1,17 @@
-"""Targets and losses of Q-learning: values, quantiles, probabilities of atoms, and sequences (R2D2)."""
+"""Targets and losses of Q-learning: values, quantiles, probabilities of atoms, and sequences (R2D2).
+
+| symbol | shape | description |
+|---|---|---|
+| reward | `[B]` | discounted sum of a window's rewards |
+| discount | `[B]` | gamma to the power of its steps, 0 after a final state |
+| double | bool | the online network chooses the next action, else the target network |
+| next_mask | `[B, A]` bool or None | next actions that are valid, at least one each; None: all are |
+| target | | what is drawn to; no gradient flows there |
+| weight | `[B]` or None | importance weights; None: all 1 |
+
+Only a final state has no future: an episode that was cut off (truncated) has one, and its last observation is
+valued like any other.
+"""
 
 from typing import Literal, NamedTuple
 
@@ -24,51 +37,23 @@ class SampleLoss(NamedTuple):
 
 
 def weighted_mean(loss: Tensor, weight: Tensor | None) -> Tensor:
-    """Mean of `weight * loss`.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | loss | `[B]` | loss of each sample |
-    | weight | `[B]` or None | importance weights; None: all 1 |
-    | returns | `[]` | the mean; divided by B, not by the sum of the weights (arXiv 1511.05952, algorithm 1) |
-    """
+    """Mean `[]` of `weight * loss`, `[B]` each, divided by B and not by the weights (1511.05952, alg. 1)."""
     return loss.mean() if weight is None else (weight * loss).mean()
 
 
 def discounted(discount: Tensor, future: Tensor) -> Tensor:
-    """`discount * future`, and exactly 0 where the discount is 0, whatever the future is.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | discount | `[B]` | gamma to the power of the steps taken, 0 after a final state |
-    | future | `[B, ...]` | value of what followed, or its quantiles or atoms |
-    | returns | as future | |
-    """
+    """`discount * future`, exactly 0 where the discount is 0, whatever the future `[B, ...]` is."""
     spread = discount.reshape(-1, *[1] * (future.dim() - 1))
     return (spread * future).masked_fill(spread == 0, 0.0)
 
 
 def only_valid(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Keep actions that are not valid from being the best ones: their values become minus infinity.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | values | `[..., A]` | by which an action is chosen |
-    | mask | `[..., A]` bool or None | actions that are valid, at least one each; None: all are |
-    | returns | `[..., A]` | |
-    """
+    """Return values `[..., A]`, minus infinity where the mask `[..., A]` says that an action is not valid."""
     return values if mask is None else values.masked_fill(~mask, -torch.inf)
 
 
 def pick_action(values: Tensor, action: Tensor) -> Tensor:
-    """Take one action's row of each sample.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | values | `[B, A, N]` | quantiles or log-probabilities of all actions |
-    | action | `[B]` int64 | |
-    | returns | `[B, N]` | |
-    """
+    """Take of all actions' quantiles or log-probabilities `[B, A, N]` those of one action `[B]`, `[B, N]`."""
     index = action[:, None, None].expand(-1, 1, values.shape[2])
     return values.gather(1, index).squeeze(1)
 
@@ -87,17 +72,11 @@ def n_step_target(
     """What the value of the action taken is drawn to: `R + discount * Q_target(s', a*)`.
 
     Double: `a* = argmax_a Q_online(s', a)` (arXiv 1509.06461, eq. 4); plain: `a* = argmax_a Q_target(s', a)`
-    (arXiv 1312.5602, eq. 3). Only a final state has no future: an episode that was cut off (truncated) has
-    one, and its last observation is valued like any other.
+    (arXiv 1312.5602, eq. 3).
 
     | symbol | shape | description |
     |---|---|---|
-    | reward | `[B]` | discounted sum of the window's rewards |
-    | discount | `[B]` | gamma to the power of its steps, 0 after a final state |
-    | next_online_q | `[B, A]` | values of all next actions by the online network; read only if `double` |
-    | next_target_q | `[B, A]` | values of all next actions by the target network |
-    | double | bool | let the online network choose the next action |
-    | next_mask | `[B, A]` bool or None | next actions that are valid, at least one each; None: all are |
+    | next_online_q, next_target_q | `[B, A]` | values of all next actions; the first read only if `double` |
     | returns | `[B]` | the target |
     """
     chosen = only_valid(next_online_q if double else next_target_q, next_mask).argmax(1, keepdim=True)
@@ -114,10 +93,7 @@ def td_sample_loss(
 
     | symbol | shape | description |
     |---|---|---|
-    | q_taken | `[B]` | value of the action taken |
-    | target | `[B]` | what it is drawn to; no gradient flows there |
-    | kind | str | `huber` or `mse` |
-    | weight | `[B]` or None | importance weights |
+    | q_taken, target | `[B]` | value of the action taken |
     | returns | | the error is the absolute temporal difference |
     """
     size = (q_taken - target.detach()).abs()
@@ -145,12 +121,8 @@ def quantile_target(
 
     | symbol | shape | description |
     |---|---|---|
-    | reward | `[B]` | sum of the window's rewards |
-    | discount | `[B]` | gamma to the power of its steps, 0 after a final state |
     | next_target | `[B, A, M]` | quantiles by the target network |
     | next_online | `[B, A, K]` | quantiles by the online network; read only if `double` |
-    | double | bool | let the online network choose the next action |
-    | next_mask | `[B, A]` bool or None | next actions that are valid, at least one each; None: all are |
     | returns | `[B, M]` | |
     """
     chosen = only_valid((next_online if double else next_target).mean(2), next_mask).argmax(1)
@@ -173,9 +145,7 @@ def quantile_huber_loss(
     |---|---|---|
     | predicted | `[B, N]` | quantiles of the action taken |
     | level | `[N]` or `[B, N]` | τ of each: `midpoints` (QR-DQN), or as drawn (IQN) |
-    | target | `[B, M]` | samples of what they are drawn to; no gradient flows there |
-    | kappa | float | where the loss turns linear |
-    | weight | `[B]` or None | importance weights |
+    | target | `[B, M]` | samples of what they are drawn to |
     | returns | | the error is the absolute difference of the means |
     """
     difference = target.detach()[:, None, :] - predicted[:, :, None]  # [B, N, M]
@@ -211,8 +181,6 @@ def projected(reward: Tensor, discount: Tensor, next_probs: Tensor, atoms: Tenso
 
     | symbol | shape | description |
     |---|---|---|
-    | reward | `[B]` | sum of the window's rewards |
-    | discount | `[B]` | gamma to the power of its steps, 0 after a final state |
     | next_probs | `[B, N]` | probabilities of the atoms after the next action |
     | atoms | `[N]` | values of the atoms, evenly spaced |
     | returns | `[B, N]` | probabilities |
@@ -242,12 +210,8 @@ def categorical_target(
 
     | symbol | shape | description |
     |---|---|---|
-    | reward, discount | `[B]` | as in `projected` |
-    | next_target_log_probs | `[B, A, N]` | by the target network |
-    | next_online_log_probs | `[B, A, N]` | by the online network; read only if `double` |
+    | next_target_log_probs, next_online_log_probs | `[B, A, N]` | the second read only if `double` |
     | atoms | `[N]` | values of the atoms |
-    | double | bool | let the online network choose the next action, by the highest mean |
-    | next_mask | `[B, A]` bool or None | next actions that are valid, at least one each; None: all are |
     | returns | `[B, N]`, `[]` | probabilities; share of samples whose mean return lies beyond the support |
     """
     chooser = next_online_log_probs if double else next_target_log_probs
@@ -265,8 +229,7 @@ def categorical_loss(log_probs: Tensor, target: Tensor, weight: Tensor | None = 
     | symbol | shape | description |
     |---|---|---|
     | log_probs | `[B, N]` | log-probabilities of the atoms for the action taken |
-    | target | `[B, N]` | probabilities m; no gradient flows there |
-    | weight | `[B]` or None | importance weights |
+    | target | `[B, N]` | probabilities m |
     | returns | | the error is KL(m || p), as in Rainbow (arXiv 1710.02298) |
     """
     target = target.detach()
@@ -320,15 +283,7 @@ def sequence_windows(
     n: int,
     gamma: float,
 ) -> SequenceWindows:
-    """Add up to n rewards from each step on; at the end of a sequence the windows are shorter.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | reward | `[T, B]` | |
-    | terminated | `[T, B]` bool | |
-    | valid | `[T, B]` bool | the sequence has this step |
-    | n, gamma | int, float | longest window, discount of a step |
-    """
+    """Add up to n rewards `[T, B]` from each step on, fewer at the end of what is `valid` of a sequence."""
     steps, batch = reward.shape
     slots = np.arange(steps * batch).reshape(steps, batch)
     following = np.full((steps, batch), -1, np.int64)
@@ -369,7 +324,7 @@ def sequence_loss(
     | symbol | shape | description |
     |---|---|---|
     | q_taken | `[T, B]` | rescaled values of the actions taken |
-    | target | `[T, B]` | `r2d2_target`; no gradient flows there |
+    | target | `[T, B]` | `r2d2_target` |
     | learned | `[T, B]` bool | steps to learn from, at least one |
     | weight | `[B]` or None | importance weights of the sequences |
     | eta | float | weight of the largest error in a sequence's priority |

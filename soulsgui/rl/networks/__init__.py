@@ -1,1 +1,1 @@
-"""Networks: `named` as the settings name them, made of `torsos`, `heads` and `mlp`; `recurrent` ones."""
+"""Networks: `named` as the settings name them, of `torsos` and `mlp`; `q_networks`; `recurrent` ones."""

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,6 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from soulsgui.config.sections.network import NetworkSettings
+
+Initialise = Callable[[nn.Module, torch.Generator], None]
+"""Draws the first weights of a network from a generator."""
 
 
 def fan_in_(network: nn.Module, generator: torch.Generator) -> None:
@@ -67,12 +70,7 @@ def build_mlp(
 
     Hidden layers are scaled by √2 (Saxe et al. 2014), the last one by `output_scale`: a small one (0.01) for
     a policy makes the first actions independent of the observation (Andrychowicz et al. 2021, arXiv
-    2006.05990, section 3.2).
-
-    Args:
-        hidden_sizes: Width of each hidden layer; none gives a linear network.
-        activation: `tanh` or `relu`, after each hidden layer.
-        output_scale: Scale of the last layer's weights.
+    2006.05990, section 3.2). Without hidden sizes the network is linear.
     """
     sizes = [inputs, *hidden_sizes, outputs]
     modules: list[nn.Module] = []
@@ -126,9 +124,7 @@ def build_sac_networks(
 ) -> SACNetworks:
     """Build the networks; weights are drawn by fan-in, as what the published returns were reached with.
 
-    Args:
-        network: Widths and activation; how small the actor's last layer begins, so that its distribution is
-            nearly the same everywhere, and how wide that is.
+    The actor's last layer begins small, so that its distribution is nearly the same everywhere.
     """
 
     def drawn(fan_in: int, hidden_sizes: Sequence[int], outputs: int) -> nn.Sequential:

@@ -14,11 +14,11 @@ from soulsgui.environments.observations import ObservationSpec, PartsSpec, chann
 from soulsgui.errors import UsageError, error_words
 from soulsgui.policies.specs import TorsoSpec
 from soulsgui.rl.inputs import Inputs
-from soulsgui.rl.networks.mlp import fan_in_, linear, named_layers, orthogonal_hidden_
+from soulsgui.rl.networks.mlp import Initialise, fan_in_, linear, named_layers, orthogonal_hidden_
 from soulsgui.rl.networks.torsos import (
+    JoinedTorso,
     Torso,
     impala_resnet,
-    joined_torso,
     mlp_layer_norm,
     nature_cnn,
     small_cnn,
@@ -29,10 +29,9 @@ MLP = "mlp"
 """The network that clients run without torch; `networks.mlp` builds it."""
 
 _Builder = Callable[..., Torso]
-_Initialise = Callable[[nn.Module, torch.Generator], None]
 
 
-NAMED: dict[str, tuple[_Builder, _Initialise]] = {
+NAMED: dict[str, tuple[_Builder, Initialise]] = {
     "mlp_layer_norm": (mlp_layer_norm, orthogonal_hidden_),
     "nature_cnn": (nature_cnn, orthogonal_hidden_),
     "small_cnn": (small_cnn, orthogonal_hidden_),
@@ -62,31 +61,15 @@ def inputs_of(observation: ObservationSpec, settings: Settings) -> Inputs:
 
 
 def torso_spec(name: str, seen: ObservationSpec) -> TorsoSpec | None:
-    """Return what a client must know of what is before a memory; None: it is a perceptron.
-
-    Args:
-        name: `network.name`.
-        seen: Space of what it sees.
-    """
+    """Return what a client must know of what is before a memory; None: it is a perceptron."""
     return None if name == MLP else TorsoSpec(name, seen.dtype, largest_of(seen), channels_of(seen))
 
 
 class NamedNetwork(nn.Module):
-    """A torso with a last layer.
-
-    Args:
-        torso: From observations to `features` numbers.
-        features: How many.
-        output_scale: Scale of the last layer's orthogonal weights.
-    """
+    """A torso that gives so many features, and a last layer of orthogonal weights of a scale."""
 
     def __init__(
-        self,
-        torso: nn.Module,
-        features: int,
-        outputs: int,
-        output_scale: float,
-        generator: torch.Generator,
+        self, torso: nn.Module, features: int, outputs: int, output_scale: float, generator: torch.Generator
     ) -> None:
         super().__init__()
         self.torso = torso
@@ -115,9 +98,6 @@ def named_torso(
             the hidden sizes and the activation, it makes a module from `[B, *shape]` to `[B, features]` with
             an attribute `features`. Its initial weights are its own.
         observation: Space of what it sees; of an image with numbers, the image is what the torso sees.
-        hidden_sizes: Widths of the dense layers.
-        activation: `tanh` or `relu`.
-        generator: Where the weights are drawn from.
         by_fan_in: Draw weights by fan-in where they would be orthogonal, as for deep Q-learning.
 
     Returns:
@@ -130,7 +110,7 @@ def named_torso(
     if isinstance(observation, PartsSpec):
         (_, image), (_, numbers) = observation.fields
         torso, features = named_torso(name, image, hidden_sizes, activation, generator, by_fan_in)
-        joined = joined_torso(torso, features, image.shape, numbers.size, hidden_sizes, activation)
+        joined = JoinedTorso(torso, features, image.shape, numbers.size, hidden_sizes, activation)
         if joined.layers is not None:
             (fan_in_ if by_fan_in else orthogonal_hidden_)(joined.layers, generator)
         return joined, joined.features
@@ -159,15 +139,7 @@ def build_network(
     output_scale: float,
     generator: torch.Generator,
 ) -> NamedNetwork:
-    """Build a network that is no plain MLP: a torso by name (`named_torso`) and a last layer.
-
-    Args:
-        outputs: Number of outputs.
-        output_scale: Scale of the last layer's weights.
-
-    Raises:
-        UsageError: There is no such network, or it can't see such observations.
-    """
+    """Build a network that is no plain MLP: a torso by name (`named_torso`) and a last layer."""
     torso, features = named_torso(name, observation, hidden_sizes, activation, generator)
     return NamedNetwork(torso, features, outputs, output_scale, generator).eval()
 

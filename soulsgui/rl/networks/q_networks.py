@@ -28,10 +28,6 @@ class NoisyLinear(nn.Module):
     evenly within `±1 / √inputs`, the sigmas begin at `sigma / √inputs` (section 3.2).
 
     The noise stands still until `resample_noise`; it is part of the state. In `eval` mode there is none.
-
-    Args:
-        generator: Where the initial means are drawn from.
-        sigma: σ₀, 0.5 in the paper.
     """
 
     noise_in: Tensor
@@ -124,11 +120,7 @@ class QHead(nn.Module):
     Args:
         atoms: Numbers for each action: quantiles, atoms of a distribution; 1 for its value.
         hidden: Width of the hidden layer of each stream (512 in the sources); 0: there is none.
-        dueling: Whether value and advantages have streams of their own.
-        noisy: Noise in the weights.
-        generator: Where the weights are drawn from.
-        activation: Between the layers of a stream.
-        sigma: How large the noise is at first (`NoisyLinear`).
+        noisy, sigma: Noise in the weights, and how large it is at first (`NoisyLinear`).
     """
 
     def __init__(
@@ -171,12 +163,10 @@ class HeadedNetwork(nn.Module):
 
 
 def folded(network: HeadedNetwork, mean: bool) -> Arrays:
-    """Return torso and head as `policy.N.weight` and `policy.N.bias`, float32.
+    """Return linear layers of torso and head as `policy.N.weight` and `policy.N.bias`, float32.
 
-    Args:
-        network: Of linear layers with activations between them.
-        mean: Return an output for each action, the mean over its atoms; otherwise one for each action and
-            atom, those of an action side by side.
+    With `mean` there is an output for each action, the mean over its atoms; otherwise one for each action and
+    atom, those of an action side by side.
     """
     return named([*torso_layers(network.torso), *head_layers(network.head, mean)], "policy")
 
@@ -215,28 +205,15 @@ def head_layers(head: QHead, mean: bool) -> list[_Layer]:
     return [*hidden, (weight.reshape(-1, weight.shape[2]), bias.reshape(-1))]
 
 
-def plain(layer: nn.Module) -> _Layer:
-    """Return weight and bias of a linear layer, of a noisy one with its present noise, float64.
-
-    Raises:
-        TypeError: It is no linear layer.
-    """
-    if isinstance(layer, NoisyLinear):
-        weight, bias = layer.plain()
-    elif isinstance(layer, nn.Linear):
-        weight, bias = layer.weight, layer.bias
-    else:
-        raise TypeError(f"{type(layer).__name__} is no linear layer")
-    return _double(weight), _double(bias)
+def plain(layer: nn.Linear | NoisyLinear) -> _Layer:
+    """Return weight and bias of a linear layer, of a noisy one with its present noise, float64."""
+    tensors = layer.plain() if isinstance(layer, NoisyLinear) else (layer.weight, layer.bias)
+    weight, bias = (tensor.detach().cpu().double().numpy() for tensor in tensors)
+    return weight, bias
 
 
 def _stream(stream: Stream) -> list[_Layer]:
     return [plain(layer) for layer in stream if isinstance(layer, nn.Linear | NoisyLinear)]
-
-
-def _double(tensor: Tensor) -> NDArray[np.float64]:
-    array: NDArray[np.float64] = tensor.detach().cpu().double().numpy()
-    return array
 
 
 class ValueNetwork(HeadedNetwork):
@@ -266,11 +243,7 @@ class QuantileNetwork(HeadedNetwork):
 
 
 class CategoricalNetwork(HeadedNetwork):
-    """Probabilities of N fixed atoms for each action (C51, arXiv 1707.06887).
-
-    Args:
-        atoms: `[N]`, their values (`losses.q_learning.support`).
-    """
+    """Probabilities of N atoms for each action (C51, arXiv 1707.06887), of fixed values `atoms` `[N]`."""
 
     atoms: Tensor
 
@@ -292,17 +265,16 @@ class ImplicitQuantileNetwork(HeadedNetwork):
     """The quantile of each action's return at any level (IQN, arXiv 1806.06923).
 
     The features are multiplied by an embedding of the level τ: `relu(sum_i cos(pi i tau) w_ij + b_j)` with
-    i from 0 to 63 (eq. 4, section 3.1).
-
-    Args:
-        generator: Where the embedding's weights are drawn from.
-        cosines: How many (64 in the paper).
+    i from 0 to 63 (eq. 4, section 3.1). Values are means over `levels` quantiles.
     """
 
     _frequency: Tensor
 
-    def __init__(self, torso: Torso, head: QHead, generator: torch.Generator, cosines: int = 64) -> None:
+    def __init__(
+        self, torso: Torso, head: QHead, generator: torch.Generator, cosines: int = 64, levels: int = 32
+    ) -> None:
         super().__init__(torso, head)
+        self._levels = levels
         self.embedding = nn.Linear(cosines, torso.features)
         fan_in_(self.embedding, generator)
         self.register_buffer("_frequency", math.pi * torch.arange(cosines), persistent=False)
@@ -316,13 +288,13 @@ class ImplicitQuantileNetwork(HeadedNetwork):
         quantiles: Tensor = self.head(mixed).view(batch, count, -1)
         return quantiles.transpose(1, 2)
 
-    def values(self, obs: Tensor, levels: int = 32) -> Tensor:
+    def values(self, obs: Tensor) -> Tensor:
         """Return the means `[B, A]` over evenly spread levels.
 
         The paper draws them (K = 32); even ones have the same mean without its scatter, and the same
         observation always gets the same action.
         """
-        level = midpoints(levels, obs.device).expand(len(obs), -1)
+        level = midpoints(self._levels, obs.device).expand(len(obs), -1)
         return self.forward(obs, level).mean(2)
 
 

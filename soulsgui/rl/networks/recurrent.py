@@ -1,7 +1,7 @@
 """A torso that remembers: LSTM or GRU over time, forgetting at the start of each episode."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal, cast
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from soulsgui.config.sections.network import NetworkSettings
 from soulsgui.environments.observations import ObservationSpec
-from soulsgui.rl.networks.mlp import fan_in_, named_layers, orthogonal_hidden_
+from soulsgui.rl.networks.mlp import Initialise, fan_in_, named_layers, orthogonal_hidden_
 from soulsgui.rl.networks.named import MLP, named_torso
 from soulsgui.rl.networks.torsos import Torso, perceptron
 
@@ -23,14 +23,13 @@ _AT_ONCE = 1024
 class RecurrentTorso(nn.Module):
     """A torso, then a recurrent layer; its state is one row of numbers per environment.
 
+    Weights are drawn evenly within `±1 / √units`, as PyTorch does.
+
     Attributes:
-        features: Number of features.
         state_size: Numbers of a state: `features`, for `lstm` twice as many (hidden, then cell).
 
     Args:
         torso: From observations `[B, *shape]` to the inputs of the recurrent layer, `[B, inputs]`.
-        units: Width of the recurrent layer.
-        generator: Where its weights are drawn from: evenly within `±1 / √units`, as PyTorch does.
         inputs: How many the torso gives; None: it is a perceptron, which tells.
     """
 
@@ -106,23 +105,12 @@ class RecurrentTorso(nn.Module):
 def recurrent_torso(
     network: NetworkSettings, seen: ObservationSpec, generator: torch.Generator, by_fan_in: bool = False
 ) -> RecurrentTorso:
-    """Build the torso that the settings name, and a memory behind all of its layers.
-
-    Args:
-        network: `recurrent` is a cell.
-        seen: Space of what it sees.
-        by_fan_in: Draw weights by fan-in where they would be orthogonal, as for deep Q-learning.
-
-    Raises:
-        UsageError: There is no such network, or it can't see such observations.
-    """
+    """Build the torso that the settings name (`named_torso`), and a memory behind all of its layers."""
     assert network.recurrent != "none"
     rest = network.recurrent_size, network.recurrent, generator
     sizes, activation = network.hidden_sizes, network.activation
     if network.name == MLP:
-        initialise: Callable[[nn.Module, torch.Generator], None] = (
-            fan_in_ if by_fan_in else orthogonal_hidden_
-        )
+        initialise: Initialise = fan_in_ if by_fan_in else orthogonal_hidden_
         return RecurrentTorso(perceptron(seen.shape, sizes, activation, initialise, generator), *rest)
     torso, features = named_torso(network.name, seen, sizes, activation, generator, by_fan_in)
     return RecurrentTorso(torso, *rest, features)

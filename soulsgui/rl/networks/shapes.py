@@ -9,13 +9,9 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class LayerShape:
-    """One layer.
+    """One layer: its path in the network, its class, the shape of its output, and the numbers learned in it.
 
-    Attributes:
-        name: Its path in the network, for instance `torso.layers.0`.
-        kind: Its class, for instance `Conv2d`.
-        output: Shape of its output for one observation, without the batch; empty where it gives several.
-        parameters: Numbers that are learned in it.
+    The shape is that for one observation, without the batch; empty where it gives several outputs.
     """
 
     name: str
@@ -27,18 +23,14 @@ class LayerShape:
 def shape_report(
     network: nn.Module, *inputs: Tensor, run: Callable[[], object] | None = None
 ) -> list[LayerShape]:
-    """Run a network once and report its layers in the order they work.
+    """Run a network once and report its layers in the order they work; nothing about it changes.
 
     Only layers that have no layers of their own are listed, so that the parameters add up to those of the
-    network. Nothing about the network changes.
+    network; one that works several times stands once for each, with its parameters at the first.
 
     Args:
-        network: Any network.
         inputs: What its `forward` takes, with the batch first.
         run: Runs it once in another way than its `forward` with these inputs.
-
-    Returns:
-        The layers; one that works several times stands once for each, with its parameters at the first.
     """
     found: list[LayerShape] = []
     counted: set[str] = set()

@@ -1,7 +1,7 @@
 """Torsos: from observations to features, by name and size."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
@@ -10,20 +10,13 @@ from torch import Tensor, nn
 from soulsgui.config.sections.network import Channels
 from soulsgui.environments.images import ImageLayout, image_layout
 from soulsgui.errors import UsageError
-from soulsgui.rl.networks.mlp import ACTIVATIONS
+from soulsgui.rl.networks.mlp import ACTIVATIONS, Initialise
 
 
 class Torso(nn.Module):
-    """Turns observations `[B, *shape]` into features `[B, features]`.
+    """Turns observations `[B, *shape]`, multiplied by `scale`, into features `[B, features]`.
 
-    Attributes:
-        features: Number of features.
-        scale: What observations are multiplied by first.
-
-    Args:
-        layers: What does it.
-        features: Number of features.
-        channels_last: Images are `[B, height, width, channels]`; the layers take the channels first.
+    `channels_last`: images are `[B, height, width, channels]`; the layers take the channels first.
     """
 
     def __init__(self, layers: nn.Sequential, features: int, channels_last: bool = False) -> None:
@@ -74,16 +67,11 @@ def nature_cnn(
     """Build the network of Mnih et al. 2015 (Nature 518, "Methods: Model architecture").
 
     32 filters of 8×8 at stride 4, 64 of 4×4 at stride 2, 64 of 3×3 at stride 1, then dense layers (512 units
-    in the source), each followed by the activation (relu in the source).
-
-    Args:
-        shape: `(channels, height, width)` or `(height, width, channels)` of uint8, at least 36×36.
-        hidden_sizes: Width of each dense layer; none: the filters' outputs are the features.
-        activation: As in `ACTIVATIONS`.
-        channels: Which side they are (`environments.images.image_layout`).
+    in the source), each followed by the activation (relu in the source). Without hidden sizes the filters'
+    outputs are the features.
 
     Raises:
-        UsageError: The observation is no such image, or it can't be told which side its channels are.
+        UsageError: The observation is no image of at least 36×36 (`environments.images.image_layout`).
     """
     layout = image_layout(shape, "nature_cnn", channels)
     return _filtered(layout, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), hidden_sizes, activation)
@@ -129,14 +117,10 @@ def perceptron(
     shape: Sequence[int],
     hidden_sizes: Sequence[int],
     activation: str,
-    initialise: Callable[[nn.Module, torch.Generator], None],
+    initialise: Initialise,
     generator: torch.Generator,
 ) -> Torso:
-    """Build an `mlp_torso` with first weights drawn from a generator.
-
-    Args:
-        initialise: Draws the weights, for instance `initial.fan_in_`.
-    """
+    """Build an `mlp_torso` with first weights that `initialise` draws, for instance `fan_in_`."""
     torso = mlp_torso(shape, hidden_sizes, activation)
     initialise(torso, generator)
     return torso
@@ -199,26 +183,31 @@ def truncated_normal_(network: nn.Module, generator: torch.Generator) -> None:
 class JoinedTorso(nn.Module):
     """Turns rows of bytes `[B, image and 4 · numbers]` (`rl.inputs.laid_out`) into features.
 
-    The numbers stand beside what the torso makes of the image, and a dense layer sees both.
-
-    Attributes:
-        features: Number of features.
-        layers: The dense layer; None where there is none.
+    The numbers stand beside what the torso makes of the image, and a dense layer as wide as the last of the
+    hidden sizes sees both; where there are none, there is no such layer.
 
     Args:
-        torso: From images `[B, *shape]` to `[B, its features]`.
-        shape: Shape of an image.
+        torso: From images `[B, *shape]` to `[B, inputs]`.
+        numbers: How many there are beside that.
     """
 
     def __init__(
-        self, torso: nn.Module, shape: Sequence[int], layers: nn.Sequential | None, features: int
+        self,
+        torso: nn.Module,
+        inputs: int,
+        shape: Sequence[int],
+        numbers: int,
+        hidden_sizes: Sequence[int],
+        activation: str,
     ) -> None:
         super().__init__()
         self.torso = torso
-        self.layers = layers
-        self.features = features
-        self._shape = tuple(shape)
-        self._bytes = math.prod(shape)
+        both = inputs + numbers
+        self.features = hidden_sizes[-1] if hidden_sizes else both
+        self.layers: nn.Sequential | None = None
+        if hidden_sizes:
+            self.layers = nn.Sequential(nn.Linear(both, self.features), ACTIVATIONS[activation]())
+        self._shape, self._bytes = tuple(shape), math.prod(shape)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the features `[B, features]`."""
@@ -227,26 +216,3 @@ class JoinedTorso(nn.Module):
         numbers = rows[:, self._bytes :].clone(memory_format=torch.contiguous_format).view(torch.float32)
         both = torch.cat((self.torso(image), numbers), dim=1)
         return both if self.layers is None else self.layers(both)
-
-
-def joined_torso(
-    torso: nn.Module,
-    features: int,
-    shape: Sequence[int],
-    numbers: int,
-    hidden_sizes: Sequence[int],
-    activation: str,
-) -> JoinedTorso:
-    """Put numbers beside a torso for images.
-
-    Args:
-        features: What it gives.
-        numbers: How many there are beside it.
-        hidden_sizes: The last one is the width of the dense layer that sees both; none: there is none.
-        activation: Behind that layer.
-    """
-    both = features + numbers
-    if not hidden_sizes:
-        return JoinedTorso(torso, shape, None, both)
-    layers = nn.Sequential(nn.Linear(both, hidden_sizes[-1]), ACTIVATIONS[activation]())
-    return JoinedTorso(torso, shape, layers, hidden_sizes[-1])

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
-from soulsgui.experience.segments import TERMINATED
 from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.gradients.ppo import PPORows, PPOWeights
@@ -112,10 +111,6 @@ def test_masked_actions_change_neither_ratio_nor_choice() -> None:
     assert figures["clip_fraction"] == 0
     assert 0 < figures["entropy"] < np.log(3)
     assert agent.update(replace(masked, action_mask=None), START)["approx_kl"] > 0.01
-    greedy = client_of(agent).greedy(batch.obs, mask)
-    assert mask[np.arange(len(mask)), greedy - 1].all()
-    expected = np.where(mask, agent.outputs(batch.obs), -np.inf).argmax(1) + 1
-    assert (greedy == expected).mean() > 0.99
 
 
 # --- choices ------------------------------------------------------------------------------------------
@@ -131,47 +126,15 @@ def test_every_choice_changes_what_is_learned(choice: dict[str, Any]) -> None:
     assert any(not np.array_equal(tensors[name], others[name]) for name in others if name.startswith("value"))
 
 
-def test_normalised_targets_are_those_of_gae_after_the_way_back() -> None:
-    agent = make_agent(normalize_value=True, recompute_advantages=False, normalize_advantage="none", epochs=1)
+@pytest.mark.parametrize("recompute", [True, False])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_each_pass_learns_from_advantages_of_the_values_before_it_if_wanted(
+    recompute: bool, normalize: bool
+) -> None:
+    choice = {"recompute_advantages": recompute, "normalize_value": normalize, "normalize_advantage": "none"}
+    agent = make_agent(**choice, learning_rate=0.01)
     agent.update(round_of(agent, 0), START)
     batch = round_of(agent, 1)
-    seen: list[PPORows] = []
-    watched(agent, lambda rows, _: seen.append(rows))
-    said = agent._gradient.values(agent._inputs(batch.obs))
-    agent.update(batch, START)
-    scale = agent.values_seen
-    assert scale is not None
-    values = scale.values(said)
-    now, following = values[batch.step_rows], values[batch.step_rows + 1]
-    advantage = gae(batch.reward, now, following, batch.terminated_steps, batch.ends, 0.99, 0.9)
-    targets = scale.values(torch.cat([rows.target for rows in seen]).numpy())
-    np.testing.assert_allclose(np.sort(targets), np.sort(advantage + now), rtol=1e-4)
-    olds = scale.values(torch.cat([rows.old_value for rows in seen]).numpy())
-    np.testing.assert_allclose(np.sort(olds), np.sort(now), rtol=1e-4)
-    used = torch.cat([rows.advantage for rows in seen]).numpy()
-    np.testing.assert_allclose(np.sort(used), np.sort(advantage), rtol=1e-4, atol=1e-4)
-
-
-def test_normalised_values_reach_far_returns_with_steps_that_plain_ones_do_not() -> None:
-    errors = {}
-    for name, choice in {"plain": {}, "normalised": {"normalize_value": True}}.items():
-        agent = make_agent(**choice)
-        batch = replace(round_of(agent, 0), reward=np.full(128, 100, np.float32))
-        batch.flags[:] |= TERMINATED
-        for _ in range(8):
-            agent.update(batch, START)
-        said = agent._gradient.values(agent._inputs(batch.obs[batch.step_rows]))
-        values = said if agent.values_seen is None else agent.values_seen.values(said)
-        zeros = np.zeros(128)
-        returns = gae(batch.reward, zeros, zeros, batch.terminated_steps, batch.ends, 0.99, 1.0)
-        errors[name] = abs(float(values.mean() - returns.mean()))
-    assert errors["normalised"] < 0.5 * errors["plain"]
-
-
-@pytest.mark.parametrize("recompute", [True, False])
-def test_each_pass_learns_from_advantages_of_the_values_before_it_if_wanted(recompute: bool) -> None:
-    agent = make_agent(recompute_advantages=recompute, normalize_advantage="none", learning_rate=0.01)
-    batch = round_of(agent, 0)
     said: list[NDArray[np.float32]] = []
     seen: list[PPORows] = []
     values = agent._gradient.values
@@ -183,17 +146,27 @@ def test_each_pass_learns_from_advantages_of_the_values_before_it_if_wanted(reco
 
     agent._gradient.values = valued  # type: ignore[method-assign]
     agent.update(batch, START)
+    if normalize:
+        said.pop(0)  # what the statistics took in
     assert len(said) == (3 if recompute else 1)
+    scale = agent.values_seen
+    real: Any = (lambda outputs: outputs) if scale is None else scale.values
     minibatches = len(seen) // 3
     for number in range(3):
-        now = said[number if recompute else 0]
+        now = real(said[number if recompute else 0])
         current, following = now[batch.step_rows], now[batch.step_rows + 1]
-        expected = gae(batch.reward, current, following, batch.terminated_steps, batch.ends, 0.99, 0.9)
+        advantage = gae(batch.reward, current, following, batch.terminated_steps, batch.ends, 0.99, 0.9)
         rows = seen[number * minibatches : (number + 1) * minibatches]
-        used = torch.cat([one.advantage for one in rows]).numpy()
-        np.testing.assert_allclose(np.sort(used), np.sort(expected), rtol=1e-4, atol=1e-5)
-        targets = torch.cat([one.target for one in rows]).numpy()
-        np.testing.assert_allclose(np.sort(targets), np.sort(expected + current), rtol=1e-4, atol=1e-5)
+        used, target, old = (
+            torch.cat([getattr(one, name) for one in rows]).numpy()
+            for name in ("advantage", "target", "old_value")
+        )
+        for found, expected in (
+            (used, advantage),
+            (real(target), advantage + current),
+            (real(old), real(said[0])[batch.step_rows]),
+        ):
+            np.testing.assert_allclose(np.sort(found), np.sort(expected), rtol=1e-4, atol=1e-4)
     if recompute:
         assert np.abs(said[-1] - said[0]).max() > 0.01, "the values have moved"
 

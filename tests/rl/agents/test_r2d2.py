@@ -10,6 +10,7 @@ from soulsgui.rl.agents.dqn import R2D2Agent
 from soulsgui.rl.buffers.sequences import SequenceBatch
 from soulsgui.rl.losses.q_learning import rescaled, unscaled
 from tests.rl.agents.cases import BURN_IN, LENGTH, r2d2_agent, sequences
+from tests.rl.recurrent import stepped
 from tests.rl.support import client_of
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -19,19 +20,10 @@ GAMMA = 0.9
 @torch.no_grad()
 def values_along(agent: R2D2Agent, network: Any, batch: SequenceBatch, column: int) -> NDArray[np.float64]:
     """Return plain values of one sequence `[T + 1, A]`, step after step by PyTorch's cells."""
-    layer, size = network.torso._layer, network.torso.features
-    lstm = isinstance(layer, torch.nn.LSTM)
-    cell = (torch.nn.LSTMCell if lstm else torch.nn.GRUCell)(layer.input_size, size)
-    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
-        getattr(cell, name).data = getattr(layer, f"{name}_l0").detach()
-    row = torch.from_numpy(batch.state[column : column + 1])
-    parts: Any = (row[:, :size], row[:, size:]) if lstm else row
-    found = []
-    for obs in batch.obs[:, column]:
-        inputs = network.torso.torso(torch.from_numpy(agent._inputs(obs[None])))
-        parts = cell(inputs, parts)
-        found.append(network.head(parts[0] if lstm else parts)[0, :, 0])
-    return unscaled(torch.stack(found)).double().numpy()
+    seen = [torch.from_numpy(agent._inputs(obs[None])) for obs in batch.obs[:, column]]
+    inputs = [network.torso.torso(one) for one in seen]
+    features = stepped(network.torso, inputs, batch.state[column : column + 1])
+    return unscaled(torch.stack([network.head(one)[0, :, 0] for one in features])).double().numpy()
 
 
 @CELLS

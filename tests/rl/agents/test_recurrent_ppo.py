@@ -10,16 +10,14 @@ from soulsgui.environments.actions import BoxActionSpec
 from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import MultiDiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import CheckpointError
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.exploration import START
-from soulsgui.policies.policy import make_policy
 from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.ppo import RecurrentPPOAgent
 from soulsgui.rl.returns import gae
 from tests.experience.segments import segments_of
 from tests.rl.agents.cases import Recorder
-from tests.rl.recurrent import played, recurrent_agent
+from tests.rl.recurrent import played, recurrent_agent, stepped
 from tests.rl.support import SPACES, client_of
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -28,19 +26,8 @@ CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
 @torch.no_grad()
 def unrolled(agent: RecurrentPPOAgent, obs: NDArray[np.float32], state: NDArray[np.float32]) -> torch.Tensor:
     """Go through observations `[T, B, 4]` by PyTorch's cells, one after the other; return features."""
-    layer = agent.memory._layer
-    lstm = isinstance(layer, torch.nn.LSTM)
-    size = agent.memory.features
-    cell = (torch.nn.LSTMCell if lstm else torch.nn.GRUCell)(layer.input_size, size)
-    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
-        getattr(cell, name).data = getattr(layer, f"{name}_l0").detach()
-    found, rows = [], torch.from_numpy(state)
-    parts: Any = (rows[:, :size], rows[:, size:]) if lstm else rows
-    for one in obs:
-        inputs = agent.memory.torso(torch.from_numpy(agent.normaliser.normalise(one)))
-        parts = cell(inputs, parts)
-        found.append(parts[0] if lstm else parts)
-    return torch.stack(found)
+    inputs = [agent.memory.torso(torch.from_numpy(agent.normaliser.normalise(one))) for one in obs]
+    return torch.stack(stepped(agent.memory, inputs, state))
 
 
 @CELLS
@@ -79,30 +66,10 @@ def test_what_it_says_of_a_reference_depends_on_every_weight(cell: str) -> None:
         told = changed
 
 
-def test_a_masked_action_is_never_taken_and_the_rest_add_up_to_1() -> None:
-    agent = recurrent_agent()
-    policy, rng = client_of(agent), np.random.default_rng(0)
-    policy.remembered.begin(50)
-    obs = rng.normal(size=(50, 4)).astype(np.float32)
-    mask = np.tile([True, False, True], (50, 1))
-    assert set(policy.act(obs, rng, mask)[0]) == {1, 3}
-    assert set(policy.greedy(obs, mask)) <= {1, 3}
-    logs = [policy.log_prob(obs, np.full(50, action), mask) for action in (1, 3)]
-    np.testing.assert_allclose(np.exp(logs).sum(0), 1, atol=1e-5)
-
-
 def test_acting_for_other_environments_than_remembered_is_an_error() -> None:
     policy = client_of(recurrent_agent())
     with pytest.raises(ValueError, match="2 observations, and 1 environments"):
         policy.greedy(np.zeros((2, 4), np.float32))
-
-
-@pytest.mark.parametrize(
-    "broken", [{"cell": "rnn"}, {"state": {}}, {"hidden_sizes": []}, {"units": "many"}], ids=str
-)
-def test_a_description_that_can_not_be_read_is_refused(broken: dict[str, Any]) -> None:
-    with pytest.raises(CheckpointError, match="description of the policy"):
-        make_policy(recurrent_agent().policy_spec() | broken)
 
 
 class Unrolled(Recorder):
@@ -126,19 +93,6 @@ def recorded(agent: RecurrentPPOAgent, batch: Segments) -> Unrolled:
 
 
 @CELLS
-@pytest.mark.parametrize("recompute", [True, False])
-def test_the_ratio_is_1_until_the_first_gradient_step(cell: str, recompute: bool) -> None:
-    agent = recurrent_agent(
-        updates=2, recurrent=cell, learning_rate=0.02, recompute_advantages=recompute, sequence_length=5
-    )
-    batch = played(agent, seed=9)
-    recorder = recorded(agent, batch)
-    first = recorder.log_ratios[0]
-    torch.testing.assert_close(first, torch.zeros_like(first), atol=1e-5, rtol=0)
-    assert recorder.log_ratios[-1].abs().max() > 1e-2, "later ones have moved"
-
-
-@CELLS
 @pytest.mark.parametrize(
     "action",
     [
@@ -147,9 +101,13 @@ def test_the_ratio_is_1_until_the_first_gradient_step(cell: str, recompute: bool
         MultiDiscreteSpec((2, 3), (0, 0), (2,)),
     ],
 )
-def test_without_steps_of_learning_the_ratio_is_1_all_the_way(cell: str, action: Any) -> None:
+@pytest.mark.parametrize("recompute", [True, False])
+def test_without_steps_of_learning_the_ratio_is_1_all_the_way(
+    cell: str, action: Any, recompute: bool
+) -> None:
     spaces = SpacesSpec(SPACES.observation, action)
-    agent = recurrent_agent(2, 2, spaces, recurrent=cell, learning_rate=0.0, sequence_length=5)
+    choice = {"recompute_advantages": recompute, "learning_rate": 0.0, "sequence_length": 5}
+    agent = recurrent_agent(2, 2, spaces, recurrent=cell, **choice)
     batch = played(agent, seed=9)
     ratios = torch.cat(recorded(agent, batch).log_ratios)
     assert len(ratios) == 2 * batch.steps

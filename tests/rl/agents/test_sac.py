@@ -4,20 +4,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from soulsgui.environments.actions import BoxActionSpec
 from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError
-from soulsgui.policies.normalise import normalise
 from soulsgui.rl.agents.sac import SACAgent
-from soulsgui.rl.distributions import TanhGaussian, softplus_std
 from tests.rl.agents.cases import BOUNDED as SPACES
 from tests.rl.agents.cases import Recorder
 from tests.rl.agents.cases import bounded_windows as transitions
-from tests.rl.support import client_of, sac_settings
+from tests.rl.support import sac_settings
 
 
 def trained_agent(seed: int = 0, updates: int = 3, **changes: Any) -> SACAgent:
@@ -27,26 +24,6 @@ def trained_agent(seed: int = 0, updates: int = 3, **changes: Any) -> SACAgent:
         agent.observe(batch.obs)
         agent.update(batch)
     return agent
-
-
-@pytest.mark.parametrize("observations", [True, False])
-def test_clients_act_as_the_actor_says_on_10000_inputs(observations: bool) -> None:
-    agent = trained_agent(updates=20, observations=observations, policy_init_scale=1.0)
-    policy = client_of(agent)
-    obs = np.random.default_rng(1).normal(3, 2, (10_000, 4)).astype(np.float32)
-    inputs = normalise(obs, agent.normaliser.frozen()) if observations else obs
-    with torch.no_grad():
-        mean, raw = agent.networks.actor(torch.from_numpy(inputs)).chunk(2, dim=1)
-    assert (mean.std(dim=0) > 0.01).all(), "the actions depend on the observation"
-    np.testing.assert_allclose(policy.greedy(obs), mean.numpy(), atol=1e-5)
-    np.testing.assert_allclose(agent.outputs(obs), policy.outputs(obs), atol=1e-5)
-    drawn, log_prob = policy.act(obs, np.random.default_rng(2))
-    std = softplus_std(raw, agent.networks.initial_std)
-    low, high = torch.tensor([-2.0, 0.0]), torch.tensor([2.0, 1.0])
-    expected = TanhGaussian(mean, std, low, high).log_prob(torch.from_numpy(drawn))
-    np.testing.assert_allclose(log_prob, expected.numpy(), atol=1e-4)
-    taken = low.numpy() + (np.tanh(drawn) + 1) / 2 * (high - low).numpy()
-    np.testing.assert_allclose(policy.to_environment(drawn), taken, atol=1e-5)
 
 
 def test_each_update_draws_other_noise() -> None:

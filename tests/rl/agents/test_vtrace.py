@@ -1,6 +1,5 @@
 """The V-trace agent: corrected updates from older samples, the same curve after a resume."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,52 +108,6 @@ def _cut(whole: Segments, most: int, sources: bool) -> Segments:
             )  # fmt: skip
             waiting.add(found)
     return waiting.take(whole.steps)
-
-
-def test_with_a_clip_what_has_moved_far_enough_moves_no_further() -> None:
-    agent = make_agent(clip=0.2, normalize_advantage=False)
-    batch = random_batch(agent, lengths=(1,) * 60)
-    # All ended with a reward above every value: each action was good, and is far more probable by now.
-    done = replace(
-        batch,
-        reward=np.full(60, 50.0, np.float32),
-        flags=np.full(60, TERMINATED, np.uint8),
-        log_prob=batch.log_prob - 1,
-    )
-    before = agent.state()[0]
-    agent.update(done, START)
-    after = agent.state()[0]
-    assert np.array_equal(before["policy.0.weight"], after["policy.0.weight"])
-    assert not np.array_equal(before["value.0.weight"], after["value.0.weight"])
-
-
-def test_values_of_the_policy_of_now_are_learned_from_what_another_one_played() -> None:
-    # One state, three actions with rewards 0, 0, 1, played evenly; the policy of now takes the last one at
-    # 90 %. Without the weights the value would be 1/3.
-    agent = make_agent(
-        observations=False, learning_rate=1e-2, rho_clip=100.0, hidden_sizes=(), value_hidden_sizes=()
-    )
-    with torch.no_grad():
-        for parameter in agent.policy.parameters():
-            parameter.zero_()
-        agent.policy[-1].bias.copy_(torch.tensor([0.05, 0.05, 0.9]).log())
-    count = 300
-    action = np.tile([1, 2, 3], count // 3)
-    batch = segments_of(
-        obs=np.ones((2 * count, 4), np.float32),
-        length=np.ones(count, np.int64),
-        action=action,
-        log_prob=np.full(count, -np.log(3), np.float32),
-        reward=(action == 3).astype(np.float32),
-        terminated=np.ones(count, np.bool_),
-    )
-    kept = [parameter.clone() for parameter in agent.policy.parameters()]
-    for _ in range(300):
-        agent.update(batch, START)
-        with torch.no_grad():
-            for parameter, before in zip(agent.policy.parameters(), kept, strict=True):
-                parameter.copy_(before)
-    assert agent.value(torch.ones(1, 4)).item() == pytest.approx(0.9, abs=0.02)
 
 
 @pytest.mark.parametrize("said", [-1e30, -200.0])

@@ -1,5 +1,6 @@
-"""The memory of the DQN family: windows over segments, priorities, and the same draws after a resume."""
+"""Memories of the DQN family: windows over segments, priorities, masks, and the same draws after a resume."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,42 +12,115 @@ from soulsgui.errors import CheckpointError
 from soulsgui.experience.segments import Segments
 from soulsgui.rl.buffers.memory import ReplayMemory, WindowReplay
 from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
-from tests.experience.segments import segments_of
+from soulsgui.rl.buffers.sequences import SequenceReplay
+from tests.rl.drawing import mask_of, pieces
 
-BOX = BoxSpec((1,), "float32")
 GAMMA = 0.5
 
 
-def memory(n: int = 3, alpha: float | None = None, capacity: int = 50) -> WindowReplay:
-    return WindowReplay(UniformReplay(capacity, BOX), n, GAMMA, alpha)
+def ring(capacity: int = 50, size: int = 2) -> UniformReplay:
+    return UniformReplay(capacity, BoxSpec((size,), "float32"), masked_actions=3)
 
 
-def segment(
-    first: int,
-    count: int,
-    source: int = 0,
-    episode: int = 0,
-    terminated: bool = False,
-    truncated: bool = False,
-) -> Segments:
-    """Return steps `first` to `first + count` of an episode; step t is seen as t and rewarded by t + 1."""
-    steps = np.arange(first, first + count)
-    return segments_of(
-        obs=np.arange(first, first + count + 1, dtype=np.float32)[:, None],
-        length=np.array([count]),
-        reward=(steps + 1).astype(np.float32),
-        terminated=np.array([terminated]),
-        truncated=np.array([truncated]),
-        source=np.array([source]),
-        episode=np.array([episode]),
-        first_step=np.array([first]),
-    )
+def memory(n: int = 3, alpha: float | None = None, **shape: int) -> WindowReplay:
+    return WindowReplay(ring(**shape), n, GAMMA, alpha)
+
+
+MEMORIES: dict[str, Callable[..., ReplayMemory]] = {
+    "transitions": lambda **shape: memory(1, **shape),
+    "windows": memory,
+    "transitions by priority": lambda **shape: memory(1, 0.6, **shape),
+    "windows by priority": lambda **shape: memory(3, 0.6, **shape),
+    "sequences": lambda **shape: SequenceReplay(ring(**shape), "state", 2, 3, 4, 9, 0.7),
+}
+each_memory = pytest.mark.parametrize("make", MEMORIES.values(), ids=list(MEMORIES))
+
+
+class Players:
+    """Two sources that send segments by turns, now and then with a gap or a new episode."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng, self.at = np.random.default_rng(seed), {7: [0, 0], 8: [1, 0]}
+
+    def play(self, *memories: ReplayMemory, times: int = 1) -> None:
+        """Add the same segments to memories."""
+        for _ in range(times):
+            source, length = int(self.rng.choice([7, 8])), int(self.rng.integers(1, 6))
+            where = self.at[source]
+            ends = self.rng.random() < 0.2
+            found = pieces((source, *where, length), terminated=[ends])
+            where[1] += length + (self.rng.random() < 0.1)
+            if ends:
+                where[:] = [where[0] + 2, 0]
+            for each in memories:
+                each.add(found)
+
+
+def same(first: Any, second: Any) -> None:
+    for one, other in zip((*first.batch, first.number), (*second.batch, second.number), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@each_memory
+@pytest.mark.parametrize("times", [3, 40])
+def test_a_restored_memory_gives_the_same_draws_and_goes_on_alike(
+    make: Callable[..., ReplayMemory], times: int
+) -> None:
+    players, replay, again = Players(), make(), make()
+    Players(9).play(again, times=5)
+    players.play(replay, times=times)
+    replay.learned(np.arange(2), np.array([3.0, 0.1]))
+    again.load_state(load(save(replay.state())))
+    np.testing.assert_equal(again.state(), replay.state())
+    for turn in range(4):
+        assert (len(again), again.inserted) == (len(replay), replay.inserted)
+        draws = [one.draw(30, np.random.default_rng(turn)) for one in (replay, again)]
+        same(*draws)
+        if draws[0].number is not None:
+            for one in (replay, again):
+                one.learned(draws[0].number, np.linspace(0, 2, len(draws[0].number)))
+        players.play(replay, again, times=3)
+
+
+@each_memory
+def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(make: Callable[..., ReplayMemory]) -> None:
+    replay, smaller, good = make(), make(capacity=40), make()
+    Players(1).play(replay, times=30)
+    Players(2).play(smaller, good, times=9)
+    before, state = replay.state(), good.state()
+    bad = [smaller.state(), make(size=1).state() | {"obs": np.zeros((0, 1), np.float32)}]
+    bad += [{name: array for name, array in state.items() if name != missing} for missing in state]
+    # How many sources there are, and how many sequences wait, nothing else tells.
+    whole = [name for name in state if state[name].ndim and name not in ("tails", "sequence.waiting")]
+    bad += [state | {name: state[name][1:]} for name in whole]
+    bad += [state | {name: np.full_like(state[name], np.nan)} for name in whole if name.endswith("priority")]
+    bad += [state | {name: state[name] + [0, 0, 1]} for name in whole if name.endswith("counters")]
+    for one in bad:
+        with pytest.raises(CheckpointError):
+            replay.load_state(one)
+        assert all(np.array_equal(array, before[name]) for name, array in replay.state().items())
+    replay.load_state(state)
+
+
+@each_memory
+def test_masks_are_those_of_what_follows(make: Callable[..., ReplayMemory]) -> None:
+    replay = make()
+    Players().play(replay, times=40)
+    batch = replay.draw(200, np.random.default_rng(0)).batch
+    following = batch.next_obs if isinstance(batch, NStepBatch) else batch.obs[1:]
+    np.testing.assert_array_equal(batch.next_mask, mask_of(following))
+    assert 0.2 < batch.next_mask.mean() < 0.9
+
+
+def segment(first: int, count: int, source: int = 0, episode: int = 0, **ends: bool) -> Segments:
+    """Return steps `first` to `first + count` of an episode; step t is rewarded by t + 1."""
+    return pieces((source, episode, first, count), **ends)
 
 
 def by_step(replay: WindowReplay) -> dict[int, tuple[float, float, float]]:
     """Return what is drawn of each step: reward, discount, what follows."""
     batch: NStepBatch = replay.draw(500, np.random.default_rng(0)).batch
-    rows = zip(batch.obs[:, 0], batch.reward, batch.discount, batch.next_obs[:, 0], strict=True)
+    rows = zip(batch.obs[:, 1], batch.reward, batch.discount, batch.next_obs[:, 1], strict=True)
     return {
         int(step): (float(reward), float(discount), float(after)) for step, reward, discount, after in rows
     }
@@ -89,7 +163,7 @@ def test_what_surprised_more_is_drawn_more_and_weighs_less() -> None:
     batch, number = replay.draw(800, np.random.default_rng(0))
     assert number is not None
     assert np.bincount(number).tolist() == [100, 100, 100, 500]
-    weights = {int(step): float(weight) for step, weight in zip(batch.obs[:, 0], batch.weight, strict=True)}
+    weights = {int(step): float(weight) for step, weight in zip(batch.obs[:, 1], batch.weight, strict=True)}
     assert weights == pytest.approx({0: 1.0, 1: 1.0, 2: 1.0, 3: 0.2}, rel=1e-4)
     replay.beta = 0.0
     assert set(replay.draw(100, np.random.default_rng(0)).batch.weight) == {1.0}
@@ -100,35 +174,3 @@ def test_uniform_draws_have_neither_weights_nor_priorities() -> None:
     replay.add(segment(0, 4))
     drawn = replay.draw(10, np.random.default_rng(0))
     assert (drawn.number, drawn.batch.weight) == (None, None)
-
-
-@pytest.mark.parametrize(("n", "alpha"), [(1, None), (3, None), (1, 0.6), (3, 0.6)])
-def test_a_restored_memory_gives_the_same_draws_and_goes_on_alike(n: int, alpha: float | None) -> None:
-    replay, again = memory(n, alpha), memory(n, alpha)
-    for first in range(0, 60, 3):
-        replay.add(segment(first, 3))
-    if alpha is not None:
-        number = replay.draw(20, np.random.default_rng(3)).number
-        assert number is not None
-        replay.learned(number, np.random.default_rng(4).random(20))
-    again.load_state(load(save(replay.state())))
-    for _ in range(2):
-        _same(replay.draw(64, np.random.default_rng(5)), again.draw(64, np.random.default_rng(5)))
-        for one in (replay, again):
-            one.add(segment(60, 4))  # goes on where the last segment ended
-
-
-def _same(first: Any, second: Any) -> None:
-    for one, other in zip((*first.batch, first.number), (*second.batch, second.number), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("other", [memory(3, 0.6, 40), memory(1, 0.6), memory(3, None, 40)])
-def test_a_memory_of_another_kind_is_refused_and_nothing_changes(other: WindowReplay) -> None:
-    replay = memory(3, 0.6)
-    replay.add(segment(0, 3))
-    other.add(segment(0, 2))
-    before = by_step(replay)
-    with pytest.raises(CheckpointError):
-        replay.load_state(other.state())
-    assert by_step(replay) == before

@@ -46,12 +46,6 @@ class Source:
         }
 
 
-def mask_of(obs: Any) -> Any:
-    """The number of each step `[..., 2]` in bits `[..., 5]`; those of the last observations are empty."""
-    numbers = np.where(obs[..., 1] == 1, obs[..., 0].astype(np.int64) % 31 + 1, 0)
-    return (numbers[..., None] >> np.arange(5)) % 2 == 1
-
-
 def held(replay: UniformReplay) -> set[int]:
     """Return the numbers of the steps that can be drawn, after a look at many draws."""
     batch = drawn(replay, 60 * len(replay), np.random.default_rng(0))
@@ -88,18 +82,6 @@ def test_transitions_come_back_whole_and_typed() -> None:
     assert [column.shape for column in batch[:5]] == [(6, 2), (6,), (6,), (6, 2), (6,)]
 
 
-@pytest.mark.parametrize("lengths", [(25,), (4, 21), (3, 2, 20), (9, 9, 9), (20, 5), (1,) * 30])
-@pytest.mark.parametrize("before", [0, 7])
-def test_of_more_than_fits_the_newest_are_kept(lengths: tuple[int, ...], before: int) -> None:
-    replay, source = UniformReplay(10, BOX), Source()
-    if before:
-        replay.add(**source.segments(before))
-    assert replay.add(**source.segments(*lengths, terminated=True)) == sum(lengths)
-    assert (len(replay), replay.inserted) == (10, source.steps)
-    assert held(replay) == set(range(source.steps - 10, source.steps))
-    check_draws(replay, source, [before, *lengths] if before else list(lengths))
-
-
 @given(
     capacity=st.integers(1, 12),
     calls=st.lists(st.lists(st.integers(1, 9), max_size=5), min_size=1, max_size=12),
@@ -130,7 +112,7 @@ def rows_in_use(replay: UniformReplay) -> int:
     used = set(steps["row"].tolist()) | set(steps["next_row"].tolist())
     assert len(set(free)) == len(free)
     assert not used & set(free)
-    assert len(used) + len(free) == rows.touched
+    assert len(used) + len(free) == rows._fresh
     return len(used)
 
 
@@ -139,7 +121,7 @@ def test_an_observation_is_kept_once_and_long_segments_leave_half_the_rows_untou
     source = Source()
     for _ in range(100):
         replay.add(**source.segments(50, 50))
-    touched = replay._rows.touched
+    touched = replay._rows._fresh
     assert len(replay) == 1_000
     assert touched == 1_000 + 20, "a row per observation: 20 segments of 50 steps and one more"
 
@@ -184,17 +166,6 @@ def test_a_batch_is_not_changed_by_what_is_added_later() -> None:
     assert all(np.array_equal(column, old) for column, old in zip(batch[:5], copies, strict=True))
 
 
-def test_images_keep_their_shape_and_type() -> None:
-    replay = UniformReplay(10, BoxSpec((3, 4, 2), "uint8", (0,), (255,)))
-    obs = np.arange(5 * 24, dtype=np.uint8).reshape(5, 3, 4, 2)
-    action = np.arange(4)
-    replay.add(obs, np.array([4]), action, action.astype(np.float32), np.array([False]))
-    batch = drawn(replay, 50, np.random.default_rng(0))
-    assert batch.obs.dtype == batch.next_obs.dtype == np.uint8
-    np.testing.assert_array_equal(batch.obs, obs[batch.action])
-    np.testing.assert_array_equal(batch.next_obs, obs[batch.action + 1])
-
-
 def test_nothing_is_added_by_nothing_and_nothing_is_drawn_from_nothing() -> None:
     replay = UniformReplay(10, BOX)
     assert replay.add(**Source().segments()) == 0
@@ -223,44 +194,6 @@ def test_arrays_that_do_not_fit_together_are_refused_and_change_nothing(change: 
     assert held(replay) == set(range(5))
 
 
-def test_each_transition_comes_with_the_mask_of_its_next_observation() -> None:
-    replay, source = UniformReplay(30, BOX, masked_actions=5), Source()
-    for lengths in ([4, 9], [25], [1, 1, 8], [40]):
-        made = source.segments(*lengths)
-        replay.add(**made, action_mask=mask_of(made["obs"]))
-    batch = drawn(replay, 500, np.random.default_rng(0))
-    assert batch.next_mask is not None
-    np.testing.assert_array_equal(batch.next_mask, mask_of(batch.next_obs))
-
-
-def test_windows_sequences_and_saved_memories_have_their_masks() -> None:
-    replay, source = UniformReplay(8, BOX, masked_actions=5), Source()
-    for lengths in ([3], [2, 4]):
-        made = source.segments(*lengths)
-        replay.add(**made, action_mask=mask_of(made["obs"]))
-    again = UniformReplay(8, BOX, masked_actions=5)
-    again.load_state(replay.state())
-    following = np.array([-1, 2, -1, 4, -1, 6, 7, -1])  # slot 0 holds step 8, the first one has given way
-    following[[0, 7]] = -1, 0
-    for memory in (replay, again):
-        window = memory.windows(np.array([1, 3, 5]), following, 2, 0.5)
-        assert window.next_mask is not None
-        np.testing.assert_array_equal(window.next_mask, mask_of(window.next_obs))
-        path = np.array([[1, 5], [2, 6], [2, 7]])
-        steps = memory.steps(path, np.array([[True, True], [True, True], [False, True]]))
-        assert steps.next_mask is not None
-        assert steps.next_mask.shape == (3, 2, 5)
-        np.testing.assert_array_equal(steps.next_mask, mask_of(steps.obs[1:]))
-    np.testing.assert_array_equal(again.state()["action_mask"], replay.state()["action_mask"])
-    for memory, saved in (
-        (UniformReplay(8, BOX), replay.state()),
-        (again, UniformReplay(8, BOX).state()),
-        (again, replay.state() | {"action_mask": np.ones((3, 5), np.bool_)}),
-    ):
-        with pytest.raises(CheckpointError, match="masks of shape"):
-            memory.load_state(saved)
-
-
 @pytest.mark.parametrize("masked_actions", [0, 3])
 def test_masks_must_be_there_exactly_where_they_are_expected(masked_actions: int) -> None:
     replay = UniformReplay(10, BOX, masked_actions)
@@ -287,29 +220,6 @@ def test_after_save_and_restore_the_same_draws_follow_and_no_row_is_lost(lengths
     first, second = (drawn(memory, 60, np.random.default_rng(0)) for memory in (replay, again))
     assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
     check_draws(again, source, [*lengths, 2, 3])
-
-
-def test_a_saved_memory_of_another_size_or_shape_is_refused_and_changes_nothing() -> None:
-    replay, source = UniformReplay(10, BOX), Source()
-    replay.add(**source.segments(4))
-    state = replay.state()
-    smaller, other_shape = UniformReplay(5, BOX), UniformReplay(10, BoxSpec((3,), "float32"))
-    short = {name: array for name, array in state.items() if name != "reward"}
-    for memory, saved in ((smaller, state), (other_shape, state), (replay, short)):
-        held_before = len(memory)
-        with pytest.raises(CheckpointError, match="does not fit"):
-            memory.load_state(saved)
-        assert len(memory) == held_before
-
-
-def test_numbers_stay_with_their_transitions_until_these_give_way() -> None:
-    replay, source = UniformReplay(5, BOX), Source()
-    replay.add(**source.segments(3))
-    replay.add(**source.segments(4))
-    numbers = np.arange(9)
-    held_now = replay.holds(numbers)
-    assert held_now.tolist() == [False, False, True, True, True, True, True, False, False]
-    assert in_slots(replay, replay.slot(numbers[held_now])).action.tolist() == [2, 3, 4, 5, 6]
 
 
 ACTIONS: list[tuple[tuple[int, ...], str]] = [((3,), "int64"), ((5,), "int8"), ((2,), "float32")]

@@ -4,40 +4,20 @@ import numpy as np
 import pytest
 
 from soulsgui.environments.box import BoxSpec
-from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.sequences import HiddenStates, SequenceBatch, SequenceReplay
-from tests.experience.segments import segments_of
-
-Segment = tuple[int, int, int, int]  # source, episode, first step, length
+from tests.rl.drawing import Piece, pieces
 
 
 def replay_of(
     capacity: int = 100, burn_in: int = 2, length: int = 3, sequences: int = 50, alpha: float = 0.0
 ) -> SequenceReplay:
-    ring = UniformReplay(capacity, BoxSpec((2,), "float32"))
+    ring = UniformReplay(capacity, BoxSpec((2,), "float32"), masked_actions=3)
     return SequenceReplay(ring, "state", 2, burn_in, length, sequences, alpha)
 
 
-def add(replay: SequenceReplay, *segments: Segment, terminated: bool = False) -> None:
-    """Add segments; step k of episode e has observation and state (e, k), action and reward k + 1."""
-    steps = [(episode, first + k) for _, episode, first, n in segments for k in range(n)]
-    rows = [(episode, first + k) for _, episode, first, n in segments for k in range(n + 1)]
-    source, episode, first, lengths = np.array(segments).T
-    action = np.array([step + 1 for _, step in steps])
-    replay.add(
-        segments_of(
-            obs=np.array(rows, np.float32),
-            length=lengths,
-            action=action,
-            reward=action.astype(np.float32),
-            terminated=np.full(len(segments), terminated),
-            source=source,
-            episode=episode,
-            first_step=first,
-            state={"state": np.stack((episode, first), axis=1).astype(np.float32)},
-        )
-    )
+def add(replay: SequenceReplay, *parts: Piece, terminated: bool = False) -> None:
+    replay.add(pieces(*parts, terminated=np.full(len(parts), terminated)))
 
 
 def draw(replay: SequenceReplay, count: int = 60, beta: float = 0.4) -> SequenceBatch:
@@ -195,69 +175,6 @@ def test_sources_that_never_come_back_are_forgotten() -> None:
     assert len(replay._waiting) <= replay.sequences == 15
 
 
-def test_after_save_and_restore_the_same_draws_follow_and_waiting_sequences_go_on_waiting() -> None:
-    replay, again = (replay_of(capacity=20, burn_in=3, sequences=6, alpha=0.7) for _ in range(2))
-    add(again, (5, 5, 0, 9))
-    for first in range(0, 40, 4):
-        add(replay, (7, 1, first, 4))
-    replay.learned(np.array([9, 8]), np.array([0.1, 7.0]))
-    add(replay, (8, 2, 6, 2))
-    again.load_state({name: array.copy() for name, array in replay.state().items()})
-    for one in (replay, again):
-        add(one, (8, 2, 8, 2), (7, 1, 40, 1))
-    first, second = (draw(one, 200) for one in (replay, again))
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-    assert (2, 6) in begins(second)
-    assert again.sequences == replay.sequences
-
-
-def test_saved_sequences_that_do_not_fit_are_refused_and_change_nothing() -> None:
-    saved = replay_of(sequences=5)
-    add(saved, (7, 1, 0, 3))
-    state = saved.state()
-    replay = replay_of(sequences=5)
-    add(replay, (8, 2, 0, 4))
-    before = replay.state()
-    others = [replay_of(sequences=6), replay_of(capacity=9, sequences=5)]
-    for bad in (
-        *(other.state() for other in others),
-        state | {"sequence.state": np.zeros((1, 3), np.float32)},
-        state | {"sequence.priority": np.array([np.nan])},
-        {name: array for name, array in state.items() if name != "sequence.first"},
-        {name: array for name, array in state.items() if name != "tails"},
-    ):
-        with pytest.raises(CheckpointError):
-            replay.load_state(bad)
-        assert all(np.array_equal(array, before[name]) for name, array in replay.state().items())
-
-
-def test_each_step_comes_with_the_mask_behind_it_and_the_last_one_stays() -> None:
-    ring = UniformReplay(20, BoxSpec((1,), "float32"), masked_actions=4)
-    replay = SequenceReplay(ring, "state", 1, 0, 4, 5, 0.0)
-    masks = np.eye(4, dtype=np.bool_)[[0, 1, 2, 3, 3, 2]]
-    zeros, two = np.zeros(4, np.float32), np.zeros(2, np.int64)
-    replay.add(
-        segments_of(
-            obs=np.arange(6, dtype=np.float32)[:, None],
-            length=np.array([3, 1]),
-            action=np.arange(4),
-            reward=zeros,
-            log_prob=zeros,
-            terminated=np.array([True, True]),
-            truncated=np.array([False, False]),
-            source=np.array([0, 1]),
-            episode=two,
-            first_step=two,
-            action_mask=masks,
-            state={"state": np.zeros((2, 1), np.float32)},
-        )
-    )
-    batch = draw(replay)
-    assert batch.next_mask is not None
-    assert batch.next_mask.shape == (4, 60, 4)
-    np.testing.assert_array_equal(batch.next_mask, masks[batch.obs[1:, :, 0].astype(np.int64)])
-
-
 def test_states_stay_those_of_their_numbers_and_take_no_more_room_than_are_held() -> None:
     rows = HiddenStates(2)
     for number in range(1000):
@@ -265,4 +182,4 @@ def test_states_stay_those_of_their_numbers_and_take_no_more_room_than_are_held(
         rows.put(number, np.full(2, number, np.float32), oldest)
         held = np.arange(oldest, number + 1)
         np.testing.assert_array_equal(rows.of(held), np.stack((held, held), 1))
-        assert rows.room == (64 if number < 64 else 128 if number < 128 else 256)
+        assert len(rows._rows) == (64 if number < 64 else 128 if number < 128 else 256)

@@ -1,12 +1,13 @@
-"""What IQN's quantiles are drawn to."""
+"""Which parts the agents of the DQN family are made of, and what IQN's quantiles are drawn to."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from soulsgui.rl.gradients.dqn import DQNRows, ImplicitGradient
+from soulsgui.rl.gradients.dqn import DQNParts, DQNRows, ImplicitGradient
 from soulsgui.rl.optimiser import FlatParameters
 from tests.rl.support import dqn_settings
 
@@ -53,3 +54,27 @@ def test_a_perfect_network_aims_at_the_true_value(levels: int, double: bool) -> 
     rows = DQNRows(state[:, None], np.zeros(count, np.int64), zero, state[:, None], one)
     aim = gradient(rows, dqn_settings(agent="iqn", double=double).dqn).figures[2].item()
     assert aim == pytest.approx(0, abs=0.01)
+
+
+PLAIN = DQNParts("value", double=True, dueling=False, noisy=False, prioritised=False, n_step=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({}, PLAIN),
+        ({"double": False}, replace(PLAIN, double=False)),
+        ({"dueling": True}, replace(PLAIN, dueling=True)),
+        ({"exploration": "noisy"}, replace(PLAIN, noisy=True)),
+        ({"exploration": "boltzmann"}, PLAIN),
+        ({"replay": "prioritised"}, replace(PLAIN, prioritised=True)),
+        ({"n_step": 5}, replace(PLAIN, n_step=5)),
+        ({"agent": "qr_dqn"}, replace(PLAIN, kind="quantile")),
+        ({"agent": "c51", "dueling": True}, replace(PLAIN, kind="categorical", dueling=True)),
+        ({"agent": "iqn"}, replace(PLAIN, kind="implicit")),
+        ({"agent": "rainbow", "double": False}, DQNParts("categorical", True, True, True, True, 1)),
+        ({"agent": "rainbow", "n_step": 3}, DQNParts("categorical", True, True, True, True, 3)),
+    ],
+)
+def test_parts_are_as_the_settings_say_and_rainbow_has_all(changes: dict[str, Any], parts: DQNParts) -> None:
+    assert DQNParts.of(dqn_settings(**changes).dqn) == parts

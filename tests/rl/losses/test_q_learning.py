@@ -1,13 +1,14 @@
 """Target and loss of deep Q-learning against cases worked out by hand."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 
 from soulsgui.rl.losses.q_learning import (
     TDLossName,
@@ -60,16 +61,6 @@ def test_the_loss_is_half_the_square_and_with_huber_linear_from_1_on(
     assert q_taken.grad is not None
     steepest = 1.0 if kind == "huber" else 3.0
     assert (4 * q_taken.grad).tolist() == pytest.approx([0.5, -steepest, 1.0, 0.0])
-
-
-def test_only_valid_actions_follow_in_the_target_of_values() -> None:
-    mask = torch.tensor([[False, True], [True, False], [True, True]])
-    target = n_step_target(REWARD, HALF, ONLINE_Q, TARGET_Q, True, mask)
-    assert target.tolist() == [1 + 10, 2 + 15, 3 - 1.5]
-    target = n_step_target(REWARD, HALF, ONLINE_Q, TARGET_Q, False, ~mask | mask[2])
-    assert target.tolist() == [1 + 10, 2 + 20, 3 - 1.5]
-    target = n_step_target(REWARD, HALF, ONLINE_Q, TARGET_Q, False, mask)
-    assert target.tolist() == [1 + 10, 2 + 15, 3 - 1.5]
 
 
 def test_a_window_is_discounted_by_what_it_says_and_ends_with_a_final_state() -> None:
@@ -140,57 +131,6 @@ def test_double_chooses_by_the_online_means_and_values_by_the_target_quantiles()
     assert final.tolist() == [[1, 1], [2, 2], [3, 3]]
 
 
-def normal_quantiles(level: Tensor) -> Tensor:
-    return 10 * math.sqrt(2) * torch.erfinv(2 * level - 1)
-
-
-def test_quantiles_learned_from_scattered_rewards_keep_their_spread() -> None:
-    # One state, rewards from N(0, 10): on the wrong axis the quantiles collapse onto the mean.
-    generator = torch.Generator().manual_seed(0)
-    theta = torch.zeros(1, 32, requires_grad=True)
-    optimiser = torch.optim.SGD([theta], lr=40.0)
-    total, last = torch.zeros(1, 32), 200
-    for step in range(800):
-        rewards = 10 * torch.randn(256, generator=generator)
-        optimiser.zero_grad()
-        target = quantile_target(rewards, torch.zeros(256), torch.zeros(256, 1, 4), torch.empty(0), False)
-        quantile_huber_loss(theta.expand(256, -1), midpoints(32), target).loss.backward()
-        optimiser.step()
-        if step >= 800 - last:
-            total += theta.detach() / last
-    expected = normal_quantiles(midpoints(32))
-    assert total.std(correction=0).item() == pytest.approx(expected.std(correction=0).item(), rel=0.03)
-    assert total.std(correction=0).item() == pytest.approx(10, rel=0.06)
-    torch.testing.assert_close(total[0], expected, atol=1.0, rtol=0.0)
-
-
-def test_implicit_quantiles_learned_at_random_levels_keep_their_spread() -> None:
-    # IQN: levels are drawn anew for each sample, and a function of the level is learned.
-    generator = torch.Generator().manual_seed(0)
-    linear = nn.Linear(3, 1)
-    nn.init.zeros_(linear.weight)
-    nn.init.zeros_(linear.bias)
-
-    def predict(level: Tensor) -> Tensor:
-        # Features that can express the quantiles of a normal distribution.
-        z = normal_quantiles(level.clamp(1e-3, 1 - 1e-3)) / 10
-        features = torch.stack((torch.ones_like(z), z, z**3 / 10), dim=-1)
-        return linear(features).squeeze(-1)
-
-    optimiser = torch.optim.Adam(linear.parameters(), lr=0.1)
-    for _ in range(500):
-        level = torch.rand(256, 8, generator=generator)
-        rewards = 10 * torch.randn(256, generator=generator)
-        target = rewards[:, None].expand(-1, 8)
-        optimiser.zero_grad()
-        quantile_huber_loss(predict(level), level, target).loss.backward()
-        optimiser.step()
-    learned = predict(midpoints(16)).detach()
-    expected = normal_quantiles(midpoints(16))
-    assert learned.std(correction=0).item() == pytest.approx(expected.std(correction=0).item(), rel=0.1)
-    torch.testing.assert_close(learned, expected, atol=2.0, rtol=0.0)
-
-
 def test_at_the_true_quantiles_of_a_sample_the_gradient_vanishes() -> None:
     # Of 8 target samples, the level 0.25 lies between the second and the third; kappa 0: pure regression.
     target = torch.arange(8.0)[None]
@@ -198,15 +138,6 @@ def test_at_the_true_quantiles_of_a_sample_the_gradient_vanishes() -> None:
     quantile_huber_loss(predicted, torch.tensor([[0.25, 0.75]]), target, kappa=0.0).loss.backward()
     assert predicted.grad is not None
     assert predicted.grad.tolist() == [[0, 0]]
-
-
-def test_only_valid_actions_follow_in_the_target_of_quantiles() -> None:
-    mask = torch.tensor([[True, False], [False, True], [True, True]])
-    discount = torch.ones(3)
-    double = quantile_target(torch.zeros(3), discount, NEXT_TARGET, NEXT_ONLINE, True, mask)
-    assert double.tolist() == [[0, 2], [5, -1], [0, 2]]
-    plain = quantile_target(torch.zeros(3), discount, NEXT_TARGET, NEXT_ONLINE, False, mask)
-    assert plain.tolist() == [[0, 2], [5, -1], [5, -1]]
 
 
 ATOMS = support(0.0, 4.0, 5)
@@ -267,18 +198,6 @@ def test_mass_and_mean_are_kept_inside_the_support(
     torch.testing.assert_close(found @ atoms, probs @ moved, atol=1e-3, rtol=1e-4)
 
 
-def test_double_chooses_by_the_online_means() -> None:
-    # Target means: 1 and 3; online means: 3 and 1.
-    low, high = torch.tensor([0.0, 1, 0, 0, 0]), torch.tensor([0.0, 0, 0, 1, 0])
-    target = torch.stack((low, high)).log()[None]
-    online = torch.stack((high, low)).log()[None]
-    reward, discount = torch.tensor([1.0]), torch.tensor([1.0])
-    double, _ = categorical_target(reward, discount, target, online, ATOMS, double=True)
-    plain, _ = categorical_target(reward, discount, target, online, ATOMS, double=False)
-    assert double.tolist() == [[0, 0, 1, 0, 0]]
-    assert plain.tolist() == [[0, 0, 0, 0, 1]]
-
-
 def test_the_loss_is_the_cross_entropy_and_the_error_the_divergence() -> None:
     target = torch.tensor([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
     probs = torch.tensor([[0.25, 0.5, 0.25], [0.25, 0.5, 0.25]])
@@ -305,17 +224,6 @@ def test_returns_beyond_the_support_are_counted_and_those_at_its_edge_are_not() 
     discount = torch.tensor([1.0, 0.0, 0.9, 1.0, 0.0, 0.0])  # to: 4, 4, 4.6, -0.1, 5, -0.1
     _, beyond = categorical_target(reward, discount, log_probs, log_probs, ATOMS, double=True)
     assert beyond.item() == pytest.approx(4 / 6)
-
-
-def test_only_valid_actions_follow_in_the_target_of_atoms() -> None:
-    low, high = torch.tensor([0.0, 1, 0, 0, 0]), torch.tensor([0.0, 0, 0, 1, 0])
-    log_probs = torch.stack((low, high)).log().expand(2, 2, 5)
-    mask = torch.tensor([[True, False], [True, True]])
-    for double in (True, False):
-        found, _ = categorical_target(
-            torch.zeros(2), torch.ones(2), log_probs, log_probs, ATOMS, double, mask
-        )
-        assert found.tolist() == [low.tolist(), high.tolist()]
 
 
 def test_values_are_rescaled_by_the_formula() -> None:
@@ -374,10 +282,45 @@ def test_the_loss_counts_learned_steps_alike_and_the_priority_mixes_largest_and_
     torch.testing.assert_close(q.grad[1:, 0], torch.tensor([1.0, 3.0]) / 3)
 
 
-def test_only_valid_actions_follow_in_the_target_of_sequences() -> None:
-    reward, discount, row = torch.zeros(1, 2), torch.ones(1, 2), torch.ones(1, 2, dtype=torch.int64)
-    target_q = torch.tensor([[[0.0, 0.0]] * 2, [[10.0, 20.0], [30.0, 40.0]]])
-    mask = torch.tensor([[[False, True], [True, True]]])
-    assert torch.allclose(r2d2_target(reward, discount, row, target_q, target_q, ~mask), target_q[1:, :, 0])
-    found = r2d2_target(reward, discount, row, target_q, -target_q, mask)
-    torch.testing.assert_close(found, torch.tensor([[20.0, 30.0]]))
+# Of two actions the target network values the first at 1 and the second at 3, the online one the other way.
+LOW, HIGH = torch.tensor([0.0, 1, 0, 0, 0]), torch.tensor([0.0, 0, 0, 1, 0])
+ZERO, ONE = torch.zeros(1), torch.ones(1)
+
+
+def of_values(double: bool, mask: Tensor | None) -> float:
+    target, online = torch.tensor([[1.0, 3.0]]), torch.tensor([[3.0, 1.0]])
+    return n_step_target(ZERO, ONE, online, target, double, mask).item()
+
+
+def of_quantiles(double: bool, mask: Tensor | None) -> float:
+    target, online = torch.tensor([[[0.0, 2.0], [7.0, -1.0]]]), torch.tensor([[[4.0, 4.0, 1.0], [0.0, 0, 6]]])
+    found = quantile_target(ZERO, ONE, target, online, double, mask)
+    assert found.tolist() in ([[0, 2]], [[7, -1]]), "those of one action"
+    return found.mean().item()
+
+
+def of_atoms(double: bool, mask: Tensor | None) -> float:
+    target, online = torch.stack((LOW, HIGH)).log()[None], torch.stack((HIGH, LOW)).log()[None]
+    found, _ = categorical_target(ZERO, ONE, target, online, ATOMS, double, mask)
+    return (found @ ATOMS).item()
+
+
+def of_sequences(double: bool, mask: Tensor | None) -> float:
+    target, online = (
+        torch.tensor([[1.0, 3.0]]),
+        torch.tensor([[3.0, 1.0]]) if double else torch.tensor([[1.0, 3]]),
+    )
+    both = (torch.cat((torch.zeros(1, 1, 2), rescaled(one)[None])) for one in (target, online))
+    row = torch.ones(1, 1, dtype=torch.int64)
+    found = r2d2_target(ZERO[None], ONE[None], row, *both, None if mask is None else mask[None])
+    return unscaled(found).item()
+
+
+@pytest.mark.parametrize("target", [of_values, of_quantiles, of_atoms, of_sequences])
+@pytest.mark.parametrize("double", [True, False])
+def test_the_best_of_the_valid_actions_follows_by_who_is_to_choose_it(target: Any, double: bool) -> None:
+    for mask in (None, [[True, True]]):
+        allowed = None if mask is None else torch.tensor(mask)
+        assert target(double, allowed) == pytest.approx(1 if double else 3)
+    for action, value in ((0, 1), (1, 3)):
+        assert target(double, torch.tensor([[action == 0, action == 1]])) == pytest.approx(value)

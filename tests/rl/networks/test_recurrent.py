@@ -60,27 +60,6 @@ def test_no_gradient_crosses_the_start_of_an_episode(network: RecurrentTorso) ->
     assert obs.grad[0, 0].any()
 
 
-def test_cells_compute_what_their_papers_say() -> None:
-    # One step of each, written out with PyTorch's order of gates (LSTM: i f g o; GRU: r z n).
-    for cell in ("lstm", "gru"):
-        network = build(cell)
-        state = torch.randn(3, network.state_size)
-        inputs = network.torso(OBS[0])
-        layer = network._layer
-        gates_in = inputs @ layer.weight_ih_l0.T + layer.bias_ih_l0
-        gates_hidden = state[:, :16] @ layer.weight_hh_l0.T + layer.bias_hh_l0
-        if cell == "lstm":
-            i, f, g, o = (gates_in + gates_hidden).chunk(4, 1)
-            memory = f.sigmoid() * state[:, 16:] + i.sigmoid() * g.tanh()
-            expected = torch.cat((o.sigmoid() * memory.tanh(), memory), 1)
-        else:
-            (ri, zi, ni), (rh, zh, nh) = gates_in.chunk(3, 1), gates_hidden.chunk(3, 1)
-            z = (zi + zh).sigmoid()
-            expected = (1 - z) * (ni + (ri + rh).sigmoid() * nh).tanh() + z * state
-        _, found = network(OBS[:1], state, NEVER[:1])
-        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
-
-
 def test_burn_in_makes_the_state_present_but_learns_nothing(network: RecurrentTorso) -> None:
     obs = OBS.clone().requires_grad_()
     state = torch.randn(3, network.state_size)
