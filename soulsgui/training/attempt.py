@@ -26,9 +26,9 @@ from soulsgui.training.agents import learner_device
 from soulsgui.training.checkpoint import manifest_of
 from soulsgui.training.checkpoint_manager import CheckpointManager
 from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
-from soulsgui.training.intake.chunks import Steps, Taker
+from soulsgui.training.intake.chunks import SampleSink, Steps
 from soulsgui.training.intake.reader import Intake
-from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.training.spaces import find_spaces
 from soulsgui.training.status import Rows, Stopwatch, TrainerStatus
 from soulsgui.wire.connection import Address, Link
@@ -66,15 +66,15 @@ class TrainingRun:
         """Where the run is: what schedules look at."""
         return Moment(self.env_steps, self.settings.stop.env_steps)
 
-    def standing(self, updates: int) -> Standing:
+    def position(self, updates: int) -> TrainingPosition:
         """Return where the run is, with so many updates of the agent."""
-        return Standing(self.model_id, updates, self.env_steps, self.episodes)
+        return TrainingPosition(self.model_id, updates, self.env_steps, self.episodes)
 
     def manifest(
         self,
         kind: CheckpointKind,
         score: float | None,
-        standing: Standing,
+        position: TrainingPosition,
         policy: dict[str, Any],
         resumable: bool,
     ) -> Manifest:
@@ -83,7 +83,7 @@ class TrainingRun:
             self.settings,
             self.folder.run_id,
             self.attempt,
-            standing,
+            position,
             self.spaces.to_json(),
             policy,
             kind=kind,
@@ -125,7 +125,7 @@ BLOCK_MS = 50
 Memory = Mapping[str, NDArray[Any]]
 
 
-class Learner(Taker, Protocol):
+class Learner(SampleSink, Protocol):
     """An agent, what it learns from, and when it does."""
 
     family: str
@@ -204,7 +204,7 @@ class Attempt:
         outputs = agent.outputs(self._reference)[0, :MOST_OUTPUTS]
         if not np.isfinite(outputs).all():
             raise DivergenceError(agent.updates, "the network gives numbers that are not finite")
-        self.publisher.prepare(self.run.standing(agent.updates), weights, tuple(map(float, outputs)))
+        self.publisher.prepare(self.run.position(agent.updates), weights, tuple(map(float, outputs)))
         self.unpublished = True
 
     def publish(self, grants: Mapping[str, Grant]) -> None:

@@ -22,7 +22,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import CheckpointError
 from soulsgui.system import no_room, no_room_words, recover_dir, replace_dir
-from soulsgui.training.publisher import Standing
+from soulsgui.training.publisher import TrainingPosition
 from soulsgui.wire.manifest import MANIFEST, MEMORY, NOTE, Manifest, ManifestFile, read_manifest, verify
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def manifest_of(
     settings: Settings,
     run_id: str,
     attempt: int,
-    standing: Standing,
+    position: TrainingPosition,
     spaces: dict[str, Any],
     policy: dict[str, Any],
     **told: Any,
@@ -75,10 +75,10 @@ def manifest_of(
     return Manifest(
         run_id=run_id,
         attempt=attempt,
-        model_id=standing.model_id,
-        updates=standing.update,
-        env_steps=standing.env_steps,
-        episodes=standing.episodes,
+        model_id=position.model_id,
+        updates=position.update,
+        env_steps=position.env_steps,
+        episodes=position.episodes,
         algorithm=settings.algorithm,
         agent=settings.agent,
         env_id=settings.env.id,

@@ -24,7 +24,7 @@ from soulsgui.wire.messages.session import GreedyOrder
 if TYPE_CHECKING:  # the evaluator uses `Schedule`, and does without torch
     from soulsgui.training.intake.reader import Intake
     from soulsgui.training.intake.sessions import Session
-    from soulsgui.training.publisher import Publisher, Standing
+    from soulsgui.training.publisher import Publisher, TrainingPosition
 
 logger = logging.getLogger(__name__)
 
@@ -140,12 +140,12 @@ class ClientEvaluations:
         self._counted = -1  # weights of the last evaluation that telemetry has counted
         self._next_look = self._looked_at = 0.0
 
-    def publishing(self, standing: Standing, now: float) -> None:
+    def publishing(self, position: TrainingPosition, now: float) -> None:
         """Ask with the weights that are about to be published, when an evaluation is due."""
         if not self._every:
             return
         confirms = None if self._to_confirm == self._confirmed else self._to_confirm
-        self._wanted |= self._schedule.due(self._attempt, standing.update) or confirms is not None
+        self._wanted |= self._schedule.due(self._attempt, position.update) or confirms is not None
         if not (self._wanted and self.asks and self._open is None):
             return
         players = {client: one for client, one in self._known().items() if self._can_play(client)}
@@ -155,12 +155,12 @@ class ClientEvaluations:
         least = self._count if confirms is None else max(self._count, LEAST_TO_CONFIRM)
         goal = self._goal if self._judges or confirms is not None else None
         order = GreedyOrder(
-            model_id=standing.model_id,
+            model_id=position.model_id,
             count=least if goal is None else max(least, MOST_TO_CONFIRM),
             attempt=self._attempt,
-            update=standing.update,
-            env_steps=standing.env_steps,
-            episodes=standing.episodes,
+            update=position.update,
+            env_steps=position.env_steps,
+            episodes=position.episodes,
             confirms=confirms,
             goal=goal,
             least=least,

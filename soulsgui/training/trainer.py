@@ -383,8 +383,8 @@ class Trainer(ABC):
             )
         with_memory = buffer or (kind == "current" and training.settings.checkpoint.with_buffer)
         pacing, memory = self.learner.state(with_memory)
-        standing = training.standing(self.agent.updates)
-        info = training.manifest(kind, score, standing, self.agent.policy_spec(), True)
+        position = training.position(self.agent.updates)
+        info = training.manifest(kind, score, position, self.agent.policy_spec(), True)
         return Checkpoint(
             info.model_copy(update={"memory_in_file": IN_FILE in memory}),
             self.learner.weights(published=False),
@@ -404,11 +404,11 @@ class Trainer(ABC):
         if kept is None:
             return self._evaluated(model_id, score)
         weights = without_noise(kept.tensors)
-        if model_id == self.training.model_id and kept.standing.update == self.agent.updates:
+        if model_id == self.training.model_id and kept.position.update == self.agent.updates:
             # The normaliser may have moved since, without an update: what earned the score was published.
             return replace(self.snapshot("best", score), weights=weights)
         policy = self.agent.policy_spec()
-        return Checkpoint(self.training.manifest("best", score, kept.standing, policy, False), weights)
+        return Checkpoint(self.training.manifest("best", score, kept.position, policy, False), weights)
 
     def _evaluated(self, model_id: int, score: float | None) -> Checkpoint:
         """Return weights that the evaluator wrote aside."""

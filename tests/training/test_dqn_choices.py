@@ -132,7 +132,7 @@ def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
         publisher = Publisher(Keys("souls:"), cast(Any, SimpleNamespace(run_id="r", attempt=1)))
         made.attempt = cast(Any, SimpleNamespace(publisher=publisher))
     made.training.model_id = model_id
-    made.attempt.publisher.prepare(made.training.standing(made.agent.updates), made.learner.weights())
+    made.attempt.publisher.prepare(made.training.position(made.agent.updates), made.learner.weights())
     kept = made.attempt.publisher.kept(model_id)
     assert kept is not None
     return kept.tensors

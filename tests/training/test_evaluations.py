@@ -17,7 +17,7 @@ from soulsgui.training.evaluations import (
     next_in_turn,
 )
 from soulsgui.training.intake.sessions import Session
-from soulsgui.training.publisher import Standing
+from soulsgui.training.publisher import TrainingPosition
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
@@ -92,7 +92,7 @@ class Stage:
 
     def publish(self, update: int) -> dict[str, int]:
         """Publish the weights of an update; return which client is asked for which model."""
-        self.evaluations.publishing(Standing(100 + update, update, 10 * update, update), self.now)
+        self.evaluations.publishing(TrainingPosition(100 + update, update, 10 * update, update), self.now)
         return self.asked
 
     @property

@@ -157,7 +157,7 @@ def _source_of(client: str, session: str) -> int:
     return int.from_bytes(digest, "big") >> 18 << 17
 
 
-class Taker(Protocol):
+class SampleSink(Protocol):
     """Who takes samples over: a learner's side of the intake."""
 
     def judge(self, owned: Owned) -> Codes:
@@ -274,7 +274,7 @@ class Ingest:
         config: ServerConfig,
         spaces: SpacesSpec,
         sessions: Sessions,
-        taker: Taker,
+        sink: SampleSink,
         rejects: RejectRing,
     ) -> None:
         box = spaces.observation
@@ -289,7 +289,7 @@ class Ingest:
             spaces.action.dtype,
         )
         self._sessions = sessions
-        self._taker = taker
+        self._sink = sink
         self._rejects = rejects
 
     def use(self, arrivals: Sequence[Arrivals]) -> list[Session]:
@@ -329,7 +329,7 @@ class Ingest:
         segments, codes = opened.found.segments, opened.codes
         late = codes == CODES[Reason.LATE]
         if late.any():
-            self._taker.refused_late(segments.model_id_first[late], segments.length[late])
+            self._sink.refused_late(segments.model_id_first[late], segments.length[late])
         good = codes == GOOD
         if good.any():
             self._hand_over(opened, arrivals, good)
@@ -341,7 +341,7 @@ class Ingest:
         for arrival in arrivals:
             first.append(first[-1] + len(arrival.chunks))
         counts = np.diff(starts[first])
-        codes = self._taker.judge(Owned(found.segments, [one.session for one in arrivals], counts))
+        codes = self._sink.judge(Owned(found.segments, [one.session for one in arrivals], counts))
         return _Opened(found, codes, starts, found.segments.starts, first)
 
     def _book_together(self, opened: _Opened, number: int, arrival: Arrivals) -> bool:
@@ -355,11 +355,11 @@ class Ingest:
             return False
         numbers = session.expected(chunks.numbers, EntryId.parse(chunks.ids[0]))
         steps = int(opened.steps[end] - opened.steps[begin])
-        if numbers is None or self._taker.wants(session) < steps:
+        if numbers is None or self._sink.wants(session) < steps:
             return False
         segments = opened.found.segments
         lengths, model_ids = segments.length[begin:end], segments.model_id_first[begin:end]
-        self._taker.admit(session, lengths, model_ids, opened.codes[begin:end])
+        self._sink.admit(session, lengths, model_ids, opened.codes[begin:end])
         session.received_run(chunks.size, steps, numbers)
         session.taken = EntryId.parse(chunks.ids[-1])
         return True
@@ -394,7 +394,7 @@ class Ingest:
         session.received_steps(int(opened.found.steps[chunk]), session.taken)
         codes, segments = opened.codes_of(chunk), opened.found.segments
         here = slice(opened.starts[chunk], opened.starts[chunk + 1])
-        self._taker.admit(session, segments.length[here], segments.model_id_first[here], codes)
+        self._sink.admit(session, segments.length[here], segments.model_id_first[here], codes)
         refused, accepted = count_refused(codes), int(np.count_nonzero(codes == GOOD))
         if refused:
             worst = max(refused, key=lambda reason: refused[reason])
@@ -407,7 +407,7 @@ class Ingest:
         clients = np.repeat(np.arange(len(arrivals)), counts)[good]
         sources = [_source_of(arrival.session.client, arrival.session.id) for arrival in arrivals]
         segments = opened.found.segments.take(good)
-        self._taker.insert(
+        self._sink.insert(
             Accepted(
                 replace(segments, source=np.array(sources, np.int64)[clients] + segments.env_index),
                 clients,

@@ -8,7 +8,7 @@ from typing import cast
 import redis
 
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.training.intake.chunks import Arrivals, Chunks, Ingest, RejectRing, Taker, sort_out
+from soulsgui.training.intake.chunks import Arrivals, Chunks, Ingest, RejectRing, SampleSink, sort_out
 from soulsgui.training.intake.roster import Readmission, Roster
 from soulsgui.training.intake.sessions import LEFT, NEW_SESSION, Session, Sessions
 from soulsgui.training.publisher import Publisher
@@ -58,7 +58,7 @@ class ReadSize:
 # What the server needs beside the payload of an entry, and how it rounds its blocks up.
 _OVERHEAD = 1.25
 _ALWAYS_BYTES = 2**20
-_MOST_GREETINGS, _GREETINGS_S = 50, 10.0
+_MOST_HELLOS, _HELLOS_WITHIN_S = 50, 10.0
 
 
 class FloodGuard:
@@ -107,7 +107,7 @@ class FloodGuard:
         return {client: n for client, n in zip(names, counts, strict=True) if isinstance(n, int) and n}
 
 
-class Greetings:
+class HelloCounter:
     """Counts the hellos of each client: one that begins session after session floods the server too."""
 
     def __init__(self) -> None:
@@ -116,10 +116,10 @@ class Greetings:
     def too_many(self, client: str, now: float) -> bool:
         """Count a hello; return whether these are more than a client that crashes all the time would send."""
         since, count = self._seen.get(client, (now, 0))
-        if now - since > _GREETINGS_S:
+        if now - since > _HELLOS_WITHIN_S:
             since, count = now, 0
         self._seen[client] = since, count + 1
-        return count >= _MOST_GREETINGS
+        return count >= _MOST_HELLOS
 
 
 PER_STREAM = 200
@@ -144,17 +144,17 @@ class Intake:
         spaces: SpacesSpec,
         publisher: Publisher,
         bytes_ahead: int,
-        taker: Taker,
+        sink: SampleSink,
     ) -> None:
         least = config.settings.get("clients.min_versions", {})
         self.sessions = Sessions(config.run_id, config.contract, bytes_ahead, least)
         self.rejects = RejectRing(keys, config.run_id)
-        self.ingest = Ingest(config, spaces, self.sessions, taker, self.rejects)
+        self.ingest = Ingest(config, spaces, self.sessions, sink, self.rejects)
         self.reader = GroupReader(TRAINER_GROUP, keys.chunks, self._entries_to_read)
         self._keys = keys
         self._config = config
         self._publisher = publisher
-        self._taker = taker
+        self._sink = sink
         self._guard = FloodGuard(keys, bytes_ahead)
         self._arrived: list[Arrivals] = []
         self._to_tell: set[str] = set()
@@ -162,7 +162,7 @@ class Intake:
         self._flooding: set[str] = set()
         self._left_over: dict[str, EntryId] = {}  # newest entry of each stream before this trainer came
         self._leavers: dict[str, Session] = {}  # who said goodbye, and may have sent more before
-        self._greetings = Greetings()
+        self._hellos = HelloCounter()
         self._roster = Roster(keys)
         self._readmission = Readmission(keys, config.run_id, self._roster, self.sessions)
         self._next_look = self._look_s = 0.0
@@ -232,7 +232,7 @@ class Intake:
         for client, session in list(self.sessions.by_client.items()):
             reason = self._roster.gone(session)
             if reason:
-                self._taker.lost(client, reason)
+                self._sink.lost(client, reason)
             if reason == LEFT:
                 self._leavers[client] = session
         self.sessions.forget_all_but(self._roster.clients)
@@ -267,7 +267,7 @@ class Intake:
         """Expect nothing of a client any more, and tell it."""
         if reason is not None:
             self.sessions.cut_off(client, reason)
-        self._taker.lost(client, "quarantined")
+        self._sink.lost(client, "quarantined")
         self._to_tell.add(client)
 
     def _hold_back_floods(self, connection: redis.Redis) -> None:
@@ -311,7 +311,7 @@ class Intake:
         self._read_size.note(parts)
         for client in self.reader.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
-            self._taker.lost(client, "its stream can't be read")
+            self._sink.lost(client, "its stream can't be read")
         heard = {part.client for part in parts}
         self._look_for_losses(heard)
         if self.reader.up_to_date:
@@ -365,7 +365,7 @@ class Intake:
             return
         session = self.sessions.by_client.get(client)
         if session is None or EntryId.parse(session.id) < entry:
-            if self._greetings.too_many(client, time.monotonic()):
+            if self._hellos.too_many(client, time.monotonic()):
                 self._hold_back(client, "it begins one session after the other")
                 return
             if any(arrived.session is session for arrived in self._arrived):
@@ -377,7 +377,7 @@ class Intake:
                 self.sessions.end(client)
                 return
             self.sessions.hello(client, entry, hello, time.monotonic())
-            self._taker.lost(client, NEW_SESSION)
+            self._sink.lost(client, NEW_SESSION)
         self._to_tell.add(client)
 
     def _arrive(self, client: str, chunks: Chunks) -> None:

@@ -75,14 +75,14 @@ _TEMPERATURE_STEP = 0.02
 
 
 @dataclass(frozen=True)
-class Orders:
+class ClientExploration:
     """How one client is to explore: the fields of its grant. With nothing set, as its policy says."""
 
     epsilon: float | None = None
     temperature: float | None = None
     ladder: Ladder | None = None
 
-    def worth_telling(self, told: "Orders | None") -> bool:
+    def worth_telling(self, told: "ClientExploration | None") -> bool:
         """Whether these orders differ from those told before by enough to be told."""
         if told is None or self.ladder != told.ladder:
             return True
@@ -105,12 +105,12 @@ class Exploration:
     temperature: float | None = None
     ladder: float | None = None  # exponent of the ladder of epsilons over all environments
 
-    def orders(self, first: int, count: int) -> Orders:
+    def orders(self, first: int, count: int) -> ClientExploration:
         """Return the orders of one client."""
         ladder = (
             None if self.ladder is None else Ladder(first=first, count=max(count, 1), exponent=self.ladder)
         )
-        return Orders(self.epsilon, self.temperature, ladder)
+        return ClientExploration(self.epsilon, self.temperature, ladder)
 
     def figures(self) -> dict[str, float]:
         """Return what there is to see of it on the curves: `epsilon` or `temperature`."""
@@ -145,9 +145,9 @@ class Shares:
         self._steps, self._pace, self._measured_at = dict(steps), paces, now
         self._total = sum(paces.values())
 
-    def part(self, client: str, sharers: int) -> float:
+    def part(self, client: str, members: int) -> float:
         """Return the part of one client, 0 to 1."""
-        even = 1.0 / max(sharers, 1)
+        even = 1.0 / max(members, 1)
         delivers = self.delivered(client)
         return even if delivers is None else 0.5 * even + 0.5 * delivers
 
@@ -234,7 +234,7 @@ class Session:
     granted_steps: int = 0
     most_entries: int = 0  # that it was ever granted, 0 before it was granted any
     most_size: int = 0
-    told: Orders | None = None
+    told: ClientExploration | None = None
     plays: bool = True
     round: RoundShare | None = None
     greedy: GreedyOrder | None = None
@@ -246,7 +246,7 @@ class Session:
         self,
         bytes_ahead: int,
         steps_ahead: int | None = None,
-        orders: Orders | None = None,
+        orders: ClientExploration | None = None,
         held: bool = False,
     ) -> Grant:
         """Return the grant to write now."""
@@ -258,7 +258,7 @@ class Session:
             if steps_ahead is not None:  # what was granted once can't be taken back
                 self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
         self.told, self.told_greedy, self.told_share = orders, self.greedy, self.share
-        exploring = orders or Orders()
+        exploring = orders or ClientExploration()
         return Grant(
             session=self.id,
             status=self.status,
@@ -419,7 +419,7 @@ class Sessions:
         """Return the grant to write now for a session."""
         return self._grant(session, self._orders())
 
-    def _grant(self, session: Session, orders: Mapping[str, Orders]) -> Grant:
+    def _grant(self, session: Session, orders: Mapping[str, ClientExploration]) -> Grant:
         steps = self._steps_ahead(session)
         held = self.held or self.resting
         grant = session.grant(self.bytes_ahead, steps, orders.get(session.client), held)
@@ -443,10 +443,10 @@ class Sessions:
         }
 
     @staticmethod
-    def _explores_otherwise(session: Session, orders: Orders | None) -> bool:
+    def _explores_otherwise(session: Session, orders: ClientExploration | None) -> bool:
         return session.status == "accepted" and orders is not None and orders.worth_telling(session.told)
 
-    def _orders(self) -> dict[str, Orders]:
+    def _orders(self) -> dict[str, ClientExploration]:
         """Return how each client is to explore; on a ladder, those who play stand in the order they came."""
         exploration = self.exploration
         if exploration is None:

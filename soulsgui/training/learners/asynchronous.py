@@ -48,7 +48,7 @@ class AsynchronousLearner(ABC):
     family = OFF_POLICY
     agent: AsynchronousAgent
     attempt: Attempt
-    tally: limits.Tally
+    interval: limits.IntervalStats
 
     def __init__(self, run: TrainingRun, delays: limits.Delays) -> None:
         self.run, self.status, self.delays = run, run.status, delays
@@ -85,7 +85,7 @@ class AsynchronousLearner(ABC):
 
     @abstractmethod
     def own_figures(self) -> dict[str, float]:
-        """Return what a row tells besides the figures of the agent and of the tally."""
+        """Return what a row tells besides the figures of the agent and of the interval."""
 
     @abstractmethod
     def weights(self, published: bool = True) -> dict[str, NDArray[Any]]:
@@ -120,7 +120,7 @@ class AsynchronousLearner(ABC):
         """Use an attempt's server and clients from now on."""
         self.attempt, now = attempt, time.monotonic()
         learner, clients = self.status.waits["learner"], self.status.waits["clients"]
-        self.tally = limits.Tally(
+        self.interval = limits.IntervalStats(
             now, self.agent.updates, self.run.env_steps, learner=learner, ingest=clients
         )
         self._published_update = self._saved_update = self.agent.updates
@@ -155,15 +155,15 @@ class AsynchronousLearner(ABC):
         """Take what came, unless the learner has to catch up; wait for it only if it has nothing to do."""
         began = time.monotonic()
         due, behind = self.due, self.behind
-        self.tally.ingest.set(behind, began)
-        self.tally.learner.set(self.learning and not due, began)
+        self.interval.ingest.set(behind, began)
+        self.interval.learner.set(self.learning and not due, began)
         self.set_limits()
         if not (behind or self.all_taken_in):
             self.attempt.intake.take(connection, 0 if due else BLOCK_MS, self._entries_to_read)
         if not due and (self.all_taken_in or self.attempt.intake.reader.idle):
             self.attempt.stop.wait(BLOCK_MS / 1000)
         now = time.monotonic()
-        self.tally.learner.set(False, now)
+        self.interval.learner.set(False, now)
         self._waited_s = 0.0 if due else now - began
 
     @property
@@ -175,16 +175,16 @@ class AsynchronousLearner(ABC):
         return limits.entries_to_read(room, self._chunk_steps, self.attempt.intake.busy, PER_STREAM)
 
     def judge(self, owned: Owned) -> Codes:
-        """Accept samples of weights that are not too old, as `chunks.Taker`."""
+        """Accept samples of weights that are not too old, as `chunks.SampleSink`."""
         digests, newest = self.attempt.publisher.digests, self.run.model_id
         return check_segments(owned.segments, self.run.spaces, digests, self.oldest, newest, owned.num_envs)
 
     def wants(self, session: Session) -> float:
-        """Return how many more transitions are wanted, as `chunks.Taker`."""
+        """Return how many more transitions are wanted, as `chunks.SampleSink`."""
         return self.wanted - self._let_in
 
     def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
-        """Let a chunk in if samples are still wanted, as `chunks.Taker`."""
+        """Let a chunk in if samples are still wanted, as `chunks.SampleSink`."""
         if self.wanted - self._let_in <= 0:
             codes[:] = LEFT_OUT
         if not self.takes(session, int(lengths[model_ids == self.run.model_id].sum())):
@@ -195,7 +195,7 @@ class AsynchronousLearner(ABC):
         self._let_in += int(lengths[codes == GOOD].sum())
 
     def refused_late(self, model_ids: Ints, lengths: Steps) -> None:
-        """Count what is refused as late, as `chunks.Taker`."""
+        """Count what is refused as late, as `chunks.SampleSink`."""
         self.attempt.refused_late(self.agent.updates, model_ids, lengths)
 
     def note_taken(self, accepted: Accepted) -> NDArray[Any]:
@@ -234,7 +234,7 @@ class AsynchronousLearner(ABC):
     def tell_when_due(self, now: float) -> None:
         """Publish the agent, and put its updates on the curves, each when it is time."""
         self._publish_when_due(now)
-        if now - self.tally.began >= _ROW_EVERY_S:
+        if now - self.interval.began >= _ROW_EVERY_S:
             self.tell_row(now)
 
     def grants_to_publish(self) -> dict[str, Grant]:
@@ -278,7 +278,7 @@ class AsynchronousLearner(ABC):
         self.attempt.prepare(self.agent, self.weights())
         self.published_at, self._published_update = now, self.agent.updates
         self.set_limits()
-        self._evaluations.publishing(self.run.standing(self.agent.updates), now)
+        self._evaluations.publishing(self.run.position(self.agent.updates), now)
         self.attempt.publish(self.grants_to_publish())
 
     def _save_when_due(self, now: float) -> None:
@@ -301,13 +301,13 @@ class AsynchronousLearner(ABC):
 
     def tell_row(self, now: float) -> None:
         """Put the updates since the last row on the curves, if there were any."""
-        previous = self.tally.update
+        previous = self.interval.update
         if self.agent.updates == previous:
             return
-        lag = self.tally.policy_lag
+        lag = self.interval.policy_lag
         self.status.policy_lag = self.status.policy_lag if lag is None else lag
         values = self.agent.figures()
-        values |= self.tally.close(now, self.agent.updates, self.run.env_steps)
+        values |= self.interval.close(now, self.agent.updates, self.run.env_steps)
         values |= self.own_figures()
         values |= {
             "policy_lag": self.status.policy_lag,

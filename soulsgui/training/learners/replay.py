@@ -224,7 +224,7 @@ class ReplayLearner(AsynchronousLearner):
         return self._lockstep is None or self._lockstep.takes(session.client, steps)
 
     def insert(self, accepted: Accepted) -> None:
-        """Write samples into the replay memory, as `chunks.Taker`."""
+        """Write samples into the replay memory, as `chunks.SampleSink`."""
         segments = accepted.segments
         self.memory.add(self.rewarded(segments))
         self.agent.observe(segments.obs)
@@ -232,7 +232,7 @@ class ReplayLearner(AsynchronousLearner):
         self.run.episodes += int(np.count_nonzero(segments.ended))
         if self.learning:
             self.band.inserted += segments.steps
-        self.tally.taken_in(segments.steps, self.lag_of(self.note_taken(accepted), segments.length))
+        self.interval.taken_in(segments.steps, self.lag_of(self.note_taken(accepted), segments.length))
 
     def rewarded(self, segments: Segments) -> Segments:
         """Return segments with the rewards that are remembered."""
@@ -250,7 +250,7 @@ class ReplayLearner(AsynchronousLearner):
         """Make updates until a time, or until there is nothing to learn from."""
         if not self.learning and len(self.memory) >= self.pacing.learning_starts:
             self.learning = True
-            self.tally.close(time.monotonic(), self.agent.updates, self.run.env_steps)
+            self.interval.close(time.monotonic(), self.agent.updates, self.run.env_steps)
             logger.info("learning begins with %d transitions", len(self.memory))
         if self._lockstep is not None:
             self._give_up_lost_share(self._lockstep)
@@ -320,7 +320,7 @@ class ReplayLearner(AsynchronousLearner):
         return f"learning begins in {missing:,} steps" if missing > 0 else ""
 
     def own_figures(self) -> dict[str, float]:
-        """Return what a row tells besides the figures of the agent and of the tally."""
+        """Return what a row tells besides the figures of the agent and of the interval."""
         exploration = self.algorithm.exploration(self.run.moment)
         explored = {} if exploration is None else exploration.figures()
         fill = len(self.memory) / self.memory.capacity

@@ -86,7 +86,7 @@ class RoundLearner:
         raise CheckpointError("The checkpoint holds a replay memory, which this algorithm has not.")
 
     def judge(self, owned: Owned) -> Codes:
-        """Accept samples of the present weights from members of the round, as `chunks.Taker`."""
+        """Accept samples of the present weights from members of the round, as `chunks.SampleSink`."""
         newest, members = self.run.model_id, self.round.members if self.round is not None else {}
         digests = self.attempt.publisher.digests
         codes = check_segments(owned.segments, self.run.spaces, digests, newest, newest, owned.num_envs)
@@ -95,12 +95,12 @@ class RoundLearner:
         return codes
 
     def wants(self, session: Session) -> float:
-        """Return what the member still owes, as `chunks.Taker`."""
+        """Return what the member still owes, as `chunks.SampleSink`."""
         member = self.round.members.get(session.client) if self.round is not None else None
         return 0 if member is None else member.quota - member.delivered
 
     def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
-        """Let in of a chunk what fits into what the member still owes, as `chunks.Taker`."""
+        """Let in of a chunk what fits into what the member still owes, as `chunks.SampleSink`."""
         member = self.round.members.get(session.client) if self.round is not None else None
         if self.round is None or member is None:
             return
@@ -110,13 +110,13 @@ class RoundLearner:
         self.round.deliver(session.client, int(lengths[model_ids == self.run.model_id].sum()))
 
     def insert(self, accepted: Accepted) -> None:
-        """Keep samples for the update at the end of the round, as `chunks.Taker`."""
+        """Keep samples for the update at the end of the round, as `chunks.SampleSink`."""
         numbers = np.array([self._numbers.setdefault(name, len(self._numbers)) for name in accepted.names])
         self.store.add(accepted.segments, numbers[accepted.clients])
         self.status.staleness.accept(np.zeros(accepted.segments.count, np.int64), accepted.segments.length)
 
     def lost(self, client: str, reason: str) -> None:
-        """Treat a member that won't deliver the rest by the policy of the round, as `chunks.Taker`."""
+        """Treat a member that won't deliver the rest by the policy of the round, as `chunks.SampleSink`."""
         now = self.round
         if now is None or client not in now.members:
             return
@@ -161,7 +161,7 @@ class RoundLearner:
         return self.speeds.of({client: there[client].num_envs for client in clients & set(there)})
 
     def refused_late(self, model_ids: Ints, lengths: Steps) -> None:
-        """Count what is refused as late, as `chunks.Taker`."""
+        """Count what is refused as late, as `chunks.SampleSink`."""
         self.attempt.refused_late(self.agent.updates, model_ids, lengths)
 
     def read(self, connection: redis.Redis) -> None:

@@ -76,7 +76,7 @@ class VTraceLearner(AsynchronousLearner):
         return self.run.settings.vtrace.batch_size
 
     def insert(self, accepted: Accepted) -> None:
-        """Let samples wait to be learned from, as `chunks.Taker`."""
+        """Let samples wait to be learned from, as `chunks.SampleSink`."""
         self.waiting.add(replace(accepted.segments, update=self.note_taken(accepted)))
 
     def learn(self, until: float) -> int:
@@ -93,7 +93,7 @@ class VTraceLearner(AsynchronousLearner):
             self.run.episodes += int(np.count_nonzero(batch.ended))
             with Stopwatch(self.status.timings["update"]):
                 self.agent.update(batch, moment)
-            self.tally.taken_in(batch.steps, lag)
+            self.interval.taken_in(batch.steps, lag)
             if time.monotonic() >= until:
                 break
         return self.run.env_steps - before
@@ -104,6 +104,6 @@ class VTraceLearner(AsynchronousLearner):
         return max(super().steps_ahead, 2 * self.run.settings.vtrace.batch_size)
 
     def own_figures(self) -> dict[str, float]:
-        """Return what a row tells besides the figures of the agent and of the tally."""
+        """Return what a row tells besides the figures of the agent and of the interval."""
         too_old, self._too_old = self._too_old, 0
         return {"too_old_steps": float(too_old), "waiting_steps": float(self.waiting.steps)}

@@ -343,12 +343,12 @@ class _Streams:
         pass
 
 
-def _taken(reads: Reads, taker: Any, at_once: int | None = None) -> Intake:
+def _taken(reads: Reads, sink: Any, at_once: int | None = None) -> Intake:
     """Let an intake take what was read.
 
     Args:
         reads: What was read.
-        taker: The learner's side.
+        sink: The learner's side.
         at_once: Bytes of chunks to open at once, as if they were compressed; None opens those of a read.
     """
     parts = (
@@ -358,7 +358,7 @@ def _taken(reads: Reads, taker: Any, at_once: int | None = None) -> Intake:
         ]
         for read in reads
     )
-    intake = Intake(Keys(), CONFIG, SPACES, taker.attempt.publisher, 10**6, taker)
+    intake = Intake(Keys(), CONFIG, SPACES, sink.attempt.publisher, 10**6, sink)
     if at_once is not None:
         opens: Any = SimpleNamespace(is_compressed=True, opened_size=len, open=intake.ingest._form.open)
         intake.ingest._form = opens
@@ -368,14 +368,14 @@ def _taken(reads: Reads, taker: Any, at_once: int | None = None) -> Intake:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "_OPENED_AT_ONCE", at_once)
         intake.take(connection, 0)
-        taker.begin_round()
+        sink.begin_round()
         while not streams.over:
             intake.take(connection, 0)
     return intake
 
 
-def _compare(reads: Reads, taker: Any, model: Model, at_once: int | None) -> None:
-    intake = _taken(reads, taker, at_once)
+def _compare(reads: Reads, sink: Any, model: Model, at_once: int | None) -> None:
+    intake = _taken(reads, sink, at_once)
     for number, read in enumerate(reads):
         for client, found in read.items():
             for _, sent in found:
@@ -384,8 +384,8 @@ def _compare(reads: Reads, taker: Any, model: Model, at_once: int | None) -> Non
             model.begin_round()
     rejected = {client: dict(counts) for client, counts in model.rejected.items() if counts}
     assert intake.sessions.refusals().by_client == rejected
-    assert taker.given == model.accepted
-    assert taker.dropped == model.dropped
+    assert sink.given == model.accepted
+    assert sink.dropped == model.dropped
     for client, row in model.rows.items():
         session = intake.sessions.by_client[client]
         assert (session.status, session.in_a_row, session.entries) == (row.status, row.in_a_row, row.entries)
@@ -415,10 +415,10 @@ def test_a_read_without_rounds_is_as_its_chunks_one_by_one(
 def test_who_is_cut_off_within_a_read_delivers_no_more_of_it(at_once: int | None) -> None:
     bad = [_chunk(n, "", [(1, "not_finite")] * 20) for n in range(3)]
     sent = [_hello("a"), *bad, _chunk(3, "", [(2, "")])]
-    taker = Asynchronous(None)
-    intake = _taken([{"a": [(b"1-%d" % n, one) for n, one in enumerate(sent)]}], taker, at_once)
+    sink = Asynchronous(None)
+    intake = _taken([{"a": [(b"1-%d" % n, one) for n, one in enumerate(sent)]}], sink, at_once)
     assert intake.sessions.by_client["a"].status == "quarantined"
-    assert taker.given == []
+    assert sink.given == []
 
 
 def test_no_more_is_opened_at_once_than_fits() -> None:
@@ -431,17 +431,17 @@ def test_no_more_is_opened_at_once_than_fits() -> None:
             opened.append(owned.segments.count)
             return super().judge(owned)
 
-    taker = Listening(None)
-    _taken([{"a": sent}], taker, 3 * size)
+    sink = Listening(None)
+    _taken([{"a": sent}], sink, 3 * size)
     assert opened == [3, 3, 1]
-    assert taker.run.env_steps == 14
+    assert sink.run.env_steps == 14
 
 
 def test_what_comes_again_after_a_lost_acknowledgement_is_taken_once_and_no_fault() -> None:
     sent = [(b"1-0", _hello("a")), (b"1-1", _chunk(0, "", [(2, "")])), (b"1-2", _chunk(None, "", [(3, "")]))]
-    taker = Asynchronous(None)
-    intake = _taken([{"a": sent}, {"a": sent}, {"a": [*sent[1:], (b"1-3", _chunk(1, "", [(1, "")]))]}], taker)
-    assert taker.run.env_steps == 2 + 3 + 1
+    sink = Asynchronous(None)
+    intake = _taken([{"a": sent}, {"a": sent}, {"a": [*sent[1:], (b"1-3", _chunk(1, "", [(1, "")]))]}], sink)
+    assert sink.run.env_steps == 2 + 3 + 1
     assert intake.sessions.refusals().total == {}
     assert intake.sessions.by_client["a"].entries == 3
 

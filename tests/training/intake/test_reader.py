@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from soulsgui.training.intake import reader as read_size
-from soulsgui.training.intake.reader import PER_STREAM, READ_BYTES, FloodGuard, Greetings, ReadSize
+from soulsgui.training.intake.reader import PER_STREAM, READ_BYTES, FloodGuard, HelloCounter, ReadSize
 from soulsgui.training.intake.sessions import LEFT, NEW_SESSION
 from soulsgui.wire.group_reader import StreamPart
 from soulsgui.wire.keys import Keys
@@ -491,7 +491,7 @@ def _status(grant: Grant | None) -> str:
 
 
 def test_a_client_that_begins_one_session_after_the_other_is_found() -> None:
-    greetings = Greetings()
-    assert not any(greetings.too_many("crashing", float(second)) for second in range(200))
-    assert [greetings.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10
-    assert not greetings.too_many("flooding", 60.0)
+    hellos = HelloCounter()
+    assert not any(hellos.too_many("crashing", float(second)) for second in range(200))
+    assert [hellos.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10
+    assert not hellos.too_many("flooding", 60.0)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from soulsgui.training.intake.sessions import (
     ENTRIES_AHEAD,
     ChunkNumbers,
+    ClientExploration,
     Exploration,
-    Orders,
     Session,
     Sessions,
     Shares,
@@ -122,11 +122,10 @@ def test_credits_are_totals_since_the_hello() -> None:
 def test_steps_are_granted_as_totals_that_never_go_back() -> None:
     session = _admitted(_sessions())
     assert session.grant(AHEAD).credit_steps is None
-    assert session.grant(AHEAD, 100, Orders(0.5)).credit_steps == 100
+    assert session.grant(AHEAD, 100, ClientExploration(0.5)).credit_steps == 100
     session.received_steps(30, EntryId(1, 1))
-    assert session.grant(AHEAD, 100, Orders(0.25)).model_dump(include={"credit_steps", "epsilon"}) == {
-        "credit_steps": 130, "epsilon": 0.25,
-    }  # fmt: skip
+    second = session.grant(AHEAD, 100, ClientExploration(0.25))
+    assert (second.credit_steps, second.epsilon) == (130, 0.25)
     assert session.grant(AHEAD, 10).credit_steps == 130  # less is granted from now on, none is taken back
 
 
@@ -531,22 +530,24 @@ def test_a_gap_is_given_up_after_a_while_stays_counted_and_does_not_fill_the_mem
 @pytest.mark.parametrize(
     ("new", "told", "worth"),
     [
-        (Orders(0.5), None, True),
-        (Orders(0.5), Orders(0.504), False),
-        (Orders(0.5), Orders(0.505), True),
-        (Orders(0.0), Orders(None), True),
-        (Orders(temperature=1.0), Orders(0.5), True),
-        (Orders(temperature=0.101), Orders(temperature=0.1), False),
-        (Orders(temperature=0.097), Orders(temperature=0.1), True),
-        (Orders(0.5, ladder=Ladder(first=0, count=4, exponent=7)), Orders(0.5), True),
+        (ClientExploration(0.5), None, True),
+        (ClientExploration(0.5), ClientExploration(0.504), False),
+        (ClientExploration(0.5), ClientExploration(0.505), True),
+        (ClientExploration(0.0), ClientExploration(None), True),
+        (ClientExploration(temperature=1.0), ClientExploration(0.5), True),
+        (ClientExploration(temperature=0.101), ClientExploration(temperature=0.1), False),
+        (ClientExploration(temperature=0.097), ClientExploration(temperature=0.1), True),
+        (ClientExploration(0.5, ladder=Ladder(first=0, count=4, exponent=7)), ClientExploration(0.5), True),
         (
-            Orders(0.5, ladder=Ladder(first=0, count=4, exponent=7)),
-            Orders(0.5, ladder=Ladder(first=0, count=6, exponent=7)),
+            ClientExploration(0.5, ladder=Ladder(first=0, count=4, exponent=7)),
+            ClientExploration(0.5, ladder=Ladder(first=0, count=6, exponent=7)),
             True,
         ),
     ],
 )
-def test_what_differs_enough_is_told(new: Orders, told: Orders | None, worth: bool) -> None:
+def test_what_differs_enough_is_told(
+    new: ClientExploration, told: ClientExploration | None, worth: bool
+) -> None:
     assert new.worth_telling(told) is worth
 
 

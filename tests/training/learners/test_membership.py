@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from soulsgui.training.learners.membership import (
     BY_A_PERSON,
     Policy,
+    QuotaMember,
     Round,
-    Sharer,
     Speeds,
     balanced_quotas,
     equal_quotas,
@@ -213,47 +213,51 @@ def test_the_speed_is_measured_up_to_the_last_step_delivered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "sharers", "parts"),
+    ("steps", "members", "parts"),
     [
         # (5 + x) / 10 = (25 + y) / 10 with x + y = 60: both end after 4.5 s.
-        (60, {"a": Sharer(10.0, 5), "b": Sharer(10.0, 25)}, {"a": 40, "b": 20}),
+        (60, {"a": QuotaMember(10.0, 5), "b": QuotaMember(10.0, 25)}, {"a": 40, "b": 20}),
         # Who could not end with the others is given nothing.
-        (20, {"a": Sharer(10.0), "b": Sharer(1.0, 50)}, {"a": 20, "b": 0}),
+        (20, {"a": QuotaMember(10.0), "b": QuotaMember(1.0, 50)}, {"a": 20, "b": 0}),
         # 33.3 each: 32 in whole units of 4, and one of the 4 left over.
-        (100, {name: Sharer(1.0, unit=4) for name in "abc"}, {"a": 36, "b": 32, "c": 32}),
-        (5, {"a": Sharer(1.0, unit=4), "b": Sharer(1.0, unit=4)}, {"a": 4, "b": 1}),
-        (100, {"a": Sharer(30.0), "b": Sharer(10.0), "c": Sharer(10.0)}, {"a": 60, "b": 20, "c": 20}),
+        (100, {name: QuotaMember(1.0, unit=4) for name in "abc"}, {"a": 36, "b": 32, "c": 32}),
+        (5, {"a": QuotaMember(1.0, unit=4), "b": QuotaMember(1.0, unit=4)}, {"a": 4, "b": 1}),
+        (
+            100,
+            {"a": QuotaMember(30.0), "b": QuotaMember(10.0), "c": QuotaMember(10.0)},
+            {"a": 60, "b": 20, "c": 20},
+        ),
     ],
 )
 def test_steps_are_shared_so_that_all_end_together_in_whole_units(
-    steps: int, sharers: dict[str, Sharer], parts: dict[str, int]
+    steps: int, members: dict[str, QuotaMember], parts: dict[str, int]
 ) -> None:
-    assert share_out(steps, sharers) == parts
+    assert share_out(steps, members) == parts
 
 
-SHARERS = st.dictionaries(
+MEMBERS = st.dictionaries(
     st.sampled_from("abcdefgh"),
-    st.builds(Sharer, st.floats(0.01, 1e5), st.integers(0, 10_000), st.integers(1, 64)),
+    st.builds(QuotaMember, st.floats(0.01, 1e5), st.integers(0, 10_000), st.integers(1, 64)),
     min_size=1,
 )
 
 
-@given(st.integers(0, 100_000), SHARERS)
-def test_every_step_is_given_to_somebody(steps: int, sharers: dict[str, Sharer]) -> None:
-    given_ = share_out(steps, sharers)
+@given(st.integers(0, 100_000), MEMBERS)
+def test_every_step_is_given_to_somebody(steps: int, members: dict[str, QuotaMember]) -> None:
+    given_ = share_out(steps, members)
     assert sum(given_.values()) == steps
     assert min(given_.values()) >= 0
 
 
-@given(st.integers(1, 100_000), SHARERS)
-def test_nobody_ends_later_than_needed(steps: int, sharers: dict[str, Sharer]) -> None:
-    given_ = share_out(steps, sharers)
-    ends = {name: (sharers[name].waiting + given_[name]) / sharers[name].speed for name in given_}
-    units = sum(one.unit for one in sharers.values())
+@given(st.integers(1, 100_000), MEMBERS)
+def test_nobody_ends_later_than_needed(steps: int, members: dict[str, QuotaMember]) -> None:
+    given_ = share_out(steps, members)
+    ends = {name: (members[name].waiting + given_[name]) / members[name].speed for name in given_}
+    units = sum(one.unit for one in members.values())
     for late in (name for name in given_ if given_[name] > units):
         # Whatever were taken off the last one would make any other end later, but for the rounding.
-        for other in sharers:
-            rounding = units / sharers[late].speed + units / sharers[other].speed
+        for other in members:
+            rounding = units / members[late].speed + units / members[other].speed
             assert ends[late] <= ends[other] + rounding + 1e-6 * ends[late]
 
 
@@ -274,7 +278,7 @@ def test_each_of_many_costs_about_as_much_as_each_of_few() -> None:
     for count in (100, 1000):
         _Name.compared = 0
         names = [_Name(f"{number:04}") for number in range(count)]
-        given_ = share_out(count * 3 - 1, {name: Sharer(1.0, unit=2) for name in names})
+        given_ = share_out(count * 3 - 1, {name: QuotaMember(1.0, unit=2) for name in names})
         assert sorted(given_.values()) == [2] * (count // 2) + [3] + [4] * (count // 2 - 1)
         costs.append(_Name.compared / count)
     assert costs[1] < 3 * costs[0]

@@ -146,7 +146,7 @@ def test_the_lag_is_told_in_updates(redis_address: Address, tmp_path: Path) -> N
         until(lambda: node.node.agent.updates == 1 + 2, "its updates")
         _play_on(player, node, 1)  # with the same, after 3 of them
         until(
-            lambda: node.node.learner.tally.policy_lag == pytest.approx((1 + 3) / 2),
+            lambda: node.node.learner.interval.policy_lag == pytest.approx((1 + 3) / 2),
             "the mean since the last row",
         )
         told = node.wait_for(lambda now: sum(now.staleness.accepted) == 4 * 2 * HALF, "their ages").staleness
