@@ -101,7 +101,10 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
             files[MEMORY] = _tensor_bytes(checkpoint.memory)
         for name, data in files.items():
             (aside / name).write_bytes(data)
-        (aside / MANIFEST).write_bytes(_manifest(checkpoint.info, files))
+        hashes = {name: ManifestFile.of(data) for name, data in files.items()}
+        manifest = checkpoint.info.model_copy(update={"files": hashes}).model_dump(mode="json")
+        # Not `to_json`, which would make null of the infinite bounds of a space.
+        (aside / MANIFEST).write_bytes(json.dumps(manifest, indent=1).encode())
         if checkpoint.note:
             (aside / NOTE).write_text(checkpoint.note, encoding="utf-8")
         replace_dir(aside, target)
@@ -114,12 +117,6 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
 
 def _tensor_bytes(tensors: Tensors) -> bytes:
     return safetensors.numpy.save({name: np.asarray(value, order="C") for name, value in tensors.items()})
-
-
-def _manifest(info: Manifest, files: Mapping[str, bytes]) -> bytes:
-    whole = info.model_copy(update={"files": {name: ManifestFile.of(data) for name, data in files.items()}})
-    # Not `to_json`, which would make null of the infinite bounds of a space.
-    return json.dumps(whole.model_dump(mode="json"), indent=1).encode()
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -108,10 +108,6 @@ class Publisher:
         pipeline.publish(self._keys.weights_event, next(reversed(self._kept)))
         pipeline.execute()
 
-    def tell(self, connection: redis.Redis, client: str, grant: Grant) -> None:
-        """Change one client's grant, as `tell_all`."""
-        self.tell_all(connection, {client: grant})
-
     def tell_all(self, connection: redis.Redis, grants: Mapping[str, Grant]) -> None:
         """Change grants of clients outside of a publish."""
         pipeline = connection.pipeline(transaction=True)

@@ -52,7 +52,9 @@ def test_neither_absence_nor_an_update_is_time_of_collecting(
 
 
 @pytest.mark.allow_warnings
-def test_a_refusing_server_loses_no_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusing_server_loses_no_round_and_the_state_is_told_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "server").mkdir()
     with (
         faulty_server(tmp_path / "server") as server,
@@ -72,24 +74,12 @@ def test_a_refusing_server_loses_no_round(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(node.node.agent, "update", full_meanwhile)
         player.deliver(share.steps // player.num_envs)
         until(lambda: node.node.attempt.link._refusal, "the refusal is noticed")
+        until(lambda: node.node.reporter._link._refusal, "the state is refused too")
         monkeypatch.undo()
         admin.config_set("maxmemory", "0")
         admin.close()
+        tick = node.told().tick
+        until(lambda: node.told().tick > tick, "the state is told again")
         node.wait_for_updates(2)
         play(player, last=share.round_id)
         assert node.wait_for_updates(3).rejected == {}
-
-
-@pytest.mark.allow_warnings
-def test_the_state_is_told_while_the_server_refuses_everything_else(tmp_path: Path) -> None:
-    (tmp_path / "server").mkdir()
-    with (
-        faulty_server(tmp_path / "server") as server,
-        running_node(server.address, tmp_path / "run") as node,
-    ):
-        until(lambda: node.connection.exists(node.keys.node("trainer")), "the state")
-        node.connection.config_set("maxmemory", "1")
-        until(lambda: node.node.reporter._link._refusal, "the state is refused too")
-        node.connection.config_set("maxmemory", "0")
-        tick = node.told().tick
-        until(lambda: node.told().tick > tick, "the state is told again")

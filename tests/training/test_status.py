@@ -18,7 +18,7 @@ from soulsgui.training import publisher as publisher_module
 from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.publisher import Publisher, TrainingPosition, published_header
 from soulsgui.training.spaces import find_spaces
-from soulsgui.training.status import Rate, Rows, StalenessCount, Stopwatch, Timing, Waiting
+from soulsgui.training.status import Rate, Rows, StalenessCount, Timing, Waiting, stopwatch
 from soulsgui.wire.codec import unpack_weights
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
@@ -179,11 +179,11 @@ def test_waits_are_summed_up_and_taken_once() -> None:
 def test_times_are_measured_also_of_what_fails() -> None:
     timing = Timing()
     timing.last_s = -1
-    with Stopwatch(timing):
+    with stopwatch(timing):
         pass
     assert timing.last_s >= 0
     timing.last_s = -1
-    with pytest.raises(ValueError, match="x"), Stopwatch(timing):
+    with pytest.raises(ValueError, match="x"), stopwatch(timing):
         raise ValueError("x")
     assert timing.last_s >= 0
 

@@ -23,7 +23,6 @@ from soulsgui.training.intake.reader import PER_STREAM
 from soulsgui.training.intake.sessions import Session
 from soulsgui.training.learners import limits
 from soulsgui.wire.messages.chunk import Reason
-from soulsgui.wire.messages.node import NodePhase
 from soulsgui.wire.messages.server_config import OFF_POLICY
 from soulsgui.wire.messages.session import Grant
 
@@ -84,15 +83,12 @@ class AsynchronousLearner(ABC):
         """Make updates until a time (monotonic seconds); return transitions that they made room for."""
 
     @abstractmethod
-    def own_figures(self) -> dict[str, float]:
+    def own_figures(self, of_agent: Mapping[str, float]) -> dict[str, float]:
         """Return what a row tells besides the figures of the agent and of the interval."""
 
     @abstractmethod
     def weights(self, published: bool = True) -> dict[str, NDArray[Any]]:
         """Return the weights that clients and the evaluator get, or else those that a checkpoint holds."""
-
-    def note_figures(self, values: Mapping[str, float]) -> None:  # noqa: B027 - most look at none
-        """Look at the figures of a row."""
 
     @property
     def uncounted(self) -> int:
@@ -125,15 +121,7 @@ class AsynchronousLearner(ABC):
         )
         self._published_update = self._saved_update = self.agent.updates
         self.published_at, self.next_save = now, now + _CHECKPOINT_EVERY_S
-        self._evaluations = ClientEvaluations(
-            self.run.settings,
-            self.run.folder.run_id,
-            attempt.keys,
-            attempt.intake,
-            attempt.publisher,
-            self.run.attempt,
-            self.agent.updates,
-        )
+        self._evaluations = ClientEvaluations(attempt, self.agent.updates)
         self.set_limits()
 
     def finish(self) -> None:
@@ -159,20 +147,16 @@ class AsynchronousLearner(ABC):
         self.interval.learner.set(self.learning and not due, began)
         self.set_limits()
         if not (behind or self.all_taken_in):
-            self.attempt.intake.take(connection, 0 if due else BLOCK_MS, self._entries_to_read)
+            room, intake = self.room, self.attempt.intake
+            most = PER_STREAM
+            if room is not None:  # so much that the learner is not left behind by far
+                most = limits.entries_to_read(room, self._chunk_steps, intake.busy, PER_STREAM)
+            intake.take(connection, 0 if due else BLOCK_MS, most)
         if not due and (self.all_taken_in or self.attempt.intake.reader.idle):
             self.attempt.stop.wait(BLOCK_MS / 1000)
         now = time.monotonic()
         self.interval.learner.set(False, now)
         self._waited_s = 0.0 if due else now - began
-
-    @property
-    def _entries_to_read(self) -> int:
-        """Entries of each client to read next: so many that the learner is not left behind by far."""
-        room = self.room
-        if room is None:
-            return PER_STREAM
-        return limits.entries_to_read(room, self._chunk_steps, self.attempt.intake.busy, PER_STREAM)
 
     def judge(self, owned: Owned) -> Codes:
         """Accept samples of weights that are not too old, as `chunks.SampleSink`."""
@@ -228,12 +212,20 @@ class AsynchronousLearner(ABC):
             self._pace.note(learned, seconds - self._waited_s + now - began)
         self.tell_when_due(now)
         self._save_when_due(now)
-        self.status.goal_reached = self.all_taken_in and not self.due
-        self.status.phase, self.status.detail = self._doing(learned > 0)
+        self.status.stop_reached = self.all_taken_in and not self.due
+        if self.status.stop_reached:
+            self.status.phase, self.status.detail = "waiting", "goal reached"
+        elif learned:
+            self.status.phase, self.status.detail = "updating", ""
+        elif not self.attempt.intake.sessions.playing:
+            self.status.phase, self.status.detail = "waiting", "no clients"
+        else:
+            self.status.phase, self.status.detail = "collecting", self.collects_for
 
     def tell_when_due(self, now: float) -> None:
-        """Publish the agent, and put its updates on the curves, each when it is time."""
-        self._publish_when_due(now)
+        """Publish the agent when it has changed, and put its updates on the curves, each when it is time."""
+        if self.agent.updates != self._published_update and now >= self.published_at + self._publish_interval:
+            self.publish_next(now)
         if now - self.interval.began >= _ROW_EVERY_S:
             self.tell_row(now)
 
@@ -258,19 +250,12 @@ class AsynchronousLearner(ABC):
             self.run.settings.publish.min_seconds, self.attempt.publisher.size / limits.PUBLISHED_BYTES_PER_S
         )
 
-    def _publish_when_due(self, now: float) -> None:
-        """Publish the agent when it has changed, but not too often."""
-        if self.agent.updates == self._published_update:
-            return
-        interval = limits.publish_interval(
-            self.delays,
-            self._least_publish_s,
-            self.attempt.intake.sessions.steps_outstanding,
-            self._pace.steps_per_s,
-            self.steps_per_update,
-        )
-        if now >= self.published_at + interval:
-            self.publish_next(now)
+    @property
+    def _publish_interval(self) -> float:
+        """Time between two publishes, seconds."""
+        outstanding, pace = self.attempt.intake.sessions.steps_outstanding, self._pace.steps_per_s
+        least_s, per_update = self._least_publish_s, self.steps_per_update
+        return limits.publish_interval(self.delays, least_s, outstanding, pace, per_update)
 
     def publish_next(self, now: float) -> None:
         """Publish the agent under the next model id."""
@@ -289,16 +274,6 @@ class AsynchronousLearner(ABC):
             self._saved_update, self.next_save = self.agent.updates, now + _CHECKPOINT_EVERY_S
             self.attempt.checkpoints.save_current()
 
-    def _doing(self, learned: bool) -> tuple[NodePhase, str]:
-        """Return phase and detail after a turn in which something was learned, or nothing."""
-        if self.status.goal_reached:
-            return "waiting", "goal reached"
-        if learned:
-            return "updating", ""
-        if not self.attempt.intake.sessions.playing:
-            return "waiting", "no clients"
-        return "collecting", self.collects_for
-
     def tell_row(self, now: float) -> None:
         """Put the updates since the last row on the curves, if there were any."""
         previous = self.interval.update
@@ -307,14 +282,10 @@ class AsynchronousLearner(ABC):
         lag = self.interval.policy_lag
         self.status.policy_lag = self.status.policy_lag if lag is None else lag
         values = self.agent.figures()
-        values |= self.interval.close(now, self.agent.updates, self.run.env_steps)
-        values |= self.own_figures()
-        values |= {
-            "policy_lag": self.status.policy_lag,
-            "clients": float(self.attempt.intake.sessions.playing),
-        }
+        values |= self.interval.close(now, self.agent.updates, self.run.env_steps) | self.own_figures(values)
+        values["policy_lag"] = self.status.policy_lag
+        values["clients"] = float(self.attempt.intake.sessions.playing)
         self.attempt.tell_update(self.agent.updates, previous, values)
-        self.note_figures(values)
         logger.info(
             "update %d: %d steps, %.0f updates and %.0f steps a second, policy lag %.1f updates",
             self.agent.updates, self.run.env_steps, values["updates_per_s"], values["env_steps_per_s"],

@@ -30,6 +30,8 @@ class RoundMember:
     unit: int = 1
     delivered: int = 0  # accepted or refused
     before: int = 0  # of these in an earlier session
+    refused_chunks: int = 0  # whose steps nobody can count
+    asked_again: int = 0  # steps beyond the quota, in place of those
     speed: float | None = None  # steps a second until it had delivered its quota
 
     @property
@@ -44,8 +46,8 @@ class RoundMember:
 
     @property
     def share(self) -> int:
-        """Steps it has to deliver in its present session, with those that it has delivered in it."""
-        return self.quota - self.before
+        """Steps it has to make in its present session, with those that it has made in it."""
+        return self.quota - self.before + self.asked_again
 
 
 @dataclass
@@ -118,6 +120,19 @@ class Round:
         self._deadline_s = self.elapsed_s + self.timeout_s
         return sorted(grown)
 
+    def ask_again(self, client: str) -> RoundMember | None:
+        """Let a member make what is missing once more, as a chunk of it can't be used.
+
+        How many steps that held is not known. What is asked for in its place may be too much: the round is
+        complete without the rest. Returns the member, or None when the round does not wait for it.
+        """
+        member = self.members.get(client)
+        if member is None or member.complete:
+            return None
+        member.refused_chunks += 1
+        member.asked_again += member.missing
+        return member
+
     def returned(self, client: str) -> None:
         """Take note that a member that was waited for is there again; it may be late all the same."""
         if self.elapsed_s < self._deadline_s:
@@ -130,7 +145,7 @@ class Round:
         member = self.members.get(client)
         if member is None or self.policy != "wait" or member.complete:
             return None
-        member.before, member.unit = member.delivered, num_envs
+        member.before, member.asked_again, member.unit = member.delivered, 0, num_envs
         self.absent.pop(client, None)
         return member
 
@@ -165,9 +180,16 @@ class Round:
 
     @property
     def waits_for(self) -> str:
-        """Who holds the others up, in words; empty while nobody does, or not for long yet."""
+        """Who holds the round up, in words; empty while nobody does, or not for long yet."""
         if self.absent:
             return f"waiting for {named(self.absent)}"
+        refused = {
+            client: f"{member.refused_chunks} refused"
+            for client, member in self.members.items()
+            if member.refused_chunks and not member.complete
+        }
+        if refused:
+            return f"asking again for chunks of {named(refused)}"
         late = [client for client, member in self.members.items() if not member.complete]
         if not late or self.waiting_s <= _PATIENCE_S:
             return ""

@@ -25,13 +25,14 @@ from soulsgui.training.intake import chunks as ingest
 from soulsgui.training.intake.checks import Codes
 from soulsgui.training.intake.chunks import KEPT, KEPT_OF_A_KIND, Accepted, Owned, RejectRing, Steps
 from soulsgui.training.intake.reader import Intake
+from soulsgui.training.intake.sessions import REFUSED
 from soulsgui.training.learners.membership import Round, Speeds
 from soulsgui.training.learners.replay import ReplayLearner
 from soulsgui.training.learners.rounds import RoundLearner
 from soulsgui.wire.group_reader import Fields, StreamPart
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.node import HEAD_BYTES, Rejects
+from soulsgui.wire.messages.node import HEAD_BYTES, Reject, Rejects
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import SessionHello
 from tests.wire.chunks import CONTRACT, RUN, chunk, segments
@@ -173,12 +174,7 @@ class _Row:
 
 
 class Model:
-    """Says what is to become of every entry.
-
-    Args:
-        quota: Steps that each member owes in a synchronous round, by client; None without rounds.
-        goal: Steps after which no chunk is wanted; None for no end.
-    """
+    """Says what is to become of every entry: in rounds by the members' quotas, otherwise until the goal."""
 
     def __init__(self, quota: dict[str, int] | None, goal: int | None) -> None:
         self.goal, self.steps = goal, 0
@@ -226,6 +222,8 @@ class Model:
                 return
             refused, good = self._segments(client, sent)
         self.rejected[client].update(refused)
+        if (sent.kind == "odd" or sent.whole) and row.in_a_row + 1 < LIMIT:
+            self.dropped[client].append(REFUSED)
         self.accepted += [(client, mark) for mark in good]
         harmful = sum(refused.values()) - refused["late"]
         row.in_a_row = 0 if good else row.in_a_row + harmful
@@ -344,13 +342,7 @@ class _Streams:
 
 
 def _taken(reads: Reads, sink: Any, at_once: int | None = None) -> Intake:
-    """Let an intake take what was read.
-
-    Args:
-        reads: What was read.
-        sink: The learner's side.
-        at_once: Bytes of chunks to open at once, as if they were compressed; None opens those of a read.
-    """
+    """Let an intake take what was read; `at_once` bytes are opened at once, as if they were compressed."""
     parts = (
         [
             StreamPart(client, [entry for entry, _ in found], [sent.fields for _, sent in found])
@@ -465,64 +457,49 @@ def _ring(keys: Keys, run: str = "run-1") -> RejectRing:
     return RejectRing(keys, run, clock=lambda: 12.5)
 
 
-def _kept(connection: redis.Redis, keys: Keys) -> list[tuple[str, str, str]]:
+def _written(connection: redis.Redis, keys: Keys) -> list[Reject]:
     data = connection.get(keys.rejects)
     found = Rejects.read(data if isinstance(data, bytes) else None)
-    assert found is not None
-    return [(one.client, one.reason, one.entry) for one in found.rejects]
+    return [] if found is None else found.rejects
 
 
-def test_what_was_refused_is_written_with_its_beginning_alone(redis_client: redis.Redis, keys: Keys) -> None:
-    ring = _ring(keys)
-    ring.flush(redis_client, 0.0)
-    assert not redis_client.exists(keys.rejects)
-    ring.add("c", b"1-5", b"\x80pickle" + bytes(10_000), "unreadable", detail="not a\nchunk")
-    ring.flush(redis_client, 1.0)
-    data = redis_client.get(keys.rejects)
-    found = Rejects.read(data if isinstance(data, bytes) else None)
-    assert found is not None
-    (one,) = found.rejects
-    assert (one.client, one.entry, one.time, one.size) == ("c", "1-5", 12.5, 10_007)
-    assert bytes.fromhex(one.head) == (b"\x80pickle" + bytes(100))[:HEAD_BYTES]
-    assert one.detail == "not a chunk"
-
-
-def test_it_is_written_only_now_and_then_and_only_when_it_has_changed(
+def test_what_was_refused_is_written_with_its_beginning_alone_and_only_now_and_then(
     redis_client: redis.Redis, keys: Keys
 ) -> None:
     ring = _ring(keys)
-    ring.add("c", b"1-1", b"x", "shape")
+    ring.flush(redis_client, 0.0)
+    assert _written(redis_client, keys) == []
+    ring.add("c", b"1-5", b"\x80pickle" + bytes(10_000), "unreadable", detail="not a\nchunk")
     ring.flush(redis_client, 1.0)
-    ring.add("c", b"1-2", b"x", "shape")
-    ring.flush(redis_client, 1.1)
-    assert len(_kept(redis_client, keys)) == 1
-    ring.flush(redis_client, 2.0)
-    assert len(_kept(redis_client, keys)) == 2
+    (one,) = _written(redis_client, keys)
+    assert (one.client, one.entry, one.time, one.size) == ("c", "1-5", 12.5, 10_007)
+    assert bytes.fromhex(one.head) == (b"\x80pickle" + bytes(100))[:HEAD_BYTES]
+    assert one.detail == "not a chunk"
+    ring.add("c", b"1-6", b"x", "shape")
+    for now, count in ((1.1, 1), (2.0, 2)):
+        ring.flush(redis_client, now)
+        assert len(_written(redis_client, keys)) == count
     redis_client.delete(keys.rejects)
-    ring.flush(redis_client, 9.0)
+    ring.flush(redis_client, 9.0)  # nothing has changed
     assert not redis_client.exists(keys.rejects)
 
 
-def test_one_that_fails_all_the_time_hides_nobody(redis_client: redis.Redis, keys: Keys) -> None:
-    ring = _ring(keys)
-    ring.add("quiet", b"1-0", b"x", "late")
+def test_the_ring_is_bounded_and_one_that_fails_all_the_time_hides_nobody(
+    redis_client: redis.Redis, keys: Keys
+) -> None:
+    loud, many = _ring(keys), _ring(keys)
+    loud.add("quiet", b"1-0", b"x", "late")
     for number in range(1000):
-        ring.add("loud", b"2-%d" % number, b"x", "shape")
-    ring.flush(redis_client, 1.0)
-    kept = _kept(redis_client, keys)
-    assert kept[0] == ("quiet", "late", "1-0")
-    assert kept[1:] == [("loud", "shape", f"2-{number}") for number in range(1000 - KEPT_OF_A_KIND, 1000)]
-
-
-def test_it_is_bounded_in_all(redis_client: redis.Redis, keys: Keys) -> None:
-    ring = _ring(keys)
-    for number in range(10 * KEPT):
-        ring.add(f"c{number}", b"1-%d" % number, bytes(1000), "shape", detail="x" * 10_000)
-    assert len(ring) == KEPT
-    ring.flush(redis_client, 1.0)
-    assert [entry for *_, entry in _kept(redis_client, keys)] == [
-        f"1-{n}" for n in range(9 * KEPT, 10 * KEPT)
-    ]
+        loud.add("loud", b"2-%d" % number, b"x", "shape")
+        many.add(f"c{number}", b"1-%d" % number, bytes(1000), "shape", detail="x" * 10_000)
+    loud.flush(redis_client, 1.0)
+    kept = [(one.client, one.entry) for one in _written(redis_client, keys)]
+    assert kept == [
+        ("quiet", "1-0"), *(("loud", f"2-{number}") for number in range(1000 - KEPT_OF_A_KIND, 1000)),
+    ]  # fmt: skip
+    many.flush(redis_client, 1.0)
+    entries = [one.entry for one in _written(redis_client, keys)]
+    assert entries == [f"1-{number}" for number in range(1000 - KEPT, 1000)]
     assert redis_client.strlen(keys.rejects) < 1000 * KEPT
 
 
