@@ -234,8 +234,8 @@ def join(node: RunningNode, name: str = "c", num_envs: int = 2) -> Player:
     return player
 
 
-def next_round(player: Player, last: int = -1) -> RoundShare:
-    """Return a player's part of a round after the last one, once its weights are there too."""
+def next_round(player: Player, last: int = -1, *others: Player) -> RoundShare:
+    """Return a player's part of a round after the last one, with its weights; the others beat meanwhile."""
     found: list[RoundShare] = []
     beat_at = time.monotonic()
 
@@ -243,7 +243,8 @@ def next_round(player: Player, last: int = -1) -> RoundShare:
         nonlocal beat_at
         if time.monotonic() > beat_at + _BEAT_S:
             beat_at = time.monotonic()
-            player.beat()  # on a busy machine the wait may be longer than the patience with a silent client
+            for one in {player, *others}:
+                one.beat()  # on a busy machine the wait may be longer than the patience with a silent client
         share = player.share()
         if share is not None and share.round_id > last:
             found.append(share)
@@ -256,7 +257,7 @@ def next_round(player: Player, last: int = -1) -> RoundShare:
 def play(*players: Player, rounds: int = 1, last: int = -1) -> int:
     """Let players play whole rounds; return the id of the last one."""
     for _ in range(rounds):
-        shares = [next_round(player, last) for player in players]
+        shares = [next_round(player, last, *players) for player in players]
         assert len({share.round_id for share in shares}) == 1
         for player, share in zip(players, shares, strict=True):
             player.deliver(share.steps // player.num_envs)

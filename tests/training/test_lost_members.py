@@ -34,7 +34,7 @@ def _settings(policy: str, **changed: Any) -> Any:
 
 def _two(node: RunningNode) -> tuple[Player, Player]:
     first, second = join(node, "a"), join(node, "b")
-    next_round(second)
+    next_round(second, -1, first)
     return first, second
 
 
