@@ -21,7 +21,7 @@ from soulsgui.training.intake.checks import Codes, check_segments
 from soulsgui.training.intake.chunks import Accepted, Owned, Steps
 from soulsgui.training.intake.reader import Intake
 from soulsgui.training.intake.sessions import Session
-from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import connect
 from soulsgui.wire.group_reader import GroupReader
@@ -133,7 +133,7 @@ class Backlog:
     ) -> None:
         self.connection, self.steps, self.entries, self.spaces = connection, steps, entries, spaces
         self.publisher = Publisher(KEYS, CONFIG)
-        header = self.publisher.prepare(Standing(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
+        header = self.publisher.prepare(TrainingPosition(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
         self.payload = make(steps, digest_number(header.digest))
         self.ring = UniformReplay(capacity, spaces.observation)
         self.names = [f"c{number}" for number in range(STREAMS)]

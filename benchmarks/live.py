@@ -19,7 +19,7 @@ from benchmarks.ingest import CONFIG, KEYS, RING, SPACES, RingTaker, packed, seg
 from benchmarks.report import Measured, beside, run
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.training.intake.reader import Intake
-from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.group_reader import GroupReader
@@ -103,7 +103,7 @@ class Live:
         self._address, self._steps, self._seconds = address, steps, seconds
         self._connection = connect(address)
         self._publisher = Publisher(KEYS, CONFIG)
-        header = self._publisher.prepare(Standing(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
+        header = self._publisher.prepare(TrainingPosition(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
         self._digest = digest_number(header.digest)
         self._ring = UniformReplay(RING, SPACES.observation)
 

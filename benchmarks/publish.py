@@ -18,7 +18,7 @@ import redis
 from benchmarks.ingest import CONFIG, KEYS
 from benchmarks.report import Measured, beside, run
 from soulsgui.sampling.downloader import Downloader, ServerView
-from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.connection import Address, connect
 from tests.servers import running_server
 
@@ -53,7 +53,7 @@ class OurWay:
     def once(self) -> float:
         """Return the milliseconds from the call of publish to having the tensors."""
         self._model_id += 1
-        self._publisher.prepare(Standing(self._model_id, 0, 0, 0), self._tensors)
+        self._publisher.prepare(TrainingPosition(self._model_id, 0, 0, 0), self._tensors)
         began = time.perf_counter()
         self._publisher.publish(self._connection, {})
         while self._seen != self._model_id:

@@ -25,7 +25,7 @@ from soulsgui.policies.exploration import START
 from soulsgui.process import child_env
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.system import become
-from soulsgui.training.agents import MAKERS
+from soulsgui.training.agents import make_agent
 from soulsgui.training.group import learning_together
 from tests.experience.segments import segments_of
 
@@ -92,7 +92,7 @@ def measure(quick: bool) -> list[Measured]:
     for name, spaces, values, batch_of, times in CASES[: 2 if quick else None]:
         learner = {"learner": {"processes": processes, "device": device, "compile": "off"}}
         settings = as_settings(values | learner)
-        alone, leader = (MAKERS[settings.algorithm](settings, spaces, device) for _ in range(2))
+        alone, leader = (make_agent(settings.algorithm, settings, spaces, device) for _ in range(2))
         with learning_together(settings, spaces, leader, device):
             ours, its = (partial(_updates, agent, batch_of(), times) for agent in (leader, alone))
             for warm_up in (ours, its):

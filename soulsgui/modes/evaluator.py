@@ -27,7 +27,7 @@ from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.heartbeat import derived_seed
 from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, manifest_of, write_checkpoint
 from soulsgui.training.evaluations import Schedule
-from soulsgui.training.publisher import Standing, published_header
+from soulsgui.training.publisher import TrainingPosition, published_header
 from soulsgui.training.status import Rows, StateReporter
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.codec import CodecError, WeightsHeader, unpack_weights
@@ -284,7 +284,7 @@ class Evaluator:
             self._settings,
             header.run_id,
             header.attempt,
-            Standing(header.model_id, header.update, header.env_steps, header.episodes),
+            TrainingPosition(header.model_id, header.update, header.env_steps, header.episodes),
             config.spaces,
             config.policy,
             kind="best",

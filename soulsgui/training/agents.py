@@ -1,53 +1,32 @@
 """The agent of each algorithm, and where it computes: device, threads, memory."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any
 
-import psutil
 import torch
 
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import HardwareError
-from soulsgui.rl.agents.base import Agent
 from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
 from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.agents.vtrace import VTraceAgent
 from soulsgui.rl.gradients.dqn import DQNParts
 
-Maker = Callable[[Settings, SpacesSpec, str], Agent]
-AnyAgent = TypeVar("AnyAgent", bound=Agent)
 
-
-def make_ppo(settings: Settings, spaces: SpacesSpec, device: str) -> PPOAgent:
-    """Make an agent that learns from rounds; it remembers, if `network.recurrent` says so."""
-    kind = PPOAgent if settings.network.recurrent == "none" else RecurrentPPOAgent
-    return _mixed(kind(spaces, settings, settings.seed, device), settings, spaces, device)
-
-
-def make_dqn(settings: Settings, spaces: SpacesSpec, device: str) -> DQNAgent:
-    """Make an agent of the DQN family, as `dqn.agent` says."""
-    kind = R2D2Agent if DQNParts.of(settings.dqn).kind == "recurrent" else DQNAgent
-    return _mixed(kind(spaces, settings, settings.seed, device), settings, spaces, device)
-
-
-def make_sac(settings: Settings, spaces: SpacesSpec, device: str) -> SACAgent:
-    """Make a soft actor-critic."""
-    return _mixed(SACAgent(spaces, settings, settings.seed, device), settings, spaces, device)
-
-
-def make_vtrace(settings: Settings, spaces: SpacesSpec, device: str) -> VTraceAgent:
-    """Make an agent that learns from segments of older weights."""
-    return _mixed(VTraceAgent(spaces, settings, settings.seed, device), settings, spaces, device)
-
-
-MAKERS: dict[str, Maker] = {"ppo": make_ppo, "dqn": make_dqn, "sac": make_sac, "vtrace": make_vtrace}
-"""By `algorithm`: makes an agent of settings, spaces and the device, as torch names it."""
-
-
-def _mixed(agent: AnyAgent, settings: Settings, spaces: SpacesSpec, device: str) -> AnyAgent:
-    if choose_mixed(settings.learner.precision, device, spaces.observation.shape):
+def make_agent(algorithm: str, settings: Settings, spaces: SpacesSpec, device: str) -> Any:
+    """Make the agent of an algorithm on a device, as torch names it; with a memory where the settings say."""
+    recurrent = settings.network.recurrent != "none"
+    kinds: dict[str, Callable[..., Any]] = {
+        "ppo": RecurrentPPOAgent if recurrent else PPOAgent,
+        "dqn": R2D2Agent if DQNParts.of(settings.dqn).kind == "recurrent" else DQNAgent,
+        "sac": SACAgent,
+        "vtrace": VTraceAgent,
+    }
+    agent = kinds[algorithm](spaces, settings, settings.seed, device)
+    # Networks compute in bfloat16 where that is enough: on a GPU, and for images.
+    if settings.learner.precision == "mixed" and device != "cpu" and len(spaces.observation.shape) >= 3:
         agent.learn_mixed()
     return agent
 
@@ -109,13 +88,3 @@ def choose_threads(wanted: int, weights: int, cores: int) -> int:
     if wanted:
         return wanted
     return max(1, min(cores // _CORES_A_THREAD, _MOST_THREADS)) if weights >= _WORTH_THREADS else 1
-
-
-def memory_limit(wanted: int | None) -> int:
-    """Return how many bytes the observations of a replay memory may take before they lie in a file."""
-    return int(psutil.virtual_memory().total) // 2 if wanted is None else wanted
-
-
-def choose_mixed(wanted: str, device: str, observation: Sequence[int]) -> bool:
-    """Return whether networks compute in bfloat16 where that is enough: on a GPU, and for images."""
-    return wanted == "mixed" and device != "cpu" and len(observation) >= 3

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings, client_settings
 from soulsgui.environments.spaces import MOST_OUTPUTS, reference_observation
-from soulsgui.experience.segments import Ints
+from soulsgui.experience.segments import Ints, Segments
 from soulsgui.policies.exploration import Moment
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import atomic_write
@@ -26,11 +26,11 @@ from soulsgui.training.agents import learner_device
 from soulsgui.training.checkpoint import manifest_of
 from soulsgui.training.checkpoint_manager import CheckpointManager
 from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
-from soulsgui.training.intake.chunks import Steps, Taker
+from soulsgui.training.intake.chunks import SampleSink, Steps
 from soulsgui.training.intake.reader import Intake
-from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.training.spaces import find_spaces
-from soulsgui.training.status import Rows, Stopwatch, TrainerStatus
+from soulsgui.training.status import Rows, TrainerStatus, stopwatch
 from soulsgui.wire.connection import Address, Link
 from soulsgui.wire.control import CheckpointKind
 from soulsgui.wire.keys import Keys
@@ -66,30 +66,29 @@ class TrainingRun:
         """Where the run is: what schedules look at."""
         return Moment(self.env_steps, self.settings.stop.env_steps)
 
-    def standing(self, updates: int) -> Standing:
+    def count(self, segments: Segments) -> None:
+        """Count steps and episodes, before the update: nobody is ever told of an update without its steps."""
+        self.env_steps += segments.steps
+        self.episodes += int(np.count_nonzero(segments.ended))
+
+    def position(self, updates: int) -> TrainingPosition:
         """Return where the run is, with so many updates of the agent."""
-        return Standing(self.model_id, updates, self.env_steps, self.episodes)
+        return TrainingPosition(self.model_id, updates, self.env_steps, self.episodes)
 
     def manifest(
         self,
         kind: CheckpointKind,
         score: float | None,
-        standing: Standing,
+        position: TrainingPosition,
         policy: dict[str, Any],
         resumable: bool,
     ) -> Manifest:
         """Return what a checkpoint says of itself."""
+        told = {"kind": kind, "score": score, "resumable": resumable}
+        scored_by = "" if score is None else "training"
+        run_id, spaces = self.folder.run_id, self.spaces.to_json()
         return manifest_of(
-            self.settings,
-            self.folder.run_id,
-            self.attempt,
-            standing,
-            self.spaces.to_json(),
-            policy,
-            kind=kind,
-            score=score,
-            scored_by="" if score is None else "training",
-            resumable=resumable,
+            self.settings, run_id, self.attempt, position, spaces, policy, scored_by=scored_by, **told
         )
 
     def count_attempt(self) -> None:
@@ -103,15 +102,13 @@ class TrainingRun:
 
     def server_config(self, policy: dict[str, Any], family: str) -> ServerConfig:
         """Return the run as clients see it."""
-        settings, env = self.settings, self.settings.env
+        settings, env, spaces = self.settings, self.settings.env, self.spaces.to_json()
         told = client_settings(settings) | {"client.segment_length": settings.longest_segment}
-        spaces = self.spaces.to_json()
+        contract = contract_hash(env.id, env.kwargs, told["env.wrappers"], spaces, family, state_of(policy))
         return ServerConfig(
             run_id=self.folder.run_id,
             attempt=self.attempt,
-            contract=contract_hash(
-                env.id, env.kwargs, told["env.wrappers"], spaces, family, state_of(policy)
-            ),
+            contract=contract,
             spaces=spaces,
             policy=policy,
             settings=told,
@@ -122,10 +119,8 @@ class TrainingRun:
 BLOCK_MS = 50
 """How long to wait for samples before everything else is looked after."""
 
-Memory = Mapping[str, NDArray[Any]]
 
-
-class Learner(Taker, Protocol):
+class Learner(SampleSink, Protocol):
     """An agent, what it learns from, and when it does."""
 
     family: str
@@ -152,12 +147,6 @@ class Learner(Taker, Protocol):
 
     def weights(self, published: bool = True) -> dict[str, NDArray[Any]]:
         """Return the weights that clients and the evaluator get, or else those that a checkpoint holds."""
-
-    def state(self, with_memory: bool) -> tuple[dict[str, float], Memory]:
-        """Return how far learner and clients are in step, and its memory, if that is wanted."""
-
-    def load(self, pacing: Mapping[str, float], memory: Memory) -> None:
-        """Go on with a memory, in step as it was then."""
 
 
 class Attempt:
@@ -204,12 +193,12 @@ class Attempt:
         outputs = agent.outputs(self._reference)[0, :MOST_OUTPUTS]
         if not np.isfinite(outputs).all():
             raise DivergenceError(agent.updates, "the network gives numbers that are not finite")
-        self.publisher.prepare(self.run.standing(agent.updates), weights, tuple(map(float, outputs)))
+        self.publisher.prepare(self.run.position(agent.updates), weights, tuple(map(float, outputs)))
         self.unpublished = True
 
     def publish(self, grants: Mapping[str, Grant]) -> None:
         """Send the newest weights with the grants that belong to them."""
-        with Stopwatch(self.run.status.timings["publish"]):
+        with stopwatch(self.run.status.timings["publish"]):
             self.publisher.publish(self.link.redis, grants)
         self.unpublished = False
 

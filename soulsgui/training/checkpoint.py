@@ -22,7 +22,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import CheckpointError
 from soulsgui.system import no_room, no_room_words, recover_dir, replace_dir
-from soulsgui.training.publisher import Standing
+from soulsgui.training.publisher import TrainingPosition
 from soulsgui.wire.manifest import MANIFEST, MEMORY, NOTE, Manifest, ManifestFile, read_manifest, verify
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def manifest_of(
     settings: Settings,
     run_id: str,
     attempt: int,
-    standing: Standing,
+    position: TrainingPosition,
     spaces: dict[str, Any],
     policy: dict[str, Any],
     **told: Any,
@@ -75,10 +75,10 @@ def manifest_of(
     return Manifest(
         run_id=run_id,
         attempt=attempt,
-        model_id=standing.model_id,
-        updates=standing.update,
-        env_steps=standing.env_steps,
-        episodes=standing.episodes,
+        model_id=position.model_id,
+        updates=position.update,
+        env_steps=position.env_steps,
+        episodes=position.episodes,
         algorithm=settings.algorithm,
         agent=settings.agent,
         env_id=settings.env.id,
@@ -101,7 +101,10 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
             files[MEMORY] = _tensor_bytes(checkpoint.memory)
         for name, data in files.items():
             (aside / name).write_bytes(data)
-        (aside / MANIFEST).write_bytes(_manifest(checkpoint.info, files))
+        hashes = {name: ManifestFile.of(data) for name, data in files.items()}
+        manifest = checkpoint.info.model_copy(update={"files": hashes}).model_dump(mode="json")
+        # Not `to_json`, which would make null of the infinite bounds of a space.
+        (aside / MANIFEST).write_bytes(json.dumps(manifest, indent=1).encode())
         if checkpoint.note:
             (aside / NOTE).write_text(checkpoint.note, encoding="utf-8")
         replace_dir(aside, target)
@@ -114,12 +117,6 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
 
 def _tensor_bytes(tensors: Tensors) -> bytes:
     return safetensors.numpy.save({name: np.asarray(value, order="C") for name, value in tensors.items()})
-
-
-def _manifest(info: Manifest, files: Mapping[str, bytes]) -> bytes:
-    whole = info.model_copy(update={"files": {name: ManifestFile.of(data) for name, data in files.items()}})
-    # Not `to_json`, which would make null of the infinite bounds of a space.
-    return json.dumps(whole.model_dump(mode="json"), indent=1).encode()
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -1,14 +1,12 @@
 """Where the node's checkpoints are ordered: by the runner's commands, by the node itself, at its end."""
 
 import logging
-import queue
-import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import redis
 
@@ -34,61 +32,6 @@ _AGAIN_FIRST_S = 1.0
 _AGAIN_LONGEST_S = 10.0
 
 
-Done = Callable[[CheckpointError | None], None]
-
-
-@dataclass(frozen=True)
-class _Order:
-    target: Path
-    checkpoint: Checkpoint
-    done: Done
-
-
-class Saver(threading.Thread):
-    """One thread that writes one checkpoint after the other."""
-
-    def __init__(self) -> None:
-        super().__init__(name="saver", daemon=True)
-        self._orders: queue.Queue[_Order | None] = queue.Queue()
-
-    def save(self, target: Path, checkpoint: Checkpoint, done: Done) -> None:
-        """Order a checkpoint; it must not change any more."""
-        self._orders.put(_Order(target, checkpoint, done))
-
-    def busy(self) -> bool:
-        """Whether an order is waiting or being written."""
-        return self._orders.unfinished_tasks > 0
-
-    def finish(self) -> None:
-        """Wait until everything that was ordered is written."""
-        self._orders.join()
-
-    def close(self) -> None:
-        """Write what was ordered, and end."""
-        self._orders.put(None)
-        self.join()
-
-    def run(self) -> None:
-        """Write until closed."""
-        while (order := self._orders.get()) is not None:
-            error: CheckpointError | None = None
-            try:
-                write_checkpoint(order.target, order.checkpoint)
-            except CheckpointError as failure:
-                error = failure
-                logger.error("%s", failure)
-            except Exception as failure:
-                # The thread must live: without it no checkpoint would be written any more.
-                error = UnsavedError(order.target, repr(failure))
-                logger.exception("%s", error.message)
-            try:
-                order.done(error)
-            except Exception:
-                logger.exception("what follows the checkpoint %s went wrong", order.target)
-            self._orders.task_done()
-        self._orders.task_done()
-
-
 class CheckpointManager:
     """Obeys commands and keeps the order of checkpoints."""
 
@@ -101,37 +44,23 @@ class CheckpointManager:
         on_saved: Callable[[Manifest, Path], None],
     ) -> None:
         self.last_current: Manifest | None = None
-        self._node = node
-        self._run = run
-        self._keys = keys
-        self._on_saved = on_saved
+        self._node, self._run, self._keys, self._on_saved = node, run, keys, on_saved
         self._reader = CommandReader(keys, name)
-        self._saver = Saver()
-        self._saver.start()
+        self._saver = ThreadPoolExecutor(1, "saver")  # one checkpoint after the other
+        self._writes: list[Future[None]] = []
         self._answers: list[NodeAnswer] = []
-        self._commands: Mapping[str, Callable[[NodeCommand], NodeAnswer | None]] = {
-            "save": self._order,
-            "rest": lambda command: self._done(command, self._node.rest),
-            "pause": lambda command: self._done(command, self._node.pause),
-            "continue": lambda command: self._done(command, self._node.go_on),
-            "release": self._release,
-            "stop": self._end,
-            "hold": self._hold,
-            "cut": self._cut,
-        }
         self._ordered: set[Path] = set()
         self._trouble: CheckpointError | None = None
         self._owed: dict[Path, Checkpoint] = {}
         self._again = Backoff(_AGAIN_FIRST_S, _AGAIN_LONGEST_S)
         self._next_try = 0.0
         self._score: float | None = None
-        self._next_look = 0.0
-        self._next_score = 0.0
+        self._next_look = self._next_score = 0.0
 
     @property
     def saving(self) -> bool:
-        """Whether a checkpoint is being written."""
-        return self._saver.busy()
+        """Whether a checkpoint is waiting to be written, or being written."""
+        return any(not write.done() for write in self._writes)
 
     @property
     def last_error(self) -> str:
@@ -167,7 +96,7 @@ class CheckpointManager:
                 self._next_score = now + _SCORE_EVERY_S
                 self._score = score_of(connection, self._keys, self._run.run_id)
             for command in self._reader.poll(connection):
-                self._obey(command)
+                self._obey(connection, command)
             self._try_again(now)
 
     def save_current(self) -> None:
@@ -191,7 +120,7 @@ class CheckpointManager:
 
     def close(self, connection: redis.Redis, save: bool) -> None:
         """Write what was ordered, at last the regular checkpoint, and answer."""
-        self._saver.finish()
+        wait(self._writes)
         try:
             if save:
                 last = self._node.snapshot("current", self._score)
@@ -199,65 +128,65 @@ class CheckpointManager:
                     self._save(self._run.checkpoint, last)
             self._save_owed_best()
         finally:
-            self._saver.close()
+            self._saver.shutdown()
         self._next_look = float("inf")
         self.look(connection)
 
-    def _obey(self, command: NodeCommand) -> None:
+    def _obey(self, connection: redis.Redis, command: NodeCommand) -> None:
         level = logging.DEBUG if command.command == "hold" else logging.INFO  # said every second
         what = command.args.get("kind") or command.args.get("client") or ""
         logger.log(level, "asked to %s", f"{command.command} {what}".rstrip())
-        answer = self._commands.get(command.command, _unknown)(command)
-        if answer is not None:
-            self._answers.append(answer)
-
-    def _end(self, command: NodeCommand) -> None:
-        self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
-        self._node.shutdown()
-
-    def _done(self, command: NodeCommand, do: Callable[[], None]) -> NodeAnswer:
-        do()
-        return NodeAnswer(id=command.id, ok=True)
-
-    def _release(self, command: NodeCommand) -> NodeAnswer:
-        client = str(command.args.get("client", ""))
-        released = self._node.release(client)
-        return NodeAnswer(id=command.id, ok=released, error="" if released else f"{client} is not cut off")
-
-    def _order(self, command: NodeCommand) -> NodeAnswer | None:
-        """Order a checkpoint; it is answered when it is written, unless it can't be ordered."""
-        kind = command.args.get("kind", "manual")
-        score = command.args.get("score", self._score)
         try:
-            if kind == "best":
-                by: ScoredBy = "evaluation" if command.args.get("scored_by") == "evaluation" else "training"
-                checkpoint = self._node.weights_snapshot(int(command.args["model_id"]), score, by)
-                self._save(self._run.best_model, checkpoint, command.id)
-            elif kind == "manual":
-                note = str(command.args.get("note", ""))
-                snapshot = self._node.snapshot("manual", score, note, command.args.get("buffer") is True)
-                self._save(self._manual_folder(), snapshot, command.id)
-            elif kind == "current":
-                self._save(self._run.checkpoint, self._node.snapshot("current", score), command.id)
-            else:
-                raise ValueError(f"there is no kind of checkpoint called {str(kind)!r}")
-        except (CheckpointError, KeyError, ValueError, TypeError) as error:
-            return NodeAnswer(id=command.id, ok=False, error=str(error))
-        return None
+            result = self._carry_out(connection, command)
+        except (CheckpointError, KeyError, ValueError, TypeError, redis.RedisError, OSError) as error:
+            self._answers.append(NodeAnswer(id=command.id, ok=False, error=str(error)))
+        else:
+            if result is not None:
+                self._answers.append(NodeAnswer(id=command.id, ok=True, result=result))
 
-    def _hold(self, command: NodeCommand) -> NodeAnswer:
-        try:
-            self._node.hold(float(command.args["seconds"]))
-        except (KeyError, ValueError, TypeError) as error:
-            return NodeAnswer(id=command.id, ok=False, error=str(error))
-        return NodeAnswer(id=command.id, ok=True)
+    def _carry_out(self, connection: redis.Redis, command: NodeCommand) -> dict[str, Any] | None:
+        """Return what to answer a command; None when it is answered once its checkpoint is written."""
+        args, intake = command.args, self._node.attempt.intake
+        match command.command:
+            case "save":
+                self._order(command)
+                return None
+            case "stop":
+                self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
+                self._node.shutdown()
+                return None
+            case "rest":
+                self._node.rest()
+            case "pause":
+                self._node.pause()
+            case "continue":
+                self._node.go_on()
+            case "hold":
+                self._node.hold(float(args["seconds"]))
+            case "cut":
+                return {"entries": intake.cut_off(connection, str(args["client"]), str(args["reason"]))}
+            case "release":
+                client = str(args.get("client", ""))
+                if not intake.release(client):
+                    raise ValueError(f"{client} is not cut off")
+            case unknown:
+                raise ValueError(f"there is no command called {unknown!r}")
+        return {}
 
-    def _cut(self, command: NodeCommand) -> NodeAnswer:
-        try:
-            entries = self._node.cut_off(str(command.args["client"]), str(command.args["reason"]))
-        except (KeyError, redis.RedisError, OSError) as error:
-            return NodeAnswer(id=command.id, ok=False, error=str(error))
-        return NodeAnswer(id=command.id, ok=True, result={"entries": entries})
+    def _order(self, command: NodeCommand) -> None:
+        args, run = command.args, self._run
+        kind, score = args.get("kind", "manual"), args.get("score", self._score)
+        if kind == "best":
+            by: ScoredBy = "evaluation" if args.get("scored_by") == "evaluation" else "training"
+            checkpoint = self._node.weights_snapshot(int(args["model_id"]), score, by)
+            self._save(run.best_model, checkpoint, command.id)
+        elif kind == "manual":
+            note, buffer = str(args.get("note", "")), args.get("buffer") is True
+            self._save(self._manual_folder(), self._node.snapshot("manual", score, note, buffer), command.id)
+        elif kind == "current":
+            self._save(run.checkpoint, self._node.snapshot("current", score), command.id)
+        else:
+            raise ValueError(f"there is no kind of checkpoint called {str(kind)!r}")
 
     def _manual_folder(self) -> Path:
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
@@ -268,26 +197,40 @@ class CheckpointManager:
         return path
 
     def _save(self, target: Path, checkpoint: Checkpoint, command_id: str = "") -> None:
-        def done(error: CheckpointError | None) -> None:
-            self._ordered.discard(target)
-            self._note(target, checkpoint, error)
-            if error is None:
-                if checkpoint.info.kind == "current":
-                    self.last_current = checkpoint.info
-                self._on_saved(checkpoint.info, target)
-            if command_id:
-                relative = target.relative_to(self._run.root).as_posix()
-                self._answers.append(
-                    NodeAnswer(
-                        id=command_id,
-                        ok=error is None,
-                        result={"path": relative} if error is None else {},
-                        error="" if error is None else str(error),
-                    )
-                )
-
+        """Order a checkpoint; it must not change any more."""
         self._ordered.add(target)
-        self._saver.save(target, checkpoint, done)
+        write = self._saver.submit(self._write, target, checkpoint, command_id)
+        self._writes = [*(one for one in self._writes if not one.done()), write]
+
+    def _write(self, target: Path, checkpoint: Checkpoint, command_id: str) -> None:
+        """Write a checkpoint, in the thread for it."""
+        error: CheckpointError | None = None
+        try:
+            write_checkpoint(target, checkpoint)
+        except CheckpointError as failure:
+            error = failure
+            logger.error("%s", failure)
+        except Exception as failure:
+            error = UnsavedError(target, repr(failure))
+            logger.exception("%s", error.message)
+        try:
+            self._written(target, checkpoint, command_id, error)
+        except Exception:
+            logger.exception("what follows the checkpoint %s went wrong", target)
+
+    def _written(
+        self, target: Path, checkpoint: Checkpoint, command_id: str, error: CheckpointError | None
+    ) -> None:
+        self._ordered.discard(target)
+        self._note(target, checkpoint, error)
+        if error is None:
+            if checkpoint.info.kind == "current":
+                self.last_current = checkpoint.info
+            self._on_saved(checkpoint.info, target)
+        if command_id:
+            said = "" if error is None else str(error)
+            result = {"path": target.relative_to(self._run.root).as_posix()} if error is None else {}
+            self._answers.append(NodeAnswer(id=command_id, ok=error is None, result=result, error=said))
 
     def _note(self, target: Path, checkpoint: Checkpoint, error: CheckpointError | None) -> None:
         """Remember what is to be saved again: the regular one, the best one when there was no room for it."""
@@ -305,7 +248,7 @@ class CheckpointManager:
 
     def _try_again(self, now: float) -> None:
         # While nothing is being written, the writing thread touches none of this.
-        if now < self._next_try or self._saver.busy() or not self._owed:
+        if now < self._next_try or self.saving or not self._owed:
             return
         self._next_try = now + self._again.delay_s()
         self._save_owed_best()
@@ -316,10 +259,6 @@ class CheckpointManager:
         best = self._owed.get(self._run.best_model)
         if best is not None:
             self._save(self._run.best_model, best)
-
-
-def _unknown(command: NodeCommand) -> NodeAnswer:
-    return NodeAnswer(id=command.id, ok=False, error=f"there is no command called {command.command!r}")
 
 
 def score_of(connection: redis.Redis, keys: Keys, run_id: str) -> float | None:

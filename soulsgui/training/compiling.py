@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from soulsgui.rl.compiled_loss import CompiledLoss, first_line
+from soulsgui.training.attempt import TrainingRun
 
 logger = logging.getLogger(__name__)
 
@@ -42,15 +43,11 @@ class Compiling:
     """Decides, has it compiled by a thread, and keeps what is quicker."""
 
     def __init__(
-        self,
-        wish: Literal["auto", "on", "off"],
-        part: CompiledLoss[Any] | None,
-        exact: bool,
-        device: str,
-        window: int = 50,
+        self, run: TrainingRun, part: CompiledLoss[Any] | None, exact: bool, window: int = 50
     ) -> None:
+        wish = run.settings.learner.compiles
         self._window = window
-        self._part, self._always, self._on_gpu = part, wish == "on", device != "cpu"
+        self._part, self._always, self._on_gpu = part, wish == "on", run.device != "cpu"
         self._thread: threading.Thread | None = None
         self._failure = ""
         self._times: list[float] = []
@@ -60,7 +57,7 @@ class Compiling:
             logger.info("learner.compile: this learner has nothing to compile, its gradient is written out")
         if self._done or part is None:
             return
-        missing = missing_compiler(device)
+        missing = missing_compiler(run.device)
         if missing:
             self._done = True
             logger.log(
@@ -89,9 +86,7 @@ class Compiling:
     def look(self, seconds: float, expected: float) -> None:
         """Take note of an update's time; begin to compile, or decide, when it is time to."""
         part = self._part
-        if self._done or part is None:
-            return
-        if self._thread is not None and self._thread.is_alive():
+        if self._done or part is None or (self._thread is not None and self._thread.is_alive()):
             return
         if self._thread is not None and not part.compiled:
             if self._failure:
@@ -104,23 +99,18 @@ class Compiling:
         if len(self._times) < self._window:
             return
         median, self._times = statistics.median(self._times), []
-        if self._thread is None:
-            self._begin(part, median, expected)
-        else:
+        if self._thread is not None:
             self._decide(part, median)
+        elif self._always or repays(median, expected):
+            self._before_s = median
+            self._thread = threading.Thread(target=self._compile, args=(part,), name="compiling", daemon=True)
+            self._thread.start()
 
     def close(self) -> None:
         """Decide nothing any more, and wait a little for the thread: torch can't be stopped in between."""
         self._done = True
         if self._thread is not None:
             self._thread.join(timeout=5.0)
-
-    def _begin(self, part: CompiledLoss[Any], update_s: float, expected: float) -> None:
-        if not (self._always or repays(update_s, expected)):
-            return
-        self._before_s = update_s
-        self._thread = threading.Thread(target=self._compile, args=(part,), name="compiling", daemon=True)
-        self._thread.start()
 
     def _compile(self, part: CompiledLoss[Any]) -> None:
         try:

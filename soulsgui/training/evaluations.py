@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, cast
 
 import redis
 
-from soulsgui.config.schema import Settings
 from soulsgui.config.sections.run import LEAST_TO_CONFIRM, MOST_TO_CONFIRM
-from soulsgui.wire.keys import EVALUATOR, TELEMETRY, Keys
+from soulsgui.wire.keys import EVALUATOR, TELEMETRY
 from soulsgui.wire.messages.heartbeat import GreedyPlay
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import GreedyOrder
 
 if TYPE_CHECKING:  # the evaluator uses `Schedule`, and does without torch
-    from soulsgui.training.intake.reader import Intake
+    from soulsgui.training.attempt import Attempt
     from soulsgui.training.intake.sessions import Session
-    from soulsgui.training.publisher import Publisher, Standing
+    from soulsgui.training.publisher import TrainingPosition
 
 logger = logging.getLogger(__name__)
 
@@ -107,16 +106,8 @@ class _Open:
 class ClientEvaluations:
     """Asks clients for evaluations as long as the evaluator of the run says that it can't play."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        run_id: str,
-        keys: Keys,
-        intake: Intake,
-        publisher: Publisher,
-        attempt: int,
-        update: int,
-    ) -> None:
+    def __init__(self, attempt: Attempt, update: int) -> None:
+        settings = attempt.run.settings
         # In lockstep each client plays exactly its share.
         self._every = 0 if settings.determinism == "lockstep" else settings.evaluates_every
         # None: the evaluator can play, or no client is there of whom it is known.
@@ -125,13 +116,11 @@ class ClientEvaluations:
         self._goal = settings.stop.mean_return
         self._judges = settings.stop.judged_by == "evaluation"
         self._still_for_s = max(STILL_FOR_S, settings.client.hang_seconds)
-        self._run_id = run_id
-        self._keys = keys
-        self._intake = intake
-        self._publisher = publisher
-        self._attempt = attempt
+        self._run_id, self._attempt = attempt.run.folder.run_id, attempt.run.attempt
+        self._keys = [attempt.keys.node(name) for name in (EVALUATOR, TELEMETRY)]
+        self._intake, self._publisher = attempt.intake, attempt.publisher
         self._schedule = Schedule(max(self._every, 1))
-        self._schedule.due(attempt, update)
+        self._schedule.due(self._attempt, update)
         self._wanted = False
         self._to_confirm: int | None = None
         self._confirmed: int | None = None
@@ -140,27 +129,26 @@ class ClientEvaluations:
         self._counted = -1  # weights of the last evaluation that telemetry has counted
         self._next_look = self._looked_at = 0.0
 
-    def publishing(self, standing: Standing, now: float) -> None:
+    def publishing(self, position: TrainingPosition, now: float) -> None:
         """Ask with the weights that are about to be published, when an evaluation is due."""
         if not self._every:
             return
         confirms = None if self._to_confirm == self._confirmed else self._to_confirm
-        self._wanted |= self._schedule.due(self._attempt, standing.update) or confirms is not None
+        self._wanted |= self._schedule.due(self._attempt, position.update) or confirms is not None
         if not (self._wanted and self.asks and self._open is None):
             return
-        players = {client: one for client, one in self._known().items() if self._can_play(client)}
-        session = next_in_turn(players, self._asked_last)
+        session = next_in_turn(self._players(self._known()), self._asked_last)
         if session is None:
             return
         least = self._count if confirms is None else max(self._count, LEAST_TO_CONFIRM)
         goal = self._goal if self._judges or confirms is not None else None
         order = GreedyOrder(
-            model_id=standing.model_id,
+            model_id=position.model_id,
             count=least if goal is None else max(least, MOST_TO_CONFIRM),
             attempt=self._attempt,
-            update=standing.update,
-            env_steps=standing.env_steps,
-            episodes=standing.episodes,
+            update=position.update,
+            env_steps=position.env_steps,
+            episodes=position.episodes,
             confirms=confirms,
             goal=goal,
             least=least,
@@ -178,14 +166,13 @@ class ClientEvaluations:
             return
         self._next_look = now + LOOK_EVERY_S
         passed_s, self._looked_at = min(now - self._looked_at, _LONGEST_GAP_S), now
-        keys = [self._keys.node(name) for name in (EVALUATOR, TELEMETRY)]
-        told = cast("list[bytes | None]", connection.mget(keys))
+        told = cast("list[bytes | None]", connection.mget(self._keys))
         evaluator, telemetry = (NodeState.of_run(data, self._run_id) for data in told)
         verdict = None if telemetry is None else telemetry.verdict
         self._to_confirm = None if verdict is None else verdict.to_confirm
         absent = evaluator is not None and evaluator.phase == "frozen"
         known = self._known() if absent else {}
-        players = {client: one for client, one in known.items() if self._can_play(client)}
+        players = self._players(known)
         self.asks = bool(players) if known else None
         if self._open is None:
             return
@@ -193,29 +180,31 @@ class ClientEvaluations:
             self._counted, self._confirmed = telemetry.evaluated, self._open.order.confirms
             self._end(connection, self._open)
         elif why := self._given_up(self._open, players, now, passed_s):
-            logger.info("%s does not play model %d to its end: %s", *self._names(self._open), why)
+            client, model_id = self._open.session.client, self._open.order.model_id
+            logger.info("%s does not play model %d to its end: %s", client, model_id, why)
             self._wanted = True
             self._end(connection, self._open)
 
     def _known(self) -> dict[str, Session]:
         """Return the sessions that take part and have told of themselves."""
-        beats = self._intake.beats
+        beats = self._intake.roster.beats
         return {
             client: session
             for client, session in self._intake.eligible().items()
             if client in beats and beats[client].session == session.id
         }
 
-    def _can_play(self, client: str) -> bool:
-        """Whether a client knows of evaluations; those of earlier versions, and loops by hand, do not."""
-        return self._intake.beats[client].greedy is not None
+    def _players(self, known: Mapping[str, Session]) -> dict[str, Session]:
+        """Return those who know of evaluations; clients of earlier versions, and loops by hand, do not."""
+        beats = self._intake.roster.beats
+        return {client: one for client, one in known.items() if beats[client].greedy is not None}
 
     def _given_up(self, asked: _Open, players: Mapping[str, Session], now: float, passed_s: float) -> str:
         """Return why nothing more is to be expected of an evaluation, empty while something is."""
         client = asked.session.client
         if players.get(client) is not asked.session:
             return self._intake.why_absent(client) or "it began anew"
-        play = self._intake.beats[client].greedy
+        play = self._intake.roster.beats[client].greedy
         if play is not None and play.model_id == asked.order.model_id:
             return asked.moving.stuck(play, passed_s)
         return "" if now < asked.since + BEGIN_WITHIN_S else "it has not begun"
@@ -227,12 +216,8 @@ class ClientEvaluations:
         self._hold()
         client = asked.session.client
         if self._intake.sessions.by_client.get(client) is asked.session:
-            self._publisher.tell(connection, client, self._intake.sessions.grant(asked.session))
+            self._publisher.tell_all(connection, {client: self._intake.sessions.grant(asked.session)})
 
     def _hold(self) -> None:
         held = {self._counted} if self._open is None else {self._counted, self._open.order.model_id}
         self._publisher.hold(held)
-
-    @staticmethod
-    def _names(asked: _Open) -> tuple[str, int]:
-        return asked.session.client, asked.order.model_id

@@ -31,7 +31,7 @@ from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.process import child_env, leave, own_command, setup_logging
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import kill_tree
-from soulsgui.training.agents import MAKERS
+from soulsgui.training.agents import make_agent
 
 logger = logging.getLogger(__name__)
 
@@ -316,7 +316,7 @@ def run_learner() -> int:
             torch.cuda.set_device(begin.device)
         try:
             settings, spaces = as_settings(begin.settings), SpacesSpec.from_json(begin.spaces)
-            agent = MAKERS[settings.algorithm](settings, spaces, begin.device)
+            agent = make_agent(settings.algorithm, settings, spaces, begin.device)
             output.write(READY)
             helper = Helper(begin, source)
             helper.join(helper.meeting(begin.port), begin.device)

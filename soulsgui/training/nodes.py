@@ -7,9 +7,7 @@ import torch
 
 from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import RunFolder
-from soulsgui.config.sections.network import NetworkSettings
 from soulsgui.environments.images import LEAST_SIDES, image_words
-from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.rl.networks.shapes import shape_lines
 from soulsgui.system import atomic_write
@@ -84,15 +82,13 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
     chosen = checkpoint or newest_resumable(run)
     if chosen is not None:
         node.load_checkpoint(chosen)
-    tell_networks(node.agent, run, _image_words(node.training.spaces, settings.network))
+    network = settings.network
+    image = ""  # which sides of it are which, where the network sees it as such
+    if network.name in LEAST_SIDES:
+        image = image_words(node.training.spaces.observation, network.channels)
+    tell_networks(node.agent, run, image)
     node.run()
     return 0
-
-
-def _image_words(spaces: SpacesSpec, network: NetworkSettings) -> str:
-    """Return which sides of an image are which, where the network sees it as such; otherwise nothing."""
-    seen = network.name in LEAST_SIDES
-    return image_words(spaces.observation, network.channels) if seen else ""
 
 
 def tell_networks(agent: object, run: RunFolder, image: str = "") -> None:

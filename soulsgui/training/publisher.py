@@ -22,7 +22,7 @@ _KEPT_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
-class Standing:
+class TrainingPosition:
     """Where a run is."""
 
     model_id: int
@@ -35,7 +35,7 @@ class Standing:
 class Published:
     """Weights that were published, and where the run was then."""
 
-    standing: Standing
+    position: TrainingPosition
     header: WeightsHeader
     tensors: dict[str, NDArray[Any]]
     size: int
@@ -68,22 +68,22 @@ class Publisher:
         self._held = {id_: one for id_, one in {**self._held, **self._kept}.items() if id_ in model_ids}
 
     def prepare(
-        self, standing: Standing, tensors: dict[str, NDArray[Any]], reference: tuple[float, ...] = ()
+        self, position: TrainingPosition, tensors: dict[str, NDArray[Any]], reference: tuple[float, ...] = ()
     ) -> WeightsHeader:
         """Make weights the newest ones; `publish` sends them."""
         run_id, attempt = self._config.run_id, self._config.attempt
         header, self._blob = pack_weights(
             run_id,
             attempt,
-            standing.model_id,
-            standing.update,
+            position.model_id,
+            position.update,
             tensors,
             reference,
-            standing.env_steps,
-            standing.episodes,
+            position.env_steps,
+            position.episodes,
         )
         self.remember(header)
-        self._kept[standing.model_id] = Published(standing, header, tensors, len(self._blob))
+        self._kept[position.model_id] = Published(position, header, tensors, len(self._blob))
         while len(self._kept) > 1 and (
             len(self._kept) > _KEPT or sum(kept.size for kept in self._kept.values()) > _KEPT_BYTES
         ):
@@ -107,10 +107,6 @@ class Publisher:
         pipeline.set(self._keys.weights, self._blob)
         pipeline.publish(self._keys.weights_event, next(reversed(self._kept)))
         pipeline.execute()
-
-    def tell(self, connection: redis.Redis, client: str, grant: Grant) -> None:
-        """Change one client's grant, as `tell_all`."""
-        self.tell_all(connection, {client: grant})
 
     def tell_all(self, connection: redis.Redis, grants: Mapping[str, Grant]) -> None:
         """Change grants of clients outside of a publish."""

@@ -17,7 +17,7 @@ from soulsgui.environments.make import make_env
 from soulsgui.environments.spaces import SpacesSpec, spaces_words
 from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
 from soulsgui.system import atomic_write
-from soulsgui.training.status import StateReporter
+from soulsgui.training.status import QUIET_END, StateReporter
 from soulsgui.wire.beats import clients_of, own_instance
 from soulsgui.wire.connection import AWAY, Address, Link
 from soulsgui.wire.keys import TRAINER, EntryId, Keys
@@ -118,7 +118,7 @@ class FirstClient:
                 atomic_write(self._run.spaces, json.dumps(spaces.to_json(), indent=1).encode())
             return spaces is not None
         finally:
-            self._farewell = "" if spaces is not None else "ended as asked"
+            self._farewell = "" if spaces is not None else QUIET_END
             self._reporter.close()
             self._link.close()
 

@@ -3,9 +3,8 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,6 +18,9 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.metrics import ROW_FIELD, STREAM_LENGTH
 from soulsgui.wire.messages.node import STALENESS_BOUNDS, NodePhase, NodeState, Staleness
+
+QUIET_END = "ended as asked"
+"""The farewell of a node that nothing went wrong with."""
 
 _PERIOD_S = 0.5
 _RATE_WINDOW_S = 10.0
@@ -40,20 +42,15 @@ class IsSet(Protocol):
         """Show one measurement in seconds."""
 
 
-class Stopwatch(AbstractContextManager[None]):
-    """Measures the wall time of its block and hands it on."""
-
-    def __init__(self, timer: Observes | IsSet) -> None:
-        self._take = timer.observe if isinstance(timer, Observes) else timer.set
-        self._since = 0.0
-
-    def __enter__(self) -> None:
-        self._since = time.perf_counter()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._take(time.perf_counter() - self._since)
+@contextmanager
+def stopwatch(timer: Observes | IsSet) -> Iterator[None]:
+    """Measure the wall time of a block and hand it on, also when it fails."""
+    take = timer.observe if isinstance(timer, Observes) else timer.set
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        take(time.perf_counter() - began)
 
 
 class Timing:
@@ -162,17 +159,23 @@ def _in_buckets(lags: NDArray[np.int64], steps: NDArray[np.integer[Any]]) -> NDA
     return np.bincount(np.searchsorted(STALENESS_BOUNDS, lags), steps, _BUCKETS).astype(np.int64)
 
 
+_TOLD_AS_IT_STANDS = (
+    "tick", "phase", "detail", "trouble", "diverged", "stop_reason", "stop_reached", "asks_clients",
+    "learns_on", "error", "farewell",
+)  # fmt: skip
+
+
 class TrainerStatus:
     """What the trainer is doing: set by its loop and its learner, told by the reporting thread."""
 
     def __init__(self) -> None:
         self.phase: NodePhase = "loading"
         self.detail = ""
-        self.goal_reached = False
+        self.stop_reached = False
         self.policy_lag = 0.0
         self.trouble = self.diverged = self.stop_reason = ""
         self.asks_clients: bool | None = False
-        self.learns_on = self.failure = self.farewell = ""
+        self.learns_on = self.error = self.farewell = ""
         self.tick = 0
         self.timings = {name: Timing() for name in ("update", "publish")}
         self.waits = {name: Waiting() for name in ("learner", "clients")}
@@ -204,10 +207,7 @@ class TrainerStatus:
     def told(self, env_steps: int, updates: int, **others: Any) -> NodeState:
         """Return the state as of now, with what others know of it; called by the reporting thread."""
         now, refusals = time.monotonic(), self._refusals
-        told: dict[str, Any] = {
-            "tick": self.tick,
-            "phase": self.phase,
-            "detail": self.detail,
+        told: dict[str, Any] = {name: getattr(self, name) for name in _TOLD_AS_IT_STANDS} | {
             "env_steps": env_steps,
             "updates": updates,
             "policy_lag": round(self.policy_lag, 1),
@@ -220,14 +220,6 @@ class TrainerStatus:
             "timings_s": {name: timing.last_s for name, timing in self.timings.items()},
             "learner_waits": self._part_waited("learner", now),
             "clients_wait": self._part_waited("clients", now),
-            "trouble": self.trouble,
-            "diverged": self.diverged,
-            "stop_reason": self.stop_reason,
-            "stop_reached": self.goal_reached,
-            "asks_clients": self.asks_clients,
-            "learns_on": self.learns_on,
-            "error": self.failure,
-            "farewell": self.farewell,
         }
         return NodeState(**(told | others))
 

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -16,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import redis
 import torch
+from numpy.typing import NDArray
 
 from soulsgui.config.layers import ConfigLike, as_settings, load_run_settings
 from soulsgui.config.paths import RunFolder, default_folders
@@ -29,8 +31,9 @@ from soulsgui.training.attempt import BLOCK_MS, Attempt, Learner, TrainingRun
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, recover_checkpoints, write_checkpoint
 from soulsgui.training.divergence import DivergenceError
 from soulsgui.training.group import LearnerLostError, learning_together
+from soulsgui.training.learners.replay import ReplayLearner
 from soulsgui.training.publisher import published_header
-from soulsgui.training.status import IsSet, Observes, StateReporter, Stopwatch
+from soulsgui.training.status import QUIET_END, IsSet, Observes, StateReporter, stopwatch
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import AWAY, Address, Stopped
 from soulsgui.wire.control import CheckpointKind, ScoredBy
@@ -113,12 +116,12 @@ class Trainer(ABC):
         except Stopped:
             logger.info("stopped while the server was away")
         except ServiceError as error:  # the numbers are of no more use: what was saved before is
-            status.failure, self._spoilt = error.message, True
+            status.error, self._spoilt = error.message, True
             reason = error.reason if isinstance(error, DivergenceError) else error.message.rstrip(".")
             self.attempt.divergences.note(self.agent.updates, reason)
             raise
         except BaseException as error:
-            status.failure = str(error) if isinstance(error, SoulsGuiError) else error_words(error)
+            status.error = str(error) if isinstance(error, SoulsGuiError) else error_words(error)
             self._spoilt = not isinstance(error, LearnerLostError)
             raise
         finally:
@@ -170,7 +173,7 @@ class Trainer(ABC):
         Args:
             prom_timer: A Gauge, Histogram or Summary of prometheus_client, or what else has one of both.
         """
-        return Stopwatch(prom_timer)
+        return stopwatch(prom_timer)
 
     def shutdown(self, _: Any = None) -> None:
         """Ask the node to save and end; the argument, a message, is not looked at."""
@@ -245,7 +248,7 @@ class Trainer(ABC):
         try:
             self.learner.finish()
         except ServiceError as error:
-            status.failure, self._spoilt = status.failure or str(error), True
+            status.error, self._spoilt = status.error or str(error), True
             raise
         finally:
             try:
@@ -266,11 +269,11 @@ class Trainer(ABC):
         except (*AWAY, redis.ResponseError) as error:
             logger.warning("the server is away at the end: %s", error)
         except BaseException as error:
-            status.failure = status.failure or error_words(error)
+            status.error = status.error or error_words(error)
             raise
         finally:
             status.count(attempt.intake.sessions.refusals())
-            status.farewell = "" if status.failure else "ended as asked"
+            status.farewell = "" if status.error else QUIET_END
             self.reporter.close()
             attempt.link.close()
 
@@ -292,8 +295,7 @@ class Trainer(ABC):
             attempt.link.lost(error)
         except redis.ResponseError as error:  # out of memory, disk full: nothing was lost, try again
             attempt.link.refused(error)
-            attempt.intake.unsettle()
-            attempt.intake.make_room()
+            attempt.intake.refused()
             self._stop.wait(_REFUSED_WAIT_S)
         if began >= self._next_count:
             self._next_count = began + _COUNT_EVERY_S
@@ -333,14 +335,6 @@ class Trainer(ABC):
         attempt.unpublished = True
         attempt.intake.start_over()
         self._returning = False
-
-    def release(self, client: str) -> bool:
-        """Let a client that was cut off send again; return whether it was."""
-        return self.attempt.intake.release(client)
-
-    def cut_off(self, client: str, reason: str) -> int:
-        """Take nothing of a client any more; return how many entries of it were taken off the server."""
-        return self.attempt.intake.cut_off(self.attempt.link.redis, client, reason)
 
     def hold(self, seconds: float) -> None:
         """Grant clients nothing more for so long, unless it is said again: the server's memory fills up."""
@@ -382,9 +376,12 @@ class Trainer(ABC):
                 "Resume from a checkpoint with a lower learning rate, and check the size of the rewards.",
             )
         with_memory = buffer or (kind == "current" and training.settings.checkpoint.with_buffer)
-        pacing, memory = self.learner.state(with_memory)
-        standing = training.standing(self.agent.updates)
-        info = training.manifest(kind, score, standing, self.agent.policy_spec(), True)
+        memory: Mapping[str, NDArray[Any]] = {}
+        pacing: dict[str, float] = {}
+        if isinstance(self.learner, ReplayLearner):
+            pacing, memory = self.learner.state(with_memory)
+        position = training.position(self.agent.updates)
+        info = training.manifest(kind, score, position, self.agent.policy_spec(), True)
         return Checkpoint(
             info.model_copy(update={"memory_in_file": IN_FILE in memory}),
             self.learner.weights(published=False),
@@ -395,29 +392,26 @@ class Trainer(ABC):
         )
 
     def weights_snapshot(self, model_id: int, score: float | None, scored_by: ScoredBy) -> Checkpoint:
-        """Return a checkpoint of weights published a while ago."""
-        found = self._weights_of(model_id, score)
-        return replace(found, info=found.info.model_copy(update={"scored_by": scored_by}))
-
-    def _weights_of(self, model_id: int, score: float | None) -> Checkpoint:
+        """Return a checkpoint of weights published a while ago, or written aside by the evaluator."""
         kept = self.attempt.publisher.kept(model_id)
-        if kept is None:
-            return self._evaluated(model_id, score)
-        weights = without_noise(kept.tensors)
-        if model_id == self.training.model_id and kept.standing.update == self.agent.updates:
-            # The normaliser may have moved since, without an update: what earned the score was published.
-            return replace(self.snapshot("best", score), weights=weights)
-        policy = self.agent.policy_spec()
-        return Checkpoint(self.training.manifest("best", score, kept.standing, policy, False), weights)
-
-    def _evaluated(self, model_id: int, score: float | None) -> Checkpoint:
-        """Return weights that the evaluator wrote aside."""
         aside = self.training.folder.evaluated / str(model_id)
-        if not (aside / MANIFEST).exists():
+        if kept is not None and (model_id, kept.position.update) == (
+            self.training.model_id,
+            self.agent.updates,
+        ):
+            # The normaliser may have moved since, without an update: what earned the score was published.
+            found = replace(self.snapshot("best", score), weights=without_noise(kept.tensors))
+        elif kept is not None:
+            policy = self.agent.policy_spec()
+            info = self.training.manifest("best", score, kept.position, policy, False)
+            found = Checkpoint(info, without_noise(kept.tensors))
+        elif (aside / MANIFEST).exists():
+            written = read_checkpoint(aside)
+            best = {"kind": "best", "score": score, "resumable": False}
+            found = Checkpoint(written.info.model_copy(update=best), written.weights)
+        else:
             raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
-        found = read_checkpoint(aside)
-        best = {"kind": "best", "score": score, "resumable": False}
-        return Checkpoint(found.info.model_copy(update=best), found.weights)
+        return replace(found, info=found.info.model_copy(update={"scored_by": scored_by}))
 
     def _take_up(self, path: Path, loaded: Checkpoint) -> None:
         """Continue from a checkpoint that was read."""
@@ -437,12 +431,11 @@ class Trainer(ABC):
             )
         self.agent.load_state(loaded.agent, loaded.state["agent"])
         if loaded.memory:  # last: a file that is taken up is no longer what the checkpoint tells of
+            if not isinstance(self.learner, ReplayLearner):
+                raise CheckpointError("The checkpoint holds a replay memory, which this algorithm has not.")
             self.learner.load(loaded.state.get("pacing", {}), loaded.memory)
-        training.env_steps, training.episodes, training.model_id = (
-            info.env_steps,
-            info.episodes,
-            info.model_id,
-        )
+        training.env_steps, training.episodes = info.env_steps, info.episodes
+        training.model_id = info.model_id
         training.high_water = dict(loaded.state["high_water"])
         self._came_from = path
         logger.info("going on from %s: %d steps, %d updates", path, info.env_steps, info.updates)
@@ -465,7 +458,7 @@ class Trainer(ABC):
             episodes=training.episodes,
             checkpoint_env_steps=None if saved is None else saved.env_steps,
             checkpoint_time=None if saved is None else saved.created,
-            error=training.status.failure or checkpoints.last_error,
+            error=training.status.error or checkpoints.last_error,
             unsaved=checkpoints.unsaved,
         )
 

@@ -26,21 +26,13 @@ def batch(lengths: tuple[int, ...] = (2, 1, 3), **changes: object) -> Segments:
     return segments_of(**(fields | changes))  # type: ignore[arg-type]
 
 
-def test_rows_skip_the_last_observation_of_each_segment() -> None:
+def test_rows_skip_the_last_observation_of_each_segment_and_ends_stand_at_the_last_steps() -> None:
     rollout = batch()
-    assert rollout.steps == 6
-    assert rollout.step_rows.tolist() == [0, 1, 3, 5, 6, 7]
-
-
-def test_ends_and_terminations_stand_at_the_last_steps() -> None:
-    rollout = batch()
+    assert (rollout.steps, rollout.step_rows.tolist()) == (6, [0, 1, 3, 5, 6, 7])
     assert rollout.ends.tolist() == [False, True, True, False, False, True]
     assert rollout.terminated_steps.tolist() == [False, True, False, False, False, True]
-
-
-def test_no_estimate_ends_where_another_segment_goes_on() -> None:
-    rollout = batch((2, 1, 3), joined=np.array([False, True, False]))
-    assert rollout.ends.tolist() == [False, False, True, False, False, True]
+    goes_on = batch((2, 1, 3), joined=np.array([False, True, False]))
+    assert goes_on.ends.tolist() == [False, False, True, False, False, True]
 
 
 def test_an_episode_in_pieces_has_the_advantages_of_the_whole() -> None:

@@ -22,7 +22,7 @@ from soulsgui.policies.exploration import with_still
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from soulsgui.training.evaluations import Schedule
-from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.manifest import Manifest
@@ -71,7 +71,7 @@ class Run:
         lean = skill * np.array([[0, 0, -3, -1], [0, 0, 3, 1]], np.float32)
         weights = {"policy.0.weight": lean, "policy.0.bias": np.zeros(2, np.float32)}
         noisy = weights | {"policy.0.weight": 1 - lean}  # it would fall, whatever its skill
-        standing = Standing(100 + update, update, 10 * update, update)
+        standing = TrainingPosition(100 + update, update, 10 * update, update)
         self._publisher.prepare(standing, with_still(noisy, weights))
         self._publisher.publish(self._connection, {})
 

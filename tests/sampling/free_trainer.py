@@ -23,7 +23,7 @@ from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.sampling.client import Client
 from soulsgui.sampling.link import ClientLink
 from soulsgui.system import process_identity
-from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
@@ -136,7 +136,7 @@ class FreeTrainer:
 
     def publish(self, model_id: int) -> None:
         """Publish weights, with what the run is."""
-        header = self.publisher.prepare(Standing(model_id, model_id, 0, 0), weights_of(model_id))
+        header = self.publisher.prepare(TrainingPosition(model_id, model_id, 0, 0), weights_of(model_id))
         self.headers[model_id] = header
         self.publisher.publish(self.connection, {})
 

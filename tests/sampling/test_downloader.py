@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from soulsgui.sampling.downloader import Downloader, ServerView
-from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
@@ -30,7 +30,7 @@ def test_weights_arrive_whole_and_large_ones_in_one_answer_once_their_size_is_kn
     monkeypatch.setattr(downloader._link.redis, "getrange", watched)
     for model_id, floats in enumerate((100, 100_000, 100_000, 100_100, 300_000, 1_500_000, 1_500_000, 10), 1):
         sent = np.arange(floats, dtype=np.float32)
-        publisher.prepare(Standing(model_id, 0, 0, 0), {"w": sent})
+        publisher.prepare(TrainingPosition(model_id, 0, 0, 0), {"w": sent})
         publisher.publish(redis_client, {})
         downloader._look(noticed=True)
         header, tensors = views[-1].header, views[-1].tensors

@@ -22,7 +22,7 @@ from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.heartbeat import own_versions
 from soulsgui.sampling.link import ClientLink, check_network, checked_config
 from soulsgui.sampling.progress import Progress
-from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.codec import pack_weights, unpack_weights
 from soulsgui.wire.connection import Address
@@ -50,7 +50,7 @@ class _Server:
 
     def publish(self, model_id: int, session: str = "", steps: int = 8, size: int = 3) -> None:
         weights = {"w": np.full(size, model_id, np.float32)}
-        self.publisher.prepare(Standing(model_id, model_id, 0, 0), weights)
+        self.publisher.prepare(TrainingPosition(model_id, model_id, 0, 0), weights)
         share = RoundShare(round_id=model_id, steps=steps)
         grants = {"c": Grant(session=session, status="accepted", round=share)} if session else {}
         self.publisher.publish(self.connection, grants)
@@ -125,7 +125,7 @@ def test_damaged_weights_are_ignored(
     trainer.publish(1, size=size)
     assert link.wait(lambda view: view.header is not None, 10)
     if place:  # a new head before a damaged body
-        trainer.publisher.prepare(Standing(9, 9, 0, 0), {"w": np.zeros(size, np.float32)})
+        trainer.publisher.prepare(TrainingPosition(9, 9, 0, 0), {"w": np.zeros(size, np.float32)})
         damaged = bytearray(trainer.publisher._blob)
         damaged[place] ^= 1
         trainer.connection.set(trainer.keys.weights, bytes(damaged))

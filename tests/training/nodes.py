@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 import torch
 
 from soulsgui.config.layers import combine
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
+from soulsgui.experience.segments import Segments
 from soulsgui.sampling.progress import Progress
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.nodes import NODES
@@ -32,56 +34,38 @@ Entries = list[tuple[bytes, dict[bytes, bytes]]]
 STEPS = 16
 """Steps each environment contributes to a round."""
 
-SMALL: dict[str, Any] = {
+_BEAT_S = 1.0
+
+STARTS, BATCH = 32, 8
+"""Transitions before the first update from a memory, and in each without rounds."""
+
+_COMMON: dict[str, Any] = {
+    "network.hidden_sizes": [8],
+    "network.value_hidden_sizes": [8],
+    "checkpoint.every_updates": 1000,
+}
+
+
+def _with_memory(algorithm: str) -> dict[str, Any]:
+    own = {"learning_starts": STARTS, "batch_size": BATCH, "replay_ratio": 1.0, "buffer_size": 1000}
+    named = {f"{algorithm}.{name}": value for name, value in own.items()}
+    return _COMMON | named | {"algorithm": algorithm, "publish.min_seconds": 0.02}
+
+
+SMALL: dict[str, Any] = _COMMON | {
     "ppo.n_steps": STEPS,
     "ppo.n_clients": 1,
     "ppo.epochs": 2,
     "ppo.minibatch_size": 32,
-    "network.hidden_sizes": [8],
-    "network.value_hidden_sizes": [8],
-    "checkpoint.every_updates": 1000,
 }
-
-_BEAT_S = 1.0
-
-STARTS, BATCH = 32, 8
-"""Transitions before the first update of DQN, and in each."""
-
-SMALL_DQN: dict[str, Any] = {
-    "algorithm": "dqn",
-    "dqn.learning_starts": STARTS,
-    "dqn.batch_size": BATCH,
-    "dqn.replay_ratio": 1.0,
-    "dqn.buffer_size": 1000,
-    "network.hidden_sizes": [8],
-    "publish.min_seconds": 0.02,
-    "checkpoint.every_updates": 1000,
-}
-
-SMALL_VTRACE: dict[str, Any] = {
+SMALL_DQN = _with_memory("dqn")
+SMALL_SAC = _with_memory("sac") | {"env.id": "Pendulum-v1"}
+SMALL_VTRACE: dict[str, Any] = _COMMON | {
     "algorithm": "vtrace",
     "vtrace.batch_size": BATCH,
     "vtrace.buffer_size": 64,
-    "network.hidden_sizes": [8],
-    "network.value_hidden_sizes": [8],
     "publish.min_seconds": 0.02,
-    "checkpoint.every_updates": 1000,
 }
-
-
-SMALL_SAC: dict[str, Any] = {
-    "env.id": "Pendulum-v1",
-    "algorithm": "sac",
-    "sac.learning_starts": STARTS,
-    "sac.batch_size": BATCH,
-    "sac.replay_ratio": 1.0,
-    "sac.buffer_size": 1000,
-    "network.hidden_sizes": [8],
-    "network.value_hidden_sizes": [8],
-    "publish.min_seconds": 0.02,
-    "checkpoint.every_updates": 1000,
-}
-
 
 ALGORITHMS = {"ppo": SMALL, "dqn": SMALL_DQN, "sac": SMALL_SAC, "vtrace": SMALL_VTRACE}
 """Small settings by algorithm. Those with a memory make an update after `STARTS` transitions."""
@@ -102,14 +86,7 @@ vtrace_settings = partial(settings_of, "vtrace")
 
 
 class RunningNode:
-    """A node that runs.
-
-    Args:
-        address: The server.
-        root: The run's folder.
-        settings: Its settings.
-        resume: Whether to go on from the newest checkpoint.
-    """
+    """A node that runs, from its newest checkpoint on where it resumes."""
 
     def __init__(self, address: Address, root: Path, settings: Settings, resume: bool = False) -> None:
         torch.set_num_threads(1)  # as in the trainer's process
@@ -221,6 +198,19 @@ def running_node(
         raise node.failure
 
 
+def heard_batches(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Segments]:
+    """Return a list that fills with what the agent is given from now on."""
+    heard: list[Segments] = []
+    update = node.node.agent.update
+
+    def listen(batch: Segments, *more: Any) -> Any:
+        heard.append(batch)
+        return update(batch, *more)
+
+    monkeypatch.setattr(node.node.agent, "update", listen)
+    return heard
+
+
 def let_play(node: RunningNode, address: Address, updates: int) -> Progress:
     """Let a real client play until there were so many updates, all of its samples being taken; return how."""
     node.connection.hset(node.keys.clients, "c", "{}")
@@ -244,8 +234,8 @@ def join(node: RunningNode, name: str = "c", num_envs: int = 2) -> Player:
     return player
 
 
-def next_round(player: Player, last: int = -1) -> RoundShare:
-    """Return a player's part of a round after the last one, once its weights are there too."""
+def next_round(player: Player, last: int = -1, *others: Player) -> RoundShare:
+    """Return a player's part of a round after the last one, with its weights; the others beat meanwhile."""
     found: list[RoundShare] = []
     beat_at = time.monotonic()
 
@@ -253,7 +243,8 @@ def next_round(player: Player, last: int = -1) -> RoundShare:
         nonlocal beat_at
         if time.monotonic() > beat_at + _BEAT_S:
             beat_at = time.monotonic()
-            player.beat()  # on a busy machine the wait may be longer than the patience with a silent client
+            for one in {player, *others}:
+                one.beat()  # on a busy machine the wait may be longer than the patience with a silent client
         share = player.share()
         if share is not None and share.round_id > last:
             found.append(share)
@@ -266,7 +257,7 @@ def next_round(player: Player, last: int = -1) -> RoundShare:
 def play(*players: Player, rounds: int = 1, last: int = -1) -> int:
     """Let players play whole rounds; return the id of the last one."""
     for _ in range(rounds):
-        shares = [next_round(player, last) for player in players]
+        shares = [next_round(player, last, *players) for player in players]
         assert len({share.round_id for share in shares}) == 1
         for player, share in zip(players, shares, strict=True):
             player.deliver(share.steps // player.num_envs)

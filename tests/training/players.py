@@ -17,16 +17,17 @@ from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, RoundShare, SessionHello
 
 
-class Player:
-    """One client of a run; what it sees are small numbers around 0.
+def played_with(header: WeightsHeader, segments: int = 2) -> dict[str, Any]:
+    """Return the columns of segments that were played with these weights."""
+    return {
+        "model_id_first": np.full(segments, header.model_id),
+        "model_id_last": np.full(segments, header.model_id),
+        "digest": np.full(segments, digest_number(header.digest), np.uint64),
+    }
 
-    Args:
-        connection: The server.
-        keys: Key names.
-        name: Its id; it is put on the roster, as the runner would do.
-        num_envs: Environments it claims to step.
-        seed: Of what it plays.
-    """
+
+class Player:
+    """One client of a run, put on the roster as the runner would; what it sees are small numbers around 0."""
 
     def __init__(
         self, connection: redis.Redis, keys: Keys, name: str = "c", num_envs: int = 2, seed: int = 1
@@ -52,6 +53,12 @@ class Player:
         """The grant of the present session."""
         grant = Grant.read(self._get(self.keys.grant(self.name)))
         return grant if grant is not None and grant.session == self.session else None
+
+    def granted(self) -> Grant:
+        """The grant of the present session, which is there."""
+        grant = self.grant()
+        assert grant is not None
+        return grant
 
     def share(self) -> RoundShare | None:
         """Its part of the present round, once the weights are there too."""
@@ -105,9 +112,13 @@ class Player:
 
     def deliver(self, steps_per_env: int, **changed: Any) -> None:
         """Play with the newest weights and send one chunk."""
+        self.send(self.packed(self.play(steps_per_env, **changed)))
+
+    def packed(self, made: Segments) -> bytes:
+        """Return segments as a chunk of the run."""
         config = self.config()
         assert config is not None
-        self.send(pack_chunk(config.run_id, config.contract, self.play(steps_per_env, **changed)))
+        return pack_chunk(config.run_id, config.contract, made)
 
     def send(self, payload: bytes, number: int | None = None) -> None:
         """Send a chunk, under the next number or a given one."""
@@ -116,12 +127,7 @@ class Player:
         self.connection.xadd(self.keys.chunks(self.name), {"c": payload, "n": number})
 
     def play(self, steps_per_env: int, **changed: Any) -> Segments:
-        """Return one segment per environment, acted on with the newest weights.
-
-        Args:
-            steps_per_env: Steps of each.
-            changed: Columns to put in the place of what was played.
-        """
+        """Return one segment per environment, acted on with the newest weights; with columns changed."""
         config = self.config()
         assert config is not None
         header, tensors = self.weights()
@@ -138,9 +144,7 @@ class Player:
             "episode": np.full(count, self._episode, np.int64),
             "first_step": np.zeros(count, np.int64),
             "length": np.full(count, steps_per_env, np.int32),
-            "model_id_first": np.full(count, header.model_id, np.int64),
-            "model_id_last": np.full(count, header.model_id, np.int64),
-            "digest": np.full(count, digest_number(header.digest), np.uint64),
+            **played_with(header, count),
             "flags": np.array([(TERMINATED, TRUNCATED, 0)[n % 3] for n in range(count)], np.uint8),
             "obs": obs,
             "action": action,

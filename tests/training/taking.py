@@ -14,7 +14,7 @@ from soulsgui.training.intake.checks import Codes
 from soulsgui.training.intake.chunks import Accepted, Owned, Steps
 from soulsgui.training.intake.reader import Intake
 from soulsgui.training.intake.sessions import Session
-from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.training.players import Player
@@ -30,7 +30,7 @@ class IntakeOfTest:
     def __init__(self, connection: redis.Redis, keys: Keys) -> None:
         self.connection = connection
         self.publisher = Publisher(keys, CONFIG)
-        self.publisher.prepare(Standing(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
+        self.publisher.prepare(TrainingPosition(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
         self.publisher.publish(connection, {})
         self.used: Counter[str] = Counter()  # transitions, by client
         self.losses: list[tuple[str, str]] = []

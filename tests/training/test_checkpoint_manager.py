@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.training import checkpoint_manager
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint
-from soulsgui.training.checkpoint_manager import CheckpointManager, Saver, score_of
+from soulsgui.training.checkpoint_manager import CheckpointManager, score_of
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.manifest import NOTE, Manifest
@@ -27,11 +28,12 @@ from tests.training.nodes import RunningNode, join, next_round, play, running_no
 
 
 class _Node:
-    """What the desk needs of a node; it stands at update 5."""
+    """What the manager needs of a trainer; it stands at update 5, and `gamer-01` is cut off."""
 
     def __init__(self) -> None:
         self.updates = 5
         self.stopped = False
+        self.attempt = SimpleNamespace(intake=SimpleNamespace(release=lambda client: client == "gamer-01"))
 
     def snapshot(
         self, kind: str, score: float | None = None, note: str = "", buffer: bool = False
@@ -47,41 +49,36 @@ class _Node:
         info = made.info.model_copy(update={"kind": "best", "score": score, "resumable": False})
         return replace(made, info=info)
 
-    def rest(self) -> None:
-        self.rests = True
-
-    def release(self, client: str) -> bool:
-        return client == "gamer-01"
+    def hold(self, seconds: float) -> None:
+        """Nobody is granted anything here."""
 
     def shutdown(self, _: Any = None) -> None:
         self.stopped = True
 
 
-class _Desk:
-    """A desk with what surrounds it."""
+class _Managed:
+    """A manager with what surrounds it."""
 
     def __init__(self, connection: redis.Redis, keys: Keys, root: Path) -> None:
-        self.connection = connection
-        self.keys = keys
-        self.run = RunFolder(root)
-        self.node = _Node()
+        self.connection, self.keys, self.run = connection, keys, RunFolder(root)
+        self.node: Any = _Node()
         self.saved: list[tuple[Manifest, Path]] = []
-        self.desk = CheckpointManager(
+        self.manager = CheckpointManager(
             self.node, self.run, keys, "trainer", lambda info, path: self.saved.append((info, path))
         )
         self.closed = False
 
-    def ask(self, command: str, **args: Any) -> str:
+    def ask(self, command: str, **args: Any) -> NodeAnswer:
         asked = NodeCommand.model_validate({"command": command, "args": args})
         send_command(self.connection, self.keys, "trainer", asked)
-        return asked.id
+        return self.answer(asked.id)
 
     def answer(self, command_id: str) -> NodeAnswer:
         found: list[NodeAnswer] = []
 
         def look() -> bool:
             if not self.closed:
-                self.desk.look(self.connection)
+                self.manager.look(self.connection)
             entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", self.connection.xrange(self.keys.done))
             answers = [read_answer(fields) for _, fields in entries]
             found[:] = [answer for answer in answers if answer is not None and answer.id == command_id]
@@ -94,193 +91,169 @@ class _Desk:
     def close(self, save: bool = False) -> None:
         if not self.closed:
             self.closed = True
-            self.desk.close(self.connection, save)
+            self.manager.close(self.connection, save)
 
 
 @pytest.fixture
-def desk(
+def managed(
     redis_client: redis.Redis, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[_Desk]:
+) -> Iterator[_Managed]:
     monkeypatch.setattr(checkpoint_manager, "_EVERY_S", 0.0)
     monkeypatch.setattr(checkpoint_manager, "_SCORE_EVERY_S", 0.0)
-    made = _Desk(redis_client, keys, tmp_path)
+    made = _Managed(redis_client, keys, tmp_path)
     yield made
     made.close()
 
 
-def test_saves_are_answered_with_their_path_and_stand_side_by_side(desk: _Desk) -> None:
-    answer = desk.answer(desk.ask("save", kind="manual", note="before supper", score=7.5))
-    assert answer.ok
-    path = desk.run.root / answer.result["path"]
-    assert path.parent == desk.run.manual_saves
-    found = read_checkpoint(path)
-    assert (found.info.kind, found.info.updates, found.info.score) == ("manual", 5, 7.5)
-    assert (path / NOTE).read_text() == "before supper"
-    ids = [desk.ask("save", kind="manual") for _ in range(4)]  # of one second
-    assert len({desk.answer(command_id).result["path"] for command_id in ids}) == 4
-    assert len(list(desk.run.manual_saves.iterdir())) == 5
-    best = desk.answer(desk.ask("save", kind="best", model_id=3, score=99.0))
-    assert best.result == {"path": "best_model"}
-    info = read_checkpoint(desk.run.best_model).info
-    assert (info.model_id, info.score, info.resumable) == (3, 99.0, False)
-    assert [info.kind for info, _ in desk.saved] == ["manual"] * 5 + ["best"]
-
-
-@pytest.mark.parametrize(
-    ("args", "reason"),
-    [
-        ({"kind": "best", "model_id": 9}, "is gone"),
-        ({"kind": "best"}, "model_id"),
-        ({"kind": "best", "model_id": "x"}, "invalid literal"),
-        ({"kind": "bset"}, "there is no kind of checkpoint called 'bset'"),
-    ],
-)
-def test_what_can_not_be_saved_is_answered_in_words(desk: _Desk, args: dict[str, Any], reason: str) -> None:
-    answer = desk.answer(desk.ask("save", **args))
-    assert not answer.ok
-    assert reason in answer.error
-    assert desk.saved == []
-
-
-@pytest.mark.allow_warnings
-def test_a_full_disk_is_answered_told_and_forgotten(desk: _Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = checkpoint_manager.write_checkpoint
-
-    def fail(target: Path, made: Checkpoint) -> None:
-        raise CheckpointError("no space", "Free some.")
-
-    monkeypatch.setattr(checkpoint_manager, "write_checkpoint", fail)
-    answer = desk.answer(desk.ask("save", kind="current"))
-    assert (answer.ok, answer.error, desk.desk.last_error) == (False, "no space\nFree some.", "no space")
-    assert desk.desk.last_current is None
-    monkeypatch.setattr(checkpoint_manager, "write_checkpoint", write)
-    assert desk.answer(desk.ask("save", kind="current")).ok
-    assert desk.desk.last_error == ""
-    assert desk.desk.last_current is not None
-
-
-def test_stop_saves_ends_and_answers(desk: _Desk) -> None:
-    stop = desk.ask("stop")
-    desk.desk.look(desk.connection)
-    assert desk.node.stopped
-    desk.close(save=True)
-    assert desk.answer(stop).ok
-    assert read_checkpoint(desk.run.checkpoint).info.updates == 5
-    assert len(desk.saved) == 1  # not once more at the end
-
-
-@pytest.mark.parametrize(("save", "saved"), [(True, [5, 6]), (False, [5])])
-def test_the_end_writes_what_was_ordered_and_saves_what_is_newer(
-    desk: _Desk, save: bool, saved: list[int]
-) -> None:
-    desk.desk.save_current()
-    desk.node.updates = 6
-    desk.close(save=save)
-    assert [info.updates for info, _ in desk.saved] == saved
-
-
-@pytest.mark.allow_warnings
-def test_the_end_tries_again_what_could_not_be_saved(desk: _Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = checkpoint_manager.write_checkpoint
-    calls = 0
+def _fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Let the next checkpoint not be written."""
+    write, errors = checkpoint_manager.write_checkpoint, [error]
 
     def fail_once(target: Path, made: Checkpoint) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            raise CheckpointError("no space")
+        if errors:
+            raise errors.pop()
         write(target, made)
 
     monkeypatch.setattr(checkpoint_manager, "write_checkpoint", fail_once)
-    desk.desk.save_current()
-    desk.close(save=True)
-    assert read_checkpoint(desk.run.checkpoint).info.updates == 5
 
 
-def test_regular_checkpoints_carry_the_return_telemetry_tells(desk: _Desk) -> None:
-    state = NodeState(name="telemetry", instance=Instance(), tick=1, run_id=desk.run.run_id, mean_return=33.5)
-    desk.connection.set(desk.keys.node("telemetry"), state.to_json())
-    desk.desk.look(desk.connection)
-    desk.desk.save_current()
-    desk.close()
-    assert read_checkpoint(desk.run.checkpoint).info.score == 33.5
-    assert score_of(desk.connection, desk.keys, "another run") is None
+def test_saves_are_answered_with_their_path_and_stand_side_by_side(managed: _Managed) -> None:
+    answer = managed.ask("save", kind="manual", note="before supper", score=7.5)
+    path = managed.run.root / answer.result["path"]
+    assert (answer.ok, path.parent) == (True, managed.run.manual_saves)
+    found = read_checkpoint(path)
+    assert (found.info.kind, found.info.updates, found.info.score) == ("manual", 5, 7.5)
+    assert (path / NOTE).read_text() == "before supper"
+    commands = [NodeCommand(command="save", args={"kind": "manual"}) for _ in range(4)]  # of one second
+    for command in commands:
+        send_command(managed.connection, managed.keys, "trainer", command)
+    assert len({managed.answer(command.id).result["path"] for command in commands}) == 4
+    assert len(list(managed.run.manual_saves.iterdir())) == 5
+    assert managed.ask("save", kind="best", model_id=3, score=99.0).result == {"path": "best_model"}
+    info = read_checkpoint(managed.run.best_model).info
+    assert (info.model_id, info.score, info.resumable) == (3, 99.0, False)
+    assert [info.kind for info, _ in managed.saved] == ["manual"] * 5 + ["best"]
 
 
-def test_the_newest_state_is_kept_aside_when_going_on_from_an_older_one(desk: _Desk) -> None:
-    desk.desk.keep_current_aside("nothing there yet")
-    assert not desk.run.manual_saves.exists()
-    assert desk.answer(desk.ask("save", kind="current")).ok
-    desk.desk.keep_current_aside("the newest")
-    (kept,) = desk.run.manual_saves.iterdir()
-    assert read_checkpoint(kept).info.updates == 5
-    assert (kept / NOTE).read_text() == "the newest"
-    assert not desk.run.checkpoint.exists()
+@pytest.mark.parametrize(
+    ("command", "args", "reason"),
+    [
+        ("save", {"kind": "best", "model_id": 9}, "is gone"),
+        ("save", {"kind": "best"}, "model_id"),
+        ("save", {"kind": "best", "model_id": "x"}, "invalid literal"),
+        ("save", {"kind": "bset"}, "there is no kind of checkpoint called 'bset'"),
+        ("release", {"client": "gamer-02"}, "gamer-02 is not cut off"),
+        ("release", {}, "is not cut off"),
+        ("hold", {}, "seconds"),
+    ],
+)
+def test_what_can_not_be_done_is_answered_in_words(
+    managed: _Managed, command: str, args: dict[str, Any], reason: str
+) -> None:
+    answer = managed.ask(command, **args)
+    assert not answer.ok
+    assert reason in answer.error
+    assert managed.saved == []
+    assert managed.ask("release", client="gamer-01").ok
+
+
+def test_a_command_nobody_knows_is_answered_so(managed: _Managed, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = NodeCommand.model_construct(id="1", command="snooze", args={})
+    monkeypatch.setattr(managed.manager._reader, "poll", lambda _: [asked])
+    managed.manager.look(managed.connection)
+    monkeypatch.undo()
+    answer = managed.answer("1")
+    assert (answer.ok, answer.error) == (False, "there is no command called 'snooze'")
 
 
 @pytest.mark.allow_warnings
-def test_the_writing_thread_outlives_every_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = checkpoint_manager.write_checkpoint
-
-    def fail(target: Path, made: Checkpoint) -> None:
-        raise MemoryError("a defect")
-
-    monkeypatch.setattr(checkpoint_manager, "write_checkpoint", fail)
-    saver = Saver()
-    saver.start()
-    told: list[CheckpointError | None] = []
-    saver.save(tmp_path / "a", checkpoint(1, size=1), told.append)
-    saver.finish()
-    monkeypatch.setattr(checkpoint_manager, "write_checkpoint", write)
-
-    def fail_too(_: CheckpointError | None) -> None:
-        raise ValueError("another defect")
-
-    saver.save(tmp_path / "b", checkpoint(1, size=1), fail_too)
-    saver.save(tmp_path / "c", checkpoint(1, size=1), told.append)
-    saver.finish()
-    assert not saver.busy()
-    saver.close()
-    assert "a defect" in str(told[0])
-    assert told[1] is None
-    assert read_checkpoint(tmp_path / "c").info.updates == 1
-
-
-def test_orders_are_written_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, order = threading.Event(), []
-
-    def write(target: Path, made: Checkpoint) -> None:
-        assert gate.wait(LIMIT_S)
-        order.append(target.name)
-
-    monkeypatch.setattr(checkpoint_manager, "write_checkpoint", write)
-    saver = Saver()
-    saver.start()
-    for name in ("a", "b", "c"):
-        saver.save(tmp_path / name, checkpoint(1, size=1), lambda _: None)
-    assert saver.busy()
-    gate.set()
-    saver.close()
-    assert order == ["a", "b", "c"]
-
-
-def test_a_release_is_answered_with_whether_there_was_anything_to_release(desk: _Desk) -> None:
-    assert desk.answer(desk.ask("release", client="gamer-01")).ok
-    answer = desk.answer(desk.ask("release", client="gamer-02"))
-    assert (answer.ok, answer.error) == (False, "gamer-02 is not cut off")
-    assert not desk.answer(desk.ask("release")).ok
-
-
-def test_a_command_nobody_knows_is_answered_so_and_saves_nothing(
-    desk: _Desk, monkeypatch: pytest.MonkeyPatch
+def test_a_full_disk_is_answered_told_and_forgotten(
+    managed: _Managed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = NodeCommand.model_construct(id="1", command="snooze", args={})
-    monkeypatch.setattr(desk.desk._reader, "poll", lambda _: [asked])
-    desk.desk.look(desk.connection)
-    monkeypatch.undo()
-    answer = desk.answer("1")
-    assert (answer.ok, answer.error) == (False, "there is no command called 'snooze'")
-    assert desk.saved == []
+    _fail_once(monkeypatch, CheckpointError("no space", "Free some."))
+    answer, manager = managed.ask("save", kind="current"), managed.manager
+    assert (answer.ok, answer.error, manager.last_error) == (False, "no space\nFree some.", "no space")
+    assert manager.last_current is None
+    assert managed.ask("save", kind="current").ok
+    assert manager.last_error == ""
+    assert manager.last_current is not None
+
+
+def test_stop_saves_ends_and_answers(managed: _Managed) -> None:
+    stop = NodeCommand(command="stop")
+    send_command(managed.connection, managed.keys, "trainer", stop)
+    managed.manager.look(managed.connection)
+    assert managed.node.stopped
+    managed.close(save=True)
+    assert managed.answer(stop.id).ok
+    assert read_checkpoint(managed.run.checkpoint).info.updates == 5
+    assert len(managed.saved) == 1  # not once more at the end
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize(
+    ("save", "fails", "saved"), [(True, False, [5, 6]), (False, False, [5]), (True, True, [6])]
+)
+def test_the_end_writes_what_was_ordered_and_saves_what_is_newer_or_was_not_saved(
+    managed: _Managed, monkeypatch: pytest.MonkeyPatch, save: bool, fails: bool, saved: list[int]
+) -> None:
+    if fails:
+        _fail_once(monkeypatch, CheckpointError("no space"))
+    managed.manager.save_current()
+    managed.node.updates = 6
+    managed.close(save=save)
+    assert [info.updates for info, _ in managed.saved] == saved
+    assert read_checkpoint(managed.run.checkpoint).info.updates == saved[-1]
+
+
+def test_regular_checkpoints_carry_the_return_telemetry_tells(managed: _Managed) -> None:
+    run_id = managed.run.run_id
+    state = NodeState(name="telemetry", instance=Instance(), tick=1, run_id=run_id, mean_return=33.5)
+    managed.connection.set(managed.keys.node("telemetry"), state.to_json())
+    managed.manager.look(managed.connection)
+    managed.manager.save_current()
+    managed.close()
+    assert read_checkpoint(managed.run.checkpoint).info.score == 33.5
+    assert score_of(managed.connection, managed.keys, "another run") is None
+
+
+def test_the_newest_state_is_kept_aside_when_going_on_from_an_older_one(managed: _Managed) -> None:
+    managed.manager.keep_current_aside("nothing there yet")
+    assert not managed.run.manual_saves.exists()
+    assert managed.ask("save", kind="current").ok
+    managed.manager.keep_current_aside("the newest")
+    (kept,) = managed.run.manual_saves.iterdir()
+    assert read_checkpoint(kept).info.updates == 5
+    assert (kept / NOTE).read_text() == "the newest"
+    assert not managed.run.checkpoint.exists()
+
+
+@pytest.mark.allow_warnings
+def test_writing_goes_on_after_every_error_in_the_order_of_the_orders(
+    managed: _Managed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _fail_once(monkeypatch, MemoryError("a defect"))
+    manager, written = managed.manager, []
+
+    def follow(info: Manifest, path: Path) -> None:
+        written.append(info.updates)
+        if info.updates == 7:
+            raise ValueError("another defect")
+
+    monkeypatch.setattr(manager, "_on_saved", follow)
+    gate, write = threading.Event(), checkpoint_manager.write_checkpoint
+    monkeypatch.setattr(
+        checkpoint_manager, "write_checkpoint", lambda *order: gate.wait(LIMIT_S) and write(*order)
+    )
+    for updates in (6, 7, 8, 9):
+        managed.node.updates = updates
+        manager.save_current()
+    assert manager.saving
+    gate.set()
+    until(lambda: not manager.saving, "all is written")
+    assert written == [7, 8, 9]
+    assert read_checkpoint(managed.run.checkpoint).info.updates == 9
+    assert ["a defect" in caplog.text, "another defect" in caplog.text] == [True, True]
 
 
 pytestmark = pytest.mark.allow_warnings

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,7 +36,9 @@ def _a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(part: Any, wish: Any = "auto", exact: bool = False) -> Compiling:
-    return Compiling(wish, part, exact, "cpu", window=3)
+    settings = SimpleNamespace(learner=SimpleNamespace(compiles=wish))
+    run: Any = SimpleNamespace(settings=settings, device="cpu")
+    return Compiling(run, part, exact, window=3)
 
 
 def run(it: Compiling, seconds: float, times: int = 3, expected: float = 1e9) -> None:

@@ -10,7 +10,6 @@ from soulsgui.config.sections.run import GuardSettings
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.training.divergence import Diverged, DivergenceError, Divergences, find_divergence
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.metrics import UpdateRow
 from tests.training.nodes import RunningNode, join, play, running_node, small_settings
 
 
@@ -85,7 +84,7 @@ def test_what_exploded_is_not_published_and_the_next_attempt_goes_on_from_the_la
     said = "value_loss is 1e+12, beyond guard.max_loss 1e+10"
     assert node.told().error == f"The training has diverged at update 3: {said}."
     assert player.weights()[0].update == 2
-    assert max(row.update for row in node.rows() if isinstance(row, UpdateRow)) == 2
+    assert max(row.update for row in node.update_rows()) == 2
     assert read_checkpoint(node.run.checkpoint).info.updates == 2
     node.connection.close()
 

@@ -1,6 +1,5 @@
 """What the DQN node makes of its settings, without a server: agent, memory, exploration, what it saves."""
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -116,23 +115,13 @@ def test_the_memory_is_saved_when_that_is_asked_for(tmp_path: Path) -> None:
     assert not always.snapshot("manual").memory
 
 
-def test_checkpoints_hold_the_weights_without_the_noise_that_explores(tmp_path: Path) -> None:
-    made = node(tmp_path, dqn__agent="rainbow")
-    fill(made)
-    learn(made)
-    kept, published = made.snapshot().weights, made.agent.export_weights()
-    assert kept.keys() == published.keys()
-    assert not np.array_equal(kept["policy.0.weight"], published["policy.0.weight"])
-    np.testing.assert_array_equal(made.snapshot().weights["policy.0.weight"], kept["policy.0.weight"])
-
-
 def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
     """Make the agent's weights the newest ones, as the node's loop does; return what clients get."""
     if not hasattr(made, "attempt"):
         publisher = Publisher(Keys("souls:"), cast(Any, SimpleNamespace(run_id="r", attempt=1)))
         made.attempt = cast(Any, SimpleNamespace(publisher=publisher))
     made.training.model_id = model_id
-    made.attempt.publisher.prepare(made.training.standing(made.agent.updates), made.learner.weights())
+    made.attempt.publisher.prepare(made.training.position(made.agent.updates), made.learner.weights())
     kept = made.attempt.publisher.kept(model_id)
     assert kept is not None
     return kept.tensors
@@ -153,7 +142,7 @@ def test_the_best_of_the_newest_weights_holds_those_that_earned_it(tmp_path: Pat
             np.testing.assert_array_equal(found.weights[name], array)
 
 
-def test_the_best_weights_are_those_without_the_noise_that_explores(tmp_path: Path) -> None:
+def test_checkpoints_and_best_weights_are_without_the_noise_that_explores(tmp_path: Path) -> None:
     made = node(tmp_path, dqn__agent="rainbow")
     fill(made)
     learn(made)
@@ -163,6 +152,7 @@ def test_the_best_weights_are_those_without_the_noise_that_explores(tmp_path: Pa
     policy.load(published)  # clients take the noisy ones out of it
     noisy = made.agent.export_weights()
     np.testing.assert_array_equal(published["policy.0.weight"], noisy["policy.0.weight"])
+    assert not np.array_equal(still["policy.0.weight"], noisy["policy.0.weight"])
     newest = made.weights_snapshot(5, 1.0, "evaluation").weights
     publish(made, 6)
     older = made.weights_snapshot(5, 1.0, "evaluation").weights
@@ -283,21 +273,6 @@ def test_clients_explore_as_is_set(tmp_path: Path, changes: dict[str, Any], afte
     assert made.learner.algorithm.exploration(made.training.moment) == after_50
 
 
-def test_the_agent_is_described_to_clients_as_it_is(tmp_path: Path) -> None:
-    kinds = {
-        agent: node(tmp_path / agent, dqn__agent=agent).agent.policy_spec()["kind"]
-        for agent in ("dqn", "qr_dqn", "c51", "iqn", "rainbow")
-    }
-    assert kinds == {
-        "dqn": "mlp",
-        "qr_dqn": "mlp",
-        "c51": "categorical_mlp",
-        "iqn": "implicit_quantile_mlp",
-        "rainbow": "categorical_mlp",
-    }
-    json.dumps(kinds)
-
-
 def _taken(made: DQNTrainingNode, reward: list[float], first_step: int, flags: int) -> Segments:
     steps = len(reward)
     return segments_of(
@@ -341,4 +316,4 @@ def test_the_learning_rate_follows_its_schedule(tmp_path: Path) -> None:
     learn(made)
     assert made.agent.figures()["learning_rate"] == pytest.approx(1e-3)
     made.training.env_steps = 50_000
-    assert made.learner.own_figures()["priority_correction"] == pytest.approx(0.7)
+    assert made.learner.own_figures({})["priority_correction"] == pytest.approx(0.7)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,7 +18,7 @@ from soulsgui.training.evaluations import (
     next_in_turn,
 )
 from soulsgui.training.intake.sessions import Session
-from soulsgui.training.publisher import Standing
+from soulsgui.training.publisher import TrainingPosition
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
@@ -49,8 +50,10 @@ class Stage:
         self.evaluator = node_state("evaluator", phase="frozen")
         self.telemetry: str | None = None
         self.now = 100.0
-        stands_for = cast("Any", self)
-        self.evaluations = ClientEvaluations(settings, "run", Keys("t:"), stands_for, stands_for, 1, 0)
+        self.roster = self
+        run = SimpleNamespace(settings=settings, folder=SimpleNamespace(run_id="run"), attempt=1)
+        attempt: Any = SimpleNamespace(run=run, keys=Keys("t:"), intake=self, publisher=self)
+        self.evaluations = ClientEvaluations(attempt, 0)
 
     # --- intake, publisher, server ---
 
@@ -63,8 +66,8 @@ class Stage:
     def grant(self, session: Session) -> Grant:
         return session.grant(1)
 
-    def tell(self, _: Any, client: str, grant: Grant) -> None:
-        self.told.append((client, grant.greedy))
+    def tell_all(self, _: Any, grants: dict[str, Grant]) -> None:
+        self.told += [(client, grant.greedy) for client, grant in grants.items()]
 
     def hold(self, model_ids: set[int]) -> None:
         self.held = model_ids - {-1}
@@ -92,7 +95,7 @@ class Stage:
 
     def publish(self, update: int) -> dict[str, int]:
         """Publish the weights of an update; return which client is asked for which model."""
-        self.evaluations.publishing(Standing(100 + update, update, 10 * update, update), self.now)
+        self.evaluations.publishing(TrainingPosition(100 + update, update, 10 * update, update), self.now)
         return self.asked
 
     @property

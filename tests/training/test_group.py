@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import psutil
@@ -140,17 +142,9 @@ def test_when_the_trainer_is_killed_the_others_end() -> None:
 def test_one_that_does_not_even_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "own_command", lambda role: [sys.executable, "-c", "raise SystemExit(7)"])
     settings = small_settings(learner__processes=2)
+    spaces, agent = cast("Any", SimpleNamespace(to_json=dict)), cast("Any", None)
     with (
         pytest.raises(LearnerLostError, match=r"Process 2 of the 2 .* ended with code 7 before it was ready"),
-        learning_together(settings, _Spaces(), _Agent(), "cpu"),  # type: ignore[arg-type]
+        learning_together(settings, spaces, agent, "cpu"),
     ):
         raise AssertionError("it learns alone")
-
-
-class _Spaces:
-    def to_json(self) -> dict[str, str]:
-        return {}
-
-
-class _Agent:
-    pass

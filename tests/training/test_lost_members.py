@@ -8,15 +8,21 @@ import numpy as np
 import pytest
 import redis
 
-from soulsgui.experience.segments import TERMINATED, Segments
-from soulsgui.rl.returns import gae
+from soulsgui.experience.segments import Segments
 from soulsgui.training.intake import reader as intake_module
 from soulsgui.training.learners.rounds import _LONGEST_TURN_S
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import pack_chunk
-from soulsgui.wire.messages.metrics import UpdateRow
 from tests.faults.waiting import LIMIT_S, until
-from tests.training.nodes import STEPS, RunningNode, join, next_round, play, running_node, small_settings
+from tests.training.nodes import (
+    STEPS,
+    RunningNode,
+    heard_batches,
+    join,
+    next_round,
+    play,
+    running_node,
+    small_settings,
+)
 from tests.training.players import Player
 
 QUOTA = 2 * STEPS
@@ -28,12 +34,14 @@ def _settings(policy: str, **changed: Any) -> Any:
 
 def _two(node: RunningNode) -> tuple[Player, Player]:
     first, second = join(node, "a"), join(node, "b")
-    next_round(second)
+    next_round(second, -1, first)
     return first, second
 
 
 @pytest.mark.allow_warnings
-def test_a_round_waits_for_a_paused_member_until_it_is_back(redis_address: Address, tmp_path: Path) -> None:
+def test_a_round_and_the_next_one_wait_for_a_paused_member_until_it_is_back(
+    redis_address: Address, tmp_path: Path
+) -> None:
     with running_node(redis_address, tmp_path, _settings("wait")) as node:
         staying, going = _two(node)
         going.beat(phase="paused")
@@ -49,6 +57,19 @@ def test_a_round_waits_for_a_paused_member_until_it_is_back(redis_address: Addre
         state = node.wait_for_updates(1)
         assert state.env_steps == 2 * QUOTA
         assert node.wait_for(lambda now: not now.trouble, "no trouble is left").detail == ""
+        last = next_round(going, 1).round_id
+        next_round(staying, 1)
+        going.deliver(STEPS)
+        going.beat(phase="paused")
+        until(lambda: node.node.attempt.intake.why_absent("b") == "paused", "it is away")
+        staying.deliver(STEPS)  # the share of the other is there: this round is complete without it
+        node.wait_for_updates(2)
+        state = node.wait_for(lambda now: now.detail == "waiting for b (paused)", "the next one waits")
+        assert state.phase == "waiting"
+        assert state.trouble == "The next round is waiting for b (paused)"
+        going.beat()
+        play(staying, going, last=last)
+        assert node.wait_for_updates(3).trouble == ""
 
 
 @pytest.mark.allow_warnings
@@ -106,26 +127,9 @@ def test_a_person_ends_the_waiting(redis_address: Address, tmp_path: Path, how: 
 
 
 @pytest.mark.allow_warnings
-def test_the_next_round_waits_too_for_a_member_that_is_lost_between_two(
-    redis_address: Address, tmp_path: Path
+def test_the_others_make_what_a_lost_member_owes_though_it_could_not_be_told_at_once(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running_node(redis_address, tmp_path, _settings("wait")) as node:
-        staying, going = _two(node)
-        going.deliver(STEPS)
-        going.beat(phase="paused")
-        until(lambda: node.node.attempt.intake.why_absent("b") == "paused", "it is away")
-        staying.deliver(STEPS)  # its own share is there: this round is complete without it
-        node.wait_for_updates(1)
-        state = node.wait_for(lambda now: now.detail == "waiting for b (paused)", "the next one waits")
-        assert state.phase == "waiting"
-        assert state.trouble == "The next round is waiting for b (paused)"
-        going.beat()
-        play(staying, going, last=1)
-        assert node.wait_for_updates(2).trouble == ""
-
-
-@pytest.mark.allow_warnings
-def test_the_others_make_what_a_lost_member_owes(redis_address: Address, tmp_path: Path) -> None:
     with running_node(redis_address, tmp_path, _settings("redistribute")) as node:
         staying, going = _two(node)
         staying.deliver(STEPS)
@@ -134,37 +138,25 @@ def test_the_others_make_what_a_lost_member_owes(redis_address: Address, tmp_pat
         listener = node.connection.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
         listener.subscribe(node.keys.wake_up("a"))
         listener.get_message(timeout=LIMIT_S)
+        tell, failures = node.node.attempt.publisher.tell_all, [redis.ConnectionError("lost")] * 2
+
+        def fail_twice(*args: Any) -> None:
+            if failures:
+                raise failures.pop()
+            tell(*args)
+
+        monkeypatch.setattr(node.node.attempt.publisher, "tell_all", fail_twice)
         going.beat(leaving=True)
         until(
             lambda: (share := staying.share()) and share.steps == 2 * QUOTA - QUOTA // 4, "it is granted more"
         )
+        assert not failures
         assert listener.get_message(timeout=LIMIT_S), "it is woken up for it"
         listener.close()
         assert node.node.agent.updates == 0
         staying.deliver(STEPS - STEPS // 4)
         state = node.wait_for_updates(1)
         assert (state.env_steps, state.rejected) == (2 * QUOTA, {})
-
-
-@pytest.mark.allow_warnings
-def test_a_grown_share_that_could_not_be_told_is_told_later(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running_node(redis_address, tmp_path, _settings("redistribute")) as node:
-        staying, going = _two(node)
-        tell, failures = node.node.attempt.publisher.tell, 0
-
-        def fail_twice(*args: Any) -> None:
-            nonlocal failures
-            failures += 1
-            if failures < 3:
-                raise redis.ConnectionError("lost")
-            tell(*args)
-
-        monkeypatch.setattr(node.node.attempt.publisher, "tell", fail_twice)
-        going.beat(leaving=True)
-        until(lambda: (share := staying.share()) and share.steps == 2 * QUOTA, "it is granted more")
-        assert failures
 
 
 @pytest.mark.parametrize("when", ["in a round", "between two rounds"])
@@ -246,8 +238,7 @@ def test_a_client_that_is_cut_off_is_lost_to_the_round_and_its_stream_is_emptied
         answer = node.answer(node.ask("cut", client="b", reason="it held 9 MB"))
         assert answer.ok
         until(lambda: (grant := bad.grant()) and grant.status == "quarantined", "it is told")
-        grant = bad.grant()
-        assert grant is not None
+        grant = bad.granted()
         assert (grant.reason, grant.round) == ("it held 9 MB", None)
         good.deliver(STEPS)
         assert node.wait_for_updates(1).env_steps == QUOTA
@@ -273,24 +264,13 @@ def test_who_waits_for_whom_is_told_on_the_curves_and_in_the_state(
         assert state.learner_waits is not None
         assert state.clients_wait is not None
         assert 0 < state.learner_waits <= 1
-        until(lambda: len([row for row in node.rows() if isinstance(row, UpdateRow)]) == 3, "the rows")
-        for row in (row for row in node.rows() if isinstance(row, UpdateRow)):
+        until(lambda: len(node.update_rows()) == 3, "the rows")
+        for row in node.update_rows():
             assert row.values["learner_wait_s"] > 0
             assert row.values["ingest_wait_s"] > 0
 
 
-def _advantages(rewards: Any, values: Any, terminated: bool, gamma: float, lam: float) -> list[float]:
-    """Return the advantages of one segment by the recursion, step after step; `values` has one more."""
-    found, following = [], 0.0
-    for step in reversed(range(len(rewards))):
-        ends = terminated and step == len(rewards) - 1
-        delta = rewards[step] + (0.0 if ends else gamma * values[step + 1]) - values[step]
-        following = delta + gamma * lam * following
-        found.append(following)
-    return found[::-1]
-
-
-def test_advantages_are_those_of_each_segment_when_members_sample_unequal_numbers_of_steps(
+def test_members_sample_unequal_numbers_of_steps_and_the_agent_gets_each_ones_own(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_node(redis_address, tmp_path, _settings("shrink", ppo__balance=True)) as node:
@@ -300,34 +280,19 @@ def test_advantages_are_those_of_each_segment_when_members_sample_unequal_number
         node.node.learner.speeds.note = lambda *_: None  # what is measured here is the test's own speed
         last = play(*players)
         node.wait_for_updates(1)
-        batches: list[Segments] = []
-        update = node.node.agent.update
-
-        def listen(batch: Segments, *more: Any) -> Any:
-            batches.append(batch)
-            return update(batch, *more)
-
-        monkeypatch.setattr(node.node.agent, "update", listen)
-        expected: list[float] = []
-        config = players[0].config()
-        assert config is not None
-        for player in players:
+        batches = heard_batches(node, monkeypatch)
+        sent = []
+        for player, steps in zip(players, (3 * STEPS, STEPS), strict=True):
             share = next_round(player, last)
-            assert share.steps == (3 * STEPS if player is players[0] else STEPS), "the slow one samples less"
-            rewards = np.random.default_rng(share.steps).normal(size=share.steps).astype(np.float32)
-            made = player.play(share.steps // 2, reward=rewards)
-            player.send(pack_chunk(config.run_id, config.contract, made))
-            first = 0
-            for number, length in enumerate(made.length.tolist()):
-                values = made.obs[first + number : first + number + length + 1].sum(axis=1, dtype=np.float64)
-                ended = bool(made.flags[number] & TERMINATED)
-                expected += _advantages(rewards[first : first + length], values, ended, 0.99, 0.9)
-                first += length
+            assert share.steps == steps, "the slow one samples less"
+            rewards = np.random.default_rng(steps).normal(size=steps).astype(np.float32)
+            sent.append(player.play(steps // 2, reward=rewards))
+            player.send(player.packed(sent[-1]))
         state = node.wait_for_updates(2)
         assert (state.env_steps, state.rejected) == (4 * QUOTA, {})
     (batch,) = batches
     assert batch.length.tolist() == [24, 24, 8, 8]
-    values = batch.obs.sum(axis=1, dtype=np.float64)
-    rows = batch.step_rows
-    found = gae(batch.reward, values[rows], values[rows + 1], batch.terminated_steps, batch.ends, 0.99, 0.9)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    expected = Segments.concat(sent)
+    for column in ("obs", "action", "reward", "log_prob", "flags", "terminated_steps", "step_rows"):
+        np.testing.assert_array_equal(getattr(batch, column), getattr(expected, column), err_msg=column)
+    assert np.flatnonzero(batch.ends).tolist() == [23, 47, 55, 63], "no advantage reaches over an end"

@@ -27,7 +27,6 @@ from soulsgui.training.checkpoint import newest_resumable, read_checkpoint, writ
 from soulsgui.training.learners import asynchronous
 from soulsgui.training.nodes import NODES, PPOTrainingNode
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow
 from tests.experience.segments import segments_of
 from tests.faults.server import faulty_server
@@ -45,6 +44,7 @@ from tests.training.nodes import (
     settings_of,
     small_settings,
 )
+from tests.training.players import played_with
 
 every = pytest.mark.parametrize("algorithm", ALGORITHMS)
 without_rounds = pytest.mark.parametrize("algorithm", ["dqn", "sac", "vtrace"])
@@ -65,8 +65,7 @@ def test_it_grants_takes_in_learns_publishes_and_tells(
         training = Training(node)
         player = training.player
         first, before = player.weights()
-        grant = player.grant()
-        assert grant is not None
+        grant = player.granted()
         assert (grant.status, grant.credit_steps is None) == ("accepted", algorithm == "ppo")
         for count in range(1, 4):
             last = player.weights()[0]
@@ -129,11 +128,7 @@ def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
         training = Training(node)
         player = training.player
         old, _ = player.weights()
-        made_then = {
-            "model_id_first": np.full(2, old.model_id),
-            "model_id_last": np.full(2, old.model_id),
-            "digest": np.full(2, digest_number(old.digest), np.uint64),
-        }
+        made_then = played_with(old)
 
         def publish() -> None:
             before, count = player.weights()[0], node.node.agent.updates + 1
@@ -213,8 +208,7 @@ def test_the_goal_in_steps_ends_the_taking_in(redis_address: Address, tmp_path: 
         node.quiet()
         assert node.node.state().env_steps == goal
         assert node.node.agent.updates == updates
-        grant = training.player.grant()
-        assert grant is not None
+        grant = training.player.granted()
         assert grant.round is None or grant.round.round_id <= training.last
 
 
@@ -530,7 +524,7 @@ def test_a_diverged_agent_is_not_saved(
 
 @pytest.mark.allow_warnings
 @each_learner
-@pytest.mark.parametrize("keeps_data", [True, False], ids=["with its data", "without data"])
+@pytest.mark.parametrize("keeps_data", [True, False], ids=["but for its last second", "without data"])
 def test_training_goes_on_after_the_server_was_killed(
     tmp_path: Path, algorithm: str, keeps_data: bool
 ) -> None:
@@ -540,91 +534,55 @@ def test_training_goes_on_after_the_server_was_killed(
         running_node(server.address, tmp_path / "run", settings_of(algorithm)) as node,
     ):
         training = Training(node)
-        training.update()
-        if algorithm == "ppo":
-            next_round(training.player, training.last)
-        model_id = training.player.weights()[0].model_id
-        server.restart()
-        until(lambda: node.connection.exists(node.keys.weights), "the weights are there")
-        assert training.player.weights()[0].model_id == model_id
-        if not keeps_data:
-            training.player = join(node)
-        state = training.update()
-        assert (state.env_steps, state.rejected) == (_steps(algorithm, 2), {})
-        assert training.player.weights()[0].model_id > model_id
-
-
-@pytest.mark.allow_warnings
-@each_learner
-def test_what_the_server_forgot_of_its_last_second_is_told_again(tmp_path: Path, algorithm: str) -> None:
-    (tmp_path / "server").mkdir()
-    with (
-        faulty_server(tmp_path / "server", keeps_data=True) as server,
-        running_node(server.address, tmp_path / "run", settings_of(algorithm)) as node,
-    ):
-        training = Training(node)
         player = training.player
-        weights = node.connection.get(node.keys.weights)
+        older = node.connection.get(node.keys.weights)
         training.update()
         if algorithm == "ppo":
             next_round(player, training.last)
-        model_id, grant = player.weights()[0].model_id, player.grant()
-        nothing_left = grant.model_copy(update={"credit_entries": 0, "round": None})
-        node.connection.mset(
-            {node.keys.weights: weights, node.keys.grant(player.name): nothing_left.to_json()}
-        )
-        assert player.weights()[0].model_id < model_id
+        model_id, grant = player.weights()[0].model_id, player.granted()
+        if keeps_data:
+            nothing_left = grant.model_copy(update={"credit_entries": 0, "round": None}).to_json()
+            node.connection.mset({node.keys.weights: older, node.keys.grant(player.name): nothing_left})
+            assert player.weights()[0].model_id < model_id
         server.restart()
+        until(lambda: node.connection.exists(node.keys.weights), "there are weights")
         until(lambda: player.weights()[0].model_id == model_id, "the weights stand again")
-        until(lambda: player.grant().credit_entries >= grant.credit_entries, "the grant stands again")
-        assert player.grant().round == grant.round
+        if keeps_data:
+            until(lambda: player.granted().credit_entries >= grant.credit_entries, "the grant stands again")
+            assert player.granted().round == grant.round
+        else:
+            training.player = player = join(node)
+        state = training.update()
+        assert (state.env_steps, state.rejected) == (_steps(algorithm, 2), {})
+        assert player.weights()[0].model_id > model_id
 
 
 @pytest.mark.allow_warnings
 @each_learner
-def test_what_was_read_and_not_acknowledged_is_taken_in_once(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
-) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
-        training = Training(node)
-        reader = node.node.attempt.intake.reader
-        acknowledge, failures = reader.acknowledge_parts, 0
-
-        def fail_once(*args: object) -> None:
-            nonlocal failures
-            failures += 1
-            if failures == 1:
-                raise ConnectionError("lost")
-            acknowledge(*args)
-
-        monkeypatch.setattr(reader, "acknowledge_parts", fail_once)
-        assert training.update(3).rejected == {}
-        until(lambda: failures > 3, "it was acknowledged at last")
-        assert node.node.training.env_steps == _steps(algorithm, 3)
-
-
-@pytest.mark.allow_warnings
-@each_learner
-def test_what_could_not_be_published_or_told_is_sent_again(
+def test_what_the_server_did_not_take_is_sent_again_and_what_was_read_twice_is_taken_in_once(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
     with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
         until(lambda: node.connection.exists(node.keys.weights), "the first weights")
-        publisher, failed = node.node.attempt.publisher, set[str]()
-        for name, error in (
-            ("publish", redis.ConnectionError("lost")),
-            ("tell_all", redis.OutOfMemoryError("full")),
-        ):
+        attempt, failed = node.node.attempt, set[str]()
 
-            def fail_once(*args: Any, name: str = name, error: Exception = error) -> None:
+        def fail_once(target: Any, name: str, error: Exception) -> None:
+            real = getattr(target, name)
+
+            def call(*args: Any) -> Any:
                 if name not in failed:
                     failed.add(name)
                     raise error
-                getattr(type(publisher), name)(publisher, *args)
+                return real(*args)
 
-            monkeypatch.setattr(publisher, name, fail_once)
-        Training(node).update(2)
-        assert failed == {"publish", "tell_all"}
+            monkeypatch.setattr(target, name, call)
+
+        fail_once(attempt.intake.reader, "acknowledge_parts", ConnectionError("lost"))
+        fail_once(attempt.publisher, "publish", redis.ConnectionError("lost"))
+        fail_once(attempt.publisher, "tell_all", redis.OutOfMemoryError("full"))
+        assert Training(node).update(3).rejected == {}
+        assert failed == {"acknowledge_parts", "publish", "tell_all"}
+        assert node.node.training.env_steps == _steps(algorithm, 3)
 
 
 def test_ids_go_on_after_everything_on_the_server_is_lost(redis_address: Address, tmp_path: Path) -> None:

@@ -354,16 +354,6 @@ CAMERA: dict[str, Any] = {
 LAKE = {"env__id": "FrozenLake-v1", "env__kwargs": {"is_slippery": False}}
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "dqn", "vtrace"])
-def test_a_client_plays_with_a_network_of_images(
-    redis_address: Address, tmp_path: Path, algorithm: str
-) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm, **IMAGES | CAMERA)) as node:
-        # Joining, it compared its network with the server's.
-        assert let_play(node, redis_address, updates=3).checks["network"]
-        assert not node.node.agent.normaliser.count
-
-
 def test_the_networks_are_told_in_log_and_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = RunFolder(tmp_path)
     with caplog.at_level(logging.INFO):
@@ -383,6 +373,8 @@ def test_the_networks_are_told_in_log_and_folder(tmp_path: Path, caplog: pytest.
 @pytest.mark.parametrize(
     ("algorithm", "settings"),
     [
+        ("ppo", IMAGES | CAMERA),
+        ("dqn", IMAGES | CAMERA),
         ("ppo", ROOM),
         ("dqn", ROOM),
         ("vtrace", ROOM),
@@ -391,13 +383,17 @@ def test_the_networks_are_told_in_log_and_folder(tmp_path: Path, caplog: pytest.
         ("vtrace", {"env__id": "Taxi-v4"}),
     ],
 )
-def test_images_with_numbers_and_choices_are_trained_on(
+def test_images_with_numbers_beside_them_and_choices_are_trained_on(
     redis_address: Address, tmp_path: Path, algorithm: str, settings: dict[str, Any]
 ) -> None:
     with running_node(redis_address, tmp_path, settings_of(algorithm, **settings)) as node:
+        # Joining, it compared its network with the server's.
         assert let_play(node, redis_address, updates=3).checks["network"]
-        assert node.node.attempt.intake.ingest._form.is_compressed is (settings is ROOM)
-        if algorithm != "dqn":
+        images = "env__wrappers" in settings
+        assert node.node.attempt.intake.ingest._form.is_compressed is images
+        if settings == IMAGES | CAMERA:
+            assert not node.node.agent.normaliser.count
+        if algorithm != "dqn" or settings == IMAGES | CAMERA:
             return
         drawn = node.node.learner.memory.draw(500, np.random.default_rng(0)).batch
     if settings is not ROOM:

@@ -12,6 +12,7 @@ import redis
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import client_settings
 from soulsgui.errors import EnvironmentMissingError
+from soulsgui.training import spaces
 from soulsgui.training.spaces import WAITING, FirstClient, find_spaces, spaces_found
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
@@ -52,7 +53,8 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 @pytest.fixture
-def waiting(redis_address: Address, run: RunFolder) -> Iterator[_Waiting]:
+def waiting(redis_address: Address, run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Waiting]:
+    monkeypatch.setattr(spaces, "_LOOK_EVERY_S", 0.05)
     made = _Waiting(redis_address, run)
     yield made
     made.stop.set()

@@ -16,9 +16,9 @@ from soulsgui.errors import EnvironmentCheckError
 from soulsgui.training import PPOTrainingNode
 from soulsgui.training import publisher as publisher_module
 from soulsgui.training.attempt import TrainingRun
-from soulsgui.training.publisher import Publisher, Standing, published_header
+from soulsgui.training.publisher import Publisher, TrainingPosition, published_header
 from soulsgui.training.spaces import find_spaces
-from soulsgui.training.status import Rate, Rows, StalenessCount, Stopwatch, Timing, Waiting
+from soulsgui.training.status import Rate, Rows, StalenessCount, Timing, Waiting, stopwatch
 from soulsgui.wire.codec import unpack_weights
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
@@ -39,7 +39,7 @@ def _weights(value: float, size: int = 3) -> dict[str, np.ndarray[tuple[int], np
 
 def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, keys: Keys) -> None:
     publisher = Publisher(keys, CONFIG)
-    header = publisher.prepare(Standing(5, 4, 3, 2), _weights(1))
+    header = publisher.prepare(TrainingPosition(5, 4, 3, 2), _weights(1))
     assert redis_client.get(keys.weights) is None
     listener = redis_client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
     listener.subscribe(keys.weights_event)
@@ -60,17 +60,17 @@ def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, ke
 def test_the_last_weights_are_kept_with_where_the_run_was(keys: Keys) -> None:
     publisher = Publisher(keys, CONFIG)
     for model_id in range(100):
-        publisher.prepare(Standing(model_id, model_id, model_id * 10, model_id), _weights(model_id))
+        publisher.prepare(TrainingPosition(model_id, model_id, model_id * 10, model_id), _weights(model_id))
     assert publisher.kept(35) is None
     kept = publisher.kept(36)
     assert kept is not None
-    assert (kept.standing.env_steps, kept.tensors["w"][0]) == (360, 36)
+    assert (kept.position.env_steps, kept.tensors["w"][0]) == (360, 36)
 
 
 def test_digests_are_remembered_longer_than_weights(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher_module, "_KEPT", 2)
     publisher = Publisher(keys, CONFIG, remembered=4)
-    headers = [publisher.prepare(Standing(n, n * 10, 0, 0), _weights(n)) for n in range(10)]
+    headers = [publisher.prepare(TrainingPosition(n, n * 10, 0, 0), _weights(n)) for n in range(10)]
     assert [publisher.kept(n) is not None for n in (7, 8, 9)] == [False, True, True]
     assert publisher.digests == {n: digest_number(headers[n].digest) for n in (6, 7, 8, 9)}
     assert publisher.updates == {6: 60, 7: 70, 8: 80, 9: 90}
@@ -80,9 +80,9 @@ def test_large_weights_are_kept_by_their_bytes(keys: Keys, monkeypatch: pytest.M
     monkeypatch.setattr(publisher_module, "_KEPT_BYTES", 10_000)
     publisher = Publisher(keys, CONFIG)
     for model_id in range(10):
-        publisher.prepare(Standing(model_id, 0, 0, 0), _weights(model_id, size=1000))
+        publisher.prepare(TrainingPosition(model_id, 0, 0, 0), _weights(model_id, size=1000))
     assert [n for n in range(10) if publisher.kept(n)] == [8, 9]
-    publisher.prepare(Standing(10, 0, 0, 0), _weights(1, size=100_000))
+    publisher.prepare(TrainingPosition(10, 0, 0, 0), _weights(1, size=100_000))
     assert [n for n in range(11) if publisher.kept(n)] == [10]  # the newest always
 
 
@@ -90,7 +90,7 @@ def test_large_weights_are_kept_by_their_bytes(keys: Keys, monkeypatch: pytest.M
 def test_what_was_published_is_found_again(redis_client: redis.Redis, keys: Keys) -> None:
     assert published_header(redis_client, keys, "run-1") is None
     publisher = Publisher(keys, CONFIG)
-    header = publisher.prepare(Standing(7, 0, 0, 0), _weights(1, size=10_000))
+    header = publisher.prepare(TrainingPosition(7, 0, 0, 0), _weights(1, size=10_000))
     publisher.publish(redis_client, {})
     assert published_header(redis_client, keys, "run-1") == header
     assert published_header(redis_client, keys, "run-2") is None
@@ -179,11 +179,11 @@ def test_waits_are_summed_up_and_taken_once() -> None:
 def test_times_are_measured_also_of_what_fails() -> None:
     timing = Timing()
     timing.last_s = -1
-    with Stopwatch(timing):
+    with stopwatch(timing):
         pass
     assert timing.last_s >= 0
     timing.last_s = -1
-    with pytest.raises(ValueError, match="x"), Stopwatch(timing):
+    with pytest.raises(ValueError, match="x"), stopwatch(timing):
         raise ValueError("x")
     assert timing.last_s >= 0
 

@@ -52,7 +52,9 @@ def check_segments(
     if not segments.count:
         return codes
     first, last = segments.model_id_first, segments.model_id_last
-    known, remembered = _digests_of(last, digests)
+    ids, where = np.unique(last, return_inverse=True)
+    known = np.array([digests.get(model_id, 0) for model_id in ids.tolist()], np.uint64)[where]
+    remembered = np.array([model_id in digests for model_id in ids.tolist()], np.bool_)[where]
     _refuse(codes, (first < oldest) | (last > newest) | (first > last) | ~remembered, Reason.LATE)
     _refuse(codes, segments.digest != known, Reason.LINEAGE)
     _check_steps(segments, spaces, codes, 0, segments.count)
@@ -60,16 +62,6 @@ def check_segments(
     _refuse(codes, (segments.episode < 0) | (segments.first_step < 0), Reason.BOUNDS)
     _refuse(codes, segments.flags > (TERMINATED | TRUNCATED), Reason.BOUNDS)
     return codes
-
-
-def _digests_of(
-    model_ids: NDArray[np.int64], digests: Mapping[int, int]
-) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Return the digest that samples of each model id must carry, and whether that is remembered."""
-    ids, where = np.unique(model_ids, return_inverse=True)
-    known = np.array([digests.get(model_id, 0) for model_id in ids.tolist()], np.uint64)
-    remembered = np.array([model_id in digests for model_id in ids.tolist()], np.bool_)
-    return known[where], remembered[where]
 
 
 def _refuse(codes: Codes, bad: NDArray[np.bool_], reason: Reason) -> None:
@@ -107,18 +99,11 @@ def _all_good(part: Segments, spaces: SpacesSpec) -> bool:
         and log_prob.min() > -np.inf
         and part.reward.min() >= -LARGEST
         and part.reward.max() <= LARGEST
-        and _all_within(part.obs, spaces)
+        and all(_all_in_box(field_of(part.obs, name), box) for name, box in spaces.observation.fields)
+        and spaces.observation.all_whole(part.obs)
         and (part.action.dtype.kind != "f" or np.abs(part.action).max() <= LARGEST)
         and all(np.abs(values).max(initial=0) <= LARGEST for values in part.state.values())
         and not (part.action_mask is not None and _against_masks(part, spaces).any())
-    )
-
-
-def _all_within(obs: Observations, spaces: SpacesSpec) -> bool:
-    """Whether all observations are finite, within their space, and fit to compute with."""
-    fields = spaces.observation.fields
-    return all(_all_in_box(field_of(obs, name), box) for name, box in fields) and (
-        spaces.observation.all_whole(obs)
     )
 
 
@@ -161,7 +146,7 @@ def _not_finite(part: Segments) -> NDArray[np.bool_]:
     """Return for each segment whether a number of it is not finite."""
     numbers = ~(np.isfinite(part.reward) & np.isfinite(part.log_prob))
     obs = np.asarray(field_of(part.obs, NUMBERS))
-    found = _any_row(part, ~_finite(obs)) | _any_step(part, numbers | ~_finite(part.action))
+    found = _any_of(~_finite(obs), part.length + 1) | _any_of(numbers | ~_finite(part.action), part.length)
     for values in part.state.values():
         found |= ~_finite(values)
     return found
@@ -173,7 +158,7 @@ def _out_of_bounds(part: Segments, spaces: SpacesSpec) -> NDArray[np.bool_]:
     steps |= part.log_prob > _largest_log_prob(spaces)
     obs = np.asarray(part.obs)
     bad = ~spaces.observation.contains(obs) | _huge(field_of(obs, NUMBERS))
-    found = _any_row(part, bad) | _any_step(part, steps)
+    found = _any_of(bad, part.length + 1) | _any_of(steps, part.length)
     for values in part.state.values():
         found |= _huge(values)
     return found
@@ -189,7 +174,7 @@ def _against_masks(part: Segments, spaces: SpacesSpec) -> NDArray[np.bool_]:
     if not isinstance(action, DiscreteSpec | MultiDiscreteSpec):
         raise ValueError(f"masks of actions that are not numbered: {action}")
     taken = action.allowed(part.action, mask, rows)
-    return _any_row(part, ~action_left(mask, action.sizes)) | _any_step(part, ~taken)
+    return _any_of(~action_left(mask, action.sizes), part.length + 1) | _any_of(~taken, part.length)
 
 
 def _finite(array: NDArray[np.generic]) -> NDArray[np.bool_]:
@@ -206,16 +191,6 @@ def _huge(array: NDArray[Any]) -> NDArray[np.bool_]:
         return np.zeros(len(array), np.bool_)
     huge: NDArray[np.bool_] = (np.abs(array) > LARGEST).reshape(len(array), -1).any(axis=1)
     return huge
-
-
-def _any_step(part: Segments, bad: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return for each segment whether any of its steps is bad."""
-    return _any_of(bad, part.length)
-
-
-def _any_row(part: Segments, bad: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return for each segment whether any of its observations is bad."""
-    return _any_of(bad, part.length + 1)
 
 
 def _any_of(bad: NDArray[np.bool_], sizes: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:

@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import printable
 from soulsgui.experience.segments import Ints, Segments
 from soulsgui.training.intake.checks import CODES, GOOD, LEFT_OUT, Codes, count_refused
-from soulsgui.training.intake.sessions import Session, Sessions
+from soulsgui.training.intake.sessions import REFUSED, Session, Sessions
 from soulsgui.wire.group_reader import Fields, as_dict
 from soulsgui.wire.keys import EntryId, Keys
 from soulsgui.wire.messages.chunk import NUMBER_FIELD, Reason
@@ -52,12 +53,15 @@ class Chunks:
         """Their bytes."""
         return sum(map(len, self.payloads))
 
+    def part(self, begin: int, end: int | None = None) -> "Chunks":
+        """Return those from `begin` up to `end`."""
+        return Chunks(self.ids[begin:end], self.payloads[begin:end], self.numbers[begin:end])
+
     def after(self, newest: EntryId) -> "Chunks":
         """Return those that came after an entry."""
         if not self.ids or EntryId.parse(self.ids[0]) > newest:
             return self
-        first = sum(EntryId.parse(entry) <= newest for entry in self.ids)
-        return Chunks(self.ids[first:], self.payloads[first:], self.numbers[first:])
+        return self.part(sum(EntryId.parse(entry) <= newest for entry in self.ids))
 
 
 @dataclass(frozen=True)
@@ -66,14 +70,6 @@ class Arrivals:
 
     session: Session
     chunks: Chunks
-
-    def part(self, begin: int, end: int) -> "list[Arrivals]":
-        """Return the chunks from `begin` up to `end` as arrivals, if there are any."""
-        if (begin, end) == (0, len(self.chunks)):
-            return [self]
-        here, chunks = slice(begin, end), self.chunks
-        part = Chunks(chunks.ids[here], chunks.payloads[here], chunks.numbers[here])
-        return [Arrivals(self.session, part)] if len(part) else []
 
 
 def sort_out(ids: list[bytes], fields: list[Fields]) -> list[Chunks | tuple[EntryId, bytes]]:
@@ -157,8 +153,8 @@ def _source_of(client: str, session: str) -> int:
     return int.from_bytes(digest, "big") >> 18 << 17
 
 
-class Taker(Protocol):
-    """Who takes samples over: a learner's side of the intake."""
+class SampleSink(Protocol):
+    """Takes samples over: a learner's side of the intake, which calls nobody else back."""
 
     def judge(self, owned: Owned) -> Codes:
         """Say of each segment whether it is good, and why not, as far as it does not depend on others."""
@@ -176,7 +172,7 @@ class Taker(Protocol):
         """Take note of segments that are refused as late."""
 
     def lost(self, client: str, reason: str) -> None:
-        """Take note that a client won't deliver what it was asked for."""
+        """Take note that a client won't deliver all of what it was asked for."""
 
 
 KEPT = 64
@@ -190,9 +186,7 @@ class RejectRing:
     """Keeps the last refused chunks and writes them where the runner finds them."""
 
     def __init__(self, keys: Keys, run_id: str, clock: Callable[[], float] = time.time) -> None:
-        self._key = keys.rejects
-        self._run_id = run_id
-        self._clock = clock
+        self._key, self._run_id, self._clock = keys.rejects, run_id, clock
         self._ring: deque[Reject] = deque()
         self._kinds: Counter[tuple[str, str]] = Counter()
         self._changed = False
@@ -207,12 +201,10 @@ class RejectRing:
     ) -> None:
         """Keep a refused chunk."""
         kind = (client, reason)
-        if self._kinds[kind] >= KEPT_OF_A_KIND:
-            oldest = next(one for one in self._ring if (one.client, one.reason) == kind)
-            self._ring.remove(oldest)
-            self._kinds[kind] -= 1
-        elif len(self._ring) >= KEPT:
-            gone = self._ring.popleft()
+        full = self._kinds[kind] >= KEPT_OF_A_KIND
+        if full or len(self._ring) >= KEPT:
+            gone = next(one for one in self._ring if not full or (one.client, one.reason) == kind)
+            self._ring.remove(gone)
             self._kinds[gone.client, gone.reason] -= 1
         self._ring.append(
             Reject(
@@ -258,8 +250,7 @@ class _Opened:
     found: OpenedChunks
     codes: Codes  # of each segment, `[S]`; booking changes it
     starts: Ints  # first segment of each chunk, and their number, `[C + 1]`
-    steps: Ints  # first step of each segment, and their number, `[S + 1]`
-    first: Sequence[int]  # first chunk of each arrival
+    first: Sequence[int]  # first chunk of each arrival, and their number
 
     def codes_of(self, chunk: int) -> Codes:
         """Return what is said of the segments of one chunk, to be changed in place."""
@@ -274,7 +265,7 @@ class Ingest:
         config: ServerConfig,
         spaces: SpacesSpec,
         sessions: Sessions,
-        taker: Taker,
+        sink: SampleSink,
         rejects: RejectRing,
     ) -> None:
         box = spaces.observation
@@ -289,7 +280,7 @@ class Ingest:
             spaces.action.dtype,
         )
         self._sessions = sessions
-        self._taker = taker
+        self._sink = sink
         self._rejects = rejects
 
     def use(self, arrivals: Sequence[Arrivals]) -> list[Session]:
@@ -314,10 +305,12 @@ class Ingest:
             begin = 0
             for at, more in enumerate(sizes):
                 if size and size + more > _OPENED_AT_ONCE:
-                    yield [*portion, *arrival.part(begin, at)]
+                    if at > begin:
+                        portion.append(Arrivals(arrival.session, arrival.chunks.part(begin, at)))
+                    yield portion
                     portion, begin, size = [], at, 0
                 size += more
-            portion += arrival.part(begin, len(sizes))
+            portion.append(Arrivals(arrival.session, arrival.chunks.part(begin)))
         if portion:
             yield portion
 
@@ -329,7 +322,7 @@ class Ingest:
         segments, codes = opened.found.segments, opened.codes
         late = codes == CODES[Reason.LATE]
         if late.any():
-            self._taker.refused_late(segments.model_id_first[late], segments.length[late])
+            self._sink.refused_late(segments.model_id_first[late], segments.length[late])
         good = codes == GOOD
         if good.any():
             self._hand_over(opened, arrivals, good)
@@ -337,12 +330,10 @@ class Ingest:
     def _open(self, arrivals: Sequence[Arrivals]) -> _Opened:
         found = self._form.open([payload for arrival in arrivals for payload in arrival.chunks.payloads])
         starts = np.concatenate(([0], np.cumsum(found.counts)))
-        first = [0]
-        for arrival in arrivals:
-            first.append(first[-1] + len(arrival.chunks))
+        first = list(accumulate((len(arrival.chunks) for arrival in arrivals), initial=0))
         counts = np.diff(starts[first])
-        codes = self._taker.judge(Owned(found.segments, [one.session for one in arrivals], counts))
-        return _Opened(found, codes, starts, found.segments.starts, first)
+        codes = self._sink.judge(Owned(found.segments, [one.session for one in arrivals], counts))
+        return _Opened(found, codes, starts, first)
 
     def _book_together(self, opened: _Opened, number: int, arrival: Arrivals) -> bool:
         """Book all chunks of a client in one step, if they are good and in order; return whether they are."""
@@ -354,12 +345,12 @@ class Ingest:
         if session.status != "accepted":
             return False
         numbers = session.expected(chunks.numbers, EntryId.parse(chunks.ids[0]))
-        steps = int(opened.steps[end] - opened.steps[begin])
-        if numbers is None or self._taker.wants(session) < steps:
-            return False
         segments = opened.found.segments
+        steps = int(segments.starts[end] - segments.starts[begin])
+        if numbers is None or self._sink.wants(session) < steps:
+            return False
         lengths, model_ids = segments.length[begin:end], segments.model_id_first[begin:end]
-        self._taker.admit(session, lengths, model_ids, opened.codes[begin:end])
+        self._sink.admit(session, lengths, model_ids, opened.codes[begin:end])
         session.received_run(chunks.size, steps, numbers)
         session.taken = EntryId.parse(chunks.ids[-1])
         return True
@@ -390,11 +381,14 @@ class Ingest:
         if error is not None:
             logger.info("a chunk of %s was refused: %s", session.client, error)
             self._rejects.add(session.client, entry, payload, error.reason, detail=str(error))
-            return session.refuse({error.reason.value: 1}, 0)
+            cut_off = session.refuse({error.reason.value: 1}, 0)
+            if not cut_off:
+                self._sink.lost(session.client, REFUSED)
+            return cut_off
         session.received_steps(int(opened.found.steps[chunk]), session.taken)
         codes, segments = opened.codes_of(chunk), opened.found.segments
         here = slice(opened.starts[chunk], opened.starts[chunk + 1])
-        self._taker.admit(session, segments.length[here], segments.model_id_first[here], codes)
+        self._sink.admit(session, segments.length[here], segments.model_id_first[here], codes)
         refused, accepted = count_refused(codes), int(np.count_nonzero(codes == GOOD))
         if refused:
             worst = max(refused, key=lambda reason: refused[reason])
@@ -407,7 +401,7 @@ class Ingest:
         clients = np.repeat(np.arange(len(arrivals)), counts)[good]
         sources = [_source_of(arrival.session.client, arrival.session.id) for arrival in arrivals]
         segments = opened.found.segments.take(good)
-        self._taker.insert(
+        self._sink.insert(
             Accepted(
                 replace(segments, source=np.array(sources, np.int64)[clients] + segments.env_index),
                 clients,

@@ -2,20 +2,19 @@
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import redis
 
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.training.intake.chunks import Arrivals, Chunks, Ingest, RejectRing, Taker, sort_out
+from soulsgui.training.intake.chunks import Arrivals, Chunks, Ingest, RejectRing, SampleSink, sort_out
 from soulsgui.training.intake.roster import Readmission, Roster
 from soulsgui.training.intake.sessions import LEFT, NEW_SESSION, Session, Sessions
 from soulsgui.training.publisher import Publisher
 from soulsgui.wire.group_reader import GroupReader, StreamPart
 from soulsgui.wire.keys import TRAINER_GROUP, EntryId, Keys
 from soulsgui.wire.messages.chunk import Reason
-from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import SessionHello
 
@@ -58,7 +57,7 @@ class ReadSize:
 # What the server needs beside the payload of an entry, and how it rounds its blocks up.
 _OVERHEAD = 1.25
 _ALWAYS_BYTES = 2**20
-_MOST_GREETINGS, _GREETINGS_S = 50, 10.0
+_MOST_HELLOS, _HELLOS_WITHIN_S = 50, 10.0
 
 
 class FloodGuard:
@@ -107,7 +106,7 @@ class FloodGuard:
         return {client: n for client, n in zip(names, counts, strict=True) if isinstance(n, int) and n}
 
 
-class Greetings:
+class HelloCounter:
     """Counts the hellos of each client: one that begins session after session floods the server too."""
 
     def __init__(self) -> None:
@@ -116,10 +115,10 @@ class Greetings:
     def too_many(self, client: str, now: float) -> bool:
         """Count a hello; return whether these are more than a client that crashes all the time would send."""
         since, count = self._seen.get(client, (now, 0))
-        if now - since > _GREETINGS_S:
+        if now - since > _HELLOS_WITHIN_S:
             since, count = now, 0
         self._seen[client] = since, count + 1
-        return count >= _MOST_GREETINGS
+        return count >= _MOST_HELLOS
 
 
 PER_STREAM = 200
@@ -144,17 +143,15 @@ class Intake:
         spaces: SpacesSpec,
         publisher: Publisher,
         bytes_ahead: int,
-        taker: Taker,
+        sink: SampleSink,
     ) -> None:
         least = config.settings.get("clients.min_versions", {})
         self.sessions = Sessions(config.run_id, config.contract, bytes_ahead, least)
         self.rejects = RejectRing(keys, config.run_id)
-        self.ingest = Ingest(config, spaces, self.sessions, taker, self.rejects)
-        self.reader = GroupReader(TRAINER_GROUP, keys.chunks, self._entries_to_read)
-        self._keys = keys
-        self._config = config
-        self._publisher = publisher
-        self._taker = taker
+        self.ingest = Ingest(config, spaces, self.sessions, sink, self.rejects)
+        self.reader = GroupReader(TRAINER_GROUP, keys.chunks, self._per_stream)
+        self._keys, self._run_id = keys, config.run_id
+        self._publisher, self._sink = publisher, sink
         self._guard = FloodGuard(keys, bytes_ahead)
         self._arrived: list[Arrivals] = []
         self._to_tell: set[str] = set()
@@ -162,9 +159,9 @@ class Intake:
         self._flooding: set[str] = set()
         self._left_over: dict[str, EntryId] = {}  # newest entry of each stream before this trainer came
         self._leavers: dict[str, Session] = {}  # who said goodbye, and may have sent more before
-        self._greetings = Greetings()
-        self._roster = Roster(keys)
-        self._readmission = Readmission(keys, config.run_id, self._roster, self.sessions)
+        self._hellos = HelloCounter()
+        self.roster = Roster(keys)
+        self._readmission = Readmission(keys, config.run_id, self.roster, self.sessions)
         self._next_look = self._look_s = 0.0
         self._most_entries = PER_STREAM
         self._read_size = ReadSize()
@@ -172,11 +169,11 @@ class Intake:
 
     def begin(self, connection: redis.Redis) -> int:
         """Go on with the sessions of an earlier trainer; return the newest model id that clients know."""
-        self._roster.read(connection)
+        self.roster.read(connection)
         self.rejects.load(connection)
         self._to_tell |= self._readmission.look(connection)
-        self._left_over = self._readmission.newest_entries(connection, self._roster.clients)
-        ours = [beat.model_id for beat in self._roster.beats.values() if beat.run_id == self._config.run_id]
+        self._left_over = self._readmission.newest_entries(connection, self.roster.clients)
+        ours = [beat.model_id for beat in self.roster.beats.values() if beat.run_id == self._run_id]
         return max([0, *(model_id for model_id in ours if model_id < _BELIEVABLE_MODEL_ID)])
 
     def rest(self, connection: redis.Redis, resting: bool) -> None:
@@ -190,20 +187,16 @@ class Intake:
     def start_over(self) -> None:
         """After the server was away."""
         self.reader.start_over()
-        self._roster.start_over()
+        self.roster.start_over()
         self._left_over.clear()  # of a server that came back without its data, newer entries may be smaller
         # Who waits for a grant that the server has forgotten would wait for ever.
         self._to_tell.update(self.sessions.by_client)
         self._next_look = 0.0
 
-    def unsettle(self) -> None:
-        """After the server refused something: what was read and not acknowledged comes again."""
+    def refused(self) -> None:
+        """After the server refused something: what was not acknowledged comes again; it may be a flood."""
         self.reader.unsettle()
-
-    @property
-    def beats(self) -> Mapping[str, Heartbeat]:
-        """The newest beat of each client."""
-        return self._roster.beats
+        self._next_look = 0.0
 
     def eligible(self) -> dict[str, Session]:
         """Return the sessions that can take part in a round now."""
@@ -220,62 +213,55 @@ class Intake:
             return
         every_s = _ROSTER_EVERY_WHILE_WAITING_S if often else _ROSTER_EVERY_S
         self._next_look = now + max(every_s, min(_PAUSE_AFTER_LOOK * self._look_s, _ROSTER_AT_LEAST_EVERY_S))
-        self._roster.read(connection)
+        self.roster.read(connection)
         self._hold_back_floods(connection)
         self._tell(connection)
-        listed = [client for client in self._roster.clients if client not in self._flooding]
+        listed = [client for client in self.roster.clients if client not in self._flooding]
         self.reader.set_clients(connection, listed)
         self._to_tell |= self._readmission.look(connection)
         self.sessions.set_playing(self.eligible())
         self.sessions.measure(now)
         self._beats_are_new = True
         for client, session in list(self.sessions.by_client.items()):
-            reason = self._roster.gone(session)
+            reason = self.roster.gone(session)
             if reason:
-                self._taker.lost(client, reason)
+                self._sink.lost(client, reason)
             if reason == LEFT:
                 self._leavers[client] = session
-        self.sessions.forget_all_but(self._roster.clients)
-        self._give_credit()
+        self.sessions.forget_all_but(self.roster.clients)
+        # Those who can send nothing: what they sent was lost, or credits were held.
+        sessions = self.sessions.by_client.items()
+        self._to_tell |= {client for client, session in sessions if self.sessions.needs_credit(session)}
         self._tell(connection)
         self._look_s = time.monotonic() - now
-
-    def _give_credit(self) -> None:
-        """Grant more to those who can send nothing: what they sent was lost, or credits were held."""
-        self._to_tell |= {
-            client
-            for client, session in self.sessions.by_client.items()
-            if self.sessions.needs_credit(session)
-        }
 
     def why_absent(self, client: str) -> str:
         """Return why a client can take no part in a round now; empty when it can."""
         session = self.sessions.by_client.get(client)
         if session is None:
             return LEFT  # nobody loses its session but by a goodbye, or by being taken off the list
-        return self._roster.why_not(session) if session.status == "accepted" else session.status
+        return self.roster.why_not(session) if session.status == "accepted" else session.status
 
     def cut_off(self, connection: redis.Redis, client: str, reason: str) -> int:
         """Take nothing of a client any more, and what it has sent off the server; return how many entries."""
-        self._exclude(client, reason)
+        self.sessions.cut_off(client, reason)
+        self._exclude(client)
         taken_off = self._guard.sweep(connection, [client]).get(client, 0)
         self.sessions.count_unadmitted(client, Reason.CUT_OFF, taken_off)
         self._tell(connection)
         return taken_off
 
-    def _exclude(self, client: str, reason: str | None = None) -> None:
-        """Expect nothing of a client any more, and tell it."""
-        if reason is not None:
-            self.sessions.cut_off(client, reason)
-        self._taker.lost(client, "quarantined")
+    def _exclude(self, client: str) -> None:
+        """Expect nothing of a client any more that was cut off, and tell it."""
+        self._sink.lost(client, "quarantined")
         self._to_tell.add(client)
 
     def _hold_back_floods(self, connection: redis.Redis) -> None:
         """Cut clients off that fill the server, and keep their streams empty from then on."""
-        for client, size in self._guard.look(connection, self._roster.clients).items():
+        for client, size in self._guard.look(connection, self.roster.clients).items():
             if client not in self._flooding:
                 self._hold_back(client, f"{size / 1e6:,.0f} MB wait on its stream")
-        self._flooding &= set(self._roster.clients)
+        self._flooding &= set(self.roster.clients)
         for client, count in self._guard.sweep(connection, self._flooding).items():
             self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, count)
 
@@ -284,11 +270,8 @@ class Intake:
         self._flooding.add(client)
         reason = f"it floods the server: {how}"
         logger.warning("%s was cut off: %s", client, reason)
-        self._exclude(client, reason)
-        self._next_look = 0.0
-
-    def make_room(self) -> None:
-        """The server is full: look at once who fills it."""
+        self.sessions.cut_off(client, reason)
+        self._exclude(client)
         self._next_look = 0.0
 
     def release(self, client: str) -> bool:
@@ -311,15 +294,21 @@ class Intake:
         self._read_size.note(parts)
         for client in self.reader.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
-            self._taker.lost(client, "its stream can't be read")
+            self._sink.lost(client, "its stream can't be read")
         heard = {part.client for part in parts}
         self._look_for_losses(heard)
         if self.reader.up_to_date:
-            self._see_off(self._leavers.keys() - heard)
+            for client in self._leavers.keys() - heard:  # all is read that they sent before
+                if self.sessions.by_client.get(client) is self._leavers.pop(client):
+                    self.sessions.end(client)
         if not parts:
             return
         for part in parts:
-            self._sort(part)
+            for found in sort_out(part.ids, part.fields):
+                if isinstance(found, Chunks):
+                    self._arrive(part.client, found)
+                else:
+                    self._welcome(part.client, *found)
         self._use_arrived()
         self._tell(connection)
         self.reader.acknowledge_parts(connection, parts)
@@ -329,7 +318,7 @@ class Intake:
         """How many clients may have more waiting than was read last."""
         return self._read_size.full or 0
 
-    def _entries_to_read(self, streams: int) -> int:
+    def _per_stream(self, streams: int) -> int:
         return self._read_size.next(streams, self._most_entries)
 
     def _look_for_losses(self, heard: set[str]) -> None:
@@ -338,23 +327,9 @@ class Intake:
             return
         self._beats_are_new = False
         for client, session in self.sessions.by_client.items():
-            beat = self._roster.beats.get(client)
+            beat = self.roster.beats.get(client)
             if client not in heard and beat is not None and beat.session == session.id:
                 session.look_for_losses(beat)
-
-    def _see_off(self, clients: set[str]) -> None:
-        """End the sessions of those who have left, now that all is read that they sent before."""
-        for client in clients:
-            if self.sessions.by_client.get(client) is self._leavers.pop(client):
-                self.sessions.end(client)
-
-    def _sort(self, part: StreamPart) -> None:
-        """Take note of what came of one client."""
-        for found in sort_out(part.ids, part.fields):
-            if isinstance(found, Chunks):
-                self._arrive(part.client, found)
-            else:
-                self._welcome(part.client, *found)
 
     def _welcome(self, client: str, entry: EntryId, payload: bytes) -> None:
         """Begin a session; its grant is written before the hello is acknowledged.
@@ -365,7 +340,7 @@ class Intake:
             return
         session = self.sessions.by_client.get(client)
         if session is None or EntryId.parse(session.id) < entry:
-            if self._greetings.too_many(client, time.monotonic()):
+            if self._hellos.too_many(client, time.monotonic()):
                 self._hold_back(client, "it begins one session after the other")
                 return
             if any(arrived.session is session for arrived in self._arrived):
@@ -377,7 +352,7 @@ class Intake:
                 self.sessions.end(client)
                 return
             self.sessions.hello(client, entry, hello, time.monotonic())
-            self._taker.lost(client, NEW_SESSION)
+            self._sink.lost(client, NEW_SESSION)
         self._to_tell.add(client)
 
     def _arrive(self, client: str, chunks: Chunks) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import cast
 
 import redis
@@ -98,10 +98,8 @@ class Readmission:
     """Finds clients that beat with a session nobody here knows, and admits it again by its grant."""
 
     def __init__(self, keys: Keys, run_id: str, roster: Roster, sessions: Sessions) -> None:
-        self._keys = keys
-        self._run_id = run_id
-        self._roster = roster
-        self._sessions = sessions
+        self._keys, self._run_id = keys, run_id
+        self._roster, self._sessions = roster, sessions
         self._over: dict[str, str] = {}  # sessions nobody has to ask for again, by client
 
     def look(self, connection: redis.Redis) -> set[str]:
@@ -134,15 +132,14 @@ class Readmission:
                     to_tell.add(client)
         return to_tell
 
-    def newest_entries(self, connection: redis.Redis, clients: Iterable[str]) -> dict[str, EntryId]:
+    def newest_entries(self, connection: redis.Redis, clients: Sequence[str]) -> dict[str, EntryId]:
         """Return the id of the newest entry ever put on the stream of each client that has one."""
-        names = list(clients)
         pipeline = connection.pipeline(transaction=False)
-        for client in names:
+        for client in clients:
             pipeline.xinfo_stream(self._keys.chunks(client))
         streams = pipeline.execute(raise_on_error=False)
         return {
             client: EntryId.parse(stream["last-generated-id"])
-            for client, stream in zip(names, streams, strict=True)
+            for client, stream in zip(clients, streams, strict=True)
             if not isinstance(stream, Exception)
         }

@@ -1,7 +1,7 @@
 """The sessions of clients: who is let in and who is cut off, what each is granted, and what was refused."""
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
@@ -16,6 +16,7 @@ from soulsgui.wire.versions import update_needed
 logger = logging.getLogger(__name__)
 
 LEFT, OFF_THE_LIST, NEW_SESSION = "left", "was taken off the list", "began a new session"
+REFUSED = "sent a chunk that was refused whole"
 """Why a client won't deliver what it was asked for."""
 
 _LARGEST_GAP = 1024
@@ -75,15 +76,15 @@ _TEMPERATURE_STEP = 0.02
 
 
 @dataclass(frozen=True)
-class Orders:
+class ClientExploration:
     """How one client is to explore: the fields of its grant. With nothing set, as its policy says."""
 
     epsilon: float | None = None
     temperature: float | None = None
     ladder: Ladder | None = None
 
-    def worth_telling(self, told: "Orders | None") -> bool:
-        """Whether these orders differ from those told before by enough to be told."""
+    def worth_telling(self, told: "ClientExploration | None") -> bool:
+        """Whether it differs by enough from what the client was told before."""
         if told is None or self.ladder != told.ladder:
             return True
         return _differ(self.epsilon, told.epsilon, _EPSILON_STEP) or _differ(
@@ -105,12 +106,12 @@ class Exploration:
     temperature: float | None = None
     ladder: float | None = None  # exponent of the ladder of epsilons over all environments
 
-    def orders(self, first: int, count: int) -> Orders:
-        """Return the orders of one client."""
-        ladder = (
-            None if self.ladder is None else Ladder(first=first, count=max(count, 1), exponent=self.ladder)
-        )
-        return Orders(self.epsilon, self.temperature, ladder)
+    def of_client(self, first: int, count: int) -> ClientExploration:
+        """Return how a client explores whose first environment is this one of `count` that play."""
+        ladder = None
+        if self.ladder is not None:
+            ladder = Ladder(first=first, count=max(count, 1), exponent=self.ladder)
+        return ClientExploration(self.epsilon, self.temperature, ladder)
 
     def figures(self) -> dict[str, float]:
         """Return what there is to see of it on the curves: `epsilon` or `temperature`."""
@@ -145,9 +146,9 @@ class Shares:
         self._steps, self._pace, self._measured_at = dict(steps), paces, now
         self._total = sum(paces.values())
 
-    def part(self, client: str, sharers: int) -> float:
+    def part(self, client: str, members: int) -> float:
         """Return the part of one client, 0 to 1."""
-        even = 1.0 / max(sharers, 1)
+        even = 1.0 / max(members, 1)
         delivers = self.delivered(client)
         return even if delivers is None else 0.5 * even + 0.5 * delivers
 
@@ -163,43 +164,6 @@ class Refusals:
     total: dict[str, int] = field(default_factory=dict)
     by_client: dict[str, dict[str, int]] = field(default_factory=dict)
     missing: int = 0
-
-
-_SHOWN = 80
-_SHARE_BYTES = 2**28
-_STEP_BYTES = 32
-"""Action, reward, log-probability and their like of one step, about."""
-
-
-def most_envs(n_steps: int, observation_bytes: int) -> int:
-    """Return how many environments a client may have for its share of a round to be held in memory."""
-    return max(1, min(_SHARE_BYTES // (n_steps * (observation_bytes + _STEP_BYTES)), MAX_ENVS))
-
-
-def problem_of(
-    hello: SessionHello | None,
-    client: str,
-    contract: str,
-    least_versions: Mapping[str, str],
-    envs: int = MAX_ENVS,
-) -> str:
-    """Return why a client can't be let in, in words; empty when it can."""
-    if hello is None:
-        return "its hello can't be read"
-    if hello.client != client:
-        return f"it calls itself {hello.client[:_SHOWN]!r}"
-    if old := update_needed(hello.versions, least_versions):
-        return old
-    if hello.protocol != PROTOCOL:
-        return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
-    if hello.contract != contract:
-        return "its environment, wrappers or spaces differ from this run's"
-    if hello.num_envs > envs:
-        return (
-            f"it steps {hello.num_envs:,} environments side by side: here a client may have {envs:,} at most "
-            "(fewer of them, or a smaller ppo.n_steps)"
-        )
-    return ""
 
 
 ENTRIES_AHEAD = 4096
@@ -234,7 +198,7 @@ class Session:
     granted_steps: int = 0
     most_entries: int = 0  # that it was ever granted, 0 before it was granted any
     most_size: int = 0
-    told: Orders | None = None
+    told: ClientExploration | None = None
     plays: bool = True
     round: RoundShare | None = None
     greedy: GreedyOrder | None = None
@@ -246,7 +210,7 @@ class Session:
         self,
         bytes_ahead: int,
         steps_ahead: int | None = None,
-        orders: Orders | None = None,
+        exploration: ClientExploration | None = None,
         held: bool = False,
     ) -> Grant:
         """Return the grant to write now."""
@@ -257,8 +221,8 @@ class Session:
             self.most_size = max(self.most_size, self.granted_bytes)
             if steps_ahead is not None:  # what was granted once can't be taken back
                 self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
-        self.told, self.told_greedy, self.told_share = orders, self.greedy, self.share
-        exploring = orders or Orders()
+        self.told, self.told_greedy, self.told_share = exploration, self.greedy, self.share
+        exploring = exploration or ClientExploration()
         return Grant(
             session=self.id,
             status=self.status,
@@ -361,9 +325,19 @@ class Session:
         return True
 
 
+@dataclass
+class _PastSessions:
+    """What is remembered of a client's sessions that are over, or were never begun."""
+
+    rejected: Counter[str] = field(default_factory=Counter)
+    in_a_row: int = 0  # refused without a good one between
+    cut_off: str | None = None  # why it stays cut off
+
+
 # Over several rounds: within one, clients deliver one after the other.
 _SHOWN_HALF_LIFE_S = 20.0
 _WORTH_TELLING = 0.05
+_SHOWN = 80
 
 
 class Sessions:
@@ -385,14 +359,12 @@ class Sessions:
         # Transitions all clients together may have on the way; None: as many as they like.
         self.steps_ahead: int | None = None
         self.exploration: Exploration | None = None
-        self._cut_off: dict[str, str] = {}  # clients without a session that stay cut off, and why
         self.held = False  # nobody is granted more: the server's memory fills up
         self.resting = False  # the run is paused: the same, and everybody is told why
         self.most_envs = MAX_ENVS
-        self._in_a_row: dict[str, int] = {}  # refused without a good one between, in sessions that are over
         self._shares = Shares()
         self._shown_shares = Shares(_SHOWN_HALF_LIFE_S)
-        self._rejected_before: dict[str, Counter[str]] = {}
+        self._past: defaultdict[str, _PastSessions] = defaultdict(_PastSessions)
         self._rejected_of_forgotten: Counter[str] = Counter()
         self._missing_before = 0
 
@@ -417,47 +389,41 @@ class Sessions:
 
     def grant(self, session: Session) -> Grant:
         """Return the grant to write now for a session."""
-        return self._grant(session, self._orders())
-
-    def _grant(self, session: Session, orders: Mapping[str, Orders]) -> Grant:
-        steps = self._steps_ahead(session)
-        held = self.held or self.resting
-        grant = session.grant(self.bytes_ahead, steps, orders.get(session.client), held)
-        return grant.model_copy(update={"resting": True}) if self.resting else grant
+        return self._grant(session, self._explorations().get(session.client))
 
     def grants(self) -> dict[str, Grant]:
         """Return the grants to write now, by client."""
-        orders = self._orders()
-        return {client: self._grant(session, orders) for client, session in self.by_client.items()}
+        explorations = self._explorations()
+        return {
+            client: self._grant(session, explorations.get(client))
+            for client, session in self.by_client.items()
+        }
 
     def grants_due(self) -> dict[str, Grant]:
         """Return the grants of those who need more, or for whom something else is otherwise than told."""
-        orders = self._orders()
+        explorations = self._explorations()
         return {
-            client: self._grant(session, orders)
+            client: self._grant(session, explorations.get(client))
             for client, session in self.by_client.items()
-            if self.needs_credit(session)
-            or self._explores_otherwise(session, orders.get(client))
-            or session.greedy != session.told_greedy
-            or abs((session.share or 0.0) - (session.told_share or 0.0)) >= _WORTH_TELLING
+            if self.needs_credit(session) or _is_news(session, explorations.get(client))
         }
 
-    @staticmethod
-    def _explores_otherwise(session: Session, orders: Orders | None) -> bool:
-        return session.status == "accepted" and orders is not None and orders.worth_telling(session.told)
+    def _grant(self, session: Session, exploration: ClientExploration | None) -> Grant:
+        steps, held = self._steps_ahead(session), self.held or self.resting
+        grant = session.grant(self.bytes_ahead, steps, exploration, held)
+        return grant.model_copy(update={"resting": True}) if self.resting else grant
 
-    def _orders(self) -> dict[str, Orders]:
+    def _explorations(self) -> dict[str, ClientExploration]:
         """Return how each client is to explore; on a ladder, those who play stand in the order they came."""
         exploration = self.exploration
         if exploration is None:
             return {}
         if exploration.ladder is None:
-            alike = exploration.orders(0, 1)
-            return dict.fromkeys(self.by_client, alike)
+            return dict.fromkeys(self.by_client, exploration.of_client(0, 1))
         count = sum(session.num_envs for session in self.by_client.values() if session.plays)
         first, found = 0, {}
         for client, session in self.by_client.items():
-            found[client] = exploration.orders(first, count)
+            found[client] = exploration.of_client(first, count)
             if session.plays:
                 first += session.num_envs
         return found
@@ -471,11 +437,8 @@ class Sessions:
     @property
     def steps_outstanding(self) -> int:
         """Transitions that may be on their way from those who play."""
-        return sum(
-            max(session.granted_steps - session.steps, 0)
-            for session in self.by_client.values()
-            if session.plays
-        )
+        playing = (session for session in self.by_client.values() if session.plays)
+        return sum(max(session.granted_steps - session.steps, 0) for session in playing)
 
     def _steps_ahead(self, session: Session) -> int | None:
         if not self.steps_ahead:
@@ -491,15 +454,16 @@ class Sessions:
     def hello(self, client: str, entry: EntryId, hello: SessionHello | None, now: float) -> Session:
         """Begin a session: the older one of this client, if any, ends with it. Who was cut off stays so."""
         self.end(client)
-        problem = problem_of(hello, client, self._contract, self._least_versions, self.most_envs)
+        past, problem = self._past[client], self._why_refused(client, hello)
         session = Session(client, str(entry), hello.num_envs if hello else 1, now, since=entry)
-        session.in_a_row = self._in_a_row.pop(client, 0)
+        session.in_a_row, past.in_a_row = past.in_a_row, 0
+        session.plays = not problem and past.cut_off is None
         if problem:
-            session.status, session.reason, session.plays = "refused", problem, False
+            session.status, session.reason = "refused", problem
             logger.warning("%s refused: %s", client, problem)
-        elif client in self._cut_off:
-            session.cut_off(self._cut_off.pop(client))
-            session.plays = False
+        elif past.cut_off is not None:
+            session.cut_off(past.cut_off)
+            past.cut_off = None
             logger.info("%s is back, and still cut off: %s", client, session.reason)
         else:
             self.playing += 1
@@ -507,26 +471,44 @@ class Sessions:
         self.by_client[client] = session
         return session
 
+    def _why_refused(self, client: str, hello: SessionHello | None) -> str:
+        """Return why a client can't be let in, in words; empty when it can."""
+        if hello is None:
+            return "its hello can't be read"
+        if hello.client != client:
+            return f"it calls itself {hello.client[:_SHOWN]!r}"
+        if old := update_needed(hello.versions, self._least_versions):
+            return old
+        if hello.protocol != PROTOCOL:
+            return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
+        if hello.contract != self._contract:
+            return "its environment, wrappers or spaces differ from this run's"
+        if hello.num_envs > self.most_envs:
+            return (
+                f"it steps {hello.num_envs:,} environments side by side: here a client may have "
+                f"{self.most_envs:,} at most (fewer of them, or a smaller ppo.n_steps)"
+            )
+        return ""
+
     def readmit(
         self, client: str, grant: Grant, beat: Heartbeat, last: EntryId, now: float
     ) -> Session | None:
         """Go on with a session that was admitted before, by an earlier trainer; None when it is over."""
         if grant.status == "quarantined":
-            self._cut_off[client] = grant.reason
+            self._past[client].cut_off = grant.reason
         same = beat.session == grant.session and beat.run_id == self._run_id and not beat.leaving
         if grant.status == "refused" or not same or beat.num_envs < 1:
             return None
-        session = Session(client, grant.session, beat.num_envs, now, grant.status, grant.reason)
-        self._cut_off.pop(client, None)
+        self._past[client].cut_off = None
+        session = Session(client, grant.session, beat.num_envs, now, grant.status, grant.reason, since=last)
         session.numbers = ChunkNumbers(below=None)  # what was acknowledged before the restart is not known
         # What it stored since its hello counts as received: credits are totals, and never go back.
         session.entries = min(beat.sent_chunks, grant.credit_entries)
         session.size = min(beat.sent_bytes, grant.credit_bytes)
-        session.granted_entries, session.granted_bytes = grant.credit_entries, grant.credit_bytes
-        session.most_entries, session.most_size = grant.credit_entries, grant.credit_bytes
+        session.granted_entries = session.most_entries = grant.credit_entries
+        session.granted_bytes = session.most_size = grant.credit_bytes
         session.granted_steps = grant.credit_steps or 0
         session.steps = min(beat.sent_steps, session.granted_steps)
-        session.since = last
         self.by_client[client] = session
         return session
 
@@ -535,12 +517,11 @@ class Sessions:
         session = self.by_client.pop(client, None)
         if session is None:
             return
-        if session.rejected:
-            self._rejected_before.setdefault(client, Counter()).update(session.rejected)
+        past = self._past[client]
+        past.rejected.update(session.rejected)
         if session.status == "quarantined":
-            self._cut_off[client] = session.reason
-        if session.in_a_row:
-            self._in_a_row[client] = session.in_a_row  # a new hello makes nobody better
+            past.cut_off = session.reason
+        past.in_a_row = session.in_a_row or past.in_a_row  # a new hello makes nobody better
         self._missing_before += session.numbers.missing
 
     def cut_off(self, client: str, reason: str) -> None:
@@ -553,16 +534,18 @@ class Sessions:
         if session is not None and session.status != "refused":
             session.cut_off(reason)
         else:
-            self._cut_off[client] = reason
+            self._past[client].cut_off = reason
 
     def release(self, client: str) -> bool:
         """Let a client that was cut off send again; return whether it was."""
         session = self.by_client.get(client)
-        if session is None or session.status != "quarantined":
-            self._in_a_row.pop(client, None)
-            return self._cut_off.pop(client, None) is not None
-        session.release()
-        return True
+        if session is not None and session.status == "quarantined":
+            session.release()
+            return True
+        past = self._past[client]
+        was_cut_off = past.cut_off is not None
+        past.in_a_row, past.cut_off = 0, None
+        return was_cut_off
 
     def end_all(self) -> None:
         """End every session: the server has lost them, and each client begins another one.
@@ -577,26 +560,34 @@ class Sessions:
         listed = set(clients)
         for client in set(self.by_client) - listed:
             self.end(client)
-        for client in set(self._cut_off) - listed:
-            del self._cut_off[client]
-        for client in set(self._in_a_row) - listed:
-            del self._in_a_row[client]
-        for client in set(self._rejected_before) - listed:
-            self._rejected_of_forgotten.update(self._rejected_before.pop(client))
+        for client in set(self._past) - listed:
+            self._rejected_of_forgotten.update(self._past.pop(client).rejected)
 
     def refusals(self) -> Refusals:
         """Return what was refused and what is missing, as of now."""
-        by_client = {client: Counter(counts) for client, counts in self._rejected_before.items()}
+        by_client: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for client, past in self._past.items():
+            by_client[client].update(past.rejected)
         for client, session in self.by_client.items():
-            if session.rejected:
-                by_client.setdefault(client, Counter()).update(session.rejected)
+            by_client[client].update(session.rejected)
         total = Counter(self._rejected_of_forgotten)
         for counts in by_client.values():
             total.update(counts)
+        told = {client: dict(counts) for client, counts in by_client.items() if counts}
         missing = self._missing_before + sum(session.numbers.missing for session in self.by_client.values())
-        return Refusals(dict(total), {client: dict(counts) for client, counts in by_client.items()}, missing)
+        return Refusals(dict(total), told, missing)
 
     def count_unadmitted(self, client: str, reason: str, count: int = 1) -> None:
         """Count entries of a client that has no session, or may not send."""
         if count:
-            self._rejected_before.setdefault(client, Counter())[reason] += count
+            self._past[client].rejected[reason] += count
+
+
+def _is_news(session: Session, exploration: ClientExploration | None) -> bool:
+    """Whether a client is to be told what differs from its last grant, besides its credit."""
+    explores_otherwise = exploration is not None and exploration.worth_telling(session.told)
+    return (
+        (session.status == "accepted" and explores_otherwise)
+        or session.greedy != session.told_greedy
+        or abs((session.share or 0.0) - (session.told_share or 0.0)) >= _WORTH_TELLING
+    )

@@ -23,7 +23,6 @@ from soulsgui.training.intake.reader import PER_STREAM
 from soulsgui.training.intake.sessions import Session
 from soulsgui.training.learners import limits
 from soulsgui.wire.messages.chunk import Reason
-from soulsgui.wire.messages.node import NodePhase
 from soulsgui.wire.messages.server_config import OFF_POLICY
 from soulsgui.wire.messages.session import Grant
 
@@ -48,7 +47,7 @@ class AsynchronousLearner(ABC):
     family = OFF_POLICY
     agent: AsynchronousAgent
     attempt: Attempt
-    tally: limits.Tally
+    interval: limits.IntervalStats
 
     def __init__(self, run: TrainingRun, delays: limits.Delays) -> None:
         self.run, self.status, self.delays = run, run.status, delays
@@ -84,15 +83,12 @@ class AsynchronousLearner(ABC):
         """Make updates until a time (monotonic seconds); return transitions that they made room for."""
 
     @abstractmethod
-    def own_figures(self) -> dict[str, float]:
-        """Return what a row tells besides the figures of the agent and of the tally."""
+    def own_figures(self, of_agent: Mapping[str, float]) -> dict[str, float]:
+        """Return what a row tells besides the figures of the agent and of the interval."""
 
     @abstractmethod
     def weights(self, published: bool = True) -> dict[str, NDArray[Any]]:
         """Return the weights that clients and the evaluator get, or else those that a checkpoint holds."""
-
-    def note_figures(self, values: Mapping[str, float]) -> None:  # noqa: B027 - most look at none
-        """Look at the figures of a row."""
 
     @property
     def uncounted(self) -> int:
@@ -120,20 +116,12 @@ class AsynchronousLearner(ABC):
         """Use an attempt's server and clients from now on."""
         self.attempt, now = attempt, time.monotonic()
         learner, clients = self.status.waits["learner"], self.status.waits["clients"]
-        self.tally = limits.Tally(
+        self.interval = limits.IntervalStats(
             now, self.agent.updates, self.run.env_steps, learner=learner, ingest=clients
         )
         self._published_update = self._saved_update = self.agent.updates
         self.published_at, self.next_save = now, now + _CHECKPOINT_EVERY_S
-        self._evaluations = ClientEvaluations(
-            self.run.settings,
-            self.run.folder.run_id,
-            attempt.keys,
-            attempt.intake,
-            attempt.publisher,
-            self.run.attempt,
-            self.agent.updates,
-        )
+        self._evaluations = ClientEvaluations(attempt, self.agent.updates)
         self.set_limits()
 
     def finish(self) -> None:
@@ -155,36 +143,32 @@ class AsynchronousLearner(ABC):
         """Take what came, unless the learner has to catch up; wait for it only if it has nothing to do."""
         began = time.monotonic()
         due, behind = self.due, self.behind
-        self.tally.ingest.set(behind, began)
-        self.tally.learner.set(self.learning and not due, began)
+        self.interval.ingest.set(behind, began)
+        self.interval.learner.set(self.learning and not due, began)
         self.set_limits()
         if not (behind or self.all_taken_in):
-            self.attempt.intake.take(connection, 0 if due else BLOCK_MS, self._entries_to_read)
+            room, intake = self.room, self.attempt.intake
+            most = PER_STREAM
+            if room is not None:  # so much that the learner is not left behind by far
+                most = limits.entries_to_read(room, self._chunk_steps, intake.busy, PER_STREAM)
+            intake.take(connection, 0 if due else BLOCK_MS, most)
         if not due and (self.all_taken_in or self.attempt.intake.reader.idle):
             self.attempt.stop.wait(BLOCK_MS / 1000)
         now = time.monotonic()
-        self.tally.learner.set(False, now)
+        self.interval.learner.set(False, now)
         self._waited_s = 0.0 if due else now - began
 
-    @property
-    def _entries_to_read(self) -> int:
-        """Entries of each client to read next: so many that the learner is not left behind by far."""
-        room = self.room
-        if room is None:
-            return PER_STREAM
-        return limits.entries_to_read(room, self._chunk_steps, self.attempt.intake.busy, PER_STREAM)
-
     def judge(self, owned: Owned) -> Codes:
-        """Accept samples of weights that are not too old, as `chunks.Taker`."""
+        """Accept samples of weights that are not too old, as `chunks.SampleSink`."""
         digests, newest = self.attempt.publisher.digests, self.run.model_id
         return check_segments(owned.segments, self.run.spaces, digests, self.oldest, newest, owned.num_envs)
 
     def wants(self, session: Session) -> float:
-        """Return how many more transitions are wanted, as `chunks.Taker`."""
+        """Return how many more transitions are wanted, as `chunks.SampleSink`."""
         return self.wanted - self._let_in
 
     def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
-        """Let a chunk in if samples are still wanted, as `chunks.Taker`."""
+        """Let a chunk in if samples are still wanted, as `chunks.SampleSink`."""
         if self.wanted - self._let_in <= 0:
             codes[:] = LEFT_OUT
         if not self.takes(session, int(lengths[model_ids == self.run.model_id].sum())):
@@ -195,7 +179,7 @@ class AsynchronousLearner(ABC):
         self._let_in += int(lengths[codes == GOOD].sum())
 
     def refused_late(self, model_ids: Ints, lengths: Steps) -> None:
-        """Count what is refused as late, as `chunks.Taker`."""
+        """Count what is refused as late, as `chunks.SampleSink`."""
         self.attempt.refused_late(self.agent.updates, model_ids, lengths)
 
     def note_taken(self, accepted: Accepted) -> NDArray[Any]:
@@ -228,13 +212,21 @@ class AsynchronousLearner(ABC):
             self._pace.note(learned, seconds - self._waited_s + now - began)
         self.tell_when_due(now)
         self._save_when_due(now)
-        self.status.goal_reached = self.all_taken_in and not self.due
-        self.status.phase, self.status.detail = self._doing(learned > 0)
+        self.status.stop_reached = self.all_taken_in and not self.due
+        if self.status.stop_reached:
+            self.status.phase, self.status.detail = "waiting", "goal reached"
+        elif learned:
+            self.status.phase, self.status.detail = "updating", ""
+        elif not self.attempt.intake.sessions.playing:
+            self.status.phase, self.status.detail = "waiting", "no clients"
+        else:
+            self.status.phase, self.status.detail = "collecting", self.collects_for
 
     def tell_when_due(self, now: float) -> None:
-        """Publish the agent, and put its updates on the curves, each when it is time."""
-        self._publish_when_due(now)
-        if now - self.tally.began >= _ROW_EVERY_S:
+        """Publish the agent when it has changed, and put its updates on the curves, each when it is time."""
+        if self.agent.updates != self._published_update and now >= self.published_at + self._publish_interval:
+            self.publish_next(now)
+        if now - self.interval.began >= _ROW_EVERY_S:
             self.tell_row(now)
 
     def grants_to_publish(self) -> dict[str, Grant]:
@@ -258,19 +250,12 @@ class AsynchronousLearner(ABC):
             self.run.settings.publish.min_seconds, self.attempt.publisher.size / limits.PUBLISHED_BYTES_PER_S
         )
 
-    def _publish_when_due(self, now: float) -> None:
-        """Publish the agent when it has changed, but not too often."""
-        if self.agent.updates == self._published_update:
-            return
-        interval = limits.publish_interval(
-            self.delays,
-            self._least_publish_s,
-            self.attempt.intake.sessions.steps_outstanding,
-            self._pace.steps_per_s,
-            self.steps_per_update,
-        )
-        if now >= self.published_at + interval:
-            self.publish_next(now)
+    @property
+    def _publish_interval(self) -> float:
+        """Time between two publishes, seconds."""
+        outstanding, pace = self.attempt.intake.sessions.steps_outstanding, self._pace.steps_per_s
+        least_s, per_update = self._least_publish_s, self.steps_per_update
+        return limits.publish_interval(self.delays, least_s, outstanding, pace, per_update)
 
     def publish_next(self, now: float) -> None:
         """Publish the agent under the next model id."""
@@ -278,7 +263,7 @@ class AsynchronousLearner(ABC):
         self.attempt.prepare(self.agent, self.weights())
         self.published_at, self._published_update = now, self.agent.updates
         self.set_limits()
-        self._evaluations.publishing(self.run.standing(self.agent.updates), now)
+        self._evaluations.publishing(self.run.position(self.agent.updates), now)
         self.attempt.publish(self.grants_to_publish())
 
     def _save_when_due(self, now: float) -> None:
@@ -289,32 +274,18 @@ class AsynchronousLearner(ABC):
             self._saved_update, self.next_save = self.agent.updates, now + _CHECKPOINT_EVERY_S
             self.attempt.checkpoints.save_current()
 
-    def _doing(self, learned: bool) -> tuple[NodePhase, str]:
-        """Return phase and detail after a turn in which something was learned, or nothing."""
-        if self.status.goal_reached:
-            return "waiting", "goal reached"
-        if learned:
-            return "updating", ""
-        if not self.attempt.intake.sessions.playing:
-            return "waiting", "no clients"
-        return "collecting", self.collects_for
-
     def tell_row(self, now: float) -> None:
         """Put the updates since the last row on the curves, if there were any."""
-        previous = self.tally.update
+        previous = self.interval.update
         if self.agent.updates == previous:
             return
-        lag = self.tally.policy_lag
+        lag = self.interval.policy_lag
         self.status.policy_lag = self.status.policy_lag if lag is None else lag
         values = self.agent.figures()
-        values |= self.tally.close(now, self.agent.updates, self.run.env_steps)
-        values |= self.own_figures()
-        values |= {
-            "policy_lag": self.status.policy_lag,
-            "clients": float(self.attempt.intake.sessions.playing),
-        }
+        values |= self.interval.close(now, self.agent.updates, self.run.env_steps) | self.own_figures(values)
+        values["policy_lag"] = self.status.policy_lag
+        values["clients"] = float(self.attempt.intake.sessions.playing)
         self.attempt.tell_update(self.agent.updates, previous, values)
-        self.note_figures(values)
         logger.info(
             "update %d: %d steps, %.0f updates and %.0f steps a second, policy lag %.1f updates",
             self.agent.updates, self.run.env_steps, values["updates_per_s"], values["env_steps_per_s"],

@@ -168,7 +168,7 @@ def entries_to_read(room: float, steps_per_entry: float, streams: int, most: int
 
 
 @dataclass
-class Tally:
+class IntervalStats:
     """What an asynchronous learner counts between two rows of its curves."""
 
     began: float

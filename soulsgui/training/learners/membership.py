@@ -30,6 +30,8 @@ class RoundMember:
     unit: int = 1
     delivered: int = 0  # accepted or refused
     before: int = 0  # of these in an earlier session
+    refused_chunks: int = 0  # whose steps nobody can count
+    asked_again: int = 0  # steps beyond the quota, in place of those
     speed: float | None = None  # steps a second until it had delivered its quota
 
     @property
@@ -44,8 +46,8 @@ class RoundMember:
 
     @property
     def share(self) -> int:
-        """Steps it has to deliver in its present session, with those that it has delivered in it."""
-        return self.quota - self.before
+        """Steps it has to make in its present session, with those that it has made in it."""
+        return self.quota - self.before + self.asked_again
 
 
 @dataclass
@@ -105,18 +107,31 @@ class Round:
         return []
 
     def _give_to_others(self, steps: int, speeds: Mapping[str, float]) -> list[str]:
-        sharers = {
-            client: Sharer(speeds[client], member.missing, member.unit)
+        members = {
+            client: QuotaMember(speeds[client], member.missing, member.unit)
             for client, member in self.members.items()
             if client in speeds
         }
-        if not steps or not sharers:
+        if not steps or not members:
             return []
-        grown = {client: more for client, more in share_out(steps, sharers).items() if more}
+        grown = {client: more for client, more in share_out(steps, members).items() if more}
         for client, more in grown.items():
             self.members[client].quota += more
         self._deadline_s = self.elapsed_s + self.timeout_s
         return sorted(grown)
+
+    def ask_again(self, client: str) -> RoundMember | None:
+        """Let a member make what is missing once more, as a chunk of it can't be used.
+
+        How many steps that held is not known. What is asked for in its place may be too much: the round is
+        complete without the rest. Returns the member, or None when the round does not wait for it.
+        """
+        member = self.members.get(client)
+        if member is None or member.complete:
+            return None
+        member.refused_chunks += 1
+        member.asked_again += member.missing
+        return member
 
     def returned(self, client: str) -> None:
         """Take note that a member that was waited for is there again; it may be late all the same."""
@@ -130,7 +145,7 @@ class Round:
         member = self.members.get(client)
         if member is None or self.policy != "wait" or member.complete:
             return None
-        member.before, member.unit = member.delivered, num_envs
+        member.before, member.asked_again, member.unit = member.delivered, 0, num_envs
         self.absent.pop(client, None)
         return member
 
@@ -165,9 +180,16 @@ class Round:
 
     @property
     def waits_for(self) -> str:
-        """Who holds the others up, in words; empty while nobody does, or not for long yet."""
+        """Who holds the round up, in words; empty while nobody does, or not for long yet."""
         if self.absent:
             return f"waiting for {named(self.absent)}"
+        refused = {
+            client: f"{member.refused_chunks} refused"
+            for client, member in self.members.items()
+            if member.refused_chunks and not member.complete
+        }
+        if refused:
+            return f"asking again for chunks of {named(refused)}"
         late = [client for client, member in self.members.items() if not member.complete]
         if not late or self.waiting_s <= _PATIENCE_S:
             return ""
@@ -195,7 +217,7 @@ _LEAST_PART = 1 / 16
 
 
 @dataclass(frozen=True)
-class Sharer:
+class QuotaMember:
     """Somebody who can take a part of some steps."""
 
     speed: float
@@ -203,25 +225,25 @@ class Sharer:
     unit: int = 1  # steps it makes at once
 
 
-def share_out(steps: int, sharers: Mapping[str, Sharer]) -> dict[str, int]:
+def share_out(steps: int, members: Mapping[str, QuotaMember]) -> dict[str, int]:
     """Share steps out so that the last of all ends as early as possible; every step is given to somebody.
 
     With `w_i` waiting and speed `v_i`, member i gets `x_i = max(0, T v_i - w_i)`, where the common end `T` is
     such that the `x_i` add up to `steps` (water filling): who has too much waiting already gets nothing.
     The parts are rounded to whole units as far as the sum allows.
     """
-    end = _common_end(steps, sharers.values())
-    parts = {name: max(0.0, end * one.speed - one.waiting) for name, one in sharers.items()}
-    given = {name: int(part) // sharers[name].unit * sharers[name].unit for name, part in parts.items()}
+    end = _common_end(steps, members.values())
+    parts = {name: max(0.0, end * one.speed - one.waiting) for name, one in members.items()}
+    given = {name: int(part) // members[name].unit * members[name].unit for name, part in parts.items()}
     left = steps - sum(given.values())
     # Who is furthest below its part goes first; of equal ones the first by name: repeatable.
-    waiting = [(given[name] - parts[name], name) for name in sharers]
+    waiting = [(given[name] - parts[name], name) for name in members]
     heapify(waiting)
     last: tuple[float, str] | None = None  # the first of those whose unit is too large: it takes what is left
     while left > 0 and waiting:
         place = heappop(waiting)
         name = place[1]
-        unit = sharers[name].unit
+        unit = members[name].unit
         if unit > left:
             last = min(last or place, place)
             continue
@@ -233,10 +255,10 @@ def share_out(steps: int, sharers: Mapping[str, Sharer]) -> dict[str, int]:
     return given
 
 
-def _common_end(steps: int, sharers: Iterable[Sharer]) -> float:
+def _common_end(steps: int, members: Iterable[QuotaMember]) -> float:
     """Return when all who get something end, in seconds."""
     waiting = speed = end = 0.0
-    for one in sorted(sharers, key=lambda one: one.waiting / one.speed):
+    for one in sorted(members, key=lambda one: one.waiting / one.speed):
         if speed and one.waiting / one.speed >= end:
             break
         waiting, speed = waiting + one.waiting, speed + one.speed
@@ -263,8 +285,8 @@ def balanced_quotas(
         client: max(int(quota * _LEAST_PART) // num_envs[client], 1) * num_envs[client]
         for client, quota in equal.items()
     }
-    sharers = {client: Sharer(speeds[client], least[client], num_envs[client]) for client in equal}
-    more = share_out(sum(equal.values()) - sum(least.values()), sharers)
+    members = {client: QuotaMember(speeds[client], least[client], num_envs[client]) for client in equal}
+    more = share_out(sum(equal.values()) - sum(least.values()), members)
     balanced = {client: least[client] + more[client] for client in equal}
     return balanced if _seconds(balanced, speeds) <= _WORTH_IT * _seconds(equal, speeds) else equal
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from soulsgui.config.sections.algorithms import BEYOND_SUPPORT, BEYOND_SUPPORT_REMEDY, beyond_support_words
@@ -14,28 +14,33 @@ from soulsgui.errors import MemoryGoneError
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.exploration import Moment, with_still
 from soulsgui.rl.agents.base import OffPolicyAgent
+from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.buffers.array_storage import IN_FILE, FileStorage
 from soulsgui.rl.buffers.memory import WindowReplay
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.sequences import SequenceReplay
-from soulsgui.training.agents import make_dqn, make_sac, memory_limit
-from soulsgui.training.attempt import Memory, TrainingRun
+from soulsgui.training.agents import make_agent
+from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.compiling import Compiling
 from soulsgui.training.intake.chunks import Accepted
-from soulsgui.training.intake.sessions import Exploration, Session
+from soulsgui.training.intake.sessions import REFUSED, Exploration, Session
 from soulsgui.training.learners import limits
 from soulsgui.training.learners.asynchronous import AsynchronousLearner
 from soulsgui.training.learners.limits import Lockstep
-from soulsgui.training.status import Stopwatch
+from soulsgui.training.status import stopwatch
 from soulsgui.wire.messages.server_config import state_of
 from soulsgui.wire.messages.session import Grant
 
 logger = logging.getLogger(__name__)
 
+Memory = Mapping[str, NDArray[Any]]
+
 
 def _observation_storage(run: TrainingRun) -> FileStorage:
-    """Return where the observations of the memory lie: beyond the limit, in a file of the run."""
-    return FileStorage(run.folder.replay, memory_limit(run.settings.learner.memory_limit))
+    """Return where the observations of the memory lie: beyond the limit of bytes, in a file of the run."""
+    limit = run.settings.learner.memory_limit
+    return FileStorage(run.folder.replay, psutil.virtual_memory().total // 2 if limit is None else limit)
 
 
 class DeepQ:
@@ -43,7 +48,7 @@ class DeepQ:
 
     def __init__(self, run: TrainingRun) -> None:
         self.settings = dqn = run.settings.dqn
-        self.agent = make_dqn(run.settings, run.spaces, run.device)
+        self.agent: DQNAgent = make_agent("dqn", run.settings, run.spaces, run.device)
         self._parts, self._told_beyond = self.agent.parts, False
         storage = _observation_storage(run)
         ring = UniformReplay(
@@ -63,10 +68,9 @@ class DeepQ:
 
     def weights(self, published: bool) -> dict[str, NDArray[Any]]:
         """Return the weights: with the noise that explores where they are published."""
-        if not (published and self._parts.noisy):
-            return self.agent.export_weights(noise=False)
         still = self.agent.export_weights(noise=False)
-        return with_still(self.agent.export_weights(), still)
+        noisy = published and self._parts.noisy
+        return with_still(self.agent.export_weights(), still) if noisy else still
 
     def exploration(self, moment: Moment) -> Exploration:
         """Return how clients are to explore."""
@@ -102,7 +106,7 @@ class SoftActorCritic:
             action_dtype=action.dtype,
             storage=storage,
         )
-        self.agent = make_sac(run.settings, run.spaces, run.device)
+        self.agent: SACAgent = make_agent("sac", run.settings, run.spaces, run.device)
         self.memory = WindowReplay(ring, 1, sac.gamma)
 
     def weights(self, published: bool) -> dict[str, NDArray[Any]]:
@@ -142,8 +146,7 @@ class ReplayLearner(AsynchronousLearner):
         self.learning = self._told_of_file = False
         in_step = run.settings.determinism == "lockstep"
         self._lockstep = Lockstep(run.settings.longest_segment) if in_step else None
-        part = self.agent.compiled_loss
-        self._compiling = Compiling(run.settings.learner.compiles, part, in_step, run.device)
+        self._compiling = Compiling(run, self.agent.compiled_loss, exact=in_step)
 
     def close(self, keep_memory: bool) -> None:
         """Compile nothing any more, and let go of the memory's file."""
@@ -222,15 +225,14 @@ class ReplayLearner(AsynchronousLearner):
         return self._lockstep is None or self._lockstep.takes(session.client, steps)
 
     def insert(self, accepted: Accepted) -> None:
-        """Write samples into the replay memory, as `chunks.Taker`."""
+        """Write samples into the replay memory, as `chunks.SampleSink`."""
         segments = accepted.segments
         self.memory.add(self.rewarded(segments))
         self.agent.observe(segments.obs)
-        self.run.env_steps += segments.steps
-        self.run.episodes += int(np.count_nonzero(segments.ended))
+        self.run.count(segments)
         if self.learning:
             self.band.inserted += segments.steps
-        self.tally.taken_in(segments.steps, self.lag_of(self.note_taken(accepted), segments.length))
+        self.interval.taken_in(segments.steps, self.lag_of(self.note_taken(accepted), segments.length))
 
     def rewarded(self, segments: Segments) -> Segments:
         """Return segments with the rewards that are remembered."""
@@ -241,23 +243,27 @@ class ReplayLearner(AsynchronousLearner):
 
     def lost(self, client: str, reason: str) -> None:
         """The others go on: nobody waits for anybody, unless in lockstep."""
-        if self._lockstep is not None:
-            self._lockstep.drop(client)
+        lockstep = self._lockstep
+        if lockstep is None or client != lockstep.client:
+            return
+        if reason == REFUSED and lockstep.waits:
+            logger.warning("%s %s: this run can't be repeated to the bit", client, reason)
+        lockstep.drop(client)
 
     def learn(self, until: float) -> float:
         """Make updates until a time, or until there is nothing to learn from."""
         if not self.learning and len(self.memory) >= self.pacing.learning_starts:
             self.learning = True
-            self.tally.close(time.monotonic(), self.agent.updates, self.run.env_steps)
+            self.interval.close(time.monotonic(), self.agent.updates, self.run.env_steps)
             logger.info("learning begins with %d transitions", len(self.memory))
         if self._lockstep is not None:
             self._give_up_lost_share(self._lockstep)
             self.set_limits()  # of the share that was taken in, in however many turns it is learned from
             if self._lockstep.waits:
                 return 0
-        drawn = 0
+        drawn, expected = 0, max(self.wanted, 0.0) / self.steps_per_update  # until the goal, as far as known
         while self.due:
-            with Stopwatch(self.status.timings["update"]), self._compiling.update(self._expected_updates):
+            with stopwatch(self.status.timings["update"]), self._compiling.update(expected):
                 batch, number = self.memory.draw(self.band.batch_size, self.agent.sample_rng)
                 error = self.agent.update(batch, tell=number is not None)
                 if number is not None and error is not None:
@@ -279,23 +285,16 @@ class ReplayLearner(AsynchronousLearner):
             if session is not None:
                 session.round = None
 
-    @property
-    def _expected_updates(self) -> float:
-        """Updates until the run's goal, as far as that is known."""
-        return max(self.wanted, 0.0) * self.band.ratio / self.band.batch_size
-
     def tell_when_due(self, now: float) -> None:
-        """Publish and tell when it is time; in lockstep, after each share."""
-        if self._lockstep is None:
+        """Publish and tell when it is time; in lockstep, when a share is taken in and learned from."""
+        lockstep = self._lockstep
+        if lockstep is None:
             super().tell_when_due(now)
-        elif not (self._lockstep.waits or self.due):
-            self._step_on(self._lockstep, now)
-
-    def _step_on(self, lockstep: Lockstep, now: float) -> None:
-        """In lockstep: a share is taken in and learned from; publish, and let the next one be played."""
-        self.tell_row(now)
-        if not self.all_taken_in and lockstep.begin(self.attempt.intake.eligible(), self.run.model_id + 1):
-            self.publish_next(now)
+        elif not (lockstep.waits or self.due):
+            self.tell_row(now)
+            players = {} if self.all_taken_in else self.attempt.intake.eligible()
+            if lockstep.begin(players, self.run.model_id + 1):
+                self.publish_next(now)
 
     def grants_to_publish(self) -> dict[str, Grant]:
         """Return the grants that have to change: nobody waits for anybody here, unless in lockstep."""
@@ -317,18 +316,13 @@ class ReplayLearner(AsynchronousLearner):
         missing = self.pacing.learning_starts - len(self.memory)
         return f"learning begins in {missing:,} steps" if missing > 0 else ""
 
-    def own_figures(self) -> dict[str, float]:
-        """Return what a row tells besides the figures of the agent and of the tally."""
+    def own_figures(self, of_agent: Mapping[str, float]) -> dict[str, float]:
+        """Return what a row tells besides the figures of the agent and of the interval."""
+        self.algorithm.note_figures(of_agent)
         exploration = self.algorithm.exploration(self.run.moment)
-        explored = {} if exploration is None else exploration.figures()
-        fill = len(self.memory) / self.memory.capacity
         return {
             "replay_ratio": self.band.value,
-            "buffer_fill": fill,
-            **explored,
+            "buffer_fill": len(self.memory) / self.memory.capacity,
+            **({} if exploration is None else exploration.figures()),
             **self.algorithm.scheduled(self.run.moment),
         }
-
-    def note_figures(self, values: Mapping[str, float]) -> None:
-        """Look at the figures of a row."""
-        self.algorithm.note_figures(values)

@@ -9,18 +9,19 @@ import numpy as np
 import redis
 from numpy.typing import NDArray
 
-from soulsgui.errors import CheckpointError
 from soulsgui.experience.segments import Ints
+from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.rollout import RolloutStore
-from soulsgui.training.agents import make_ppo
-from soulsgui.training.attempt import BLOCK_MS, Attempt, Memory, TrainingRun
+from soulsgui.training.agents import make_agent
+from soulsgui.training.attempt import BLOCK_MS, Attempt, TrainingRun
 from soulsgui.training.compiling import Compiling
 from soulsgui.training.intake.checks import CODES, GOOD, Codes, check_segments
 from soulsgui.training.intake.chunks import Accepted, Owned, Steps
-from soulsgui.training.intake.sessions import NEW_SESSION, Session, most_envs
+from soulsgui.training.intake.sessions import NEW_SESSION, REFUSED, Session
 from soulsgui.training.learners.membership import BY_A_PERSON, Round, Speeds, balanced_quotas, named
-from soulsgui.training.status import Stopwatch
+from soulsgui.training.status import stopwatch
 from soulsgui.wire.messages.chunk import Reason
+from soulsgui.wire.messages.heartbeat import MAX_ENVS
 from soulsgui.wire.messages.server_config import ON_POLICY
 from soulsgui.wire.messages.session import RoundShare
 
@@ -28,6 +29,15 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_TURN_S = 1.0
 """A turn that took longer was not spent on collecting: this process was held up."""
+
+_SHARE_BYTES = 2**28
+_STEP_BYTES = 32
+"""Action, reward, log-probability and their like of one step, about."""
+
+
+def most_envs(n_steps: int, observation_bytes: int) -> int:
+    """Return how many environments a client may have for its share of a round to be held in memory."""
+    return max(1, min(_SHARE_BYTES // (n_steps * (observation_bytes + _STEP_BYTES)), MAX_ENVS))
 
 
 class RoundLearner:
@@ -43,12 +53,10 @@ class RoundLearner:
 
     def __init__(self, run: TrainingRun) -> None:
         self.run, self.status = run, run.status
-        self.agent = make_ppo(run.settings, run.spaces, run.device)
+        self.agent: PPOAgent = make_agent("ppo", run.settings, run.spaces, run.device)
         self.agent.after_step = run.status.alive
         # On the CPU the curve of a seed is the same to the bit; not with a change at some time or other.
-        exact = run.device == "cpu"
-        wish, part = run.settings.learner.compiles, self.agent.compiled_loss
-        self._compiling = Compiling(wish, part, exact, run.device, window=2)
+        self._compiling = Compiling(run, self.agent.compiled_loss, exact=run.device == "cpu", window=2)
         self.round: Round | None = None
         self._expected: set[str] = set()  # the members of the newest round
         self._untold: set[str] = set()  # members whose share has grown
@@ -77,16 +85,8 @@ class RoundLearner:
         """Return the agent's weights."""
         return self.agent.export_weights()
 
-    def state(self, with_memory: bool) -> tuple[dict[str, float], Memory]:
-        """Return nothing: a run that goes on begins a new round."""
-        return {}, {}
-
-    def load(self, pacing: Mapping[str, float], memory: Memory) -> None:
-        """Refuse a memory."""
-        raise CheckpointError("The checkpoint holds a replay memory, which this algorithm has not.")
-
     def judge(self, owned: Owned) -> Codes:
-        """Accept samples of the present weights from members of the round, as `chunks.Taker`."""
+        """Accept samples of the present weights from members of the round, as `chunks.SampleSink`."""
         newest, members = self.run.model_id, self.round.members if self.round is not None else {}
         digests = self.attempt.publisher.digests
         codes = check_segments(owned.segments, self.run.spaces, digests, newest, newest, owned.num_envs)
@@ -95,12 +95,12 @@ class RoundLearner:
         return codes
 
     def wants(self, session: Session) -> float:
-        """Return what the member still owes, as `chunks.Taker`."""
+        """Return what the member still owes, as `chunks.SampleSink`."""
         member = self.round.members.get(session.client) if self.round is not None else None
         return 0 if member is None else member.quota - member.delivered
 
     def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
-        """Let in of a chunk what fits into what the member still owes, as `chunks.Taker`."""
+        """Let in of a chunk what fits into what the member still owes, as `chunks.SampleSink`."""
         member = self.round.members.get(session.client) if self.round is not None else None
         if self.round is None or member is None:
             return
@@ -110,15 +110,21 @@ class RoundLearner:
         self.round.deliver(session.client, int(lengths[model_ids == self.run.model_id].sum()))
 
     def insert(self, accepted: Accepted) -> None:
-        """Keep samples for the update at the end of the round, as `chunks.Taker`."""
+        """Keep samples for the update at the end of the round, as `chunks.SampleSink`."""
         numbers = np.array([self._numbers.setdefault(name, len(self._numbers)) for name in accepted.names])
         self.store.add(accepted.segments, numbers[accepted.clients])
         self.status.staleness.accept(np.zeros(accepted.segments.count, np.int64), accepted.segments.length)
 
     def lost(self, client: str, reason: str) -> None:
-        """Treat a member that won't deliver the rest by the policy of the round, as `chunks.Taker`."""
+        """Treat a member that won't deliver the rest by the policy of the round, as `chunks.SampleSink`.
+
+        One of which a chunk was refused whole is there, and would wait: it is asked for what is missing.
+        """
         now = self.round
         if now is None or client not in now.members:
+            return
+        if reason == REFUSED:
+            self._ask_again(now, client)
             return
         session = self.attempt.intake.sessions.by_client.get(client)
         if reason == NEW_SESSION and session is not None and session.status == "accepted":
@@ -126,14 +132,23 @@ class RoundLearner:
             if member is not None:
                 self._set_share(client, member.share)
                 return
-        self._lose({client: reason})
+        self._lose(now, {client: reason})
 
-    def _lose(self, reasons: dict[str, str]) -> None:
+    def _ask_again(self, now: Round, client: str) -> None:
+        member = now.ask_again(client)
+        if member is None:
+            return
+        if member.refused_chunks == 1:
+            logger.warning("%s %s: it is asked for the rest of round %d again", client, REFUSED, now.round_id)
+        self._set_share(client, member.share)
+        self._untold.add(client)
+
+    def _lose(self, now: Round, reasons: dict[str, str]) -> None:
         """Treat members that won't deliver the rest, by the policy of the round."""
-        now = self.round
-        assert now is not None
         members, absent = set(now.members), set(now.absent)
-        grown = now.lose(reasons, self._speeds_of(members - set(reasons)))
+        there = self.attempt.intake.eligible()
+        others = {client: there[client].num_envs for client in members - set(reasons) if client in there}
+        grown = now.lose(reasons, self.speeds.of(others))
         for client in grown:
             self._set_share(client, now.members[client].share)
         self._untold |= set(grown)
@@ -155,13 +170,8 @@ class RoundLearner:
             self.status.stop_reason = f"{reason} (ppo.lost_member: stop)"
             logger.warning("the run is to be stopped: %s", self.status.stop_reason)
 
-    def _speeds_of(self, clients: set[str]) -> dict[str, float]:
-        """Return the steps per second of those clients that are there."""
-        there = self.attempt.intake.eligible()
-        return self.speeds.of({client: there[client].num_envs for client in clients & set(there)})
-
     def refused_late(self, model_ids: Ints, lengths: Steps) -> None:
-        """Count what is refused as late, as `chunks.Taker`."""
+        """Count what is refused as late, as `chunks.SampleSink`."""
         self.attempt.refused_late(self.agent.updates, model_ids, lengths)
 
     def read(self, connection: redis.Redis) -> None:
@@ -190,7 +200,7 @@ class RoundLearner:
         # While nobody is granted anything more, nobody is late.
         late = now.pass_time(0.0 if self.attempt.intake.sessions.held else min(seconds, _LONGEST_TURN_S))
         if late:
-            self._lose(late)
+            self._lose(now, late)
         if now.complete and not self.status.stop_reason:
             self._close_round(now)
         elif not self.status.stop_reason:
@@ -202,18 +212,17 @@ class RoundLearner:
         for client in sorted(self._untold):
             session = self.attempt.intake.sessions.by_client.get(client)
             if session is not None and client in now.members:
-                self.attempt.publisher.tell(
-                    self.attempt.link.redis, client, self.attempt.intake.sessions.grant(session)
-                )
+                grants = {client: self.attempt.intake.sessions.grant(session)}
+                self.attempt.publisher.tell_all(self.attempt.link.redis, grants)
             self._untold.discard(client)
 
     def _begin_round(self) -> None:
         """Begin a round with whoever is there, when they are enough; until then publish and wait."""
         goal = self.run.settings.stop.env_steps
-        self.status.goal_reached = goal is not None and self.run.env_steps >= goal
+        self.status.stop_reached = goal is not None and self.run.env_steps >= goal
         members = self.attempt.intake.eligible()
-        obstacle = "goal reached" if self.status.goal_reached else self._obstacle(members)
-        self.status.waits["learner"].set(not self.status.goal_reached, time.monotonic())
+        obstacle = "goal reached" if self.status.stop_reached else self._obstacle(members)
+        self.status.waits["learner"].set(not self.status.stop_reached, time.monotonic())
         if obstacle or self.status.stop_reason:
             self.status.phase, self.status.detail = "waiting", obstacle
             if self.attempt.unpublished:
@@ -273,7 +282,9 @@ class RoundLearner:
         """Train on the round, or, when nobody delivered, send the same weights out under a new id."""
         collect_s = time.perf_counter() - self._round_began
         self.status.detail, self.status.trouble = "", ""
-        self._note_speeds(now)
+        for client, member in now.members.items():
+            if member.speed is not None:
+                self.speeds.note(client, member.speed, member.unit)
         moment = time.monotonic()
         self.status.waits["learner"].set(False, moment)
         self.status.waits["clients"].set(True, moment)
@@ -292,21 +303,14 @@ class RoundLearner:
         self.status.waits["clients"].set(False, time.monotonic())
         self._begin_round()
 
-    def _note_speeds(self, now: Round) -> None:
-        for client, member in now.members.items():
-            if member.speed is not None:
-                self.speeds.note(client, member.speed, member.unit)
-
     def _update(self, collect_s: float, clients: int) -> None:
         self.status.phase = "updating"
         batch = self.store.batch(list(self._numbers))
         moment = self.run.moment
-        # Before the update: the reporting thread never tells of an update without its steps.
-        self.run.env_steps += batch.steps
-        self.run.episodes += int(np.count_nonzero(batch.ended))
+        self.run.count(batch)
         goal = self.run.settings.stop.env_steps
         expected = (goal - self.run.env_steps) / batch.steps if goal else float("inf")
-        with Stopwatch(self.status.timings["update"]), self._compiling.update(expected):
+        with stopwatch(self.status.timings["update"]), self._compiling.update(expected):
             values = self.agent.update(batch, moment)
         self._rounds_trained += 1
         update_s, now = self.status.timings["update"].last_s, time.monotonic()

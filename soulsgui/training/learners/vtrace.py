@@ -5,17 +5,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.errors import CheckpointError
 from soulsgui.rl.agents.vtrace import VTraceAgent
 from soulsgui.rl.buffers.rollout import SegmentQueue
-from soulsgui.training.agents import make_vtrace
-from soulsgui.training.attempt import Memory, TrainingRun
+from soulsgui.training.agents import make_agent
+from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.intake.chunks import Accepted
 from soulsgui.training.learners.asynchronous import AsynchronousLearner
-from soulsgui.training.status import Stopwatch
+from soulsgui.training.status import stopwatch
 
 
 class VTraceLearner(AsynchronousLearner):
@@ -30,7 +28,7 @@ class VTraceLearner(AsynchronousLearner):
 
     def __init__(self, run: TrainingRun) -> None:
         super().__init__(run, run.settings.vtrace)
-        self.agent = make_vtrace(run.settings, run.spaces, run.device)
+        self.agent = make_agent("vtrace", run.settings, run.spaces, run.device)
         self.waiting = SegmentQueue()
         self._too_old = 0  # transitions that were dropped since the last row
 
@@ -38,16 +36,8 @@ class VTraceLearner(AsynchronousLearner):
         """Nothing is held."""
 
     def weights(self, published: bool = True) -> dict[str, NDArray[Any]]:
-        """Return the weights that are published, or else those that a checkpoint holds."""
+        """Return the agent's weights."""
         return self.agent.export_weights()
-
-    def state(self, with_memory: bool) -> tuple[dict[str, float], Memory]:
-        """Return nothing: what waits is collected anew."""
-        return {}, {}
-
-    def load(self, pacing: Mapping[str, float], memory: Memory) -> None:
-        """Refuse a memory."""
-        raise CheckpointError("The checkpoint holds a replay memory, which this algorithm has not.")
 
     @property
     def uncounted(self) -> int:
@@ -57,8 +47,8 @@ class VTraceLearner(AsynchronousLearner):
     @property
     def due(self) -> bool:
         """Whether an update is due; what is left at the goal makes a smaller one."""
-        waiting = self.waiting.steps
-        return waiting >= self.run.settings.vtrace.batch_size or (self.all_taken_in and waiting > 0)
+        least = 1 if self.all_taken_in else self.run.settings.vtrace.batch_size
+        return self.waiting.steps >= least
 
     @property
     def behind(self) -> bool:
@@ -76,7 +66,7 @@ class VTraceLearner(AsynchronousLearner):
         return self.run.settings.vtrace.batch_size
 
     def insert(self, accepted: Accepted) -> None:
-        """Let samples wait to be learned from, as `chunks.Taker`."""
+        """Let samples wait to be learned from, as `chunks.SampleSink`."""
         self.waiting.add(replace(accepted.segments, update=self.note_taken(accepted)))
 
     def learn(self, until: float) -> int:
@@ -88,12 +78,10 @@ class VTraceLearner(AsynchronousLearner):
             assert batch.update is not None
             lag = self.lag_of(batch.update, batch.length)
             moment = self.run.moment
-            # Before the update: the reporting thread never tells of an update without its steps.
-            self.run.env_steps += batch.steps
-            self.run.episodes += int(np.count_nonzero(batch.ended))
-            with Stopwatch(self.status.timings["update"]):
+            self.run.count(batch)
+            with stopwatch(self.status.timings["update"]):
                 self.agent.update(batch, moment)
-            self.tally.taken_in(batch.steps, lag)
+            self.interval.taken_in(batch.steps, lag)
             if time.monotonic() >= until:
                 break
         return self.run.env_steps - before
@@ -103,7 +91,7 @@ class VTraceLearner(AsynchronousLearner):
         """Transitions on their way: at least what the next two updates take."""
         return max(super().steps_ahead, 2 * self.run.settings.vtrace.batch_size)
 
-    def own_figures(self) -> dict[str, float]:
-        """Return what a row tells besides the figures of the agent and of the tally."""
+    def own_figures(self, of_agent: Mapping[str, float]) -> dict[str, float]:
+        """Return what a row tells besides the figures of the agent and of the interval."""
         too_old, self._too_old = self._too_old, 0
         return {"too_old_steps": float(too_old), "waiting_steps": float(self.waiting.steps)}

@@ -158,18 +158,6 @@ def test_whole_number_observations_are_checked_by_their_bounds() -> None:
     assert _check(segments(model_id=5, obs=obs), spaces) == ([True, False], {Reason.BOUNDS: 1})
 
 
-@pytest.mark.parametrize("accepted", [[True, True, True], [True, False, True], [False, True, False]])
-def test_selection_keeps_steps_and_observations_of_the_accepted(accepted: list[bool]) -> None:
-    made = segments((3, 1, 2))
-    chosen = made.take(np.array(accepted))
-    kept = [n for n in range(3) if accepted[n]]
-    assert chosen.env_index.tolist() == kept
-    assert chosen.steps == sum([3, 1, 2][n] for n in kept)
-    starts = [0, 4, 6]
-    rows = [row for n in kept for row in range(starts[n], starts[n] + [3, 1, 2][n] + 1)]
-    np.testing.assert_array_equal(chosen.obs, made.obs[rows])
-
-
 MASKED = SpacesSpec(BoxSpec((2,), "float32", (-100.0,), (100.0,)), DiscreteSpec(2, masked=True))
 
 
@@ -219,15 +207,6 @@ def test_a_state_is_finite_and_fit_to_compute_with(value: float, reason: Reason)
         spoilt = {key: values.copy() for key, values in state.items()}
         spoilt[name].reshape(2, -1)[1, -1] = value
         assert _check(segments(model_id=5, state=spoilt)) == ([True, False], {reason: 1})
-
-
-def test_masks_and_states_of_refused_segments_are_left_out() -> None:
-    state = {"hidden": np.array([[1.0], [2.0]], np.float32)}
-    made = _masked(1, (False, True), state=state)
-    kept = made.take(np.array([False, True]))
-    assert kept.action_mask is not None
-    assert kept.action_mask.shape == (3, 2)
-    assert kept.state["hidden"].tolist() == [[2.0]]
 
 
 ROOM = SpacesSpec(observation_from_space(Room().observation_space), DiscreteSpec(2))

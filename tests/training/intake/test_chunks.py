@@ -25,13 +25,14 @@ from soulsgui.training.intake import chunks as ingest
 from soulsgui.training.intake.checks import Codes
 from soulsgui.training.intake.chunks import KEPT, KEPT_OF_A_KIND, Accepted, Owned, RejectRing, Steps
 from soulsgui.training.intake.reader import Intake
+from soulsgui.training.intake.sessions import REFUSED
 from soulsgui.training.learners.membership import Round, Speeds
 from soulsgui.training.learners.replay import ReplayLearner
 from soulsgui.training.learners.rounds import RoundLearner
 from soulsgui.wire.group_reader import Fields, StreamPart
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.node import HEAD_BYTES, Rejects
+from soulsgui.wire.messages.node import HEAD_BYTES, Reject, Rejects
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import SessionHello
 from tests.wire.chunks import CONTRACT, RUN, chunk, segments
@@ -173,12 +174,7 @@ class _Row:
 
 
 class Model:
-    """Says what is to become of every entry.
-
-    Args:
-        quota: Steps that each member owes in a synchronous round, by client; None without rounds.
-        goal: Steps after which no chunk is wanted; None for no end.
-    """
+    """Says what is to become of every entry: in rounds by the members' quotas, otherwise until the goal."""
 
     def __init__(self, quota: dict[str, int] | None, goal: int | None) -> None:
         self.goal, self.steps = goal, 0
@@ -226,6 +222,8 @@ class Model:
                 return
             refused, good = self._segments(client, sent)
         self.rejected[client].update(refused)
+        if (sent.kind == "odd" or sent.whole) and row.in_a_row + 1 < LIMIT:
+            self.dropped[client].append(REFUSED)
         self.accepted += [(client, mark) for mark in good]
         harmful = sum(refused.values()) - refused["late"]
         row.in_a_row = 0 if good else row.in_a_row + harmful
@@ -343,14 +341,8 @@ class _Streams:
         pass
 
 
-def _taken(reads: Reads, taker: Any, at_once: int | None = None) -> Intake:
-    """Let an intake take what was read.
-
-    Args:
-        reads: What was read.
-        taker: The learner's side.
-        at_once: Bytes of chunks to open at once, as if they were compressed; None opens those of a read.
-    """
+def _taken(reads: Reads, sink: Any, at_once: int | None = None) -> Intake:
+    """Let an intake take what was read; `at_once` bytes are opened at once, as if they were compressed."""
     parts = (
         [
             StreamPart(client, [entry for entry, _ in found], [sent.fields for _, sent in found])
@@ -358,7 +350,7 @@ def _taken(reads: Reads, taker: Any, at_once: int | None = None) -> Intake:
         ]
         for read in reads
     )
-    intake = Intake(Keys(), CONFIG, SPACES, taker.attempt.publisher, 10**6, taker)
+    intake = Intake(Keys(), CONFIG, SPACES, sink.attempt.publisher, 10**6, sink)
     if at_once is not None:
         opens: Any = SimpleNamespace(is_compressed=True, opened_size=len, open=intake.ingest._form.open)
         intake.ingest._form = opens
@@ -368,14 +360,14 @@ def _taken(reads: Reads, taker: Any, at_once: int | None = None) -> Intake:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "_OPENED_AT_ONCE", at_once)
         intake.take(connection, 0)
-        taker.begin_round()
+        sink.begin_round()
         while not streams.over:
             intake.take(connection, 0)
     return intake
 
 
-def _compare(reads: Reads, taker: Any, model: Model, at_once: int | None) -> None:
-    intake = _taken(reads, taker, at_once)
+def _compare(reads: Reads, sink: Any, model: Model, at_once: int | None) -> None:
+    intake = _taken(reads, sink, at_once)
     for number, read in enumerate(reads):
         for client, found in read.items():
             for _, sent in found:
@@ -384,8 +376,8 @@ def _compare(reads: Reads, taker: Any, model: Model, at_once: int | None) -> Non
             model.begin_round()
     rejected = {client: dict(counts) for client, counts in model.rejected.items() if counts}
     assert intake.sessions.refusals().by_client == rejected
-    assert taker.given == model.accepted
-    assert taker.dropped == model.dropped
+    assert sink.given == model.accepted
+    assert sink.dropped == model.dropped
     for client, row in model.rows.items():
         session = intake.sessions.by_client[client]
         assert (session.status, session.in_a_row, session.entries) == (row.status, row.in_a_row, row.entries)
@@ -415,10 +407,10 @@ def test_a_read_without_rounds_is_as_its_chunks_one_by_one(
 def test_who_is_cut_off_within_a_read_delivers_no_more_of_it(at_once: int | None) -> None:
     bad = [_chunk(n, "", [(1, "not_finite")] * 20) for n in range(3)]
     sent = [_hello("a"), *bad, _chunk(3, "", [(2, "")])]
-    taker = Asynchronous(None)
-    intake = _taken([{"a": [(b"1-%d" % n, one) for n, one in enumerate(sent)]}], taker, at_once)
+    sink = Asynchronous(None)
+    intake = _taken([{"a": [(b"1-%d" % n, one) for n, one in enumerate(sent)]}], sink, at_once)
     assert intake.sessions.by_client["a"].status == "quarantined"
-    assert taker.given == []
+    assert sink.given == []
 
 
 def test_no_more_is_opened_at_once_than_fits() -> None:
@@ -431,17 +423,17 @@ def test_no_more_is_opened_at_once_than_fits() -> None:
             opened.append(owned.segments.count)
             return super().judge(owned)
 
-    taker = Listening(None)
-    _taken([{"a": sent}], taker, 3 * size)
+    sink = Listening(None)
+    _taken([{"a": sent}], sink, 3 * size)
     assert opened == [3, 3, 1]
-    assert taker.run.env_steps == 14
+    assert sink.run.env_steps == 14
 
 
 def test_what_comes_again_after_a_lost_acknowledgement_is_taken_once_and_no_fault() -> None:
     sent = [(b"1-0", _hello("a")), (b"1-1", _chunk(0, "", [(2, "")])), (b"1-2", _chunk(None, "", [(3, "")]))]
-    taker = Asynchronous(None)
-    intake = _taken([{"a": sent}, {"a": sent}, {"a": [*sent[1:], (b"1-3", _chunk(1, "", [(1, "")]))]}], taker)
-    assert taker.run.env_steps == 2 + 3 + 1
+    sink = Asynchronous(None)
+    intake = _taken([{"a": sent}, {"a": sent}, {"a": [*sent[1:], (b"1-3", _chunk(1, "", [(1, "")]))]}], sink)
+    assert sink.run.env_steps == 2 + 3 + 1
     assert intake.sessions.refusals().total == {}
     assert intake.sessions.by_client["a"].entries == 3
 
@@ -465,64 +457,49 @@ def _ring(keys: Keys, run: str = "run-1") -> RejectRing:
     return RejectRing(keys, run, clock=lambda: 12.5)
 
 
-def _kept(connection: redis.Redis, keys: Keys) -> list[tuple[str, str, str]]:
+def _written(connection: redis.Redis, keys: Keys) -> list[Reject]:
     data = connection.get(keys.rejects)
     found = Rejects.read(data if isinstance(data, bytes) else None)
-    assert found is not None
-    return [(one.client, one.reason, one.entry) for one in found.rejects]
+    return [] if found is None else found.rejects
 
 
-def test_what_was_refused_is_written_with_its_beginning_alone(redis_client: redis.Redis, keys: Keys) -> None:
-    ring = _ring(keys)
-    ring.flush(redis_client, 0.0)
-    assert not redis_client.exists(keys.rejects)
-    ring.add("c", b"1-5", b"\x80pickle" + bytes(10_000), "unreadable", detail="not a\nchunk")
-    ring.flush(redis_client, 1.0)
-    data = redis_client.get(keys.rejects)
-    found = Rejects.read(data if isinstance(data, bytes) else None)
-    assert found is not None
-    (one,) = found.rejects
-    assert (one.client, one.entry, one.time, one.size) == ("c", "1-5", 12.5, 10_007)
-    assert bytes.fromhex(one.head) == (b"\x80pickle" + bytes(100))[:HEAD_BYTES]
-    assert one.detail == "not a chunk"
-
-
-def test_it_is_written_only_now_and_then_and_only_when_it_has_changed(
+def test_what_was_refused_is_written_with_its_beginning_alone_and_only_now_and_then(
     redis_client: redis.Redis, keys: Keys
 ) -> None:
     ring = _ring(keys)
-    ring.add("c", b"1-1", b"x", "shape")
+    ring.flush(redis_client, 0.0)
+    assert _written(redis_client, keys) == []
+    ring.add("c", b"1-5", b"\x80pickle" + bytes(10_000), "unreadable", detail="not a\nchunk")
     ring.flush(redis_client, 1.0)
-    ring.add("c", b"1-2", b"x", "shape")
-    ring.flush(redis_client, 1.1)
-    assert len(_kept(redis_client, keys)) == 1
-    ring.flush(redis_client, 2.0)
-    assert len(_kept(redis_client, keys)) == 2
+    (one,) = _written(redis_client, keys)
+    assert (one.client, one.entry, one.time, one.size) == ("c", "1-5", 12.5, 10_007)
+    assert bytes.fromhex(one.head) == (b"\x80pickle" + bytes(100))[:HEAD_BYTES]
+    assert one.detail == "not a chunk"
+    ring.add("c", b"1-6", b"x", "shape")
+    for now, count in ((1.1, 1), (2.0, 2)):
+        ring.flush(redis_client, now)
+        assert len(_written(redis_client, keys)) == count
     redis_client.delete(keys.rejects)
-    ring.flush(redis_client, 9.0)
+    ring.flush(redis_client, 9.0)  # nothing has changed
     assert not redis_client.exists(keys.rejects)
 
 
-def test_one_that_fails_all_the_time_hides_nobody(redis_client: redis.Redis, keys: Keys) -> None:
-    ring = _ring(keys)
-    ring.add("quiet", b"1-0", b"x", "late")
+def test_the_ring_is_bounded_and_one_that_fails_all_the_time_hides_nobody(
+    redis_client: redis.Redis, keys: Keys
+) -> None:
+    loud, many = _ring(keys), _ring(keys)
+    loud.add("quiet", b"1-0", b"x", "late")
     for number in range(1000):
-        ring.add("loud", b"2-%d" % number, b"x", "shape")
-    ring.flush(redis_client, 1.0)
-    kept = _kept(redis_client, keys)
-    assert kept[0] == ("quiet", "late", "1-0")
-    assert kept[1:] == [("loud", "shape", f"2-{number}") for number in range(1000 - KEPT_OF_A_KIND, 1000)]
-
-
-def test_it_is_bounded_in_all(redis_client: redis.Redis, keys: Keys) -> None:
-    ring = _ring(keys)
-    for number in range(10 * KEPT):
-        ring.add(f"c{number}", b"1-%d" % number, bytes(1000), "shape", detail="x" * 10_000)
-    assert len(ring) == KEPT
-    ring.flush(redis_client, 1.0)
-    assert [entry for *_, entry in _kept(redis_client, keys)] == [
-        f"1-{n}" for n in range(9 * KEPT, 10 * KEPT)
-    ]
+        loud.add("loud", b"2-%d" % number, b"x", "shape")
+        many.add(f"c{number}", b"1-%d" % number, bytes(1000), "shape", detail="x" * 10_000)
+    loud.flush(redis_client, 1.0)
+    kept = [(one.client, one.entry) for one in _written(redis_client, keys)]
+    assert kept == [
+        ("quiet", "1-0"), *(("loud", f"2-{number}") for number in range(1000 - KEPT_OF_A_KIND, 1000)),
+    ]  # fmt: skip
+    many.flush(redis_client, 1.0)
+    entries = [one.entry for one in _written(redis_client, keys)]
+    assert entries == [f"1-{number}" for number in range(1000 - KEPT, 1000)]
     assert redis_client.strlen(keys.rejects) < 1000 * KEPT
 
 

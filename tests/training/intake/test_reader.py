@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 import redis
 
 from soulsgui.training.intake import reader as read_size
-from soulsgui.training.intake.reader import PER_STREAM, READ_BYTES, FloodGuard, Greetings, ReadSize
+from soulsgui.training.intake.reader import PER_STREAM, READ_BYTES, FloodGuard, HelloCounter, ReadSize
 from soulsgui.training.intake.sessions import LEFT, NEW_SESSION
 from soulsgui.wire.group_reader import StreamPart
 from soulsgui.wire.keys import Keys
@@ -24,8 +23,7 @@ def test_a_hello_is_answered_with_credits_and_chunks_are_taken_over(
     trainer: IntakeOfTest, player: Player
 ) -> None:
     joined(trainer, player)
-    grant = player.grant()
-    assert grant is not None
+    grant = player.granted()
     assert (grant.status, grant.credit_bytes, grant.round) == ("accepted", 10**6, None)
     assert set(trainer.intake.eligible()) == {"c"}
     player.send(chunk())
@@ -40,45 +38,31 @@ def test_a_hello_is_answered_with_credits_and_chunks_are_taken_over(
     assert trainer.intake.sessions.by_client["c"].id == player.session > older
 
 
+@pytest.mark.parametrize(
+    ("error", "then"),
+    [(redis.ConnectionError("lost"), "start_over"), (redis.OutOfMemoryError("full"), "refused")],
+    ids=["lost", "refused"],
+)
 def test_a_hello_is_not_acknowledged_before_it_is_answered(
-    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
+    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch, error: Exception, then: str
 ) -> None:
     player.hello()
     player.beat()
-    tell = trainer.publisher.tell_all
 
     def fail(*_: Any) -> None:
-        raise redis.ConnectionError("lost")
+        raise error
 
-    monkeypatch.setattr(trainer.publisher, "tell_all", fail)
-    with pytest.raises(redis.ConnectionError):
-        trainer.turn()
+    with monkeypatch.context() as patched:
+        patched.setattr(trainer.publisher, "tell_all", fail)
+        with pytest.raises(type(error)):
+            trainer.turn()
     assert player.grant() is None
     assert player.connection.xlen(player.keys.chunks("c")) == 1
-    monkeypatch.setattr(trainer.publisher, "tell_all", tell)
     session = trainer.intake.sessions.by_client["c"]
-    trainer.intake.start_over()
+    getattr(trainer.intake, then)()
     trainer.turn()
-    assert player.grant() is not None
+    assert player.granted().status == "accepted"
     assert trainer.intake.sessions.by_client["c"] is session  # read twice, begun once
-
-
-def test_a_refused_grant_comes_again_with_its_hello(
-    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    joined(trainer, player)
-    player.hello()
-    with monkeypatch.context() as patched:
-
-        def refuse(*_: Any) -> None:
-            raise redis.OutOfMemoryError("full")
-
-        patched.setattr(trainer.publisher, "tell_all", refuse)
-        with pytest.raises(redis.OutOfMemoryError):
-            trainer.turn()
-    trainer.intake.unsettle()
-    trainer.turn()
-    assert player.grant() is not None
 
 
 def test_a_client_that_greets_another_run_is_not_refused_and_comes_in_with_its_next_hello(
@@ -91,33 +75,25 @@ def test_a_client_that_greets_another_run_is_not_refused_and_comes_in_with_its_n
     assert trainer.intake.sessions.by_client == {}
     assert player.connection.xlen(player.keys.chunks("c")) == 0
     joined(trainer, player)
-    grant = player.grant()
-    assert grant is not None
+    grant = player.granted()
     assert grant.status == "accepted"
 
 
 @pytest.mark.allow_warnings
-def test_another_contract_is_refused_with_its_chunks(trainer: IntakeOfTest, player: Player) -> None:
-    player.hello(contract="other")
+@pytest.mark.parametrize("hello", [b"\xff", b"{}", b"x" * (MAX_BYTES + 1), None], ids=repr)
+def test_a_hello_that_is_not_of_this_run_is_refused_with_its_chunks(
+    trainer: IntakeOfTest, player: Player, hello: bytes | None
+) -> None:
+    if hello is None:
+        player.hello(contract="other")
+    else:
+        player.session = player.connection.xadd(player.keys.chunks("c"), {"hello": hello}).decode()
     trainer.turn()
-    grant = player.grant()
-    assert grant is not None
-    assert grant.status == "refused"
+    assert player.granted().status == "refused"
     player.send(chunk())
     trainer.turn()
     assert (trainer.used, trainer.rejected()) == ({}, {"not_admitted": 1})
     assert trainer.intake.eligible() == {}
-
-
-@pytest.mark.allow_warnings
-def test_a_hello_that_can_not_be_read_is_refused(trainer: IntakeOfTest, player: Player) -> None:
-    for hello in (b"\xff", b"{}", b"x" * (MAX_BYTES + 1)):
-        entry = player.connection.xadd(player.keys.chunks("c"), {"hello": hello})
-        player.session = entry.decode()
-        trainer.turn()
-        grant = player.grant()
-        assert grant is not None
-        assert grant.status == "refused"
 
 
 def test_chunks_of_a_session_before_the_present_one_are_not_used(
@@ -159,40 +135,6 @@ def test_what_the_run_before_left_on_a_stream_is_no_refusal_of_this_one(
     assert following.rejected() == {"not_admitted": 1}, "what came while it was there, without a session"
 
 
-def test_garbage_is_counted_by_reason_and_harms_nobody(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
-) -> None:
-    other = joined(trainer, Player(redis_client, keys, "d"))
-    joined(trainer, player)
-    player.send(b"\xc1garbage")
-    player.connection.xadd(player.keys.chunks("c"), {"x": "y"})
-    player.send(chunk(run="other"))
-    player.send(chunk(contract="other"))
-    player.send(chunk(segments(reward=np.zeros(2, np.float32))))
-    other.send(chunk())
-    trainer.turn()
-    assert trainer.rejected() == {"unreadable": 2, "other_run": 1, "contract": 1, "shape": 1}
-    assert trainer.used == {"d": STEPS}
-
-
-@pytest.mark.allow_warnings
-def test_a_client_that_keeps_failing_is_quarantined(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    for _ in range(60):
-        player.send(b"garbage")
-    trainer.turn()
-    grant = player.grant()
-    assert grant is not None
-    assert grant.status == "quarantined"
-    assert "unreadable" in grant.reason
-    assert trainer.losses[-1] == ("c", "quarantined")
-    player.send(chunk())
-    trainer.turn()
-    assert trainer.used == {}
-    assert trainer.rejected() == {"unreadable": 50, "not_admitted": 11}
-    assert trainer.intake.eligible() == {}
-
-
 def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, player: Player) -> None:
     joined(trainer, player)
     for _ in range(2 * PER_STREAM):
@@ -221,16 +163,6 @@ def test_who_left_and_comes_back_plays_on(trainer: IntakeOfTest, player: Player)
     assert set(trainer.intake.eligible()) == {"c"}
 
 
-def test_repeats_are_dropped_once_and_gaps_are_counted(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    for number in (0, 1, 1, 5, 0):
-        player.send(chunk(), number)
-    trainer.turn()
-    assert trainer.used == {"c": 3 * STEPS}
-    refusals = trainer.intake.sessions.refusals()
-    assert (refusals.total, refusals.missing) == ({"repeated": 2}, 3)
-
-
 @pytest.mark.parametrize("number", [b"-1", b"1e3", b"x", b"9" * 30, b"", b"\xd9\xa3"])
 def test_forged_numbers_count_as_none(trainer: IntakeOfTest, player: Player, number: bytes) -> None:
     joined(trainer, player)
@@ -245,7 +177,7 @@ def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, playe
     player.send(chunk())
     trainer.intake.reader.read(trainer.connection, 1)
     player.connection.xtrim(player.keys.chunks("c"), maxlen=0, approximate=False)
-    trainer.intake.unsettle()
+    trainer.intake.refused()
     trainer.turn()
     assert (trainer.used, trainer.rejected()) == ({}, {})
 
@@ -281,8 +213,7 @@ def test_who_made_its_stream_into_something_else_is_cut_off_all_the_same(
     player.connection.set(stream, "mine")
     assert trainer.intake.cut_off(player.connection, "c", "it held too much") == 0
     assert trainer.intake.sessions.by_client["c"].status == "quarantined"
-    grant = player.grant()
-    assert grant is not None
+    grant = player.granted()
     assert (grant.status, grant.reason) == ("quarantined", "it held too much")
     assert player.connection.exists(stream) == 0
 
@@ -296,7 +227,7 @@ def test_what_comes_again_of_who_is_cut_off_is_counted_once(trainer: IntakeOfTes
         player.send(chunk())
     acknowledge = trainer.intake.reader.acknowledge_parts
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(trainer.intake.reader, "acknowledge_parts", lambda *_: trainer.intake.unsettle())
+        patched.setattr(trainer.intake.reader, "acknowledge_parts", lambda *_: trainer.intake.refused())
         trainer.turn()  # read three times, and never acknowledged
     assert trainer.intake.reader.acknowledge_parts == acknowledge
     trainer.turn()
@@ -347,8 +278,7 @@ def test_a_session_that_is_over_is_asked_for_once(
     player.hello()
     player.beat()
     trainer.turn()
-    grant = player.grant()
-    assert grant is not None
+    grant = player.granted()
     assert (grant.status, grant.reason) == ("quarantined", "flood"), "who was cut off stays so"
 
 
@@ -359,36 +289,25 @@ def brought(client: str, count: int, size: int) -> StreamPart:
     return StreamPart(client, [b"1-1"] * count, [[b"", bytes(size), b"", b""]] * count)
 
 
-def test_the_first_read_is_small_as_nothing_is_known_of_the_entries() -> None:
-    assert ReadSize().next(16, MOST) * 16 * 16384 <= READ_BYTES
-    assert ReadSize().next(1000, MOST) == 8
-
-
 @pytest.mark.parametrize("size", [500, 3_300, 13_000, 200_000])
-def test_reads_of_a_backlog_fit(size: int) -> None:
-    size_of_reads = ReadSize()
+def test_reads_of_a_backlog_fit_and_the_first_is_small_as_nothing_is_known(size: int) -> None:
+    read = ReadSize()
+    assert read.next(16, MOST) * 16 * 16384 <= READ_BYTES
     for _ in range(3):
-        count = size_of_reads.next(16, MOST)
-        size_of_reads.note([brought(str(n), count, size) for n in range(16)])
-    count = size_of_reads.next(16, MOST)
-    assert count == min(MOST, max(8, READ_BYTES // (16 * size)))
+        read.note([brought(str(n), read.next(16, MOST), size) for n in range(16)])
+    assert read.next(16, MOST) == min(MOST, max(8, READ_BYTES // (16 * size)))
 
 
 def test_slow_clients_do_not_shorten_the_reads_of_a_fast_one() -> None:
-    size_of_reads = ReadSize()
-    count = size_of_reads.next(1001, MOST)
-    size_of_reads.note([brought("fast", count, 3_300), *(brought(str(n), 1, 3_300) for n in range(1000))])
-    assert size_of_reads.full == 1
-    assert size_of_reads.next(1001, MOST) == MOST
-
-
-def test_without_a_backlog_and_after_trimmed_entries_as_much_as_is_wanted() -> None:
-    size_of_reads = ReadSize()
-    size_of_reads.next(2, MOST)
-    size_of_reads.note([])
-    assert size_of_reads.next(2, MOST) == MOST
-    size_of_reads.note([StreamPart("a", [b"1-1"] * MOST, [None] * MOST)])
-    assert 1 <= size_of_reads.next(2, 3) == 3
+    read = ReadSize()
+    count = read.next(1001, MOST)
+    assert count == 8
+    read.note([brought("fast", count, 3_300), *(brought(str(n), 1, 3_300) for n in range(1000))])
+    assert (read.full, read.next(1001, MOST)) == (1, MOST)
+    read.note([])  # without a backlog
+    assert read.next(2, MOST) == MOST
+    read.note([StreamPart("a", [b"1-1"] * MOST, [None] * MOST)])  # trimmed entries
+    assert read.next(2, 3) == 3
 
 
 def test_a_backlog_of_large_entries_comes_in_several_reads(
@@ -444,8 +363,7 @@ def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
     trainer.turn()
     assert trainer.intake.sessions.by_client["c"].status == "quarantined"
     assert ("c", "quarantined") in trainer.losses
-    grant = player.grant()
-    assert grant is not None
+    grant = player.granted()
     assert (grant.status, "floods the server" in grant.reason) == ("quarantined", True)
     for _ in range(5):
         player.send(chunk())
@@ -455,7 +373,7 @@ def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
     assert trainer.rejected()["not_admitted"] >= 5
     assert trainer.intake.release("c")
     trainer.turn()
-    assert _status(player.grant()) == "accepted"
+    assert player.granted().status == "accepted"
     player.send(chunk())
     trainer.turn()
     assert trainer.used == {"c": segments().steps}
@@ -463,35 +381,36 @@ def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
 
 
 @pytest.mark.allow_warnings
-def test_a_released_client_whose_process_has_ended_may_come_again(
+def test_a_client_that_only_fails_is_cut_off_and_released_its_next_process_may_come_again(
     trainer: IntakeOfTest, player: Player, redis_client: redis.Redis
 ) -> None:
     joined(trainer, player)
     for _ in range(60):
         player.send(b"garbage")
+    player.send(chunk())
     trainer.turn()
+    assert (player.granted().status, "unreadable" in player.granted().reason) == ("quarantined", True)
+    assert trainer.losses[-1] == ("c", "quarantined")
+    assert (trainer.used, trainer.rejected()) == ({}, {"unreadable": 50, "not_admitted": 11})
+    assert trainer.intake.eligible() == {}
     player.beat(leaving=True)
     trainer.turn()
     assert trainer.intake.sessions.by_client == {}
     player.hello()  # the next process, under the same name
     player.beat()
     trainer.turn()
-    assert _status(player.grant()) == "quarantined"
+    assert player.granted().status == "quarantined"
     player.beat(leaving=True)
     trainer.turn()
     assert trainer.intake.release("c")
     trainer.turn()
     assert redis_client.get(player.keys.grant("c")) is None
     joined(trainer, player)
-    assert _status(player.grant()) == "accepted"
-
-
-def _status(grant: Grant | None) -> str:
-    return grant.status if grant is not None else ""
+    assert player.granted().status == "accepted"
 
 
 def test_a_client_that_begins_one_session_after_the_other_is_found() -> None:
-    greetings = Greetings()
-    assert not any(greetings.too_many("crashing", float(second)) for second in range(200))
-    assert [greetings.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10
-    assert not greetings.too_many("flooding", 60.0)
+    hellos = HelloCounter()
+    assert not any(hellos.too_many("crashing", float(second)) for second in range(200))
+    assert [hellos.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10
+    assert not hellos.too_many("flooding", 60.0)

@@ -1,6 +1,5 @@
 """Who is there, who takes part, and with whom a new trainer goes on."""
 
-import logging
 import time
 from types import SimpleNamespace
 
@@ -96,23 +95,19 @@ def test_a_silent_client_begins_no_round_but_is_not_thrown_out_of_one(
     assert trainer.losses == [("c", "began a new session")]
 
 
-@pytest.mark.parametrize(
-    "beat",
-    [b"x", b"x" * (MAX_BYTES + 10), b'{"client": "d", "counter": 1, "instance": {}}', b'{"counter": NaN}'],
-)
-def test_forged_beats_are_no_beats(trainer: IntakeOfTest, player: Player, beat: bytes) -> None:
-    player.connection.set(player.keys.beat("c"), beat)
+FORGED = [b"x" * (MAX_BYTES + 10), b'{"client": "d", "counter": 1, "instance": {}}', b'{"counter": NaN}']
+
+
+@pytest.mark.parametrize("beat", [b"x", *FORGED, None], ids=range(5))
+def test_forged_beats_are_no_beats(trainer: IntakeOfTest, player: Player, beat: bytes | None) -> None:
+    if beat is None:
+        player.connection.lpush(player.keys.beat("c"), "of another type")
+    else:
+        player.connection.set(player.keys.beat("c"), beat)
     player.hello()
     trainer.turn()
     assert set(trainer.intake.eligible()) == {"c"}
-    assert trainer.intake._roster.beats == {}
-
-
-def test_a_beat_of_another_type_is_no_beat(trainer: IntakeOfTest, player: Player) -> None:
-    player.connection.lpush(player.keys.beat("c"), "x")
-    player.hello()
-    trainer.turn()
-    assert set(trainer.intake.eligible()) == {"c"}
+    assert trainer.intake.roster.beats == {}
 
 
 def _restarted(trainer: IntakeOfTest, keys: Keys) -> tuple[IntakeOfTest, int]:
@@ -120,33 +115,26 @@ def _restarted(trainer: IntakeOfTest, keys: Keys) -> tuple[IntakeOfTest, int]:
     return following, following.intake.begin(trainer.connection)
 
 
-def test_sessions_go_on_after_a_restart(trainer: IntakeOfTest, player: Player, keys: Keys) -> None:
+@pytest.mark.parametrize("found_later", [False, True])
+def test_sessions_go_on_after_a_restart(
+    trainer: IntakeOfTest, player: Player, keys: Keys, found_later: bool
+) -> None:
     joined(trainer, player)
     player.send(chunk())
     trainer.turn()
+    if found_later:
+        player.connection.hdel(keys.clients, "c")  # the list of clients is not there yet
     following, _ = _restarted(trainer, keys)
+    if found_later:
+        following.turn()
+        assert following.intake.sessions.by_client == {}
+        player.connection.hset(keys.clients, "c", "{}")
+        following.turn()
     player.send(chunk())
     following.turn()
     assert following.used == {"c": segments().steps}
     assert following.intake.sessions.by_client["c"].id == player.session
     assert following.intake.sessions.refusals().missing == 0
-
-
-def test_a_session_found_only_later_goes_on_too(
-    trainer: IntakeOfTest, player: Player, keys: Keys, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    joined(trainer, player)
-    player.connection.hdel(keys.clients, "c")  # the roster is not there yet
-    following, _ = _restarted(trainer, keys)
-    following.turn()
-    assert following.intake.sessions.by_client == {}
-    player.connection.hset(keys.clients, "c", "{}")
-    following.turn()
-    assert following.intake.sessions.by_client["c"].id == player.session
-    player.send(chunk())
-    following.turn()
-    assert following.used == {"c": segments().steps}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +156,7 @@ def test_looks_around_are_not_made_at_every_turn(
         nonlocal looks
         looks += 1
 
-    monkeypatch.setattr(trainer.intake._roster, "read", read)
+    monkeypatch.setattr(trainer.intake.roster, "read", read)
     monkeypatch.setattr(intake_module, "_ROSTER_EVERY_S", 1000)
     for _ in range(10):
         trainer.intake.look_around(trainer.connection, often=False)

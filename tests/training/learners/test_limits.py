@@ -7,9 +7,9 @@ from soulsgui.training.learners.limits import (
     AHEAD_S,
     FIRST_STEPS,
     PUBLISH_S,
+    IntervalStats,
     Pace,
     ReplayBand,
-    Tally,
     beside_waiting,
     entries_to_read,
     publish_interval,
@@ -34,12 +34,11 @@ def test_the_learner_waits_above_the_band_and_the_streams_below_it() -> None:
 
 
 def test_what_is_owed_meets_the_ratio_without_its_slack() -> None:
+    assert ReplayBand(4, 20, 10).value == 0
     band = ReplayBand(ratio=4, slack=20, batch_size=10, drawn=30, inserted=10)
     assert (band.owes, band.value) == (True, 3.0)
     band.drawn = 40
-    assert not band.owes
-    assert band.may_draw
-    assert ReplayBand(4, 20, 10).value == 0
+    assert (band.owes, band.may_draw) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -203,25 +202,19 @@ def test_so_many_entries_are_read_as_there_is_room_for(
     assert entries_to_read(room, steps_per_entry, streams, 200) == entries
 
 
-def test_rates_and_waits_are_those_since_the_last_row() -> None:
-    tally = Tally(began=100.0, update=50, env_steps=1000)
-    tally.learner.set(True, 100.0)
-    tally.learner.set(False, 100.5)
-    tally.ingest.set(True, 101.0)
-    assert tally.close(102.0, 250, 1400) == {
+def test_rates_waits_and_lag_are_those_since_the_last_row() -> None:
+    interval = IntervalStats(began=100.0, update=50, env_steps=1000)
+    interval.learner.set(True, 100.0)
+    interval.learner.set(False, 100.5)
+    interval.ingest.set(True, 101.0)
+    assert interval.close(102.0, 250, 1400) == {
         "updates_per_s": 100.0, "env_steps_per_s": 200.0, "learner_wait_s": 0.5, "ingest_wait_s": 1.0,
     }  # fmt: skip
-    assert (tally.began, tally.update, tally.env_steps) == (102.0, 250, 1400)
-    assert tally.close(104.0, 250, 1400) == {
+    assert interval.policy_lag is None
+    interval.taken_in(10, 50.0)
+    interval.taken_in(30, 30.0)
+    assert interval.policy_lag == pytest.approx(2.0), "a mean over transitions"
+    assert interval.close(104.0, 250, 1400) == {
         "updates_per_s": 0.0, "env_steps_per_s": 0.0, "learner_wait_s": 0.0, "ingest_wait_s": 2.0,
     }  # fmt: skip
-
-
-def test_the_lag_is_a_mean_over_transitions() -> None:
-    tally = Tally(0.0, 0, 0)
-    assert tally.policy_lag is None
-    tally.taken_in(10, 50.0)
-    tally.taken_in(30, 30.0)
-    assert tally.policy_lag == pytest.approx(2.0)
-    tally.close(1.0, 1, 40)
-    assert tally.policy_lag is None
+    assert interval.policy_lag is None

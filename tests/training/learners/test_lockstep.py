@@ -93,6 +93,19 @@ def test_when_the_client_in_turn_falls_silent_the_next_one_plays(
         assert session.status == "accepted", "it is no fault of its client"
 
 
+@pytest.mark.allow_warnings
+def test_a_share_whose_chunk_is_refused_is_given_up_in_words(
+    redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = combine([Layer("test", DQN | {"stop.env_steps": 10_000})])
+    with running_node(redis_address, tmp_path, settings) as node:
+        player = join(node, "a")
+        share = next_round(player)
+        player.send(b"garbage")
+        assert next_round(player, share.round_id).round_id == share.round_id + 1
+    assert any("can't be repeated to the bit" in line for line in caplog.messages)
+
+
 @pytest.mark.parametrize("values", [DQN | {"clients.local": 2}])
 def test_settings_that_can_not_be_repeated_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="determinism"):
@@ -132,7 +145,7 @@ def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) 
                 playing.enter_context(_client(address, name))
             node.wait_for(lambda state: state.stop_reached, "the goal")
             until(lambda: not node.node.attempt.rows._waiting, "the last row")
-            updates = [row for row in node.rows() if isinstance(row, UpdateRow)]
+            updates = node.update_rows()
             weights = node.node.agent.export_weights()
     finally:
         delete_prefix(address)

@@ -12,7 +12,6 @@ from soulsgui.training.intake.sessions import Exploration
 from soulsgui.training.learners import asynchronous
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import digest_number
 from tests.faults.waiting import until
 from tests.sampling.free_trainer import playing_client
 from tests.training.nodes import (
@@ -25,7 +24,7 @@ from tests.training.nodes import (
     running_node,
     settings_of,
 )
-from tests.training.players import Player
+from tests.training.players import Player, played_with
 
 HALF = STARTS // 4  # steps per environment: with two of them, half of what learning begins with
 SLACK_UPDATES = 1  # the band is a batch wide
@@ -70,14 +69,12 @@ def test_exploration_falls_is_told_and_goes_on_after_a_resume(redis_address: Add
     settings = dqn_settings(dqn__epsilon={"schedule": "linear", "from": 1, "to": 0, "over": 100})
     with running_node(redis_address, tmp_path, settings) as node:
         player = join(node)
-        grant = player.grant()
-        assert grant is not None
+        grant = player.granted()
         assert (grant.credit_steps, grant.epsilon) == (180, 1.0)  # 22.5 of 30 updates: 8 transitions each
         _play_on(player, node, 3)
         node.wait_for_updates(1)
         until(lambda: (now := player.grant()) and now.epsilon == pytest.approx(0.52), "it is told")
-        grant = player.grant()
-        assert grant is not None
+        grant = player.granted()
         assert grant.credit_steps is not None
         assert grant.credit_steps >= 180  # what was granted is not taken back
     with running_node(redis_address, tmp_path, settings, resume=True) as node:
@@ -111,8 +108,7 @@ def test_credits_follow_what_was_taken_in_or_lost_and_go_on_after_a_restart(
     with running_node(redis_address, tmp_path, settings) as node:
         node.wait_for(lambda state: state.env_steps == 2 * HALF, "it is taken in")
         until(lambda: player.grant() != before, "another grant")
-        after = player.grant()
-        assert after is not None
+        after = player.granted()
         # As far ahead as at the beginning: what was on its way then is not granted twice.
         assert after.credit_steps == sent_steps + 100
 
@@ -146,7 +142,7 @@ def test_the_lag_is_told_in_updates(redis_address: Address, tmp_path: Path) -> N
         until(lambda: node.node.agent.updates == 1 + 2, "its updates")
         _play_on(player, node, 1)  # with the same, after 3 of them
         until(
-            lambda: node.node.learner.tally.policy_lag == pytest.approx((1 + 3) / 2),
+            lambda: node.node.learner.interval.policy_lag == pytest.approx((1 + 3) / 2),
             "the mean since the last row",
         )
         told = node.wait_for(lambda now: sum(now.staleness.accepted) == 4 * 2 * HALF, "their ages").staleness
@@ -162,12 +158,7 @@ def test_samples_of_the_weights_before_a_restart_are_taken_in(redis_address: Add
         training.update(2)
         newest, _ = player.weights()
     for header in (newest, oldest):
-        player.deliver(
-            HALF,
-            model_id_first=np.full(2, header.model_id),
-            model_id_last=np.full(2, header.model_id),
-            digest=np.full(2, digest_number(header.digest), np.uint64),
-        )
+        player.deliver(HALF, **played_with(header))
     with running_node(redis_address, tmp_path, dqn_settings(), resume=True) as node:
         state = node.wait_for(lambda now: now.rejected, "those of weights that nobody remembers")
         # Late is no fault of the client: it is not cut off for it.

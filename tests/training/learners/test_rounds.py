@@ -1,17 +1,28 @@
 """The PPO node, whole, on a real server: rounds with clients that come, go and cheat."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import pack_chunk
-from soulsgui.wire.messages.metrics import UpdateRow
+from soulsgui.training.learners.rounds import RoundLearner, most_envs
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.messages.heartbeat import MAX_ENVS
+from tests.faults.server import faulty_server
 from tests.faults.waiting import until
 from tests.servers import delete_prefix, with_fresh_prefix
 from tests.training.nodes import STEPS, join, next_round, play, running_node, small_settings
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "observation_bytes", "envs"),
+    [(256, 16, 21_845), (64, 16_000, 261), (2048, 28_224, 4), (10**9, 10**9, 1), (1, 4, MAX_ENVS)],
+)
+def test_a_share_of_a_round_fits_into_memory(n_steps: int, observation_bytes: int, envs: int) -> None:
+    assert most_envs(n_steps, observation_bytes) == envs
+
 
 FALLING = {"schedule": "linear", "from": 1e-3, "to": 0}
 
@@ -56,42 +67,38 @@ def test_local_clients_that_were_taken_away_are_not_waited_for_without_an_end(
 
 
 @pytest.mark.allow_warnings
-def test_an_absent_client_shrinks_the_round(redis_address: Address, tmp_path: Path) -> None:
-    settings = small_settings(ppo__round_timeout=1.0, ppo__n_clients=2)
+def test_who_is_absent_or_begins_anew_shrinks_the_round_and_enters_the_next_one(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    settings = small_settings(ppo__round_timeout=1.5, ppo__n_clients=2)
     with running_node(redis_address, tmp_path, settings) as node:
         diligent, idle = join(node, "a"), join(node, "b")
-        share = next_round(diligent)
+        share = next_round(diligent, -1, idle)
         diligent.deliver(STEPS)
         idle.deliver(STEPS // 4)  # and no more: what it delivered counts
         state = node.wait_for_updates(1)
         assert state.env_steps == 2 * (STEPS + STEPS // 4)
         idle.beat()
-        assert next_round(idle, share.round_id)  # it has a part again
+        share = next_round(idle, share.round_id)
+        idle.hello()  # its older session is over, and with it its part of this round
+        idle.beat()
+        next_round(diligent, share.round_id - 1)
+        diligent.deliver(STEPS)
+        assert node.wait_for_updates(2).env_steps == state.env_steps + 2 * STEPS
+        assert next_round(idle, share.round_id).round_id == share.round_id + 1
 
 
-@pytest.mark.parametrize("how", [{"leaving": True}, {"phase": "paused"}, {"phase": "stopping"}], ids=str)
+@pytest.mark.parametrize("how", [{"leaving": True}, {"phase": "paused"}], ids=str)
 @pytest.mark.allow_warnings
 def test_a_client_that_goes_is_not_waited_for(
     redis_address: Address, tmp_path: Path, how: dict[str, Any]
 ) -> None:
     with running_node(redis_address, tmp_path, small_settings(ppo__n_clients=2)) as node:
         staying, going = join(node, "a"), join(node, "b")
-        next_round(staying)
+        next_round(staying, -1, going)
         staying.deliver(STEPS)
         going.beat(**how)
         assert node.wait_for_updates(1).env_steps == 2 * STEPS
-
-
-@pytest.mark.allow_warnings
-def test_a_client_that_comes_again_enters_the_next_round(redis_address: Address, tmp_path: Path) -> None:
-    with running_node(redis_address, tmp_path, small_settings(ppo__n_clients=2)) as node:
-        first, second = join(node, "a"), join(node, "b")
-        share = next_round(second)
-        first.deliver(STEPS)
-        second.hello()  # its older session is over, and with it its part of this round
-        second.beat()
-        node.wait_for_updates(1)
-        assert next_round(second, share.round_id).round_id == share.round_id + 1
 
 
 @pytest.mark.allow_warnings
@@ -109,21 +116,44 @@ def test_an_empty_round_is_published_again_under_a_new_id(redis_address: Address
 
 
 @pytest.mark.allow_warnings
+@pytest.mark.parametrize("policy", ["shrink", "wait"])
+def test_a_member_whose_chunks_are_damaged_is_asked_again_at_once(
+    redis_address: Address, tmp_path: Path, policy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = small_settings(ppo__n_clients=2, ppo__round_timeout=600.0, ppo__lost_member=policy)
+    with running_node(redis_address, tmp_path, settings) as node:
+        good, damaged = join(node, "a"), join(node, "b")
+        share = next_round(damaged, -1, good)
+        good.deliver(STEPS)
+        damaged.deliver(STEPS // 4)
+        for refused in (1, 2):
+            damaged.send(b"garbage")
+            words = f"asking again for chunks of b ({refused} refused)"
+            node.wait_for(lambda now: now.detail == words, "said in the state")  # noqa: B023
+        until(lambda: (now := damaged.share()) and now.steps == 2 * STEPS * 5 // 2, "its part has grown")
+        assert node.node.agent.updates == 0
+        damaged.deliver(STEPS * 3 // 4)
+        node.wait_for_updates(1)
+        state = node.wait_for(lambda now: now.rejected == {"unreadable": 2}, "they are counted")
+        assert state.env_steps == 2 * 2 * STEPS
+        assert next_round(damaged, share.round_id).steps == 2 * STEPS, "the next round is as any other"
+    assert len([line for line in caplog.messages if "asked for the rest" in line]) == 1
+
+
+@pytest.mark.allow_warnings
 def test_late_and_surplus_segments_are_counted_and_not_trained_on(
     redis_address: Address, tmp_path: Path
 ) -> None:
     with running_node(redis_address, tmp_path, small_settings(ppo__n_clients=2)) as node:
         player, other = join(node, "a"), join(node, "b")
-        next_round(player)
+        next_round(player, -1, other)
         stale = player.play(STEPS)
         player.deliver(STEPS)
         player.deliver(STEPS)  # more than its share
         other.deliver(STEPS)
         node.wait_for_updates(1)
         next_round(player, 1)
-        config = player.config()
-        assert config is not None
-        player.send(pack_chunk(config.run_id, config.contract, stale))
+        player.send(player.packed(stale))
         state = node.wait_for(lambda now: now.rejected.get("late"), "late ones are counted")
         assert state.rejected == {"not_admitted": 2, "late": 2}
         assert state.rejected_by_client == {"a": {"not_admitted": 2, "late": 2}}
@@ -136,8 +166,8 @@ def test_what_changes_over_the_run_is_on_the_curves(redis_address: Address, tmp_
     with running_node(redis_address, tmp_path, settings) as node:
         play(join(node), rounds=3)
         node.wait_for(lambda now: now.stop_reached, "the goal")
-        until(lambda: len([row for row in node.rows() if isinstance(row, UpdateRow)]) == 3, "the rows")
-        rows = [row.values for row in node.rows() if isinstance(row, UpdateRow)]
+        until(lambda: len(node.update_rows()) == 3, "the rows")
+        rows = [row.values for row in node.update_rows()]
         rates = [values["learning_rate"] for values in rows]
         assert all(values["reward_std"] > 0 and values["value_std"] > 0 for values in rows)
         np.testing.assert_allclose(rates, 1e-3 * np.array([1, 2 / 3, 1 / 3]))
@@ -164,3 +194,78 @@ def test_a_stop_in_between_leaves_the_weights_equal_to_the_bit(redis_server: Add
         digests.append(digest)
         delete_prefix(address)
     assert digests[0] == digests[1]
+
+
+# --- servers that are away, or refuse -------------------------------------------------------------------
+
+
+@pytest.mark.allow_warnings
+def test_neither_absence_nor_an_update_is_time_of_collecting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "server").mkdir()
+    long_s = 1.0
+    passed: list[float] = []
+    advance = RoundLearner.update
+
+    def record(learner: RoundLearner, seconds: float) -> None:
+        passed.append(seconds)
+        advance(learner, seconds)
+
+    monkeypatch.setattr(RoundLearner, "update", record)
+    with (
+        faulty_server(tmp_path / "server", keeps_data=True) as server,
+        running_node(server.address, tmp_path / "run") as node,
+    ):
+        player = join(node)
+        next_round(player)
+        server.kill()
+        until(lambda: node.node._returning, "the absence is noticed")
+        threading.Event().wait(long_s)
+        server.start()
+        update = node.node.agent.update
+
+        def slow_update(*args: Any) -> dict[str, float]:
+            threading.Event().wait(long_s)
+            return update(*args)
+
+        monkeypatch.setattr(node.node.agent, "update", slow_update)
+        player.deliver(STEPS)
+        node.wait_for_updates(1)
+        count = len(passed)
+        until(lambda: len(passed) > count + 2, "it goes on")
+    assert max(passed) < long_s
+
+
+@pytest.mark.allow_warnings
+def test_a_refusing_server_loses_no_round_and_the_state_is_told_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "server").mkdir()
+    with (
+        faulty_server(tmp_path / "server") as server,
+        running_node(server.address, tmp_path / "run") as node,
+    ):
+        player = join(node)
+        last = play(player)
+        node.wait_for_updates(1)
+        share = next_round(player, last)
+        admin = connect(server.address)
+        update = node.node.agent.update
+
+        def full_meanwhile(*args: Any) -> dict[str, float]:
+            admin.config_set("maxmemory", "1")
+            return update(*args)
+
+        monkeypatch.setattr(node.node.agent, "update", full_meanwhile)
+        player.deliver(share.steps // player.num_envs)
+        until(lambda: node.node.attempt.link._refusal, "the refusal is noticed")
+        until(lambda: node.node.reporter._link._refusal, "the state is refused too")
+        monkeypatch.undo()
+        admin.config_set("maxmemory", "0")
+        admin.close()
+        tick = node.told().tick
+        until(lambda: node.told().tick > tick, "the state is told again")
+        node.wait_for_updates(2)
+        play(player, last=share.round_id)
+        assert node.wait_for_updates(3).rejected == {}

@@ -6,13 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from soulsgui.experience.segments import Segments
-from soulsgui.policies.exploration import Moment
 from soulsgui.training.learners import asynchronous
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from tests.faults.waiting import until
-from tests.training.nodes import BATCH, Training, join, running_node, vtrace_settings
+from tests.training.nodes import BATCH, Training, heard_batches, join, running_node, vtrace_settings
+from tests.training.players import played_with
 
 HALF = BATCH // 2  # steps per environment: with two of them, a batch
 
@@ -21,8 +19,7 @@ def test_every_transition_is_learned_from_once_as_it_comes(redis_address: Addres
     goal = 12 * BATCH + 2
     with running_node(redis_address, tmp_path, vtrace_settings(stop__env_steps=goal)) as node:
         one, other = join(node, "a"), join(node, "b")
-        grant = one.grant()
-        assert grant is not None
+        grant = one.granted()
         # Nobody is given a part of a round, or told to act at random.
         assert (grant.round, grant.epsilon, grant.credit_steps) == (None, None, 48)  # six of eight updates
         one.deliver(HALF - 1)
@@ -44,24 +41,15 @@ def test_an_episode_that_came_in_two_chunks_is_one_trace(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_node(redis_address, tmp_path, vtrace_settings()) as node:
-        learned: list[Segments] = []
-        update = node.node.agent.update
-
-        def note(batch: Segments, moment: Moment) -> None:
-            learned.append(batch)
-            update(batch, moment)
-
-        monkeypatch.setattr(node.node.agent, "update", note)
+        learned = heard_batches(node, monkeypatch)
         player, begun = join(node), HALF // 2
-        config = player.config()
-        assert config is not None
         goes_on = np.zeros(2, np.uint8)
         first = player.play(begun, flags=goes_on)
         rest = {"first_step": np.full(2, begun), "episode": first.episode}
         second = player.play(HALF - begun, flags=goes_on, **rest)
         second.obs[:: HALF - begun + 1] = first.obs[begun :: begun + 1]
         for segments in (first, second):
-            player.send(pack_chunk(config.run_id, config.contract, segments))
+            player.send(player.packed(segments))
         node.wait_for_updates(1)
         (batch,) = learned
         assert batch.length.tolist() == [begun, HALF - begun] * 2
@@ -77,11 +65,7 @@ def test_what_became_too_old_while_it_waited_is_dropped_and_counted(
         training = Training(node)
         player = training.player
         old, _ = player.weights()
-        made_then = {
-            "model_id_first": np.full(2, old.model_id),
-            "model_id_last": np.full(2, old.model_id),
-            "digest": np.full(2, digest_number(old.digest), np.uint64),
-        }
+        made_then = played_with(old)
         training.deliver()
         node.wait_for_updates(1)
         node.node.learner.published_at = -math.inf
