@@ -100,18 +100,6 @@ def test_a_drawing_starts_at_each_multiple_and_one_runs_at_a_time(run: RunFolder
     assert drawing._child is None
 
 
-def test_a_child_started_ahead_draws_what_is_there_at_the_end(run: RunFolder) -> None:
-    _play(run, episodes=10)
-    drawing = Drawing(run.root, every=10**9, drawn=0)
-    drawing.turn(20, ends_soon=True)
-    recorder = Recorder(run.store, RUN_ID, 5, 40.0)
-    recorder.record([], arrivals(episode(123.0, attempt=2), first=500), EntryId(1, 3), 3.0)
-    recorder.close()
-    drawing.finish(30)
-    assert json.loads(run.series.read_text())["episodes"]["columns"]["return"][-1] == 123.0
-    assert run.figure.exists()
-
-
 def test_a_child_started_ahead_of_an_end_that_did_not_come_is_used_up(run: RunFolder) -> None:
     drawing = Drawing(run.root, every=10**9, drawn=0, program=_program(_WAIT_FOR_THE_END))
     drawing.turn(0, ends_soon=True)
