@@ -45,7 +45,7 @@ _LOOK_EVERY_S = 0.1
 _RETRY_S = 5.0
 _TRIES = 3
 _REST = 9.0
-"""Where nobody says how often to evaluate: rest in between, in times of what an evaluation took."""
+"""Without `evaluation.every_updates`: the rest between two evaluations, in times of what one took."""
 FINAL_WITHIN_S, FINAL_WITHIN_HURRIED_S = 10.0, 5.0
 """Time for the evaluation at the end of a run that has reached a goal; of one that was stopped."""
 _KEPT = 2
@@ -272,7 +272,7 @@ class Evaluator:
     def _keep_if_best(
         self, header: WeightsHeader, tensors: Tensors, config: ServerConfig, score: float
     ) -> None:
-        """Write weights aside when they are better than all before, before anybody hears of them."""
+        """Write weights aside when they are better than all before, before their evaluation is published."""
         aside = self._run.evaluated / str(header.model_id)
         again = aside.is_dir()  # they were played on, and what is said of them may be less
         if not math.isfinite(score) or (not again and self._best is not None and score <= self._best):

@@ -232,7 +232,7 @@ class ClientLink:
 
     @contextmanager
     def checked(self, name: str) -> Iterator[None]:
-        """Tell whether what is looked at in this block is well (`messages.owner.ClientReport`)."""
+        """Note in `checks` whether this block passes (`messages.owner.ClientReport`)."""
         self.progress.checks[name] = True
         try:
             yield
@@ -248,7 +248,7 @@ class ClientLink:
             self.tell_soon()
 
     def tell_soon(self) -> None:
-        """Let server and owner hear at once what has changed."""
+        """Send the next beat and the next report at once."""
         self._heartbeat.soon()
         if self._owner is not None:
             self._owner.soon()

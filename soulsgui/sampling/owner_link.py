@@ -1,4 +1,4 @@
-"""What a client is wanted to do: by the owner of its machine and by the server, the stricter of both."""
+"""What a client is to do: the stricter of what the owner of its machine and the server want."""
 
 import json
 import logging

@@ -84,7 +84,7 @@ class Rollout:
         self._obs: NDArray[Any] | None = None
 
     def begin_anew(self, stepper: Stepper) -> None:
-        """Begin new episodes in all environments; those under way are broken off, and never told of."""
+        """Begin new episodes in all environments; those under way are given up without a report."""
         self._stepper = stepper
         self._recorder.break_off()
         self._remembered.begin(stepper.num_envs)
@@ -159,7 +159,7 @@ class Rollout:
             yield segments
 
     def _step(self, act: Act, left: int, told: NDArray[np.bool_] | None = None) -> int:
-        """Step every environment once, tell of episodes of those in `told`; return how many were kept."""
+        """Step every environment once; return how many steps were kept (`told`: whose episodes count)."""
         if self._obs is None:
             self._obs = self._reset()
         if self._greedy is not None and not self._lengths[0]:

@@ -80,7 +80,7 @@ class Watchdog(threading.Thread):
 
     @contextmanager
     def inside(self, doing: str) -> Iterator[None]:
-        """Make or close the environment; complaints of what it was before are forgotten."""
+        """Watch the environment being made or closed; complaints about the one before are dropped."""
         self._complaint = None
         self.enter(doing)
         try:
@@ -175,7 +175,7 @@ class SampleRate:
 
 
 class OpenFiles:
-    """Holds a file open that is nobody's business, and sees whether it still is."""
+    """Holds a file open that nobody else uses, and sees whether it still is."""
 
     def __init__(self) -> None:
         self._file, other = os.pipe()

@@ -69,7 +69,7 @@ class Worker:
         return found
 
     def kill(self) -> None:
-        """End the process and everything it started, at once; whoever waits for it hears of that."""
+        """End the process and everything it started, at once; for who waits for it that is a fault."""
         kill_tree(self._process.pid)
 
     def close(self) -> None:
@@ -271,7 +271,7 @@ def _serve(source: IO[bytes], output: IO[bytes], wanted: dict[str, Any]) -> int:
 
 
 def _answer(source: IO[bytes], output: IO[bytes], stepper: WatchedStepper) -> None:
-    """Do what is asked until nobody asks any more."""
+    """Answer requests until standard input ends."""
     while (asked := receive(source)) is not None:
         if "actions" in asked:
             step = stepper.step(asked["actions"])._asdict()

@@ -1,4 +1,4 @@
-"""Moving mean, best model and goal of a run, told from its episodes. Pure.
+"""Moving mean, best model and goal of a run, computed from its episodes. Pure.
 
 A new attempt carries the window of the curve it goes on with, so that the shown mean goes on too. What counts
 (best model, goal) are only windows full of episodes of one attempt: never what a resume overwrote.

@@ -272,7 +272,7 @@ class TelemetryNode:
             logger.info("model %d, played by a client: mean return %.2f", row.model_id, mean)
 
     def _choose_ranking(self, connection: redis.Redis) -> None:
-        """Go by training where evaluator and clients say that they can't evaluate: nobody will."""
+        """Rank and judge by training where neither evaluator nor clients can evaluate."""
         if not self._by_evaluation and self._judged_by == "training":
             return
         keys = [self._keys.node(name) for name in (EVALUATOR, TRAINER)]

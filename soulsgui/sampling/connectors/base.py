@@ -236,7 +236,7 @@ class BaseConnector(ABC):
         """Take over one step from `wire.codec.pack_sample`."""
 
     def push_episode_info(self, data: bytes) -> None:
-        """Take over what is to be told of a finished episode.
+        """Report a finished episode.
 
         Args:
             data: JSON with `total_return` and `length`; `terminated` (true), `seconds` (0) and `env_index`

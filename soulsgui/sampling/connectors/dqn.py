@@ -89,7 +89,7 @@ class DQNConnector(BaseConnector):
             self._link.progress.drop(1)
 
     def push_episode_info(self, data: bytes) -> None:
-        """Take over what is to be told of a finished episode, as `BaseConnector.push_episode_info`."""
+        """Report a finished episode, as `BaseConnector.push_episode_info`."""
         self._check()
         super().push_episode_info(data)
 
@@ -219,5 +219,5 @@ class DQNConnector(BaseConnector):
 
 
 def _unsaid(obs: NDArray[Any], action: NDArray[Any], mask: Mask | None) -> NDArray[np.float32]:
-    """Return what stands for log-probabilities that nobody asks for."""
+    """Return zeros in place of log-probabilities that the algorithm does not need."""
     return np.zeros(len(action), np.float32)

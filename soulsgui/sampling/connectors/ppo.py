@@ -136,7 +136,7 @@ class PPOConnector(BaseConnector):
         return grant.round.steps
 
     def _has_grown(self) -> bool:
-        """Whether more is wanted of a round that was recorded whole."""
+        """Whether the share of a round has grown after it was recorded whole."""
         share = self._share()
         return share is not None and 0 < self._delivered < share
 

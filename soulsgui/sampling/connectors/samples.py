@@ -24,7 +24,7 @@ Stored = Callable[[NDArray[Any]], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Sample:
-    """One step as `wire.codec.pack_sample` describes it; `log_prob` is None when nobody said it.
+    """One step as `wire.codec.pack_sample` describes it; `log_prob` is None where it was left out.
 
     `action` is as it is stored (`environments.actions`).
 
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class EpisodeInfo:
-    """What is told of a finished episode."""
+    """A finished episode, as a loop reports it."""
 
     total_return: float
     length: int
@@ -127,7 +127,7 @@ def _with_masks(sample: Sample, info: Mapping[str, Any], action: DiscreteSpec | 
 
 
 def read_episode_info(data: bytes) -> EpisodeInfo:
-    """Read what is told of a finished episode."""
+    """Read the report of a finished episode."""
     try:
         fields = json.loads(data)
         info = EpisodeInfo(
