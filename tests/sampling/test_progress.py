@@ -66,9 +66,9 @@ def test_what_went_wrong_in_the_run_before_is_no_news_of_another_one() -> None:
 
 
 def test_every_figure_begins_at_0_with_another_run_and_goes_on_in_the_same() -> None:
-    progress = _progress()
+    progress, blank = _progress(), _progress()
+    blank.begin_run("b")
     progress.begin_run("a")
-    blank = progress.beat()
     progress.wait_for_server(True, 0.0)
     progress.wait_for_server(False, 5.0)
     for _ in range(512):
@@ -85,7 +85,7 @@ def test_every_figure_begins_at_0_with_another_run_and_goes_on_in_the_same() -> 
     progress.begin_run("b")
     progress.greedy = None  # nothing is asked for in the other run yet
     beat = progress.beat()
-    assert beat == blank.model_copy(update={"run_id": "b", "counter": beat.counter})
+    assert beat == blank.beat().model_copy(update={"counter": beat.counter})
     assert progress.recent_episodes() == []
     assert progress.episode_ended(1.0, 4) == 0
     progress.stepped(4)

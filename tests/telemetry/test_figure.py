@@ -56,17 +56,16 @@ def _has(png: bytes, colour: str) -> bool:
     return bool((np.abs(pixels - wanted).max(axis=-1) < 24).any())
 
 
-def test_the_figure_shows_curve_points_goal_best_and_loss(run: RunFolder) -> None:
+def test_the_figure_shows_curve_points_goal_best_and_loss_and_no_curve_without_episodes(
+    run: RunFolder,
+) -> None:
+    png = draw(read_about(run) | read_series(run.store))
+    assert _has(png, "#535b69")
+    assert not _has(png, "#1f6fe0")
     _play(run)
     png = draw(read_about(run) | read_series(run.store))
     for colour in ("#1f6fe0", "#a6c5f5", "#9aa3b0", "#146c2e", "#b02a86", "#bf4d06"):
         assert _has(png, colour), colour
-
-
-def test_a_run_without_episodes_has_a_figure_without_a_curve(run: RunFolder) -> None:
-    png = draw(read_about(run) | read_series(run.store))
-    assert _has(png, "#535b69")
-    assert not _has(png, "#1f6fe0")
 
 
 def test_without_matplotlib_the_series_are_written_all_the_same(run: RunFolder, tmp_path: Path) -> None:
