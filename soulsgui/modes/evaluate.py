@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,8 +17,7 @@ from numpy.typing import NDArray
 
 from soulsgui.config.sections.run import EnvSettings
 from soulsgui.environments.choices import MASK_KEY, read_mask
-from soulsgui.environments.make import BROKEN, Env, WrapperEntry, make_env
-from soulsgui.environments.observations import ObservationSpec
+from soulsgui.environments.make import BROKEN, Env, make_env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import ObservationCheck, check_rewards
 from soulsgui.errors import CheckpointError, SoulsGuiError
@@ -32,14 +32,8 @@ MOST_SIDE_BY_SIDE = 16
 """Environments that are stepped side by side, at most."""
 
 MakeEnv = Callable[[], Env]
-GoOn = Callable[[], bool]
 
 T = TypeVar("T")
-
-
-def always() -> bool:
-    """Return True: play to the end."""
-    return True
 
 
 class Unfinished(Exception):
@@ -48,19 +42,6 @@ class Unfinished(Exception):
 
 class EvaluationError(SoulsGuiError):
     """The environment failed in an evaluation."""
-
-
-@dataclass(frozen=True)
-class EnvMaker:
-    """Makes the environment of a run: its id, keyword arguments and wrappers, as `make_env` takes them."""
-
-    env_id: str
-    kwargs: Mapping[str, Any]
-    wrappers: Sequence[WrapperEntry]
-
-    def __call__(self) -> Env:
-        """Make one."""
-        return make_env(self.env_id, self.kwargs, self.wrappers)
 
 
 @dataclass(frozen=True)
@@ -89,21 +70,6 @@ class Evaluation:
         return float(np.std(self.returns))
 
     @property
-    def min_return(self) -> float:
-        """The least return."""
-        return min(self.returns)
-
-    @property
-    def max_return(self) -> float:
-        """The greatest return."""
-        return max(self.returns)
-
-    @property
-    def mean_length(self) -> float:
-        """Mean length of an episode, in steps."""
-        return float(np.mean(self.lengths))
-
-    @property
     def cut_words(self) -> str:
         """Words about episodes that were cut short; empty when none was."""
         if not self.cut:
@@ -125,8 +91,14 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
-        figures = ("episodes", "mean_return", "std_return", "min_return", "max_return", "mean_length")
-        return {name: getattr(self, name) for name in figures} | asdict(self)
+        return {
+            "episodes": self.episodes,
+            "mean_return": self.mean_return,
+            "std_return": self.std_return,
+            "min_return": min(self.returns),
+            "max_return": max(self.returns),
+            "mean_length": float(np.mean(self.lengths)),
+        } | asdict(self)
 
 
 def check_spaces(make: MakeEnv, trained_on: Mapping[str, Any], env_id: str) -> None:
@@ -137,8 +109,8 @@ def check_spaces(make: MakeEnv, trained_on: Mapping[str, Any], env_id: str) -> N
     finally:
         env.close()
     for which, is_here in here.items():
-        was = {key: value for key, value in trained_on.get(which, {}).items() if key != "masked"}
-        if was != {key: value for key, value in is_here.items() if key != "masked"}:
+        # Whether there are masks is seen at the first reset alone.
+        if trained_on.get(which, {}) | {"masked": None} != is_here | {"masked": None}:
             raise CheckpointError(
                 f"It was trained on another {which} space than {env_id} has here.",
                 "Evaluate it with the environment, the arguments and the wrappers it was trained with.",
@@ -151,13 +123,13 @@ def evaluate(
     episodes: int,
     seed: int = 0,
     greedy: bool = True,
-    go_on: GoOn = always,
+    go_on: Callable[[], bool] | None = None,
     max_steps: int | None = None,
 ) -> Evaluation:
-    """Play episodes with a policy that holds weights already."""
+    """Play episodes with a policy that holds weights already; `go_on` is asked before each step."""
 
     def going_on() -> None:
-        if not go_on():
+        if go_on is not None and not go_on():
             raise Unfinished
 
     began = time.monotonic()
@@ -192,34 +164,35 @@ class _Play:
     def __init__(self, policy: Policy, episodes: int, seed: int, greedy: bool, max_steps: int | None) -> None:
         self.slots: list[_Slot] = []
         self.cut = 0
-        self._max_steps = max_steps
         self.returns = [0.0] * episodes
         self.lengths = [0] * episodes
+        self._max_steps = max_steps
         self._policy = policy
         self._remembered = remembered_by(policy)
         self._seed = seed
         self._greedy = greedy
         self._rng = np.random.default_rng(seed)
         self._begun = 0
-        self._shown: ObservationSpec | None = None
-        self._check: ObservationCheck | None = None
-        self._within: Bounds | None = None  # as in training: what lies outside the space is moved onto it
-        self._choices: int | None = None  # of all choices together, once there was a mask
+        self._spaces: SpacesSpec | None = None
+
+    def _look_at(self, env: Env) -> None:
+        """Take note of what the environments show and take; they are all the same."""
+        self._spaces = spec = SpacesSpec.from_env(env.observation_space, env.action_space)
+        self._check = ObservationCheck(spec.observation)
+        self._within = Bounds(spec.observation)  # as in training: what lies outside is moved onto the bounds
 
     def fill_slot(self, env: Env) -> None:
         """Begin the next episode in an environment, if there is one left to play."""
         if self._begun == len(self.returns):
             return
-        if self._within is None:
-            spec = SpacesSpec.from_env(env.observation_space, env.action_space)
-            self._shown, self._within = spec.observation, Bounds(spec.observation)
-            self._check = ObservationCheck(spec.observation)
+        if self._spaces is None:
+            self._look_at(env)
         episode = self._begun
         self._begun += 1
         obs, info = _guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
         self._remembered.begin(1)
         blank = {name: rows[0] for name, rows in self._remembered.fields.items()}
-        self.slots.append(_Slot(env, episode, self._read(obs), self._mask_of(env, info), blank))
+        self.slots.append(_Slot(env, episode, *self._read(obs, info), blank))
 
     def step(self) -> None:
         """Make one step in every environment."""
@@ -237,13 +210,11 @@ class _Play:
         if terminated or truncated or too_long:
             self.fill_slot(slot.env)
         else:
-            slot.obs, slot.mask = self._read(obs), self._mask_of(slot.env, info)
+            slot.obs, slot.mask = self._read(obs, info)
             self.slots.append(slot)
 
     def _choose(self, slots: Sequence[_Slot]) -> NDArray[Any]:
-        obs = np.stack([slot.obs for slot in slots])
-        if self._within is not None:
-            obs = self._within(obs)
+        obs = self._within(np.stack([slot.obs for slot in slots]))
         masks = [slot.mask for slot in slots if slot.mask is not None]
         mask = np.stack(masks) if len(masks) == len(slots) else None
         memory, policy = self._remembered, self._policy
@@ -253,26 +224,19 @@ class _Play:
             slot.remembered = {name: rows[index] for name, rows in memory.fields.items()}
         return policy.to_environment(actions)
 
-    def _read(self, obs: Any) -> NDArray[Any]:
-        """Return an observation as it is stored."""
-        assert self._shown is not None
-        assert self._check is not None
-        shown, check = self._shown, self._check
+    def _read(self, obs: Any, info: Mapping[str, Any]) -> tuple[NDArray[Any], Mask | None]:
+        """Return an observation as it is stored, and which actions are valid at it."""
+        spaces = self._spaces
+        assert spaces is not None
 
         def read() -> NDArray[Any]:
-            found = shown.read(obs)
-            check(found[None])
+            found = spaces.observation.read(obs)
+            self._check(found[None])
             return found
 
-        return _guarded(read, "showing an observation")
-
-    def _mask_of(self, env: Env, info: Mapping[str, Any]) -> Mask | None:
-        if MASK_KEY not in info or self._choices == 0:
-            return None
-        if self._choices is None:
-            spec = SpacesSpec.from_env(env.observation_space, env.action_space)
-            self._choices = sum(spec.action.sizes)
-        return read_mask(info[MASK_KEY], self._choices) if self._choices else None
+        choices = sum(spaces.action.sizes)
+        mask = read_mask(info[MASK_KEY], choices) if choices and MASK_KEY in info else None
+        return _guarded(read, "showing an observation"), mask
 
 
 def _stepped(env: Env, action: Any) -> Any:
@@ -300,13 +264,13 @@ class Trained:
 
     info: Manifest
     policy: Policy
-    maker: EnvMaker
+    maker: MakeEnv
 
 
 def open_trained(path: Path, env: EnvSettings) -> Trained:
     """Read a checkpoint, make its policy, and see whether the environment suits it."""
     checkpoint = read_checkpoint(path)
-    maker = EnvMaker(env.id, env.kwargs, env.wrappers)
+    maker = partial(make_env, env.id, env.kwargs, env.wrappers)
     try:
         policy = make_policy(checkpoint.info.policy)
         policy.load(checkpoint.weights)

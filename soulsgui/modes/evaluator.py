@@ -10,7 +10,8 @@ import math
 import shutil
 import threading
 import time
-from typing import Any
+from functools import partial
+from typing import cast
 
 import redis
 
@@ -18,9 +19,9 @@ from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.config.sections.run import LEAST_TO_CONFIRM, settles
-from soulsgui.environments.make import longest_episode
+from soulsgui.environments.make import longest_episode, make_env
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError, UsageError
-from soulsgui.modes.evaluate import EnvMaker, Evaluation, Unfinished, check_spaces, evaluate
+from soulsgui.modes.evaluate import Evaluation, Unfinished, check_spaces, evaluate
 from soulsgui.policies.exploration import without_noise
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.process import setup_logging, stop_on_signals
@@ -35,7 +36,7 @@ from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.manifest import read_manifest
 from soulsgui.wire.messages.metrics import UpdateRow, evaluation_values
-from soulsgui.wire.messages.node import NodePhase, NodeState
+from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ _LOOK_EVERY_S = 0.1
 _RETRY_S = 5.0
 _TRIES = 3
 _REST = 9.0
-"""Where nobody says how often to evaluate: rest in between, in times of what an evaluation took."""
+"""Without `evaluation.every_updates`: the rest between two evaluations, in times of what one took."""
 FINAL_WITHIN_S, FINAL_WITHIN_HURRIED_S = 10.0, 5.0
 """Time for the evaluation at the end of a run that has reached a goal; of one that was stopped."""
 _KEPT = 2
@@ -61,7 +62,7 @@ class Evaluator:
         self._stop = stop
         self._keys = Keys(address.prefix)
         self._link = Link(address, stop, EVALUATOR)
-        self._make = EnvMaker(env.id, env.kwargs, env.wrappers)
+        self._make = partial(make_env, env.id, env.kwargs, env.wrappers)
         self._seed = derived_seed(settings.seed, EVALUATOR, 0)
         self._schedule = Schedule(settings.evaluates_every)
         self._rows = Rows()
@@ -127,11 +128,8 @@ class Evaluator:
         self._confirming = None
         try:
             connection = self._link.redis
-            telemetry, trainer = (self._told_by(connection, name) for name in (TELEMETRY, TRAINER))
-            verdict = None if telemetry is None else telemetry.verdict
-            reached = (verdict is not None and verdict.reached) or (
-                trainer is not None and trainer.stop_reached
-            )
+            trainer, verdict = self._told_by(connection, TRAINER), self._verdict(connection)
+            reached = verdict.reached or (trainer is not None and trainer.stop_reached)
             self._deadline = time.monotonic() + (FINAL_WITHIN_S if reached else FINAL_WITHIN_HURRIED_S)
             header = published_header(connection, self._keys, self._run.run_id)
             if header is not None and header.update and self._found(header) is None:
@@ -143,24 +141,30 @@ class Evaluator:
             logger.warning("no evaluation at the end: %s", error)
 
     def _told_by(self, connection: redis.Redis, name: str) -> NodeState | None:
-        data = connection.get(self._keys.node(name))
-        return NodeState.of_run(data if isinstance(data, bytes) else None, self._run.run_id)
+        data = cast("bytes | None", connection.get(self._keys.node(name)))
+        return NodeState.of_run(data, self._run.run_id)
+
+    def _verdict(self, connection: redis.Redis) -> Verdict:
+        """Return what telemetry says of the run."""
+        telemetry = self._told_by(connection, TELEMETRY)
+        return (None if telemetry is None else telemetry.verdict) or Verdict()
+
+    def _described(self, connection: redis.Redis) -> ServerConfig | None:
+        return ServerConfig.read(cast("bytes | None", connection.get(self._keys.config)))
 
     def _trouble(self, words: str, for_good: bool) -> None:
         """Say what keeps it from evaluating; without an environment it waits for its end."""
         if words != self._error:
             logger.warning("no evaluation: %s", words)
         self._error = words
-        self._phase = "frozen" if for_good else "waiting"
-        self._detail = self._absence if for_good else "the last evaluation failed"
         if not for_good:
+            self._phase, self._detail = "waiting", "the last evaluation failed"
             self._stop.wait(_RETRY_S)
-
-    @property
-    def _absence(self) -> str:
-        """The message where it can't play; clients that sample freely can evaluate instead."""
+            return
+        # Clients that sample freely can evaluate instead.
         free = family_of(self._settings.algorithm) == OFF_POLICY and self._settings.determinism != "lockstep"
-        return "it can't play here" + (": a client is asked to" if free else "")
+        self._phase = "frozen"
+        self._detail = "it can't play here" + (": a client is asked to" if free else "")
 
     def _look(self, connection: redis.Redis) -> None:
         header = published_header(connection, self._keys, self._run.run_id)
@@ -170,7 +174,9 @@ class Evaluator:
             if self._seen is None:
                 self._loads_since = time.monotonic()
                 try:
-                    check_spaces_of(connection, self._keys, self._make)
+                    config = self._described(connection)
+                    if config is not None and config.spaces:
+                        check_spaces(self._make, config.spaces, self._settings.env.id)
                 finally:
                     self._loads_since = None
             self._seen = header
@@ -178,7 +184,8 @@ class Evaluator:
             self._due |= self._schedule.due(header.attempt, header.update)
         if self._found(header) is not None:
             self._due = False
-        self._confirming = self._asked(connection)
+        claim = self._verdict(connection).to_confirm
+        self._confirming = None if claim == self._confirmed else claim
         rested = time.monotonic() >= self._rests_until
         if self._confirming is not None or (self._due and rested):
             self._evaluate(connection)
@@ -186,13 +193,6 @@ class Evaluator:
     def _found(self, header: WeightsHeader) -> Evaluation | None:
         """Return the last evaluation when it was of these weights, None otherwise."""
         return self._last[1] if self._last is not None and header == self._last[0] else None
-
-    def _asked(self, connection: redis.Redis) -> int | None:
-        """Return what is to be confirmed now, None for nothing."""
-        telemetry = self._told_by(connection, TELEMETRY)
-        verdict = None if telemetry is None else telemetry.verdict
-        asked = None if verdict is None else verdict.to_confirm
-        return None if asked == self._confirmed else asked
 
     def _rest(self) -> None:
         self._phase, self._detail = "waiting", ""
@@ -203,8 +203,7 @@ class Evaluator:
 
     def _evaluate(self, connection: redis.Redis) -> None:
         """Fetch the newest weights and play with them."""
-        blob, described = connection.get(self._keys.weights), connection.get(self._keys.config)
-        config = ServerConfig.read(described if isinstance(described, bytes) else None)
+        blob, config = connection.get(self._keys.weights), self._described(connection)
         try:
             header, published = unpack_weights(blob if isinstance(blob, bytes) else b"")
         except CodecError as error:
@@ -234,14 +233,12 @@ class Evaluator:
 
     def _play(self, policy: Policy, found: Evaluation | None) -> Evaluation:
         """Play as many episodes as are wanted, or as it takes to say whether the goal is reached."""
-        wanted, stop = self._settings.evaluation, self._settings.stop
-        env = self._settings.env
+        wanted, stop, env = self._settings.evaluation, self._settings.stop, self._settings.env
         longest = longest_episode(env.id, env.kwargs, env.wrappers, otherwise=wanted.max_steps)
 
         def play(episodes: int, begun: int) -> Evaluation:
-            return evaluate(
-                policy, self._make, episodes, self._seed + begun, go_on=self._go_on, max_steps=longest
-            )
+            seed = self._seed + begun
+            return evaluate(policy, self._make, episodes, seed, go_on=self._go_on, max_steps=longest)
 
         goal, confirms = stop.mean_return, self._confirming is not None
         if found is None:
@@ -275,7 +272,7 @@ class Evaluator:
     def _keep_if_best(
         self, header: WeightsHeader, tensors: Tensors, config: ServerConfig, score: float
     ) -> None:
-        """Write weights aside when they are better than all before, before anybody hears of them."""
+        """Write weights aside when they are better than all before, before their evaluation is published."""
         aside = self._run.evaluated / str(header.model_id)
         again = aside.is_dir()  # they were played on, and what is said of them may be less
         if not math.isfinite(score) or (not again and self._best is not None and score <= self._best):
@@ -303,34 +300,25 @@ class Evaluator:
 
     def _state(self) -> NodeState:
         """Return the state as of now; called by the reporting thread."""
-        last, since = self._last, self._loads_since
+        since = self._loads_since
         loading = "" if since is None else f"loading the environment, {time.monotonic() - since:.0f} s"
-        return NodeState(
+        state = NodeState(
             name=EVALUATOR,
             instance=self._instance,
             tick=self._tick,
             phase=self._phase,
             detail=loading or self._detail,
             run_id=self._run.run_id,
-            attempt=0 if last is None else last[0].attempt,
-            model_id=-1 if last is None else last[0].model_id,
-            env_steps=0 if last is None else last[0].env_steps,
-            updates=0 if last is None else last[0].update,
-            mean_return=None if last is None else last[1].mean_return,
             best_mean_return=self._best,
-            timings_s={} if last is None else {"evaluation": last[1].seconds},
             error=self._error,
             farewell=self._farewell,
         )
-
-
-def check_spaces_of(connection: redis.Redis, keys: Keys, make: EnvMaker) -> None:
-    """Make sure that the environment can be made here and is the one that is trained on."""
-    described = connection.get(keys.config)
-    config = ServerConfig.read(described if isinstance(described, bytes) else None)
-    spaces: dict[str, Any] = {} if config is None else config.spaces
-    if spaces:
-        check_spaces(make, spaces, make.env_id)
+        if self._last is None:
+            return state
+        header, found = self._last
+        figures = {"mean_return": found.mean_return, "timings_s": {"evaluation": found.seconds}}
+        place = {name: getattr(header, name) for name in ("attempt", "model_id", "env_steps")}
+        return state.model_copy(update=figures | place | {"updates": header.update})
 
 
 def best_aside(run: RunFolder) -> float | None:

@@ -16,12 +16,8 @@ __all__ = ["ClientRegistrationError", "DQNConnector", "PPOConnector", "ServerTim
 
 
 def __getattr__(name: str) -> object:
-    if name == "PPOConnector":
-        from soulsgui.sampling.connectors.ppo import PPOConnector
+    if name not in ("DQNConnector", "PPOConnector"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from soulsgui.sampling.connectors import dqn, ppo
 
-        return PPOConnector
-    if name == "DQNConnector":
-        from soulsgui.sampling.connectors.dqn import DQNConnector
-
-        return DQNConnector
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return dqn.DQNConnector if name == "DQNConnector" else ppo.PPOConnector

@@ -10,7 +10,7 @@ from redis.exceptions import NoPermissionError
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
-from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.policies.policy import make_policy
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.environment import Environment
@@ -41,8 +41,8 @@ def run_client(
     """Run a client until it is told to stop; return its exit code.
 
     None takes what the server's configuration says (`num_envs`, `workers`), or plays on (`episodes`). When
-    only a new process helps `start_anew` lets one take the place of this one; where it is None, who
-    supervises this one does so: the fault is raised.
+    only a new process helps, `start_anew` replaces this one; where it is None, the fault is raised to whoever
+    supervises this one.
     """
     setup_logging()
     stop = stop_on_signals()
@@ -148,8 +148,8 @@ class Client:
             if plan.stepping is Stepping.FREE and config is not None and config.run_id != self._run_id:
                 return config
             if not told:
-                told = True
                 logger.info("waiting for a run")
+            told = True
             self._link.wait(partial(self._something_new, plan, config))
         return None
 
@@ -168,28 +168,23 @@ class Client:
             progress = self._link.progress
             progress.env_id, progress.num_envs = environment.id, environment.num_envs
             known = config if config.spaces else self._tell_spaces(config, environment)
-            if known is not None:
-                policy = self._policy(known)
-                with self._link.checked("environment"):
-                    player = RunPlayer(
-                        self._link, self._stop, known, environment, policy, self._count_episode
-                    )
-                player.play()
+            if known is None:
+                return
+            try:
+                policy = make_policy(known.policy)  # its outputs are checked when there are weights
+            except SoulsGuiError:
+                progress.checks["network"] = False
+                raise
+            with self._link.checked("environment"):
+                player = RunPlayer(self._link, self._stop, known, environment, policy, self._count_episode)
+            player.play()
         finally:
             environment.close()
 
-    def _policy(self, config: ServerConfig) -> Policy:
-        """Make the network of a run; what it says is compared with the server's when there are weights."""
-        try:
-            return make_policy(config.policy)
-        except SoulsGuiError:
-            self._link.progress.checks["network"] = False
-            raise
-
     def _tell_spaces(self, config: ServerConfig, environment: Environment) -> ServerConfig | None:
-        """Tell a server that can't make the environment what it is like.
+        """Tell a server that can't make the environment its spaces; return the run as it describes it then.
 
-        Returns the run as it then describes it; None when it is time to go, or to play another one.
+        Returns None when it is time to go, or to play another one.
         """
         link, settings = self._link, config.settings
         contract = environment.contract(family_of(settings["algorithm"]), state_of(config.policy))

@@ -132,7 +132,10 @@ class Downloader(threading.Thread):
     def _look(self, noticed: bool) -> None:
         """Read everything again, and the weights when they are new."""
         keys, old = self._keys, self._view
-        most = self._at_once_bytes if noticed else HEADER_BYTES
+        most = HEADER_BYTES
+        if noticed:  # new weights are to be expected: more is asked for than they have, if that can be
+            most = self._size + HEADER_BYTES  # a header may grow
+            most = most if _AT_ONCE_BYTES < most <= _MOST_AT_ONCE_BYTES else _AT_ONCE_BYTES
         pipeline = self._link.redis.pipeline(transaction=False)
         pipeline.get(keys.config)
         pipeline.get(keys.grant(self._client))
@@ -146,12 +149,6 @@ class Downloader(threading.Thread):
         if view != old:
             self._view = view
             self._on_change(self._view)
-
-    @property
-    def _at_once_bytes(self) -> int:
-        """Bytes to ask for when new weights are to be expected: more than these have, if they can be."""
-        expected = self._size + HEADER_BYTES  # a header may grow
-        return expected if _AT_ONCE_BYTES < expected <= _MOST_AT_ONCE_BYTES else _AT_ONCE_BYTES
 
     def _weights(self, head: bytes, most: int) -> tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]:
         """Return the newest weights."""

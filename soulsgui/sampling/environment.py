@@ -114,7 +114,7 @@ class Environment:
         return made
 
     def _hung(self, fault: ProcessFault) -> None:
-        """Whoever waits for workers that hang hears of their end; without workers this process ends."""
+        """End workers that hang; without workers only the end of this process helps."""
         made = self._open
         if isinstance(made, SpreadStepper):
             made.kill()

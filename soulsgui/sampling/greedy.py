@@ -17,6 +17,7 @@ from soulsgui.policies.numpy_recurrent import Remembered, remembered_by
 from soulsgui.policies.policy import Policy
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.progress import Progress
+from soulsgui.wire.messages.heartbeat import GreedyPlay
 from soulsgui.wire.messages.session import GreedyOrder
 
 logger = logging.getLogger(__name__)
@@ -25,8 +26,8 @@ logger = logging.getLogger(__name__)
 class GreedyEvaluation:
     """Plays evaluations in the first environment, beside the training. Used by one thread.
 
-    An evaluation begins with the next episode; when it is withdrawn, the episode that is under way is played
-    to its end and not told of.
+    An evaluation begins with the next episode; when it is withdrawn, the episode under way is played to its
+    end and not told of. An episode longer than `longest` steps is to be cut.
     """
 
     def __init__(
@@ -45,18 +46,16 @@ class GreedyEvaluation:
         self._memory = Remembered()
         self._order: GreedyOrder | None = None
         self._playing: GreedyOrder | None = None  # what the episode under way is part of
-        self._began = -1
-        self._played = 0
-        progress.plays_greedy(self._began, self._played)
+        self._began, self._played = -1, 0
+        progress.greedy = GreedyPlay(model_id=-1)
 
     def hear(self, order: GreedyOrder | None, asked: ServerView | None) -> None:
         """Take over the order of the newest grant; None withdraws the order before."""
         if order is None:
             self._order = None
-        elif order.model_id != self._began and asked is not None and order == asked.greedy_order:
-            self._begin(order, asked)
-
-    def _begin(self, order: GreedyOrder, asked: ServerView) -> None:
+            return
+        if order.model_id == self._began or asked is None or order != asked.greedy_order:
+            return
         if self._policy is None:
             self._policy = self._make_policy()
             self._memory = remembered_by(self._policy)
@@ -93,5 +92,5 @@ class GreedyEvaluation:
         return order, number
 
     def _tell(self) -> None:
-        self._progress.plays_greedy(self._began, self._played)
+        self._progress.greedy = GreedyPlay(model_id=self._began, played=self._played)
         self._tell_soon()

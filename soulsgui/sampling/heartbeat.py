@@ -5,6 +5,7 @@ import logging
 import threading
 from collections import deque
 from importlib import metadata
+from typing import Literal
 
 import psutil
 import redis
@@ -25,6 +26,10 @@ logger = logging.getLogger(__name__)
 _MOST_WAITING = 100
 _MOST_AT_ONCE = 20
 _HIDDEN = "(hidden)"
+_FRESH_S = 5.0
+_WATCH_S = 3.0
+_LOOK_EVERY_S = 0.2
+_START_TOLERANCE_S = 2.0
 
 
 class ServerLogHandler(logging.Handler):
@@ -47,10 +52,13 @@ class ServerLogHandler(logging.Handler):
             return
         if self._secret:
             text = text.replace(self._secret, _HIDDEN)
-        is_error = record.levelno >= logging.ERROR
-        line = SentLine(level="error" if is_error else "warning", text=_with_its_end(text))
+        level: Literal["error", "warning"] = "error" if record.levelno >= logging.ERROR else "warning"
+        if len(text) > LONGEST_DETAILS:
+            # What happened stands at its beginning, the cause at its end.
+            half = (LONGEST_DETAILS - 3) // 2
+            text = f"{text[:half]}\n…\n{text[-half:]}"
         with self._guard:
-            self._waiting.append(line)
+            self._waiting.append(SentLine(level=level, text=text))
 
     def give(self, connection: redis.Redis, key: str) -> None:
         """Give the server the oldest lines that wait; what it does not take now is given later."""
@@ -76,14 +84,6 @@ class ServerLogHandler(logging.Handler):
                     self._waiting.popleft()
 
 
-def _with_its_end(text: str) -> str:
-    """Cut a long text in its middle: what happened stands at its beginning, the cause at its end."""
-    if len(text) <= LONGEST_DETAILS:
-        return text
-    half = (LONGEST_DETAILS - 3) // 2
-    return f"{text[:half]}\n…\n{text[-half:]}"
-
-
 class HeartbeatThread(Beacon):
     """Writes `beat:<client>`; `close` says goodbye."""
 
@@ -107,18 +107,9 @@ class HeartbeatThread(Beacon):
             self._lines.give(connection, self._log)
 
 
-_FRESH_S = 5.0
-_WATCH_S = 3.0
-_LOOK_EVERY_S = 0.2
-_START_TOLERANCE_S = 2.0
-
-
 def own_versions() -> dict[str, str]:
     """Return the versions that a server may want to know."""
-    versions = {"soulsgui": __version__}
-    for package in ("gymnasium", "numpy"):
-        versions[package] = metadata.version(package)
-    return versions
+    return {"soulsgui": __version__} | {name: metadata.version(name) for name in ("gymnasium", "numpy")}
 
 
 def derived_seed(seed: int, client: str, attempt: int) -> int:

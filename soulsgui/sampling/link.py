@@ -96,7 +96,7 @@ class ClientLink:
         self._address = address
         self._stop = stop
         self.view = ServerView()  # what the server says now
-        # The newest one that asked for an evaluation and had its weights: newer ones may have come since.
+        # The newest view that asked for an evaluation and had its weights: newer ones may have come since.
         self.asked: ServerView | None = None
         self._changed = threading.Condition()
         self._uploader: Uploader | None = None
@@ -112,18 +112,15 @@ class ClientLink:
         if self._owner is not None:
             self._owner.start()
             self._plan_anew()
-        keys = Keys(self._address.prefix)
-        link = Link(self._address, self._stop, self.progress.client, WHEN_AWAY)
+        progress, keys, user = self.progress, Keys(self._address.prefix), self._address.user
+        client, own = progress.client, progress.instance
+        link = Link(self._address, self._stop, client, WHEN_AWAY)
         try:
-            before = link.run(
-                lambda redis: ensure_name_is_free(
-                    redis, keys, self.progress.client, self.progress.instance, self._stop, self._address.user
-                )
-            )
+            before = link.run(lambda redis: ensure_name_is_free(redis, keys, client, own, self._stop, user))
         finally:
             link.close()
         if before is not None and before.phase == "restarting":
-            self.progress.goes_on_after(before)
+            progress.goes_on_after(before)
         self._opened = True
         self._heartbeat.start()
         self._downloader.start()
@@ -154,8 +151,8 @@ class ClientLink:
     ) -> Uploader:
         """Begin a session in a run.
 
-        With `drops` the oldest samples are dropped while the server takes no more; with `spaces` it is told
-        them.
+        With `drops` the oldest samples are dropped while the server takes no more; `spaces` are told to a
+        server that does not know them.
         """
         self.leave_run()
         self.progress.begin_run(config.run_id)
@@ -215,18 +212,17 @@ class ClientLink:
     def obey(self, plan: Plan, idle: Phase) -> None:
         """Pause, stop, or be ready (then `idle` is shown), where no episode is to be ended."""
         wish = self.wish
-        if plan.stop:
-            self.farewell = self._why_stop()
+        if not plan.stop:
+            self.set_phase(idle if plan.stepping is Stepping.FREE else "paused")
+        else:
+            if self._owner is not None and self._owner.runner_is_gone:
+                self.farewell = "its runner is gone"
+            else:
+                by_server = wish.state in ("finish", "stop")
+                self.farewell = "the server asked it to stop" if by_server else "asked to stop"
             self.set_phase("stopping")
             self._stop.set()
-        else:
-            self.set_phase(idle if plan.stepping is Stepping.FREE else "paused")
         self.answer(wish)
-
-    def _why_stop(self) -> str:
-        if self._owner is not None and self._owner.runner_is_gone:
-            return "its runner is gone"
-        return "the server asked it to stop" if self.wish.state in ("finish", "stop") else "asked to stop"
 
     @property
     def unanswered(self) -> bool:
@@ -236,7 +232,7 @@ class ClientLink:
 
     @contextmanager
     def checked(self, name: str) -> Iterator[None]:
-        """Tell whether what is looked at in this block is well (`messages.owner.ClientReport`)."""
+        """Note in `checks` whether this block passes (`messages.owner.ClientReport`)."""
         self.progress.checks[name] = True
         try:
             yield
@@ -252,7 +248,7 @@ class ClientLink:
             self.tell_soon()
 
     def tell_soon(self) -> None:
-        """Let server and owner hear at once what has changed."""
+        """Send the next beat and the next report at once."""
         self._heartbeat.soon()
         if self._owner is not None:
             self._owner.soon()
@@ -299,7 +295,7 @@ class ClientLink:
         view, progress = self.view, self.progress
         return ClientReport(
             beat=progress.beat(),
-            env_steps=progress.run_env_steps,
+            env_steps=progress.env_steps,
             grant=view.grant,
             wish=view.wish,
             checks=dict(progress.checks),

@@ -1,19 +1,18 @@
-"""What a client is wanted to do: by the owner of its machine and by the server, the stricter of both."""
+"""What a client is to do: the stricter of what the owner of its machine and the server want."""
 
 import json
 import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from soulsgui.system import replace, same_process
 from soulsgui.wire.messages.owner import LOOK_EVERY_S, ClientFolder, ClientReport, OwnerState, OwnerWish
 from soulsgui.wire.messages.session import Wish
 
 logger = logging.getLogger(__name__)
-
 
 _REPORT_EVERY_S = 1.0
 _RUNNER_EVERY_S = 1.0
@@ -29,16 +28,11 @@ class Stepping(IntEnum):
     FREE = 2
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is to be done."""
+class Plan(NamedTuple):
+    """What is to be done: how far environments are stepped, and whether the process then stops."""
 
     stepping: Stepping = Stepping.FREE
     stop: bool = False
-
-    def stricter(self, other: "Plan") -> "Plan":
-        """Return what satisfies both."""
-        return Plan(min(self.stepping, other.stepping), self.stop or other.stop)
 
 
 _OF_OWNER: dict[OwnerState, Plan] = {
@@ -57,15 +51,16 @@ _OF_SERVER = {
 
 
 def plan_of(owner: OwnerState, server: Wish | None) -> Plan:
-    """Return what is to be done."""
-    return _OF_OWNER[owner].stricter(_OF_SERVER[server.state] if server is not None else Plan())
+    """Return what satisfies both."""
+    mine, its = _OF_OWNER[owner], Plan() if server is None else _OF_SERVER[server.state]
+    return Plan(min(mine.stepping, its.stepping), mine.stop or its.stop)
 
 
 class OwnerLink(threading.Thread):
-    """Reads what the owner wants, and tells the owner's runner how this client is.
+    """Reads what the owner wants, and reports to the owner's runner.
 
-    When the process that is to watch over this client is gone, nobody could see or stop it any more: then it
-    is wanted to end after its episode, until another runner takes over.
+    Without that runner nobody could see or stop this client: it is to end after its episode then, unless
+    another runner takes over before.
     """
 
     def __init__(
@@ -137,19 +132,17 @@ class OwnerLink(threading.Thread):
 
     def _look_at_runner(self) -> None:
         was_gone = self.runner_is_gone
+        try:
+            identity = json.loads(self._folder.runner.read_bytes())
+        except (OSError, ValueError):
+            identity = None
+        lives = isinstance(identity, dict) and same_process(identity)
         # Once may be the moment between two runners.
-        self._gone_looks = 0 if self._runner_lives() else self._gone_looks + 1
+        self._gone_looks = 0 if lives else self._gone_looks + 1
         if self.runner_is_gone and not was_gone:
             logger.warning("the runner of client mode is gone: ending after the episode")
         if self.runner_is_gone is not was_gone:
             self._on_change()
-
-    def _runner_lives(self) -> bool:
-        try:
-            identity = json.loads(self._folder.runner.read_bytes())
-        except (OSError, ValueError):
-            return False
-        return isinstance(identity, dict) and same_process(identity)
 
     def _tell(self) -> None:
         try:

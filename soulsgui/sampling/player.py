@@ -23,18 +23,16 @@ from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.sampling_modes import FreeRunning, RolloutPlan, Rounds, SamplingMode
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
-from soulsgui.wire.messages.heartbeat import Phase
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of, state_of
 from soulsgui.wire.messages.session import Episode
 
 logger = logging.getLogger(__name__)
 
-_WAITING_AFTER_S = 1.0
-
-
 FIRST_S = 0.5
 LONGEST_S = 30.0
 HEALTHY_S = 60.0
+_WAITING_AFTER_S = 1.0
+_ENDED_BY_A_WISH = ("paused", "finishing", "restarting")
 
 
 class RunPlayer:
@@ -64,7 +62,6 @@ class RunPlayer:
             )
         self._attempt = config.attempt
         self._log_level = settings["logging.level"]
-        self._late_before, self._human_before = link.progress.late_steps, link.progress.human_steps
         self._episodes_over = True
         self._policy = policy
         self._loaded: WeightsHeader | None = None
@@ -74,6 +71,7 @@ class RunPlayer:
         self._clock = StepClock(
             settings["client.step_seconds"], settings["client.step_delay"], sleep=stop.wait
         )
+        self._in_lockstep = settings["determinism"] == "lockstep"
         self._greedy = self._greedy_episodes()
         self._rollout = Rollout(
             environment.stepper,
@@ -87,14 +85,32 @@ class RunPlayer:
             self._greedy,
         )
 
+    def _greedy_episodes(self) -> GreedyEvaluation | None:
+        """Return what plays evaluations; None where everything is played in shares that are counted."""
+        link, settings = self._link, self._config.settings
+        link.progress.greedy = None
+        if self._family != OFF_POLICY or self._in_lockstep:
+            return None
+        env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
+        longest = longest_episode(*env, otherwise=settings["evaluation.max_steps"])
+        make = partial(make_policy, self._config.policy)
+        return GreedyEvaluation(make, link.progress, link.tell_soon, longest)
+
     def play(self) -> None:
         """Play until the run changes or the process should stop."""
-        settings = self._config.settings
+        link, settings = self._link, self._config.settings
         drops = self._family == OFF_POLICY and settings["client.when_full"] == "drop_oldest"
         buffer_bytes = int(settings["client.buffer_bytes"])
-        self._uploader = self._link.enter(self._config, self._contract, buffer_bytes, drops)
-        self._mode = self._sampling_mode()
-        progress = self._link.progress
+        self._uploader = link.enter(self._config, self._contract, buffer_bytes, drops)
+        free: FreeRunning | None = None
+        if self._family == OFF_POLICY:
+            free = FreeRunning(link, self._uploader, self._policy, self._rollout, self._config, self._greedy)
+        self._mode: SamplingMode
+        if free is None or self._in_lockstep:
+            self._mode = Rounds(link, self._uploader, self._policy, free)
+        else:
+            self._mode = free
+        progress = link.progress
         logger.info("plays %s × %d for run %s", progress.env_id, progress.num_envs, progress.run_id)
         while self._play_on():
             pass
@@ -149,65 +165,34 @@ class RunPlayer:
     def _another_wish(self, plan: Plan, _view: ServerView | None = None) -> bool:
         return self._link.plan != plan or self._run_changed() or self._link.unanswered
 
-    @property
-    def _in_lockstep(self) -> bool:
-        return bool(self._config.settings["determinism"] == "lockstep")
-
-    def _greedy_episodes(self) -> GreedyEvaluation | None:
-        """Return what plays evaluations; None where everything is played in shares that are counted."""
-        link = self._link
-        link.progress.greedy = None
-        if self._family != OFF_POLICY or self._in_lockstep:
-            return None
-        settings = self._config.settings
-        env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
-        longest = longest_episode(*env, otherwise=settings["evaluation.max_steps"])
-        return GreedyEvaluation(
-            partial(make_policy, self._config.policy), link.progress, link.tell_soon, longest
-        )
-
-    def _sampling_mode(self) -> SamplingMode:
-        if self._family == OFF_POLICY:
-            free = FreeRunning(
-                self._link, self._uploader, self._policy, self._rollout, self._config, self._greedy
-            )
-            return Rounds(self._link, self._uploader, self._policy, free) if self._in_lockstep else free
-        return Rounds(self._link, self._uploader, self._policy)
-
     def _next_rollout(self) -> RolloutPlan | None:
         """Wait until something can be played; return None when it is time to go."""
-        try:
-            return self._wait_for_rollout()
-        finally:
-            self._link.progress.wait_for_server(False, time.monotonic())
-
-    def _wait_for_rollout(self) -> RolloutPlan | None:
         link = self._link
-        while not self._stop.is_set():
-            self._log.look(time.monotonic())
-            plan = link.plan
-            if plan.stepping is Stepping.TO_THE_END and not self._episodes_over:
-                self._end_episodes()
-                continue
-            link.obey(plan, self._idle_phase)
-            wanted = plan.stepping is Stepping.FREE and not self._run_is_over
-            link.progress.wait_for_server(wanted, time.monotonic())
-            if not link.wait(partial(self._something_new, plan), _WAITING_AFTER_S):
-                if plan.stepping is Stepping.FREE and not self._stop.is_set():
-                    link.set_phase("waiting")
-                continue
-            if self._run_changed():
-                return None
-            playable = self._playable(link.view)
-            if playable is not None and link.plan.stepping is Stepping.FREE and not link.unanswered:
-                return playable
-        return None
-
-    @property
-    def _idle_phase(self) -> Phase:
-        """What to show until the next rollout: between two of them nothing else than in them."""
-        phase = self._link.progress.phase
-        return "waiting" if phase in ("paused", "finishing", "restarting") else phase
+        try:
+            while not self._stop.is_set():
+                self._log.look(time.monotonic())
+                plan = link.plan
+                if plan.stepping is Stepping.TO_THE_END and not self._episodes_over:
+                    self._end_episodes()
+                    continue
+                # Between two rollouts nothing else is shown than in them.
+                phase = link.progress.phase
+                link.obey(plan, "waiting" if phase in _ENDED_BY_A_WISH else phase)
+                # A server that describes no run has ended this one, and may resume it.
+                wanted = plan.stepping is Stepping.FREE and link.view.config is not None
+                link.progress.wait_for_server(wanted, time.monotonic())
+                if not link.wait(partial(self._something_new, plan), _WAITING_AFTER_S):
+                    if plan.stepping is Stepping.FREE and not self._stop.is_set():
+                        link.set_phase("waiting")
+                    continue
+                if self._run_changed():
+                    return None
+                playable = self._playable(link.view)
+                if playable is not None and link.plan.stepping is Stepping.FREE and not link.unanswered:
+                    return playable
+            return None
+        finally:
+            link.progress.wait_for_server(False, time.monotonic())
 
     def _end_episodes(self) -> None:
         """Let every environment end the episode it is in, unless something else is wanted meanwhile."""
@@ -229,31 +214,26 @@ class RunPlayer:
         plan = self._mode.next_rollout(view)
         return None if view.config is None else plan
 
-    @property
-    def _run_is_over(self) -> bool:
-        """Whether the server describes no run: this one was ended, and may be resumed."""
-        return self._link.view.config is None
-
     def _run_changed(self) -> bool:
         config = self._link.view.config
         return config is not None and config.run_id != self._config.run_id
 
     def _play_rollout(self, plan: RolloutPlan) -> None:
+        link = self._link
+        heard: ServerView | None = None
         self._log_as_told()
         self._use(plan)
         self._episodes_over = False
-        self._link.set_phase("sampling")
+        link.set_phase("sampling")
         model_id, digest = plan.header.model_id, digest_number(plan.header.digest)
-
-        heard: ServerView | None = None
 
         def go_on() -> bool:
             nonlocal heard
-            if self._stop.is_set() or self._link.plan.stepping is not Stepping.FREE:
+            if self._stop.is_set() or link.plan.stepping is not Stepping.FREE:
                 return False
-            if self._link.view is not heard:
-                heard = self._link.view
-                if self._run_changed() or self._run_is_over or self._link.unanswered:
+            if link.view is not heard:
+                heard = link.view
+                if heard.config is None or self._run_changed() or link.unanswered:
                     return False
             return plan.go_on()
 
@@ -261,7 +241,7 @@ class RunPlayer:
         with self._environment.watchdog.sampling():
             for segments in rollout.play(act, model_id, digest, plan.steps, go_on, plan.hold_s):
                 self._mode.played(plan, segments.steps)
-                self._link.progress.stepped(segments.steps)
+                link.progress.stepped(segments.steps)
                 self._look(time.monotonic())
                 chunk = pack_chunk(self._config.run_id, self._contract, segments)
                 self._uploader.push_chunk(chunk, segments.steps)
@@ -276,9 +256,8 @@ class RunPlayer:
     def _look(self, now: float) -> None:
         self._log.look(now)
         progress = self._link.progress
-        progress.step_ms = 1000 * self._environment.stepper.step_s
-        progress.late_steps = self._late_before + self._clock.late_steps
-        progress.human_steps = self._human_before + self._rollout.human_steps
+        progress.step_ms = 1000 * self._environment.stepper.timer.step_s
+        progress.late_steps, progress.human_steps = self._clock.late_steps, self._rollout.human_steps
         if self._backoff.works(now):
             progress.environment_works()
 
@@ -296,16 +275,14 @@ class RunPlayer:
         progress.model_id, progress.update = plan.header.model_id, plan.header.update
 
     def _ended(self, episode: FinishedEpisode) -> None:
-        if episode.greedy:
-            found = None if self._greedy is None else self._greedy.ended()
-            if found is not None:
-                order, number = found
-                self._tell_of(episode, order.attempt, number, order.model_id)
-            return
         progress = self._link.progress
-        number = progress.episode_ended(episode.total_return, episode.length)
-        self._tell_of(episode, self._attempt, number, progress.model_id)
-        self._on_episode()
+        if not episode.greedy:
+            number = progress.episode_ended(episode.total_return, episode.length)
+            self._tell_of(episode, self._attempt, number, progress.model_id)
+            self._on_episode()
+        elif self._greedy is not None and (found := self._greedy.ended()) is not None:
+            order, number = found
+            self._tell_of(episode, order.attempt, number, order.model_id)
 
     def _tell_of(self, episode: FinishedEpisode, attempt: int, number: int, model_id: int) -> None:
         run_id = self._config.run_id

@@ -17,14 +17,15 @@ logger = logging.getLogger(__name__)
 _RETURNS_KEPT = 20
 _RATE_WINDOW_S = 5.0
 _SHORTEST_WAIT_S = 0.01
-
-
-_EVERY_S = 30.0
+_LOG_EVERY_S = 30.0
 
 
 @dataclass
 class Progress:
-    """Counters of one client process; every method may be called from any thread."""
+    """Figures of one client process; every method may be called from any thread.
+
+    Steps, episodes, waits and what else is counted belong to the present run: another run begins at 0.
+    """
 
     client: str
     instance: Instance
@@ -52,13 +53,12 @@ class Progress:
     simulated: bool = False  # steps no environment
     leaving: bool = False
     answered: Answer | None = None
-    greedy: GreedyPlay | None = None  # None while it plays no evaluations
+    greedy: GreedyPlay | None = None  # the newest evaluation; None where this client can't be asked for any
     checks: dict[str, bool] = field(default_factory=dict)  # as `messages.owner.ClientReport`
     lacks: list[Lack] = field(default_factory=list)  # what the server needs and is not here
     keeps_episodes: bool = True  # the owner of this computer asks for them
     _fault: str = ""
     _past_sessions: set[str] = field(default_factory=set)
-    _run_from: int = 0
     _greedy_steps: int = 0
     _counter: int = 0
     _returns: deque[float] = field(default_factory=lambda: deque(maxlen=_RETURNS_KEPT))
@@ -86,19 +86,21 @@ class Progress:
             return session in self._past_sessions
 
     def begin_run(self, run_id: str) -> None:
-        """Count the steps of another run from here on."""
+        """Count for this run from here on; the figures of another one end."""
         with self._lock:
             if run_id == self.run_id:
                 return
             if self.run_id:
                 # What went wrong in the run before does not concern this one.
-                self.error = self.error_details = ""
-            self.run_id, self._run_from = run_id, self.env_steps
-
-    @property
-    def run_env_steps(self) -> int:
-        """Environment steps made for the present run."""
-        return self.env_steps - self._run_from
+                self.error = self.error_details = self._fault = ""
+                self.env_restarts = 0
+            self.run_id, self.model_id, self.update = run_id, -1, 0
+            self.env_steps = self.episodes = self.dropped = self.late_steps = self.human_steps = 0
+            self._greedy_steps = self._waits = 0
+            self._waited_s, self._waits_since = 0.0, None
+            self._returns.clear()
+            self._finished.clear()
+            self._rate.clear()
 
     def stepped(self, steps: int) -> None:
         """Count environment steps."""
@@ -109,10 +111,6 @@ class Progress:
         """Count a step of an evaluation."""
         with self._lock:
             self._greedy_steps += 1
-
-    def plays_greedy(self, model_id: int, played: int) -> None:
-        """Say how far the newest evaluation is: from here on this client can be asked for some."""
-        self.greedy = GreedyPlay(model_id=model_id, played=played)
 
     def wait_for_server(self, waiting: bool, now: float) -> None:
         """Say whether it waits from now on for the server to want more samples."""
@@ -150,27 +148,28 @@ class Progress:
 
     def episode_ended(self, total_return: float, length: int) -> int:
         """Count a finished episode; return its number, from 0."""
+        now = time.time()
         with self._lock:
+            number, self.episodes = self.episodes, self.episodes + 1
             self._returns.append(total_return)
             if self.keeps_episodes:
-                self._keep(total_return, length, time.time())
-            self.episodes += 1
-            return self.episodes - 1
-
-    def _keep(self, total_return: float, length: int, now: float) -> None:
-        episode = OwnEpisode(
-            number=self.episodes,
-            run_id=self.run_id,
-            time=now,
-            env_steps=self.run_env_steps,
-            total_return=total_return,
-            length=length,
-            model_id=self.model_id,
-        )
-        kept = self._finished
-        kept.append(episode)
-        while len(kept) > MOST_EPISODES or (len(kept) > KEPT_EPISODES and kept[0].time < now - KEPT_FOR_S):
-            kept.popleft()
+                kept = self._finished
+                kept.append(
+                    OwnEpisode(
+                        number=number,
+                        run_id=self.run_id,
+                        time=now,
+                        env_steps=self.env_steps,
+                        total_return=total_return,
+                        length=length,
+                        model_id=self.model_id,
+                    )
+                )
+                while len(kept) > MOST_EPISODES or (
+                    len(kept) > KEPT_EPISODES and kept[0].time < now - KEPT_FOR_S
+                ):
+                    kept.popleft()
+            return number
 
     @property
     def mean_return(self) -> float | None:
@@ -234,7 +233,7 @@ class ProgressLog:
 
     def look(self, now: float) -> None:
         """Log a line if one is due."""
-        if now - self._told_at < _EVERY_S:
+        if now - self._told_at < _LOG_EVERY_S:
             return
         self._told_at = now
         mean = self._progress.mean_return
@@ -243,13 +242,13 @@ class ProgressLog:
 
 
 def made_words(progress: Progress) -> str:
-    """Return what a client has made in all, such as "2,048 steps (16 dropped), 1 episode"."""
+    """Return what a client has made for its run, such as "2,048 steps (16 dropped), 1 episode"."""
+
+    def counted(count: int, thing: str) -> str:
+        return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
     dropped = f" ({progress.dropped:,} dropped)" if progress.dropped else ""
     late = f", {progress.late_steps:,} late" if progress.late_steps else ""
     by_hand = f", {progress.human_steps:,} by hand" if progress.human_steps else ""
-    steps = f"{_counted(progress.env_steps, 'step')}{dropped}{late}{by_hand}"
-    return f"{steps}, {_counted(progress.episodes, 'episode')}"
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+    steps = f"{counted(progress.env_steps, 'step')}{dropped}{late}{by_hand}"
+    return f"{steps}, {counted(progress.episodes, 'episode')}"

@@ -47,9 +47,8 @@ class FinishedEpisode:
 class Rollout:
     """Plays several environments side by side.
 
-    `to_environment` turns stored actions `[N, …]` into what the environments take. Steps that a person
-    played, and greedy episodes in the first environment, are not recorded; `on_episode` hears of episodes no
-    person played in.
+    `to_environment` turns stored actions `[N, …]` into what the environments take. Steps of a person, and
+    greedy episodes in the first environment, are not recorded; `on_episode` hears of episodes without them.
     """
 
     def __init__(
@@ -64,6 +63,7 @@ class Rollout:
         remembered: Remembered | None = None,
         greedy: GreedyEvaluation | None = None,
     ) -> None:
+        num_envs = stepper.num_envs
         self._greedy = greedy
         self._to_environment = to_environment
         self._clock = clock or StepClock(0.0)
@@ -71,12 +71,10 @@ class Rollout:
         self._rng = np.random.default_rng(seed)
         self._on_episode = on_episode
         self._within = Bounds(spaces.observation)
-        self._remembered = Remembered() if remembered is None else remembered
-        self._remembered.begin(stepper.num_envs)
-        self._recorder = SegmentRecorder(stepper.num_envs, spaces, segment_length, self._remembered.shapes)
-        self.open_steps = 0
-        self.human_steps = 0
-        num_envs = stepper.num_envs
+        self._remembered = remembered or Remembered()
+        self._remembered.begin(num_envs)
+        self._recorder = SegmentRecorder(num_envs, spaces, segment_length, self._remembered.shapes)
+        self.open_steps = self.human_steps = 0
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
         self._by_human = np.zeros(num_envs, np.bool_)
@@ -86,7 +84,7 @@ class Rollout:
         self._obs: NDArray[Any] | None = None
 
     def begin_anew(self, stepper: Stepper) -> None:
-        """Begin new episodes in all environments; those under way are broken off, and never told of."""
+        """Begin new episodes in all environments; those under way are given up without a report."""
         self._stepper = stepper
         self._recorder.break_off()
         self._remembered.begin(stepper.num_envs)
@@ -118,8 +116,8 @@ class Rollout:
     ) -> Iterator[Segments]:
         """Play until exactly `most` transitions were collected, yielding segments on the way.
 
-        What was collected before an early end, or a fault of the environment, is yielded too: nothing of it
-        may appear among the steps of the next weights. A step is held for at most `hold_s` before it is cut.
+        What was collected before an early end, or a fault of the environment, is yielded too: it does not
+        belong to the next weights. A step is held for at most `hold_s` before it is yielded.
         """
         left, due = most, math.inf
         self._clock.begin()
@@ -141,10 +139,9 @@ class Rollout:
         yield from self._cut(model_id, digest)
 
     def end_episodes(self, act: Act, go_on: Callable[[], bool]) -> bool:
-        """Step on until every environment has ended the episode it is in; nothing of it is recorded.
+        """Step on, unrecorded, until every environment has ended its episode; return whether all have.
 
-        Environments that have ended theirs go on with the next one meanwhile, which is not told of. Returns
-        whether all have ended.
+        Environments that have ended theirs go on with the next one meanwhile, which is not told of.
         """
         waiting = self._lengths > 0
         while waiting.any():
@@ -162,7 +159,7 @@ class Rollout:
             yield segments
 
     def _step(self, act: Act, left: int, told: NDArray[np.bool_] | None = None) -> int:
-        """Step every environment once, tell of episodes of those in `told`; return how many were kept."""
+        """Step every environment once; return how many steps were kept (`told`: whose episodes count)."""
         if self._obs is None:
             self._obs = self._reset()
         if self._greedy is not None and not self._lengths[0]:
@@ -174,7 +171,10 @@ class Rollout:
         convert = self._to_environment
         result = self._stepper.step(action if convert is None else convert(action))
         if self._within.bounded:
-            result = self._moved_within(result)
+            next_obs = reset_obs = self._within(result.next_obs)
+            if result.reset_obs is not result.next_obs:  # an episode ended
+                reset_obs = self._within(result.reset_obs)
+            result = result._replace(next_obs=next_obs, reset_obs=reset_obs)
         keep = result.valid
         if np.count_nonzero(result.by_human):
             self._by_human |= result.by_human
@@ -201,8 +201,7 @@ class Rollout:
         return self._greedy is not None and self._greedy.active
 
     def _cut_greedy(self) -> None:
-        """Cut an episode that would never end. Environments begin anew all together: the training episodes
-        of the others are broken off, and not told of."""
+        """Cut a greedy episode that would never end; the training episodes beside it are given up."""
         logger.warning(
             "a greedy episode did not end and is cut at %d steps (evaluation.max_steps): "
             "the environment sets no limit",
@@ -210,14 +209,6 @@ class Rollout:
         )
         self._tell(0, terminated=False, now=time.monotonic(), cut=True)
         self.begin_anew(self._stepper)
-
-    def _moved_within(self, result: StepResult) -> StepResult:
-        next_obs = self._within(result.next_obs)
-        # Mostly both are the same: they differ where an episode ended.
-        same = result.reset_obs is result.next_obs
-        return result._replace(
-            next_obs=next_obs, reset_obs=next_obs if same else self._within(result.reset_obs)
-        )
 
     def _count(self, result: StepResult, told: NDArray[np.bool_] | None) -> None:
         np.add(self._returns, result.reward, out=self._returns, where=result.valid)
@@ -245,10 +236,6 @@ class Rollout:
                 cut=cut,
             )
         )
-
-    def close(self) -> None:
-        """Close the environments."""
-        self._stepper.close()
 
 
 class Bounds:

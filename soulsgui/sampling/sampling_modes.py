@@ -1,4 +1,4 @@
-"""The two modes of sampling, in rounds or freely: each says what can be played in one go, and acts."""
+"""The two modes of sampling, in rounds or freely: each chooses actions and plans the next rollout."""
 
 import math
 from collections.abc import Callable

@@ -124,18 +124,15 @@ class SharedView:
         self._redis = connection
         self._keys = keys
         self._maker: SampleMaker | None = None
+        self._clients: set[str] = set()  # who has asked
         self._woken: set[str] = set()
-        self._all_after = 0
-        self._seen: dict[str, int] = {}
 
     def woken(self, client: str) -> bool:
-        """Whether a client was told to look since it asked last."""
-        for_all = self._seen.get(client) != self._all_after
-        self._seen[client] = self._all_after
-        if client in self._woken:
-            self._woken.discard(client)
-            return True
-        return for_all
+        """Whether a client was told to look since it asked last, or has never asked."""
+        woken = client in self._woken or client not in self._clients
+        self._clients.add(client)
+        self._woken.discard(client)
+        return woken
 
     def maker_of(self, config: ServerConfig) -> SampleMaker:
         """Return what makes samples of a run: the same for all, since it keeps what is costly to draw."""
@@ -165,13 +162,12 @@ class SharedView:
         config = await self._redis.get(self._keys.config)
         head = await self._redis.getrange(self._keys.weights, 0, HEADER_BYTES - 1)
         self.config = ServerConfig.read(config)
-        try:
+        header = None
+        with suppress(CodecError):
             header = read_header(head) if isinstance(head, bytes) and head else None
-        except CodecError:
-            header = None
         if header != self.header:
             self.header = header
-            self._all_after += 1
+            self._woken |= self._clients
 
     async def _listen(self, heard: "redis.asyncio.client.PubSub") -> None:
         """Return when the weights changed, or after a moment; take note of who was woken up."""
@@ -207,7 +203,6 @@ class SimulatedClient:
         self._grant: Grant | None = None
         self._wish: Wish | None = None
         self._last = self._last_episode = EntryId(0, 0)
-        self._number = self._chunks = self._bytes = self._steps = 0
         self._round, self._played = -1, 0
         self._next_look = self._next_beat = 0.0
 
@@ -256,15 +251,13 @@ class SimulatedClient:
             contract=config.contract,
             num_envs=progress.num_envs,
         ).to_json()
-        own = self._keys
-        self._last = EntryId.parse(await self._redis.xadd(own.chunks(progress.client), {HELLO_FIELD: hello}))
-        self._last_episode = EntryId.parse(
-            await self._redis.xadd(own.episodes(progress.client), {HELLO_FIELD: hello})
-        )
+        streams = self._keys.chunks(progress.client), self._keys.episodes(progress.client)
+        self._last, self._last_episode = [
+            EntryId.parse(await self._redis.xadd(key, {HELLO_FIELD: hello})) for key in streams
+        ]
         progress.session = str(self._last)
-        self._number = self._chunks = self._bytes = self._steps = 0
-        self._round, self._grant = -1, None
         progress.sent_chunks = progress.sent_bytes = progress.sent_steps = 0
+        self._round, self._grant = -1, None
         self._next_look = self._next_beat = 0.0
 
     async def _beat_when_due(self) -> None:
@@ -286,34 +279,31 @@ class SimulatedClient:
             self._wish = Wish.read(wish)
 
     def _obey(self) -> None:
-        wish = self._wish
-        if wish is None:
-            self.progress.phase = "sampling"
-            return
-        self.progress.answered = Answer(command_id=wish.command_id, ok=True)
-        self.progress.phase = "paused" if wish.state == "pause" else "sampling"
-        if wish.state in ("finish", "stop"):
-            self.progress.phase = "stopping"
-            self._ended = True
+        progress, wish = self.progress, self._wish
+        progress.phase = "sampling"
+        if wish is not None:
+            progress.answered = Answer(command_id=wish.command_id, ok=True)
+            self._ended = wish.state in ("finish", "stop")
+            if wish.state != "run":
+                progress.phase = "stopping" if self._ended else "paused"
 
     async def _play(self, maker: SampleMaker, config: ServerConfig, budget: float) -> None:
         """Send as many steps as the time that passed allows, the credit and the round."""
-        header, grant = self._view.header, self._grant
+        header, grant, sent = self._view.header, self._grant, self.progress
         if grant is None or grant.status != "accepted" or header is None or header.run_id != config.run_id:
             return
-        if self.progress.phase != "sampling":
+        if sent.phase != "sampling":
             return
-        self.progress.model_id, self.progress.update = header.model_id, header.update
-        allowed = self._allowed(config, grant, header)
-        steps = min(round(budget) or 1, allowed)
-        while steps > 0 and self._chunks < grant.credit_entries and self._bytes < grant.credit_bytes:
+        sent.model_id, sent.update = header.model_id, header.update
+        steps = min(round(budget) or 1, self._allowed(config, grant, header))
+        while steps > 0 and sent.sent_chunks < grant.credit_entries and sent.sent_bytes < grant.credit_bytes:
             length = min(steps, _EPISODE_STEPS)
             await self._send(maker, config, header, length)
             steps -= length
 
     def _allowed(self, config: ServerConfig, grant: Grant, header: WeightsHeader) -> int:
         if family_of(str(config.settings.get("algorithm", "ppo"))) == OFF_POLICY:
-            return 2**31 if grant.credit_steps is None else grant.credit_steps - self._steps
+            return 2**31 if grant.credit_steps is None else grant.credit_steps - self.progress.sent_steps
         share = grant.round
         if share is None or share.round_id != header.model_id:
             return 0
@@ -340,37 +330,30 @@ class SimulatedClient:
         )
         self._last, self._last_episode = self._last.next, self._last_episode.next
         pipeline = self._redis.pipeline(transaction=False)
-        fields: dict[Any, Any] = {CHUNK_FIELD: payload, NUMBER_FIELD: self._number}
+        fields: dict[Any, Any] = {CHUNK_FIELD: payload, NUMBER_FIELD: progress.sent_chunks}
         pipeline.xadd(self._keys.chunks(progress.client), fields, id=str(self._last))
         text: dict[Any, Any] = {EPISODE_FIELD: episode.to_json()}
         pipeline.xadd(self._keys.episodes(progress.client), text, id=str(self._last_episode))
         await pipeline.execute()
-        self._number += 1
-        self._chunks += 1
-        self._bytes += len(payload)
-        self._steps += steps
         self._played += steps
         progress.stepped(steps)
-        progress.sent_chunks, progress.sent_bytes = self._chunks, self._bytes
-        progress.sent_steps = self._steps
+        progress.sent_chunks += 1
+        progress.sent_bytes += len(payload)
+        progress.sent_steps += steps
 
     async def _say_goodbye(self) -> None:
         self.progress.leaving = True
         self._next_beat = 0.0
-        try:
+        with suppress(*AWAY, redis.ResponseError):
             await self._beat_when_due()
             await self._redis.aclose()
-        except (*AWAY, redis.ResponseError):
-            return
 
 
 async def _sleep(stop: asyncio.Event, seconds: float) -> None:
     """Wait, but not beyond the stop."""
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stop.wait()
-    except TimeoutError:
-        return
 
 
 def run_fleet(address: Address, name: str, count: int, rate: float, num_envs: int) -> int:
@@ -427,11 +410,7 @@ class Fleet:
 
     def _log(self, when: str) -> None:
         made = [client.progress for client in self.clients]
-        logger.info(
-            "%s: %d clients, %d in a session, %d steps, %d episodes",
-            when,
-            len(made),
-            sum(bool(progress.session) for progress in made),
-            sum(progress.env_steps for progress in made),
-            sum(progress.episodes for progress in made),
-        )
+        joined, steps = sum(bool(one.session) for one in made), sum(one.env_steps for one in made)
+        episodes = sum(one.episodes for one in made)
+        words = "%s: %d clients, %d in a session, %d steps, %d episodes"
+        logger.info(words, when, len(made), joined, steps, episodes)

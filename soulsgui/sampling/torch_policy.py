@@ -60,22 +60,17 @@ class TorchPolicy(ValueBasedPolicy):
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take weights over; nothing is kept of the arrays given."""
-        state = self._network.state_dict()
-        arrays = {name: fitting(tensors, f"policy.{name}", tuple(old.shape)) for name, old in state.items()}
+        arrays = _fitting_arrays(self._network, tensors, "policy")
         if self.spec.normalise:
             size = self._seen.fields[-1][1].size
             shapes = zip(_STATISTICS, ((size,), (size,), (), ()), strict=True)
             self._statistics = {name: fitting(tensors, f"normaliser.{name}", shape) for name, shape in shapes}
-        with torch.no_grad():
-            for name, tensor in state.items():
-                tensor.copy_(torch.from_numpy(arrays[name]))
+        self._network.load_state_dict(arrays)
 
     def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return what the network says of observations `[B, *shape]`: logits or values `[B, actions]`."""
         inputs = laid_out(obs, self._statistics if self.spec.normalise else None, self._sees_images)
-        with torch.no_grad():
-            said: Floats = self._run(torch.from_numpy(np.ascontiguousarray(inputs))).numpy()
-        return said
+        return _outputs(self._run, inputs)
 
 
 class TorchRecurrentPolicy(NumpyRecurrentPolicy):
@@ -99,18 +94,27 @@ class TorchRecurrentPolicy(NumpyRecurrentPolicy):
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take weights over; nothing is kept of the arrays given, and the memory stays as it is."""
-        state = self._torso.state_dict()
-        arrays = {name: fitting(tensors, f"torso.{name}", tuple(old.shape)) for name, old in state.items()}
+        arrays = _fitting_arrays(self._torso, tensors, "torso")
         super().load(tensors)
-        with torch.no_grad():
-            for name, tensor in state.items():
-                tensor.copy_(torch.from_numpy(arrays[name]))
+        self._torso.load_state_dict(arrays)
 
     def _before_memory(self, obs: NDArray[Any]) -> Floats:
         inputs = laid_out(obs, self._statistics if self.spec.normalise else None, self._sees_images)
-        with torch.no_grad():
-            said: Floats = self._torso(torch.from_numpy(np.ascontiguousarray(inputs))).numpy()
-        return said
+        return _outputs(self._torso, inputs)
+
+
+def _fitting_arrays(network: nn.Module, tensors: Mapping[str, NDArray[Any]], part: str) -> dict[str, Tensor]:
+    """Return the weights of a network, each of which must be there and fit."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    return {
+        name: torch.from_numpy(fitting(tensors, f"{part}.{name}", shape)) for name, shape in shapes.items()
+    }
+
+
+def _outputs(run: Callable[[Tensor], Tensor], inputs: NDArray[Any]) -> Floats:
+    with torch.no_grad():
+        said: Floats = run(torch.from_numpy(np.ascontiguousarray(inputs))).numpy()
+    return said
 
 
 def make_torch_policy(spec: Mapping[str, Any]) -> TorchPolicy | TorchRecurrentPolicy:

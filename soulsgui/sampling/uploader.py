@@ -24,7 +24,6 @@ from soulsgui.wire.messages.session import CHUNK_FIELD, EPISODE_FIELD, HELLO_FIE
 
 logger = logging.getLogger(__name__)
 
-
 _REFUSED_ID = "equal or smaller"
 _NO_LIMIT = 2**62
 # What was sent without an answer can't be dropped any more: little enough to leave the buffer its room.
@@ -35,20 +34,15 @@ _TAKEN_OVER_WITHIN_S = 1.0
 
 
 class Credit(NamedTuple):
-    """How much may be sent."""
+    """How much may be sent; nothing where any of it is used up."""
 
     entries: int
     size: int
     steps: int
 
-    @property
-    def left(self) -> bool:
-        """Whether anything may be sent at all."""
-        return min(self) > 0
-
 
 @dataclass(eq=False)
-class Parcel:
+class StreamEntry:
     """What becomes one entry of a stream: its bytes, and the transitions in them.
 
     `tries` counts how often it was sent as `sent_as` without an answer.
@@ -71,62 +65,61 @@ class Parcel:
 
 
 class Backlog:
-    """Parcels that wait, in the order they came, with their bytes and transitions. Pure."""
+    """Stream entries that wait, in the order they came, with their bytes and transitions. Pure."""
 
     def __init__(self) -> None:
         self.size = 0
         self.steps = 0
-        self._parcels: deque[Parcel] = deque()
+        self._entries: deque[StreamEntry] = deque()
 
     def __len__(self) -> int:
-        return len(self._parcels)
+        return len(self._entries)
 
-    def __iter__(self) -> Iterator[Parcel]:
-        return iter(self._parcels)
+    def __iter__(self) -> Iterator[StreamEntry]:
+        return iter(self._entries)
 
-    def add(self, parcel: Parcel) -> None:
-        """Put a parcel behind the others."""
-        self._parcels.append(parcel)
-        self.size += parcel.size
-        self.steps += parcel.steps
+    def add(self, entry: StreamEntry) -> None:
+        """Put an entry behind the others."""
+        self._entries.append(entry)
+        self.size += entry.size
+        self.steps += entry.steps
 
-    def remove(self, parcel: Parcel) -> None:
-        """Take a parcel out, quickly when it is among the oldest."""
-        self._parcels.remove(parcel)
-        self.size -= parcel.size
-        self.steps -= parcel.steps
+    def remove(self, entry: StreamEntry) -> None:
+        """Take an entry out, quickly when it is among the oldest."""
+        self._entries.remove(entry)
+        self.size -= entry.size
+        self.steps -= entry.steps
 
-    def take_oldest(self) -> Parcel:
-        """Take the oldest parcel out; there must be one."""
-        parcel = self._parcels[0]
-        self.remove(parcel)
-        return parcel
+    def take_oldest(self) -> StreamEntry:
+        """Take the oldest entry out; there must be one."""
+        entry = self._entries[0]
+        self.remove(entry)
+        return entry
 
-    def covered(self, credit: Credit) -> list[Parcel]:
-        """Return the oldest parcels that a credit covers; while any of it is left, one at least.
+    def covered(self, credit: Credit) -> list[StreamEntry]:
+        """Return the oldest entries that a credit covers; while any of it is left, one at least.
 
-        What becomes one entry can't be cut in two: held back until it is covered whole, it might wait
-        forever.
+        An entry can't be cut in two: held back until it is covered whole, it might wait forever.
         """
-        found: list[Parcel] = []
+        found: list[StreamEntry] = []
         size = steps = 0
-        for parcel in self._parcels if credit.left else ():
-            size, steps = size + parcel.size, steps + parcel.steps
+        for entry in self._entries if min(credit) > 0 else ():
+            size, steps = size + entry.size, steps + entry.steps
             if found and (len(found) >= credit.entries or size > credit.size or steps > credit.steps):
                 break
-            found.append(parcel)
+            found.append(entry)
         return found
 
 
-class Fenced(Exception):
+class StreamTakenOver(Exception):
     """Somebody else wrote to this stream: nothing more can be sent in this session."""
 
 
 class StreamSession:
     """One client's session on one stream. Used by one thread.
 
-    `Fenced` is raised when another session took its place, `redis.RedisError` when the server is away: then
-    call `connection_lost` and come back.
+    `StreamTakenOver` is raised when another session took its place, `redis.RedisError` when the server is
+    away: then set `unsure` and come back.
     """
 
     def __init__(self, key: str, hello: Callable[[], str], field: bytes, number_field: bytes = b"") -> None:
@@ -135,74 +128,74 @@ class StreamSession:
         self.stored = 0
         self.stored_bytes = 0
         self.stored_steps = 0
-        self.waiting = Backlog()  # not known to be stored
-        self.unsure = False  # replies may be missing: `settle` has to ask the server
+        self.pushed = Backlog()  # not taken up yet; filled by other threads, under the uploader's lock
+        self.waiting = Backlog()  # taken up, and not known to be stored
+        self.unsure = False  # whether replies may be missing: `settle` then asks the server
         self._hello = hello
         self._field, self._number_field = field, number_field
         self._last = EntryId(0, 0)
         self._next_number = 0
-        self._fenced = False
+        self._is_taken_over = False
 
     def begin(self, connection: redis.Redis) -> None:
         """Begin a session: say hello."""
-        entry = connection.xadd(self.key, {HELLO_FIELD: self._hello()})
-        self.session = self._last = EntryId.parse(entry)
+        self.session = self._last = EntryId.parse(connection.xadd(self.key, {HELLO_FIELD: self._hello()}))
         self.stored = self.stored_bytes = self.stored_steps = self._next_number = 0
         self.unsure = False
-        for parcel in self.waiting:
-            parcel.is_new()
-            parcel.number = None
+        for entry in self.waiting:
+            entry.is_new()
+            entry.number = None
 
     def start_over(self) -> int:
-        """Give up a session that somebody disturbed without taking the name over; `begin` comes next.
+        """Give up a disturbed session, with the entries that may be stored already; return how many.
 
-        Entries that may have been stored already are given up with it, for nothing is stored twice. Returns
-        how many.
+        Nobody has taken the name over; `begin` comes next.
         """
-        doubtful = [parcel for parcel in self.waiting if parcel.tries]
-        for parcel in doubtful:
-            self.waiting.remove(parcel)
-        self.session, self.unsure, self._fenced = None, False, False
+        doubtful = [entry for entry in self.waiting if entry.tries]
+        for entry in doubtful:
+            self.waiting.remove(entry)
+        self.session, self.unsure, self._is_taken_over = None, False, False
         return len(doubtful)
-
-    def connection_lost(self) -> None:
-        """Note that replies may be missing: the next `settle` asks the server."""
-        self.unsure = True
 
     def settle(self, connection: redis.Redis) -> None:
         """After a lost connection: find out what was stored, and whether the session is still valid."""
-        if self._fenced:
-            raise Fenced
+        if self._is_taken_over:
+            raise StreamTakenOver
         if not self.unsure:
             return
         if self.session is not None:
-            last = self._server_last(connection)
+            last = EntryId(0, 0)
+            try:
+                last = EntryId.parse(connection.xinfo_stream(self.key)["last-generated-id"])
+            except redis.ResponseError as error:
+                if "no such key" not in str(error):
+                    raise
             if last < self.session:
                 self.session = None  # the server came back without our data
             elif last.ms == self.session.ms and last <= self._last:  # one that we sent
                 self._stored([sent for sent in self.waiting if sent.sent_as and sent.sent_as <= last])
                 self._last = last
             else:
-                self._fenced = True
-                raise Fenced
+                self._is_taken_over = True
+                raise StreamTakenOver
         self.unsure = False
 
     def flush(self, connection: redis.Redis, credit: Credit) -> int:
-        """Send what waits, within a credit, and return how many were stored; the session must stand.
+        """Send what waits, within a credit, in a session that stands; return how many were stored.
 
-        What the server refused (`redis.ResponseError`: out of memory, disk full) goes again.
+        What the server refused (`redis.ResponseError`: out of memory, disk full) is sent again.
         """
         batch = self._next_batch(credit)
         if not batch:
             return 0
         self.unsure = True
         pipeline = connection.pipeline(transaction=False)
-        for parcel in batch:
-            parcel.tries += 1
-            fields: dict[Any, Any] = {self._field: parcel.payload}
-            if parcel.number is not None:
-                fields[self._number_field] = parcel.number
-            pipeline.xadd(self.key, fields, id=str(parcel.sent_as))
+        for entry in batch:
+            entry.tries += 1
+            fields: dict[Any, Any] = {self._field: entry.payload}
+            if entry.number is not None:
+                fields[self._number_field] = entry.number
+            pipeline.xadd(self.key, fields, id=str(entry.sent_as))
         replies = pipeline.execute(raise_on_error=False)
         for reply in replies:
             if isinstance(reply, AWAY):
@@ -210,36 +203,36 @@ class StreamSession:
         self.unsure = False
         return self._sort_out(connection, batch, replies)
 
-    def _next_batch(self, credit: Credit) -> list[Parcel]:
+    def _next_batch(self, credit: Credit) -> list[StreamEntry]:
         """Give ids and numbers to the next entries."""
         batch = self.waiting.covered(credit)
-        for parcel in batch:
-            if parcel.sent_as is None:
-                parcel.sent_as = self._last.next
-                if self._number_field and parcel.number is None:
-                    parcel.number = self._next_number
+        for entry in batch:
+            if entry.sent_as is None:
+                entry.sent_as = self._last.next
+                if self._number_field and entry.number is None:
+                    entry.number = self._next_number
                     self._next_number += 1
-            self._last = max(self._last, parcel.sent_as)
+            self._last = max(self._last, entry.sent_as)
         return batch
 
-    def _sort_out(self, connection: redis.Redis, batch: list[Parcel], replies: list[object]) -> int:
-        stored: list[Parcel] = []
+    def _sort_out(self, connection: redis.Redis, batch: list[StreamEntry], replies: list[object]) -> int:
+        stored: list[StreamEntry] = []
         refused: list[Exception] = []
-        repeated: list[Parcel] = []
-        for parcel, reply in zip(batch, replies, strict=True):
+        repeated: list[StreamEntry] = []
+        for entry, reply in zip(batch, replies, strict=True):
             if not isinstance(reply, Exception):
-                stored.append(parcel)
+                stored.append(entry)
             elif _REFUSED_ID in str(reply):
-                repeated.append(parcel)
+                repeated.append(entry)
             else:  # out of memory, disk full …: not stored, goes again under the next free id
-                parcel.is_new()
+                entry.is_new()
                 refused.append(reply)
         self._stored(stored)
-        if any(parcel.tries == 1 for parcel in repeated):
-            for parcel in repeated:
-                parcel.tries -= 1  # this try stored nothing
-            self._fenced = True  # its id was never used by us: somebody else writes here
-            raise Fenced
+        if any(entry.tries == 1 for entry in repeated):
+            for entry in repeated:
+                entry.tries -= 1  # this try stored nothing
+            self._is_taken_over = True  # its id was never used by us: somebody else writes here
+            raise StreamTakenOver
         if repeated:
             self.unsure = True
             self.settle(connection)  # stored before its reply was lost: the last id tells
@@ -247,22 +240,13 @@ class StreamSession:
             raise refused[0]
         return len(stored)
 
-    def _server_last(self, connection: redis.Redis) -> EntryId:
-        try:
-            info = connection.xinfo_stream(self.key)
-        except redis.ResponseError as error:
-            if "no such key" not in str(error):
-                raise
-            return EntryId(0, 0)
-        return EntryId.parse(info["last-generated-id"])
-
-    def _stored(self, parcels: list[Parcel]) -> None:
+    def _stored(self, entries: list[StreamEntry]) -> None:
         """Count entries as stored and forget them."""
-        for parcel in parcels:
-            self.waiting.remove(parcel)
+        for entry in entries:
+            self.waiting.remove(entry)
             self.stored += 1
-            self.stored_bytes += parcel.size
-            self.stored_steps += parcel.steps
+            self.stored_bytes += entry.size
+            self.stored_steps += entry.steps
 
 
 _EPISODES_AT_ONCE = Credit(1000, _NO_LIMIT, _NO_LIMIT)
@@ -271,10 +255,9 @@ _EPISODES_AT_ONCE = Credit(1000, _NO_LIMIT, _NO_LIMIT)
 class Uploader(threading.Thread):
     """Owns the client's two streams.
 
-    What was pushed waits in a backlog until it may be sent; nobody who pushes waits. The buffer is bounded by
-    those who ask `full` or `has_room` between two steps, or (`drops`) by dropping the oldest chunks when it
-    is full, or more waits than the granted steps cover; the newest chunk always stays. `on_session` is called
-    in this thread when a session has begun.
+    A push only queues. The queue is bounded by those who ask `full` or `has_room` between two steps, or
+    (`drops`) by dropping the oldest chunks when it is full, or holds more than the granted steps cover; the
+    newest chunk always stays. `on_session` is called in this thread when a session has begun.
     """
 
     def __init__(
@@ -298,8 +281,8 @@ class Uploader(threading.Thread):
         self._on_session = on_session
         self._chunks = StreamSession(keys.chunks(progress.client), self._hello, CHUNK_FIELD, NUMBER_FIELD)
         self._episodes = StreamSession(keys.episodes(progress.client), self._hello, EPISODE_FIELD)
-        self._chunks_behind, self._episodes_behind = Backlog(), Backlog()
-        self._steps = 0  # of this session: stored, and waiting to be
+        self._streams = self._chunks, self._episodes
+        self.session_steps = 0  # transitions of the present session: stored, and waiting to be
         self._grant: Grant | None = None
         self._refusal = ""
         self._changed = threading.Condition()
@@ -310,21 +293,16 @@ class Uploader(threading.Thread):
 
     def push_chunk(self, payload: bytes, steps: int) -> None:
         """Queue a chunk of so many transitions; raise the error that this thread has ended by."""
-        self._push(self._chunks_behind, Parcel(payload, steps))
+        self._push(self._chunks, StreamEntry(payload, steps))
 
     def push_episode(self, payload: bytes) -> None:
         """Queue a finished episode; as `push_chunk`."""
-        self._push(self._episodes_behind, Parcel(payload))
+        self._push(self._episodes, StreamEntry(payload))
 
     @property
     def full(self) -> bool:
         """Whether more waits to be stored than the buffer should hold."""
         return self._progress.buffered_bytes > self._buffer_bytes
-
-    @property
-    def session_steps(self) -> int:
-        """Transitions of the present session: those that are stored, and those that wait to be."""
-        return self._steps
 
     def has_room(self, open_steps: int) -> bool:
         """Whether another step may be made: the buffer is not full, and the session's grant covers it.
@@ -335,7 +313,7 @@ class Uploader(threading.Thread):
         grant = self._session_grant()
         if grant is None or self.full:
             return False
-        return grant.credit_steps is None or self._steps + open_steps < grant.credit_steps
+        return grant.credit_steps is None or self.session_steps + open_steps < grant.credit_steps
 
     def granted(self, grant: Grant | None) -> None:
         """Take over what the trainer allows."""
@@ -359,7 +337,7 @@ class Uploader(threading.Thread):
         self._stop_event.set()
         self.join()
         self._link.close()
-        left = sum(map(len, self._all_waiting))
+        left = sum(len(stream.pushed) + len(stream.waiting) for stream in self._streams)
         if left:
             logger.info("ended with %d entries unsent", left)
 
@@ -370,7 +348,7 @@ class Uploader(threading.Thread):
                 pass
         except Stopped:
             logger.debug("stopped while the server was away")
-        except Fenced:
+        except StreamTakenOver:
             self._fail(
                 ClientRegistrationError(
                     f"Another process took over the name {self._progress.client}.",
@@ -387,12 +365,12 @@ class Uploader(threading.Thread):
             self.failure = failure
             self._changed.notify_all()
 
-    def _push(self, backlog: Backlog, parcel: Parcel) -> None:
+    def _push(self, stream: StreamSession, entry: StreamEntry) -> None:
         with self._changed:
             if self.failure is not None:
                 raise self.failure
-            backlog.add(parcel)
-            self._steps += parcel.steps
+            stream.pushed.add(entry)
+            self.session_steps += entry.steps
             if self._drops:
                 self._make_room()
             self._progress.buffered_bytes = self._buffered()
@@ -402,13 +380,12 @@ class Uploader(threading.Thread):
         """Drop the oldest chunks, and where there are none the oldest episodes, until the rest may stay."""
         dropped, grant = 0, self._session_grant()
         covered = _NO_LIMIT if grant is None or grant.credit_steps is None else grant.credit_steps
-        while len(self._chunks_behind) > 1 and (
-            self._steps > covered or self._buffered() > self._buffer_bytes
-        ):
-            dropped += (steps := self._chunks_behind.take_oldest().steps)
-            self._steps -= steps
-        while len(self._episodes_behind) > 1 and self._buffered() > self._buffer_bytes:
-            self._episodes_behind.take_oldest()
+        chunks, episodes = self._chunks.pushed, self._episodes.pushed
+        while len(chunks) > 1 and (self.session_steps > covered or self._buffered() > self._buffer_bytes):
+            dropped += (steps := chunks.take_oldest().steps)
+            self.session_steps -= steps
+        while len(episodes) > 1 and self._buffered() > self._buffer_bytes:
+            episodes.take_oldest()
         self._progress.drop(dropped)
 
     def _hello(self) -> str:
@@ -451,16 +428,14 @@ class Uploader(threading.Thread):
                 self._changed.wait()
             if self._distrusted:
                 self._distrusted = False
-                self._chunks.connection_lost()
-                self._episodes.connection_lost()
+                self._chunks.unsure = self._episodes.unsure = True
         try:
             self._send()
-        except Fenced:
+        except StreamTakenOver:
             if not self._look_who_wrote():
                 return False
         except AWAY as error:
-            self._chunks.connection_lost()
-            self._episodes.connection_lost()
+            self._chunks.unsure = self._episodes.unsure = True
             self._link.lost(error)
         except redis.ResponseError as error:
             self._link.refused(error)
@@ -479,22 +454,22 @@ class Uploader(threading.Thread):
     def _look_who_wrote(self) -> bool:
         """Somebody else wrote to our streams: find out whether the name was taken over, or it was garbage.
 
-        Returns whether to go on, in a new session. After `Fenced` this process never says hello again.
+        Returns whether to go on, in a new session; where the name was taken over, no hello is said again.
         """
         logger.warning("somebody else wrote to the streams of %s", self._progress.client)
         deadline = time.monotonic() + _TAKEN_OVER_WITHIN_S
         with self._changed:
             while (left_s := deadline - time.monotonic()) > 0:
-                if self._taken_over():
-                    raise Fenced
+                if self._name_taken_over():
+                    raise StreamTakenOver
                 if self._closing:
                     return False
                 self._changed.wait(left_s)
-        lost = sum(stream.start_over() for stream in (self._chunks, self._episodes))
+        lost = sum(stream.start_over() for stream in self._streams)
         logger.warning("nobody took the name over: a new session begins; entries given up: %d", lost)
         return True
 
-    def _taken_over(self) -> bool:
+    def _name_taken_over(self) -> bool:
         """Whether the trainer has admitted a session that is newer than ours."""
         grant, session = self._grant, self._chunks.session
         if grant is None or session is None or self._progress.was_in(grant.session):
@@ -503,20 +478,15 @@ class Uploader(threading.Thread):
 
     def _work(self) -> bool:
         """Whether there is something that can be done now."""
-        if self._distrusted or self._chunks.session is None:
+        chunks, episodes = self._streams
+        if self._distrusted or chunks.session is None or chunks.unsure or episodes.unsure:
             return True
-        if self._chunks.unsure or self._episodes.unsure:
+        if episodes.waiting or episodes.pushed:
             return True
-        if self._episodes.waiting or self._episodes_behind:
-            return True
-        return bool(self._chunks.waiting or self._chunks_behind) and self._credit().left
-
-    @property
-    def _all_waiting(self) -> tuple[Backlog, ...]:
-        return self._chunks_behind, self._episodes_behind, self._chunks.waiting, self._episodes.waiting
+        return bool(chunks.waiting or chunks.pushed) and min(self._credit()) > 0
 
     def _buffered(self) -> int:
-        return sum(backlog.size for backlog in self._all_waiting)
+        return sum(stream.pushed.size + stream.waiting.size for stream in self._streams)
 
     def _send(self) -> None:
         connection = self._link.redis
@@ -526,34 +496,31 @@ class Uploader(threading.Thread):
             self._progress.end_session()
             self._chunks.begin(connection)
             with self._changed:
-                self._steps = self._chunks.waiting.steps + self._chunks_behind.steps
+                self.session_steps = self._chunks.waiting.steps + self._chunks.pushed.steps
                 # Before the session is told: a beat must not give it what was stored in the one before.
                 self._progress.sent_chunks = self._progress.sent_bytes = self._progress.sent_steps = 0
                 self._progress.session = str(self._chunks.session)
             self._on_session()
-        self._send_chunks(connection)
-        self._episodes.settle(connection)
-        if self._episodes.waiting or self._episodes_behind:
-            if self._episodes.session is None:
-                self._episodes.begin(connection)
-            self._take_over(self._episodes, self._episodes_behind, _EPISODES_AT_ONCE)
-            self._episodes.flush(connection, _EPISODES_AT_ONCE)
-
-    def _send_chunks(self, connection: redis.Redis) -> None:
         credit = self._credit()
         credit = credit._replace(size=min(credit.size, _BYTES_AT_ONCE))
-        self._take_over(self._chunks, self._chunks_behind, credit)
+        self._take_up(self._chunks, credit)
         try:
             self._chunks.flush(connection, credit)
         finally:
             self._progress.sent_chunks = self._chunks.stored
             self._progress.sent_bytes = self._chunks.stored_bytes
             self._progress.sent_steps = self._chunks.stored_steps
+        self._episodes.settle(connection)
+        if self._episodes.waiting or self._episodes.pushed:
+            if self._episodes.session is None:
+                self._episodes.begin(connection)
+            self._take_up(self._episodes, _EPISODES_AT_ONCE)
+            self._episodes.flush(connection, _EPISODES_AT_ONCE)
 
-    def _take_over(self, stream: StreamSession, backlog: Backlog, credit: Credit) -> None:
-        """Bring what may be sent now from its backlog to its stream, once that has nothing left."""
+    def _take_up(self, stream: StreamSession, credit: Credit) -> None:
+        """Take up what was pushed and may be sent now, once nothing is left of what was taken up before."""
         with self._changed:
             if not stream.waiting:
-                for parcel in backlog.covered(credit):
-                    backlog.remove(parcel)
-                    stream.waiting.add(parcel)
+                for entry in stream.pushed.covered(credit):
+                    stream.pushed.remove(entry)
+                    stream.waiting.add(entry)

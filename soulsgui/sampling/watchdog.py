@@ -32,24 +32,19 @@ _NEWEST_PART = 0.02
 
 @dataclass(frozen=True)
 class EnvironmentLimits:
-    """What an environment may do."""
+    """What an environment may do; `max_memory` in bytes, None for half of the computer's."""
 
     hang_s: float
     min_steps_per_s: float = 0.0
     max_memory: int | None = None
-
-    @property
-    def memory(self) -> int:
-        """Most memory, bytes."""
-        return self.max_memory or psutil.virtual_memory().total // 2
 
 
 class Watchdog(threading.Thread):
     """Watches the thread that made it, which steps the environment.
 
     Time is counted in looks, not by a clock: a process that was stopped, or a machine that slept, is not
-    taken for an environment that hangs. A look that fails is logged; the next one is made all the same.
-    `on_hang` is called in this thread, and again when that was no help: only the end of the process is.
+    taken for an environment that hangs. A look that fails is logged, and the next one follows.
+    `on_hang` is called in this thread, and again as long as the environment hangs.
     """
 
     def __init__(self, limits: EnvironmentLimits, on_hang: Callable[[ProcessFault], None]) -> None:
@@ -71,7 +66,7 @@ class Watchdog(threading.Thread):
         self._files = OpenFiles()
 
     def enter(self, doing: str) -> None:
-        """The environment is given something to do; raise what it, or the process, is complained of."""
+        """Note that the environment is given something to do; raise the complaint of the last looks."""
         if self._complaint is not None:
             complaint, self._complaint = self._complaint, None
             raise complaint
@@ -79,13 +74,13 @@ class Watchdog(threading.Thread):
         self._doing = doing
 
     def leave(self, steps: int = 0) -> None:
-        """The environment is done with it."""
+        """Note that the environment is done with it."""
         self._doing = ""
         self._steps += steps
 
     @contextmanager
     def inside(self, doing: str) -> Iterator[None]:
-        """Make or close the environment; complaints of what it was before are forgotten."""
+        """Watch the environment being made or closed; complaints about the one before are dropped."""
         self._complaint = None
         self.enter(doing)
         try:
@@ -95,7 +90,7 @@ class Watchdog(threading.Thread):
 
     @contextmanager
     def sampling(self) -> Iterator[None]:
-        """In this block the environment is to be stepped as fast as it can."""
+        """Watch the rate of steps within this block."""
         self._sampling = True
         try:
             yield
@@ -152,7 +147,7 @@ class Watchdog(threading.Thread):
         if self._unmeasured_s < _MEASURE_EVERY_S:
             return
         self._unmeasured_s = 0.0
-        used, most = family_memory(), self._limits.memory
+        used, most = family_memory(), self._limits.max_memory or psutil.virtual_memory().total // 2
         if used > most:
             self._complaint = ProcessFault(
                 f"The environment uses too much memory: {used / _MB:,.0f} MB, more than the "
@@ -180,44 +175,38 @@ class SampleRate:
 
 
 class OpenFiles:
-    """Holds a file open that is nobody's business, and sees whether it still is."""
+    """Holds a file open that nobody else uses, and sees whether it still is."""
 
     def __init__(self) -> None:
         self._file, other = os.pipe()
         os.close(other)
-        self._identity = self._look()
-
-    def _look(self) -> tuple[int, int] | None:
-        try:
-            found = os.fstat(self._file)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+        self._opened: os.stat_result | None = os.fstat(self._file)
 
     @property
     def intact(self) -> bool:
         """Whether it is open; under its number there may be another one by now."""
-        return self._identity is not None and self._look() == self._identity
+        try:
+            return self._opened is not None and os.path.samestat(os.fstat(self._file), self._opened)
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Close it, if nobody else has."""
         if self.intact:
             os.close(self._file)
-        self._identity = None
+        self._opened = None
 
 
 class WatchedStepper(EnvStepper):
-    """As `EnvStepper`; an environment that raises becomes an `EnvironmentFault`."""
+    """As `EnvStepper`; an environment that raises becomes an `EnvironmentFault`.
+
+    `timer` measures the steps of all environments together.
+    """
 
     def __init__(self, vector_env: Vector, watchdog: Watchdog) -> None:
         super().__init__(vector_env)
         self._watchdog = watchdog
-        self._timer = StepTimer()
-
-    @property
-    def step_s(self) -> float:
-        """Recent mean time of a step of all of them, seconds."""
-        return self._timer.step_s
+        self.timer = StepTimer()
 
     def reset(self, seed: int | None = None) -> NDArray[Any]:
         """Begin anew, as `EnvStepper.reset`."""
@@ -233,7 +222,7 @@ class WatchedStepper(EnvStepper):
         """Step every environment, as `EnvStepper.step`."""
         self._watchdog.enter("a step")
         try:
-            with self._timer:
+            with self.timer:
                 return super().step(actions)
         except BROKEN as error:
             raise fault_of(error, "a step") from error

@@ -69,7 +69,7 @@ class Worker:
         return found
 
     def kill(self) -> None:
-        """End the process and everything it started, at once; whoever waits for it hears of that."""
+        """End the process and everything it started, at once; for who waits for it that is a fault."""
         kill_tree(self._process.pid)
 
     def close(self) -> None:
@@ -87,17 +87,17 @@ class Worker:
         self._from.close()
 
     def _gone(self) -> EnvironmentFault:
-        try:
-            code: int | None = self._process.wait(_END_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            code = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_WITHIN_S)
+        code = self._process.returncode
         return EnvironmentFault(f"A worker process of the environment is gone (exit code {code}).")
 
 
 class SpreadStepper:
     """Steps environments in several processes as if they were in one vector (`environments.step.Stepper`).
 
-    They are there once it is opened; until then it can be killed already. `mask` is told by the first reset.
+    `open` makes them; it can be killed before that is done. `mask` is known from the first reset on, and
+    `timer` measures the steps of all environments together.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class SpreadStepper:
         self._env = env
         self._hang_s = hang_s
         self._watchdog = watchdog
-        self._timer = StepTimer()
+        self.timer = StepTimer()
         self._workers: list[Worker] = []
         shares = np.array_split(np.arange(num_envs), min(workers, num_envs))
         self._shares = [slice(int(share[0]), int(share[-1]) + 1) for share in shares]
@@ -134,11 +134,6 @@ class SpreadStepper:
             self.close()
             raise
 
-    @property
-    def step_s(self) -> float:
-        """Recent mean time of a step of all of them, seconds."""
-        return self._timer.step_s
-
     def reset(self, seed: int | None = None) -> NDArray[Any]:
         """Begin anew in every environment and return the observations `[N, *shape]`."""
         self._enter("a reset")
@@ -155,7 +150,7 @@ class SpreadStepper:
         """Step every environment."""
         self._enter("a step")
         try:
-            with self._timer:
+            with self.timer:
                 for worker, share in zip(self._workers, self._shares, strict=True):
                     worker.ask({"actions": actions[share]})
                 parts = [worker.answer() for worker in self._workers]
@@ -177,13 +172,11 @@ class SpreadStepper:
         """Return the masks of all environments; where a worker tells none, all actions are valid."""
         if all(mask is None for mask in told):
             return None
-        actions = sum(self.spaces.action.sizes)
-        return np.concatenate(
-            [
-                np.ones((share.stop - share.start, actions), np.bool_) if mask is None else mask
-                for share, mask in zip(self._shares, told, strict=True)
-            ]
-        )
+        masks = np.ones((self.num_envs, sum(self.spaces.action.sizes)), np.bool_)
+        for share, mask in zip(self._shares, told, strict=True):
+            if mask is not None:
+                masks[share] = mask
+        return masks
 
     def kill(self) -> None:
         """End all processes at once; may be called in another thread."""
@@ -224,10 +217,7 @@ def receive(stream: IO[bytes]) -> dict[str, Any] | None:
         return None
     (length,) = _LENGTH.unpack(head)
     data = stream.read(length)
-    if len(data) < length:
-        return None
-    message: dict[str, Any] = unpack(data)
-    return message
+    return unpack(data) if len(data) == length else None
 
 
 def run_worker() -> int:
@@ -241,15 +231,16 @@ def run_worker() -> int:
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         wanted = receive(source)
-        if wanted is None:
-            return 0
-        return _serve(source, output, wanted)
+        return 0 if wanted is None else _serve(source, output, wanted)
 
 
 def _serve(source: IO[bytes], output: IO[bytes], wanted: dict[str, Any]) -> int:
+    def tell(fault: EnvironmentFault) -> None:
+        send(output, {"fault": fault.message, "details": fault.details})
+
     def hung(fault: EnvironmentFault) -> None:
         try:
-            send(output, {"fault": fault.message, "details": fault.details})
+            tell(fault)
         finally:
             # Also where nobody hears it any more: the thread that would see that hangs.
             os._exit(1)
@@ -272,7 +263,7 @@ def _serve(source: IO[bytes], output: IO[bytes], wanted: dict[str, Any]) -> int:
         send(output, {"refused": error.message, "remedy": error.remedy})
         return error.exit_code
     except EnvironmentFault as fault:
-        send(output, {"fault": fault.message, "details": fault.details})
+        tell(fault)
         return fault.exit_code
     finally:
         watchdog.close()
@@ -280,7 +271,7 @@ def _serve(source: IO[bytes], output: IO[bytes], wanted: dict[str, Any]) -> int:
 
 
 def _answer(source: IO[bytes], output: IO[bytes], stepper: WatchedStepper) -> None:
-    """Do what is asked until nobody asks any more."""
+    """Answer requests until standard input ends."""
     while (asked := receive(source)) is not None:
         if "actions" in asked:
             step = stepper.step(asked["actions"])._asdict()

@@ -1,4 +1,4 @@
-"""Moving mean, best model and goal of a run, told from its episodes. Pure.
+"""Moving mean, best model and goal of a run, computed from its episodes. Pure.
 
 A new attempt carries the window of the curve it goes on with, so that the shown mean goes on too. What counts
 (best model, goal) are only windows full of episodes of one attempt: never what a resume overwrote.
@@ -8,9 +8,12 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from soulsgui.wire.control import AttemptStart
+
+Judge = Literal["training", "evaluation", "both"]
+"""Whose mean return reaches the goal; `both`: training episodes claim it, greedy ones confirm it."""
 
 _WINDOWS_KEPT = 4
 """Attempts whose stragglers still get a window of their own."""
@@ -26,9 +29,8 @@ class Window:
     def __init__(self, size: int, carried: Iterable[float] = ()) -> None:
         self._size = size
         self._values: deque[float] = deque()
-        self._models: deque[int] = deque(maxlen=size)
+        self._models: deque[int] = deque(maxlen=size)  # of what came through `add`
         self._partials: list[float] = []
-        self._own = 0
         for value in carried:
             self._take(value)
 
@@ -40,7 +42,7 @@ class Window:
     @property
     def full(self) -> bool:
         """Whether all it holds came through `add`, as many as it can hold."""
-        return self._own == self._size
+        return len(self._models) == self._size
 
     @property
     def model_id(self) -> int:
@@ -52,7 +54,6 @@ class Window:
         """Take in one return, and whose it is, and let go of the oldest one when there are too many."""
         self._take(value)
         self._models.append(model_id)
-        self._own = min(self._own + 1, self._size)
 
     def _take(self, value: float) -> None:
         if len(self._values) == self._size:
@@ -87,21 +88,15 @@ class Aggregator:
     """What the episodes of a run amount to."""
 
     def __init__(
-        self,
-        window: int,
-        goal: float | None,
-        best: Best | None = None,
-        training_judges: bool = True,
-        confirms: bool = False,
+        self, window: int, goal: float | None, best: Best | None = None, judged_by: Judge = "training"
     ) -> None:
         self.window = window
         self.goal = goal
         self.best = best
-        self.training_judges = training_judges
-        self.confirms = confirms
-        self.claim: float | None = None
-        self.refuted = -1
-        self.claims_in = 0
+        self.judged_by: Judge = judged_by
+        self.claim: float | None = None  # mean return of training that is to be confirmed
+        self.refuted = -1  # newest model whose claim was refuted
+        self.claims_in = 0  # episodes until a claim may be made again
         self.attempt = 0
         self.reached_with: float | None = None
         self._windows: dict[int, Window] = {0: Window(window)}
@@ -130,10 +125,7 @@ class Aggregator:
             del self._windows[min(self._windows)]
 
     def add(self, attempt: int, total_return: float, model_id: int) -> float:
-        """Take in one finished episode.
-
-        Returns the mean return up to it.
-        """
+        """Take in one finished episode; return the mean return up to it."""
         window = self._windows.get(attempt)
         if window is None:
             window = self._windows[attempt] = Window(self.window)
@@ -145,19 +137,17 @@ class Aggregator:
         if window.full:
             if self.best is None or mean > self.best.score:
                 self.best = Best(mean, window.model_id)
-            if self.training_judges and not self.confirms:
+            may_claim = self.claim is None and not self.claims_in and model_id > self.refuted
+            if self.judged_by == "training":
                 self.judge(attempt, mean)
-            elif self.training_judges and self._may_claim(model_id) and self._reaches(attempt, mean):
+            elif self.judged_by == "both" and may_claim and self._reaches(attempt, mean):
                 self.claim = mean
         return mean
 
     def judge(self, attempt: int, mean: float) -> None:
-        """Hold a mean return against the goal; one of an earlier attempt can't reach it."""
+        """Compare a mean return with the goal; one of an earlier attempt can't reach it."""
         if self._reaches(attempt, mean):
             self.reached_with = mean
-
-    def _may_claim(self, model_id: int) -> bool:
-        return self.claim is None and not self.claims_in and model_id > self.refuted
 
     def _reaches(self, attempt: int, mean: float) -> bool:
         reaches = self.goal is not None and mean >= self.goal
@@ -196,7 +186,7 @@ class Limits:
     """The limit of every attempt."""
 
     def __init__(self, starts: Iterable[AttemptStart]) -> None:
-        self._starts = sorted(starts, key=lambda start: start.attempt)
+        self._starts = list(starts)
         self._known: dict[int, Limit] = {}
 
     def of(self, attempt: int) -> Limit:
@@ -227,19 +217,9 @@ class Curve:
         self._places = dict(places)
 
     @property
-    def starts(self) -> list[AttemptStart]:
-        """The attempts known, in order."""
-        return [self._starts[attempt] for attempt in sorted(self._starts)]
-
-    @property
     def attempt(self) -> int:
         """The newest attempt, 0 before the first."""
         return max([*self._starts, *self._places], default=0)
-
-    @property
-    def places(self) -> dict[int, Place]:
-        """How far each attempt with episodes has come."""
-        return dict(self._places)
 
     def begin(self, start: AttemptStart) -> bool:
         """Note where an attempt begins; return whether it was new."""
@@ -249,21 +229,17 @@ class Curve:
         return True
 
     def place(self, attempt: int) -> Place:
-        """Return where an attempt stands.
-
-        One whose beginning nobody told goes on where the one before it stands.
-        """
-        place = self._places.get(attempt)
-        if place is not None:
-            return place
-        start = self._starts.get(attempt)
-        if start is not None:
+        """Return where an attempt stands; one whose beginning is unknown goes on behind the last one."""
+        if attempt in self._places:
+            return self._places[attempt]
+        if attempt in self._starts:
+            start = self._starts[attempt]
             return Place(start.env_steps, start.episodes)
         earlier = [one for one in (*self._starts, *self._places) if one < attempt]
         return self.place(max(earlier)) if earlier else Place()
 
     def advance(self, attempt: int, length: int) -> Place:
         """Go on by one finished episode of `length` steps and return the place after it."""
-        env_steps, episodes = self._places.get(attempt) or self.place(attempt)
+        env_steps, episodes = self.place(attempt)
         place = self._places[attempt] = Place(env_steps + length, episodes + 1)
         return place

@@ -19,38 +19,25 @@ from soulsgui.telemetry.figure import AHEAD, NO_MATPLOTLIB
 from soulsgui.telemetry.store.evaluations import best_evaluated, evaluation_metrics, has_evaluations
 from soulsgui.telemetry.store.schema import attempt_starts, open_for_reading, read_summary
 
+logger = logging.getLogger(__name__)
+
+PROGRAM = (*own_command("job"), "figure")
 FORMAT = 1
 MAX_POINTS = 10_000
 """Points of a series; more are thinned evenly."""
 
 Series = dict[str, Any]
 
-_EPISODE_COLUMNS = (
-    "row",
-    "attempt",
-    "episode",
-    "env_steps",
-    "time",
-    "return",
-    "mean_return",
-    "length",
-    "terminated",
-    "model_id",
-    "client",
-    "seconds",
-)
+_SCORES = ("return", "mean_return", "length", "terminated", "model_id", "client", "seconds")
+_EPISODE_COLUMNS = ("row", "attempt", "episode", "env_steps", "time", *_SCORES)
 _UPDATE_COLUMNS = ("attempt", "update", "env_steps", "episodes", "model_id", "time")
+_PLACE = "attempt, update_count, env_steps, episodes, model_id, time"
 
 
 def read_about(run: RunFolder) -> Series:
     """Return what a run is about, to stand beside its series: `env_id`, `algorithm`, `agent`, `seed`."""
-    settings = load_run_settings(run.config)
-    return {
-        "env_id": settings.env.id,
-        "algorithm": settings.algorithm,
-        "agent": settings.agent,
-        "seed": settings.seed,
-    }
+    told = load_run_settings(run.config)
+    return {"env_id": told.env.id, "algorithm": told.algorithm, "agent": told.agent, "seed": told.seed}
 
 
 def write_series(run: RunFolder) -> Series:
@@ -78,6 +65,7 @@ def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:
       episodes), `evaluation_std` (their spread), `_min`, `_max`, `_length`, `_s` (seconds it took) |
     | `checkpoints` | `[{attempt, update, env_steps, episodes, model_id, time, saved, path}]` |
     """
+    no_updates: dict[str, list[Any]] = {name: [] for name in (*_UPDATE_COLUMNS, "overwritten")}
     series: Series = {
         "format": FORMAT,
         "run_id": path.absolute().parent.name,
@@ -91,37 +79,31 @@ def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:
         "best_evaluation_model_id": None,
         "attempts": [],
         "episodes": _part(0, 1, {name: [] for name in (*_EPISODE_COLUMNS, "overwritten")}),
-        "updates": _part(0, 1, {name: [] for name in (*_UPDATE_COLUMNS, "overwritten")}),
-        "evaluations": _part(0, 1, {name: [] for name in (*_UPDATE_COLUMNS, "overwritten")}),
+        "updates": _part(0, 1, no_updates),
+        "evaluations": _part(0, 1, no_updates),
         "checkpoints": [],
     }
     with open_for_reading(path) as db:
-        if db is not None:
-            starts = attempt_starts(db)
-            limits = Limits(starts)
-            series |= _summary(db)
-            series["attempts"] = [start.model_dump() for start in starts]
-            series["episodes"] = _episodes(db, limits, max_points)
-            metrics = db.execute("SELECT id, name FROM metrics ORDER BY name").fetchall()
-            series["updates"] = _updates(db, "update", metrics, limits, max_points)
-            if has_evaluations(db):
-                series |= _best_evaluation(db)
-                metrics = [(name, name) for name in evaluation_metrics(db)]
-                series["evaluations"] = _updates(db, "evaluation", metrics, limits, max_points)
-            series["checkpoints"] = _checkpoints(db)
+        if db is None:
+            return series
+        starts = attempt_starts(db)
+        limits = Limits(starts)
+        if (summary := read_summary(db)) is not None:
+            series |= {"window": summary.window, "goal": summary.goal}
+            series |= {"best_mean_return": summary.best_score, "best_model_id": summary.best_model_id}
+        series["attempts"] = [start.model_dump() for start in starts]
+        series["episodes"] = _episodes(db, limits, max_points)
+        metrics = db.execute("SELECT id, name FROM metrics ORDER BY name").fetchall()
+        series["updates"] = _updates(db, "update", metrics, limits, max_points)
+        if has_evaluations(db):
+            if (best := best_evaluated(db)) is not None:
+                series |= {"best_evaluation_return": best.score, "best_evaluation_model_id": best.model_id}
+            metrics = [(name, name) for name in evaluation_metrics(db)]
+            series["evaluations"] = _updates(db, "evaluation", metrics, limits, max_points)
+        saved = db.execute(f"SELECT {_PLACE}, saved, path FROM checkpoints ORDER BY row")
+        names = (*_UPDATE_COLUMNS, "saved", "path")
+        series["checkpoints"] = [dict(zip(names, row, strict=True)) for row in saved]
     return series
-
-
-def _summary(db: sqlite3.Connection) -> dict[str, Any]:
-    summary = read_summary(db)
-    if summary is None:
-        return {}
-    return {
-        "window": summary.window,
-        "goal": summary.goal,
-        "best_mean_return": summary.best_score,
-        "best_model_id": summary.best_model_id,
-    }
 
 
 def _part(total: int, every: int, columns: dict[str, list[Any]]) -> dict[str, Any]:
@@ -146,18 +128,9 @@ def _episodes(db: sqlite3.Connection, limits: Limits, max_points: int) -> dict[s
     columns["terminated"] = [bool(one) for one in columns["terminated"]]
     columns["overwritten"] = [
         limits.of(attempt).overwrites_episode(env_steps, episode)
-        for attempt, env_steps, episode in zip(
-            columns["attempt"], columns["env_steps"], columns["episode"], strict=True
-        )
+        for _, attempt, episode, env_steps, *_ in found
     ]
     return _part(total, every, columns)
-
-
-def _best_evaluation(db: sqlite3.Connection) -> dict[str, Any]:
-    best = best_evaluated(db)
-    if best is None:
-        return {}
-    return {"best_evaluation_return": best.score, "best_evaluation_model_id": best.model_id}
 
 
 def _updates(
@@ -170,15 +143,10 @@ def _updates(
     """Return the rows of one kind, each metric (by what the store knows it, and its name) a column."""
     total, every = _thinning(db, f"{kind}s", max_points)
     found = db.execute(
-        f"SELECT row, attempt, update_count, env_steps, episodes, model_id, time FROM {kind}s"
-        " WHERE (? - row) % ? = 0 ORDER BY row",
-        (total, every),
+        f"SELECT row, {_PLACE} FROM {kind}s WHERE (? - row) % ? = 0 ORDER BY row", (total, every)
     ).fetchall()
     columns = _columns(_UPDATE_COLUMNS, [row[1:] for row in found])
-    columns["overwritten"] = [
-        update > limits.of(attempt).updates
-        for attempt, update in zip(columns["attempt"], columns["update"], strict=True)
-    ]
+    columns["overwritten"] = [update > limits.of(attempt).updates for _, attempt, update, *_ in found]
     places = {row[0]: place for place, row in enumerate(found)}
     for metric, name in metrics:
         values: list[float | None] = [None] * len(found)
@@ -191,24 +159,10 @@ def _updates(
     return _part(total, every, columns)
 
 
-def _checkpoints(db: sqlite3.Connection) -> list[dict[str, Any]]:
-    names = ("attempt", "update", "env_steps", "episodes", "model_id", "time", "saved", "path")
-    found = db.execute(
-        "SELECT attempt, update_count, env_steps, episodes, model_id, time, saved, path FROM checkpoints"
-        " ORDER BY row"
-    )
-    return [dict(zip(names, row, strict=True)) for row in found]
-
-
 def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
     if not rows:
         return {name: [] for name in names}
     return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-
-
-logger = logging.getLogger(__name__)
-
-PROGRAM = (*own_command("job"), "figure")
 
 
 class Drawing:
@@ -246,8 +200,12 @@ class Drawing:
 
     def finish(self, limit_s: float) -> None:
         """Draw what is in the store now, and wait for it; telemetry.json is whole in any case."""
-        if not self._drew(limit_s):
-            self._write_series()
+        if self._drew(limit_s):
+            return
+        try:
+            write_series(RunFolder(self._run_dir))
+        except (SoulsGuiError, OSError, sqlite3.Error) as error:
+            logger.warning("telemetry.json is left as it was: %s", error)
 
     def _drew(self, limit_s: float) -> bool:
         """Have the last child draw; return whether it has written telemetry.json."""
@@ -271,12 +229,6 @@ class Drawing:
             return False
         self._cleared()
         return code in (0, NO_MATPLOTLIB)
-
-    def _write_series(self) -> None:
-        try:
-            write_series(RunFolder(self._run_dir))
-        except (SoulsGuiError, OSError, sqlite3.Error) as error:
-            logger.warning("telemetry.json is left as it was: %s", error)
 
     def _start(self, *arguments: str) -> None:
         command = [*self._program, str(self._run_dir), *arguments]

@@ -73,7 +73,9 @@ def draw(series: "Series") -> bytes:
         figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, gridspec_kw=_MARGINS)
     )
     _draw_returns(panels[0], series)
-    _draw_lengths(panels[1], series)
+    _draw_raw(panels[1], series["episodes"]["columns"], "length", "")
+    panels[1].set_ylabel("episode length", color=_TEXT)
+    panels[1].set_ylim(bottom=0)
     if losses:
         _draw_loss(panels[2], series, losses[0])
     for panel in panels:
@@ -91,52 +93,26 @@ def draw(series: "Series") -> bytes:
 
 
 def _draw_returns(panel: "Axes", series: "Series") -> None:
-    episodes, window = series["episodes"], series["window"]
-    columns = episodes["columns"]
-    _draw_raw(
-        panel,
-        columns,
-        "return",
-        "episodes" if episodes["every"] == 1 else f"every {episodes['every']}th episode",
-    )
+    window, goal, every = series["window"], series["goal"], series["episodes"]["every"]
+    columns = series["episodes"]["columns"]
+    _draw_raw(panel, columns, "return", "episodes" if every == 1 else f"every {every}th episode")
     _draw_runs(panel, columns, "mean_return", f"mean of {window} episodes" if window else "mean")
-    if series["goal"] is not None:
-        panel.axhline(
-            series["goal"],
-            color=_GOAL,
-            linewidth=1.2,
-            linestyle=(0, (6, 3)),
-            label=f"goal {series['goal']:g}",
-        )
+    if goal is not None:
+        panel.axhline(goal, color=_GOAL, linewidth=1.2, linestyle=(0, (6, 3)), label=f"goal {goal:g}")
     _mark_best(panel, series)
     _mark_attempts_and_checkpoints(panel, series)
     panel.set_ylabel("return", color=_TEXT)
     panel.set_title(_title(series), loc="left", color=_TEXT, fontsize=12, fontweight="bold", pad=14)
     if not columns["row"]:
-        panel.text(
-            0.5,
-            0.5,
-            "no finished episode yet",
-            ha="center",
-            va="center",
-            color=_MUTED,
-            transform=panel.transAxes,
-        )
-
-
-def _draw_lengths(panel: "Axes", series: "Series") -> None:
-    columns = series["episodes"]["columns"]
-    _draw_raw(panel, columns, "length", "")
-    panel.set_ylabel("episode length", color=_TEXT)
-    panel.set_ylim(bottom=0)
+        inside: dict[str, Any] = {"ha": "center", "va": "center", "transform": panel.transAxes}
+        panel.text(0.5, 0.5, "no finished episode yet", color=_MUTED, **inside)
 
 
 def _draw_loss(panel: "Axes", series: "Series", name: str) -> None:
     columns = series["updates"]["columns"]
     for x, y, overwritten in _stretches(columns, name):
-        panel.plot(
-            x, y, color=_OLD if overwritten else _LOSS, linewidth=1.2, linestyle=":" if overwritten else "-"
-        )
+        colour, style = (_OLD, ":") if overwritten else (_LOSS, "-")
+        panel.plot(x, y, color=colour, linewidth=1.2, linestyle=style)
     values = [value for value in columns[name] if value is not None]
     if values and min(values) > 0 and max(values) > 50 * min(values):
         panel.set_yscale("log")
@@ -156,11 +132,9 @@ def _draw_raw(panel: "Axes", columns: dict[str, list[Any]], name: str, label: st
 def _draw_runs(panel: "Axes", columns: dict[str, list[Any]], name: str, label: str) -> None:
     named = {False: label, True: "overwritten by a resume"}
     for x, y, overwritten in _stretches(columns, name):
+        colour, style, width = (_OLD, ":", 1.6) if overwritten else (_CURVE, "-", 2.0)
         text = named.pop(overwritten, None)
-        if overwritten:
-            panel.plot(x, y, label=text, color=_OLD, linestyle=":", linewidth=1.6)
-        else:
-            panel.plot(x, y, label=text, color=_CURVE, linewidth=2.0)
+        panel.plot(x, y, label=text, color=colour, linestyle=style, linewidth=width)
 
 
 def _stretches(columns: dict[str, list[Any]], name: str) -> list[tuple[list[int], list[float], bool]]:
@@ -197,39 +171,24 @@ def _mark_best(panel: "Axes", series: "Series") -> None:
             abs(columns["mean_return"][index] - best),
         ),
     )
+    marker: dict[str, Any] = {"marker": "*", "markersize": 13, "color": _BEST, "linestyle": "none"}
     label = f"best {best:.4g} (model {series['best_model_id']})"
-    panel.plot(
-        columns["env_steps"][at], best, marker="*", markersize=13, color=_BEST, linestyle="none", label=label
-    )
+    panel.plot(columns["env_steps"][at], best, label=label, **marker)
 
 
 def _mark_attempts_and_checkpoints(panel: "Axes", series: "Series") -> None:
     """Name the attempts at the upper edge, tick the checkpoints at the lower one."""
     edge = panel.get_xaxis_transform()
+    behind: dict[str, Any] = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": 8}
     for start in series["attempts"]:
         if start["attempt"] > 1:
-            panel.annotate(
-                f"attempt {start['attempt']}",
-                (start["env_steps"], 1.0),
-                xycoords=edge,
-                xytext=(3, 2),
-                textcoords="offset points",
-                color=_MUTED,
-                fontsize=8,
-            )
+            at = start["env_steps"], 1.0
+            panel.annotate(f"attempt {start['attempt']}", at, xycoords=edge, color=_MUTED, **behind)
     saved = [row["env_steps"] for row in series["checkpoints"]]
     if saved:
-        panel.plot(
-            saved,
-            [0.0] * len(saved),
-            transform=edge,
-            clip_on=False,
-            marker=6,
-            markersize=6,
-            color=_OLD,
-            linestyle="none",
-            label="checkpoint",
-        )
+        tick: dict[str, Any] = {"marker": 6, "markersize": 6, "color": _OLD, "linestyle": "none"}
+        on_the_edge = [0.0] * len(saved)
+        panel.plot(saved, on_the_edge, transform=edge, clip_on=False, label="checkpoint", **tick)
 
 
 def _dress(panel: "Axes", series: "Series") -> None:

@@ -61,20 +61,12 @@ class TelemetryNode:
         self._stop = stop
         self._keys = Keys(address.prefix)
         self._link = Link(address, stop, TELEMETRY)
-        self._by_evaluation = settings.best_by_evaluation
+        self._by_evaluation, self._judged_by = settings.best_by_evaluation, settings.goal_judged_by
         goals = settings.stop
-        self._judged_by_evaluation = settings.goal_judged_by == "evaluation"
-        self._confirms = settings.goal_judged_by == "both"
         self._recorder = Recorder(
-            run.store,
-            run.run_id,
-            goals.window,
-            goals.mean_return,
-            self._by_evaluation,
-            self._judged_by_evaluation,
-            self._confirms,
+            run.store, run.run_id, goals.window, goals.mean_return, self._by_evaluation, self._judged_by
         )
-        self._plays = True
+        self._plays = True  # somebody can evaluate
         self._waits_for: tuple[int | None, int | None] = (None, None)
         self._waits_since = 0.0
         self._metrics = MetricsStream(self._keys, run.run_id, self._recorder.cursor)
@@ -160,15 +152,12 @@ class TelemetryNode:
             self._write_state(connection)
         verdict = self._recorder.verdict
         self._drawing.turn(self._recorder.last_row, verdict.reached or verdict.to_confirm is not None)
-        self._pause(len(entries), time.monotonic() - began)
-        return len(entries)
-
-    def _pause(self, entries: int, turn_s: float) -> None:
-        """Let a few more come together: a transaction for each single episode would eat a core."""
+        # Let a few more come together: a transaction for each single episode would eat a core.
         if self._streams.idle:
             self._stop.wait(_BLOCK_MS / 1000)
-        elif 0 < entries < _GATHER_BELOW:
-            self._stop.wait(max(0.0, _GATHER_S - turn_s))
+        elif 0 < len(entries) < _GATHER_BELOW:
+            self._stop.wait(max(0.0, began + _GATHER_S - time.monotonic()))
+        return len(entries)
 
     def _connect(self, connection: redis.Redis) -> None:
         """At the start, and after every absence of the server: find out where we stand with it."""
@@ -193,13 +182,18 @@ class TelemetryNode:
         if greedy:
             refusals += self._store_greedy(connection, greedy)
             arrivals = [one for one in arrivals if not one.episode.greedy]
-        arrivals, unknown = self._of_known_attempts(connection, rows, arrivals)
+        newest = self._newest_attempt(connection, rows, arrivals)
+        # One of an attempt that never began would end the present attempt on the curve.
+        unknown = [one.client for one in arrivals if one.episode.attempt > newest]
+        if unknown:
+            refusals += [Refusal(client, DropReason.ATTEMPT) for client in unknown]
+            arrivals = [one for one in arrivals if one.episode.attempt <= newest]
         records: list[EpisodeRecord] = []
         if rows or arrivals:
             began = time.perf_counter()
             records = self._recorder.record(rows, arrivals, self._metrics.cursor, time.time())
             self._stored_in_s = time.perf_counter() - began
-        self._count([*refusals, *unknown, *self._streams.take_refusals()])
+        self._count([*refusals, *self._streams.take_refusals()])
         if entries:
             self._streams.acknowledge(connection, entries)
         return records
@@ -225,34 +219,26 @@ class TelemetryNode:
             refused += self._recorder.record_greedy(played, time.time())
         return [Refusal(one.client, DropReason.NOT_ASKED) for one in refused]
 
-    def _of_known_attempts(
-        self, connection: redis.Redis, rows: list[TrainerRow], arrivals: list[Arrival]
-    ) -> tuple[list[Arrival], list[Refusal]]:
-        """Refuse episodes of attempts that never began: one would end the present attempt on the curve."""
+    def _newest_attempt(
+        self, connection: redis.Redis, rows: list[TrainerRow], arrivals: Sequence[Arrival]
+    ) -> int:
+        """Return the newest attempt that has begun; wait a moment for the row that says where it begins."""
         newest = max([1, self._recorder.attempt, *(row.attempt for row in rows)])
         asked = max((one.episode.attempt for one in arrivals), default=0)
         if asked <= newest:
-            return arrivals, []
+            return newest
         config = ServerConfig.read(cast("bytes | None", connection.get(self._keys.config)))
-        if config is not None and config.run_id == self._run_id and newest < config.attempt:
-            self._wait_for_row(connection, rows, min(asked, config.attempt))
-            newest = config.attempt
-        known = [one for one in arrivals if one.episode.attempt <= newest]
-        unknown = [
-            Refusal(one.client, DropReason.ATTEMPT) for one in arrivals if one.episode.attempt > newest
-        ]
-        return known, unknown
-
-    def _wait_for_row(self, connection: redis.Redis, rows: list[TrainerRow], attempt: int) -> None:
-        """Wait a moment for the row that says where an attempt begins: it is on its way."""
-        deadline = time.monotonic() + _ROW_WAIT_S
+        if config is None or config.run_id != self._run_id or config.attempt <= newest:
+            return newest
+        attempt, deadline = min(asked, config.attempt), time.monotonic() + _ROW_WAIT_S
         while not any(isinstance(row, AttemptRow) and row.attempt >= attempt for row in rows):
             if time.monotonic() > deadline:
                 logger.warning(
                     "nobody said where attempt %d begins: it goes on where the last stands", attempt
                 )
-                return
+                break
             rows.extend(self._metrics.read(connection, _BLOCK_MS))
+        return config.attempt
 
     def _count(self, refusals: Sequence[Refusal]) -> None:
         for client, reason in refusals:
@@ -263,16 +249,15 @@ class TelemetryNode:
 
     def _publish(self, connection: redis.Redis, records: Sequence[EpisodeRecord]) -> None:
         """Publish stored rows to the windows, with those that could not be published before."""
-        self._tell_evaluation(connection)
-        if self._published == self._recorder.last_row:
-            return
         if records and records[0].row == self._published + 1:
             messages = as_messages(self._run_id, records)
         else:
             messages = self._recorder.rows_after(self._published)
         try:
-            for message in messages:
-                self._published = self._metrics.publish(connection, message)
+            self._tell_evaluation(connection)
+            if self._published < self._recorder.last_row:
+                for message in messages:
+                    self._published = self._metrics.publish(connection, message)
         except redis.OutOfMemoryError as error:
             # Not a reason to leave the streams unread: that is what frees the server's memory.
             self._error = f"the server's memory is full: {error}"
@@ -280,21 +265,15 @@ class TelemetryNode:
     def _tell_evaluation(self, connection: redis.Redis) -> None:
         """Put the row of an evaluation by a client on the curves: it counts when it comes back."""
         row = self._recorder.evaluation_due
-        if row is None or row.model_id == self._evaluation_told:
-            return
-        try:
+        if row is not None and row.model_id != self._evaluation_told:
             self._metrics.tell(connection, row)
-        except redis.OutOfMemoryError as error:
-            self._error = f"the server's memory is full: {error}"
-        else:
             self._evaluation_told = row.model_id
-            logger.info(
-                "model %d, played by a client: mean return %.2f", row.model_id, row.values[EVALUATION_RETURN]
-            )
+            mean = row.values[EVALUATION_RETURN]
+            logger.info("model %d, played by a client: mean return %.2f", row.model_id, mean)
 
     def _choose_ranking(self, connection: redis.Redis) -> None:
-        """Go by training where evaluator and clients say that they can't evaluate: nobody will."""
-        if not (self._by_evaluation or self._judged_by_evaluation or self._confirms):
+        """Rank and judge by training where neither evaluator nor clients can evaluate."""
+        if not self._by_evaluation and self._judged_by == "training":
             return
         keys = [self._keys.node(name) for name in (EVALUATOR, TRAINER)]
         told = cast("list[bytes | None]", connection.mget(keys))
@@ -315,11 +294,10 @@ class TelemetryNode:
         self._plays = plays
         self._recorder.by_evaluation = plays and self._by_evaluation
         if not self._recorder.verdict.reached:  # what has reached the goal stays what has
-            self._recorder.judged_by_evaluation = plays and self._judged_by_evaluation
-            self._recorder.confirms = plays and self._confirms
+            self._recorder.judged_by = self._judged_by if plays else "training"
 
     def _evaluator_is_gone(self, evaluator: NodeState | None) -> bool:
-        """Whether nothing is to be expected of it any more, though it does not say so: the run must end."""
+        """Whether it has left a claim unanswered for so long that no answer is to be expected."""
         asked, now = self._recorder.verdict.to_confirm, time.monotonic()
         at_work = evaluator is not None and evaluator.phase == "evaluating"
         seen = (asked, evaluator.tick if evaluator is not None and at_work else None)
@@ -332,17 +310,18 @@ class TelemetryNode:
         recorder = self._recorder
         self._told_at = time.monotonic()
         verdict = recorder.verdict
-        total: Counter[str] = Counter()
-        for counts in self._rejected.values():
-            total.update(counts)
+        total = sum(self._rejected.values(), Counter())
         if self._metrics.unreadable:
             total["unreadable_row"] = self._metrics.unreadable
+        detail = "no client yet" if self._streams.idle else ""
+        if recorder.lost is not None:
+            detail = f"began anew: the damaged store is {recorder.lost.name}"
         state = NodeState(
             name=TELEMETRY,
             instance=self._instance,
             tick=self._tick,
             phase=self._phase,
-            detail=self._detail(),
+            detail=detail,
             run_id=self._run_id,
             attempt=recorder.attempt,
             env_steps=recorder.env_steps,
@@ -350,11 +329,7 @@ class TelemetryNode:
             mean_return=recorder.mean_return,
             best_mean_return=verdict.best_score,
             evaluation_return=recorder.evaluation_return,
-            judged_by="evaluation"
-            if recorder.judged_by_evaluation
-            else "both"
-            if recorder.confirms
-            else "training",
+            judged_by=recorder.judged_by,
             rejected=dict(total),
             rejected_by_client={client: dict(counts) for client, counts in self._rejected.items()},
             timings_s={"record": self._stored_in_s},
@@ -365,11 +340,6 @@ class TelemetryNode:
         )
         connection.set(self._keys.node(TELEMETRY), state.to_json())
         self._told = verdict
-
-    def _detail(self) -> str:
-        if self._recorder.lost is not None:
-            return f"began anew: the damaged store is {self._recorder.lost.name}"
-        return "no client yet" if self._streams.idle else ""
 
     def _drain(self) -> None:
         """Take in what is still on the streams, until they are quiet or time is up."""

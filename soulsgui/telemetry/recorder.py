@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from soulsgui.telemetry.aggregate import Aggregator, Best, Curve, best_of
+from soulsgui.telemetry.aggregate import Aggregator, Best, Curve, Judge, best_of
 from soulsgui.telemetry.intake import Arrival, Played
 from soulsgui.telemetry.store.evaluations import add_evaluation, best_evaluated, newest_evaluation
 from soulsgui.telemetry.store.schema import (
@@ -53,12 +53,10 @@ class Recorder:
         window: int,
         goal: float | None,
         by_evaluation: bool = False,
-        judged_by_evaluation: bool = False,
-        confirms: bool = False,
+        judged_by: Judge = "training",
     ) -> None:
-        self.by_evaluation = by_evaluation
-        self._judged_by_evaluation = judged_by_evaluation
-        self._confirms = confirms
+        self.by_evaluation = by_evaluation  # whether evaluations rank the models
+        self._judged_by: Judge = judged_by
         self._claimed_at: int | None = None
         self._path = path
         self._run_id = run_id
@@ -136,24 +134,14 @@ class Recorder:
         return self._aggregator.mean_return
 
     @property
-    def judged_by_evaluation(self) -> bool:
-        """Whether an evaluation reaches the goal."""
-        return self._judged_by_evaluation
+    def judged_by(self) -> Judge:
+        """Whose mean return reaches the goal."""
+        return self._judged_by
 
-    @judged_by_evaluation.setter
-    def judged_by_evaluation(self, judges: bool) -> None:
-        self._judged_by_evaluation = judges
-        self._aggregator.training_judges = not judges
-
-    @property
-    def confirms(self) -> bool:
-        """Whether greedy episodes have to confirm a goal that training episodes reach."""
-        return self._confirms
-
-    @confirms.setter
-    def confirms(self, confirms: bool) -> None:
-        self._confirms = self._aggregator.confirms = confirms
-        if not confirms and self._aggregator.claim is not None:
+    @judged_by.setter
+    def judged_by(self, judge: Judge) -> None:
+        self._judged_by = self._aggregator.judged_by = judge
+        if judge != "both" and self._aggregator.claim is not None:
             logger.warning("nobody confirms the goal by greedy episodes: what training reached counts")
             self._aggregator.answer()
 
@@ -173,10 +161,7 @@ class Recorder:
     def record(
         self, rows: Sequence[TrainerRow], arrivals: Sequence[Arrival], cursor: EntryId, now: float
     ) -> list[EpisodeRecord]:
-        """Store rows, then episodes, in one transaction.
-
-        Returns what was stored of the episodes.
-        """
+        """Store rows, then episodes, in one transaction; return what was stored of the episodes."""
         try:
             with self._store.transaction():
                 for row in rows:
@@ -185,8 +170,7 @@ class Recorder:
                 self._store.add_episodes(records)
                 attempts = {record.attempt for record in records}
                 self._store.set_places({attempt: self._curve.place(attempt) for attempt in attempts})
-                self._store.set_cursor(cursor)
-                self._store.set_summary(self._summary())
+                self._store.set_state(cursor, self._summary())
         except BaseException:
             self._restore()
             raise
@@ -197,10 +181,7 @@ class Recorder:
         return self._store.greedy.knows(arrival.client, arrival.id)
 
     def record_greedy(self, played: Sequence[Played], now: float) -> list[Arrival]:
-        """Store greedy episodes that were asked for, in one transaction.
-
-        Returns those whose number in their evaluation was there before.
-        """
+        """Store greedy episodes that were asked for; return those whose number was stored before."""
         greedy = self._store.greedy
         with self._store.transaction():
             refused = [one.arrival for one in played if not greedy.add(one, now)]
@@ -224,8 +205,8 @@ class Recorder:
         self._look_at_evaluations()
         self._curve = Curve(attempt_starts(store.db), store.places())
         summary = read_summary(store.db)
-        best, training_judges = self._restored_best(summary), not self._judged_by_evaluation
-        self._aggregator = Aggregator(self._window, self._goal, best, training_judges, self._confirms)
+        best = self._restored_best(summary)
+        self._aggregator = Aggregator(self._window, self._goal, best, self._judged_by)
         attempt = self._curve.attempt
         end = store.curve_end(self._window)
         self._aggregator.begin_attempt(
@@ -267,14 +248,13 @@ class Recorder:
             case CheckpointRow():
                 self._store.add_checkpoint(row)
             case AttemptRow():
-                self._store.add_attempt(row)
                 self._begin(row)
                 # It may begin before the newest evaluation.
                 self._look_at_evaluations()
 
     def _judge(self, row: UpdateRow, mean: float) -> None:
         """Hold an evaluation against the goal."""
-        if self._judged_by_evaluation:
+        if self._judged_by == "evaluation":
             self._aggregator.judge(row.attempt, mean)
         elif row.confirms is not None and row.confirms == self.verdict.to_confirm:
             self._aggregator.answer(mean, row.model_id)
@@ -282,15 +262,21 @@ class Recorder:
             logger.info("greedy episodes of model %d %s the goal: %.2f", row.model_id, words, mean)
 
     def _begin(self, row: AttemptRow) -> None:
+        """Begin an attempt at its checkpoint.
+
+        Where that has every update of the attempt before, nothing learned is overwritten: the curve goes on
+        behind the episodes that ended after the checkpoint.
+        """
+        steps, episodes = row.env_steps, row.episodes
+        if steps and row.attempt > self.attempt and row.update >= self._store.last_update(self.attempt):
+            before = self._curve.place(self.attempt)
+            steps, episodes = max(steps, before.env_steps), max(episodes, before.episodes)
         start = AttemptStart(
-            attempt=row.attempt,
-            update=row.update,
-            env_steps=row.env_steps,
-            episodes=row.episodes,
-            time=row.time,
+            attempt=row.attempt, update=row.update, env_steps=steps, episodes=episodes, time=row.time
         )
+        self._store.add_attempt(start, row.model_id)
         if self._curve.begin(start) and row.attempt > self._aggregator.attempt:
-            logger.info("attempt %d begins at %d steps", row.attempt, row.env_steps)
+            logger.info("attempt %d begins at %d steps", row.attempt, steps)
             self._begin_aggregates(row.attempt)
 
     def _begin_aggregates(self, attempt: int) -> None:
@@ -313,24 +299,10 @@ class Recorder:
             if self._aggregator.claim is not None and not claimed:
                 logger.info("%.2f over %d training episodes: to be confirmed", mean, self._window)
                 self._claimed_at = row
-            records.append(
-                EpisodeRecord(
-                    row,
-                    client,
-                    entry,
-                    episode.attempt,
-                    number,
-                    env_steps,
-                    now,
-                    episode.total_return,
-                    episode.length,
-                    episode.terminated,
-                    episode.model_id,
-                    episode.seconds,
-                    episode.env_index,
-                    mean,
-                )
-            )
+            total, length, model_id = episode.total_return, episode.length, episode.model_id
+            placed = row, client, entry, episode.attempt, number, env_steps, now
+            played = total, length, episode.terminated, model_id, episode.seconds, episode.env_index
+            records.append(EpisodeRecord(*placed, *played, mean))
         return records
 
     def _summary(self) -> ScoreSummary:

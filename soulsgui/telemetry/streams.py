@@ -17,13 +17,26 @@ BATCH_ENTRIES = 4096
 """Entries read at once, over all streams."""
 
 _LEAST_PER_STREAM = 16
+_READ_COUNT = 500
+_PAGE = 50
+_LOOK_BACK_PAGES = 40
+_OWN_BYTES = 4 * 2**20
+"""Memory of the server that our rows may take; older ones are in the store."""
+
+_Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
+logger = logging.getLogger(__name__)
 
 
 class EpisodeStreams(GroupReader):
     """What the telemetry group reads. Used by one thread."""
 
     def __init__(self, keys: Keys) -> None:
-        super().__init__(TELEMETRY_GROUP, keys.episodes, _per_stream)
+
+        def per_stream(streams: int) -> int:
+            return max(_LEAST_PER_STREAM, BATCH_ENTRIES // streams)
+
+        super().__init__(TELEMETRY_GROUP, keys.episodes, per_stream)
         self._keys = keys
 
     def discover(self, connection: redis.Redis) -> None:
@@ -35,23 +48,8 @@ class EpisodeStreams(GroupReader):
         return [Refusal(client, DropReason.WRONG_TYPE) for client in self.take_unusable()]
 
 
-def _per_stream(streams: int) -> int:
-    return max(_LEAST_PER_STREAM, BATCH_ENTRIES // streams)
-
-
-logger = logging.getLogger(__name__)
-
-_READ_COUNT = 500
-_PAGE = 50
-_LOOK_BACK_PAGES = 40
-_OWN_BYTES = 4 * 2**20
-"""Memory of the server that our rows may take; older ones are in the store."""
-
-_Entries = list[tuple[bytes, dict[bytes, bytes]]]
-
-
 class MetricsStream:
-    """Our end of the stream. Used by one thread."""
+    """The stream `metrics`, read from a cursor on and added to. Used by one thread."""
 
     def __init__(self, keys: Keys, run_id: str, cursor: EntryId, own_bytes: int = _OWN_BYTES) -> None:
         self.cursor = cursor
@@ -67,20 +65,17 @@ class MetricsStream:
         """After (re)connecting: begin anew when the server came back without our place on the stream."""
         self._own.clear()  # a server without its data may give one of these ids to a row of the trainer
         try:
-            info = cast("dict[str, bytes]", connection.xinfo_stream(self._stream))
+            last = cast("dict[str, bytes]", connection.xinfo_stream(self._stream))["last-generated-id"]
         except redis.ResponseError as error:
             if "no such key" not in str(error):
                 raise
-            self._begin_anew()
-            return
-        if EntryId.parse(info["last-generated-id"]) < self.cursor:
-            logger.info("the server came back without its rows: reading those it has")
-            self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        self.cursor = EntryId(0, 0)
-        self._left.clear()
-        self._left_bytes = 0
+            last = b"0-0"
+        beginning = EntryId(0, 0)
+        if EntryId.parse(last) < self.cursor or EntryId.parse(last) == beginning:
+            logger.info("the server has no rows of before: reading those it has")
+            self.cursor = beginning
+            self._left.clear()
+            self._left_bytes = 0
 
     def read(self, connection: redis.Redis, block_ms: int = 0) -> list[TrainerRow]:
         """Return the trainer's rows of this run behind the cursor, and move the cursor behind them."""

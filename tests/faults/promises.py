@@ -89,7 +89,6 @@ PROMISES = {
         "What is sent again after a lost reply is stored once",
         (
             "faults/test_network.py::test_what_is_pushed_into_a_frozen_server_is_stored_once",
-            "sampling/test_stream.py::test_a_push_into_a_frozen_server_is_stored_once",
             "sampling/test_stream.py::test_stored_entries_are_not_sent_again_after_a_lost_reply",
         ),
     ),
@@ -261,8 +260,6 @@ PROMISES = {
             "faults/test_entry_ids.py::test_a_restarted_server_stores_nothing_twice",
             "faults/test_entry_ids.py::test_a_trimmed_stream_takes_what_comes_next",
             "faults/test_entry_ids.py::test_of_two_pipelined_pushes_the_refused_one_goes_again_alone",
-            "sampling/test_stream.py::test_a_restarted_session_takes_nothing_for_a_repeat",
-            "sampling/test_stream.py::test_a_server_that_kept_its_data_gets_no_duplicates",
             "sampling/test_stream.py::test_a_server_that_lost_its_data_gets_a_new_hello",
             "sampling/test_stream.py::test_one_refused_of_two_pipelined_goes_again_and_only_it",
         ),

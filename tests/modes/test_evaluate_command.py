@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from soulsgui.cli.evaluation import find_checkpoint
 from soulsgui.cli.main import run
 from soulsgui.config.layers import combine, defaults_layer
 from soulsgui.config.parsing import Layer
@@ -83,34 +84,25 @@ def test_a_checkpoint_is_evaluated_the_same_way_each_time_without_torch(
     assert json.loads(again) | {"seconds": 0} == found | {"seconds": 0}
 
 
-@pytest.mark.parametrize(
-    ("name", "steps"),
-    [
-        ("", 4000),
-        ("latest", 4000),
-        ("best", 2000),
-        ("best_model", 2000),
-        ("manual_save/early", 1000),
-        ("{run}", 4000),
-        ("{run}/best", 2000),
-        ("{run}/manual_save/early", 1000),
-        ("{root}/manual_save/early", 1000),
-        ("{root}", 4000),
-    ],
-)
-def test_a_checkpoint_is_named_in_many_ways(
-    made: RunFolder, tmp_path: Path, capsys: Capture, name: str, steps: int
+def test_a_checkpoint_is_named_in_many_ways(made: RunFolder) -> None:
+    early = made.manual_saves / "early"
+    for folder, steps in ((made.checkpoint, 4000), (made.best_model, 2000), (early, 1000)):
+        write_checkpoint(folder, balancing(steps))
+    meant = {
+        made.checkpoint: ("latest", made.run_id, str(made.root)),
+        made.best_model: ("best", "best_model", f"{made.run_id}/best"),
+        early: ("manual_save/early", f"{made.run_id}/manual_save/early", str(early)),
+    }
+    library = Library(made.root.parent)
+    found = {folder: [find_checkpoint(library, name) for name in names] for folder, names in meant.items()}
+    assert found == {folder: [folder] * 3 for folder in meant}
+
+
+def test_the_newest_one_is_meant_without_a_name_and_it_is_told_in_words(
+    made: RunFolder, tmp_path: Path, capsys: Capture
 ) -> None:
     write_checkpoint(made.checkpoint, balancing(4000))
     write_checkpoint(made.best_model, balancing(2000))
-    write_checkpoint(made.manual_saves / "early", balancing(1000))
-    words = [name.format(run=made.run_id, root=made.root)] if name else []
-    assert evaluate(tmp_path, *words, "--episodes", "1", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["env_steps"] == steps
-
-
-def test_it_is_told_in_words(made: RunFolder, tmp_path: Path, capsys: Capture) -> None:
-    write_checkpoint(made.checkpoint, balancing(4000))
     assert evaluate(tmp_path, "--episodes", "1", "--stochastic") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == str(made.checkpoint)

@@ -44,16 +44,10 @@ def settings(**changed: Any) -> Settings:
     return combine([defaults_layer(), Layer("test", wanted | changes)])
 
 
-def test_an_evaluation_is_due_behind_each_multiple_once() -> None:
+def test_an_evaluation_is_due_behind_each_multiple_once_and_not_where_an_attempt_begins() -> None:
     schedule = Schedule(5)
-    asked = [(1, 0), (1, 3), (1, 5), (1, 6), (1, 9), (1, 23), (1, 24), (1, 25)]
-    assert [update for attempt, update in asked if schedule.due(attempt, update)] == [5, 23, 25]
-
-
-def test_weights_that_a_new_attempt_begins_with_are_not_evaluated_again() -> None:
-    schedule = Schedule(5)
-    asked = [(1, 4), (1, 5), (2, 10), (2, 14), (2, 15)]
-    assert [place for place in asked if schedule.due(*place)] == [(1, 5), (2, 15)]
+    asked = [(1, 0), (1, 3), (1, 5), (1, 6), (1, 9), (1, 23), (1, 24), (2, 30), (2, 34), (2, 35)]
+    assert [place for place in asked if schedule.due(*place)] == [(1, 5), (1, 23), (2, 35)]
 
 
 class Run:

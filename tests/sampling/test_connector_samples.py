@@ -53,17 +53,14 @@ def _packed(**changed: Any) -> bytes:
     return pack_sample(**(fields | changed))
 
 
-@pytest.mark.parametrize("action", [2, np.int64(2), np.array(2), np.array([2])])
-def test_samples_are_read(action: Any) -> None:
-    sample = read_sample(_packed(action=action), SPACES)
-    assert (sample.action, sample.reward, sample.terminated, sample.truncated) == (2, 0.5, False, True)
+def test_samples_are_read() -> None:
+    for action in (2, np.int64(2), np.array(2), np.array([2])):
+        sample = read_sample(_packed(action=action), SPACES)
+        assert (sample.action, sample.reward, sample.terminated, sample.truncated) == (2, 0.5, False, True)
     assert (sample.model_id, sample.step_id, sample.log_prob) == (4, 7, None)
     np.testing.assert_array_equal(sample.next_obs, OBS + 1)
-
-
-@pytest.mark.parametrize("log_prob", [-0.25, np.float32(-0.25), np.array([-0.25])])
-def test_the_log_probability_may_be_said(log_prob: Any) -> None:
-    assert read_sample(_packed(info={"log_prob": log_prob}), SPACES).log_prob == -0.25
+    for log_prob in (-0.25, np.float32(-0.25), np.array([-0.25])):
+        assert read_sample(_packed(info={"log_prob": log_prob}), SPACES).log_prob == -0.25
 
 
 @pytest.mark.parametrize(
@@ -91,25 +88,12 @@ def test_what_is_no_sample_is_refused(data: bytes) -> None:
         read_sample(data, SPACES)
 
 
-def test_episodes_are_told_in_a_few_words() -> None:
+def test_episodes_are_told_in_a_few_words_or_as_the_message_of_the_wire() -> None:
     assert read_episode_info(b'{"total_return": 21, "length": 20}') == EpisodeInfo(21.0, 20, True, 0.0, 0)
-    told = {"total_return": -1.5, "length": 3, "terminated": False, "seconds": 0.5, "env_index": 1}
-    assert read_episode_info(json.dumps(told).encode()) == EpisodeInfo(-1.5, 3, False, 0.5, 1)
-
-
-def test_episodes_are_told_as_the_message_of_the_wire() -> None:
-    episode = Episode(
-        run_id="r",
-        attempt=1,
-        number=5,
-        env_index=2,
-        total_return=9.5,
-        length=8,
-        terminated=False,
-        model_id=3,
-        seconds=1.5,
-    )
-    assert read_episode_info(episode.to_json().encode()) == EpisodeInfo(9.5, 8, False, 1.5, 2)
+    figures = {"total_return": -1.5, "length": 3, "terminated": False, "seconds": 0.5, "env_index": 1}
+    message = Episode.model_validate({"run_id": "r", "attempt": 1, "number": 5, "model_id": 3} | figures)
+    for told in (json.dumps(figures), message.to_json()):
+        assert read_episode_info(told.encode()) == EpisodeInfo(-1.5, 3, False, 0.5, 1)
 
 
 @pytest.mark.parametrize(
@@ -312,20 +296,14 @@ def _policy(spec: ActionSpec) -> Policy:
 POLICY = _policy(BOX)
 
 
-def test_draws_beyond_the_bounds_are_stored_as_they_were_drawn_not_as_they_were_squashed() -> None:
+def test_draws_beyond_the_bounds_are_stored_as_they_were_drawn_and_of_equal_ones_the_newest_counts() -> None:
     remembered = ActionCache(BOX)
-    latents = np.float32([[0.1, -0.2, 0.3], [40, 0, 0], [-50, 60, 0]])
+    latents = np.float32([[0.1, -0.2, 0.3], [30, 0, 0], [-50, 60, 0], [40, 0, 0]])
     taken = [remembered.given_out(latent, POLICY) for latent in latents]
-    for action, latent in zip(taken, latents, strict=True):
+    np.testing.assert_array_equal(taken[1], taken[3])
+    for action, latent in zip(taken, latents[[0, 3, 2, 3]], strict=True):
         assert SPACES_TAKEN["box"].contains(action)
         np.testing.assert_array_equal(remembered.stored(BOX.read(action), POLICY), latent)
-
-
-def test_of_equal_actions_the_newest_draw_counts() -> None:
-    remembered = ActionCache(BOX)
-    for far in (40.0, 30.0):
-        action = remembered.given_out(np.float32([far, 0, 0]), POLICY)
-    np.testing.assert_array_equal(remembered.stored(BOX.read(action), POLICY), np.float32([30, 0, 0]))
 
 
 def test_an_action_that_nobody_drew_is_one_that_becomes_it() -> None:
@@ -335,7 +313,7 @@ def test_an_action_that_nobody_drew_is_one_that_becomes_it() -> None:
 
 
 def test_the_oldest_draws_are_forgotten(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(room, "_MOST", 2)
+    monkeypatch.setattr(room, "_MOST_DRAWN", 2)
     remembered = ActionCache(BOX)
     for number in range(5):
         remembered.given_out(np.float32([0.01 * number, 0, 0]), POLICY)

@@ -119,13 +119,12 @@ def test_steps_carry_the_weights_that_chose_them_also_after_newer_ones_came(
     received = trainer.received()
     check_weights(trainer, received)
     check_whole(received)
-    models = [(int(id_), int(n)) for one in received for id_, n in _lengths(one.segments)]
-    assert {id_: sum(n for other, n in models if other == id_) for id_ in (1, 2)} == {1: 5, 2: 4}
+    chosen_by = np.concatenate(
+        [np.repeat(one.segments.model_id_first, one.segments.length) for one in received]
+    )
+    assert chosen_by.tolist() == [1] * 5 + [2] * 4
     assert connector._link.progress.dropped == 1
-
-
-def _lengths(segments: Any) -> Any:
-    return zip(segments.model_id_first, segments.length, strict=True)
+    assert not any(one.segments.log_prob.any() for one in received), "nobody asks for probabilities"
 
 
 def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, connector: DQNConnector) -> None:
@@ -133,18 +132,6 @@ def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, connector
     trainer.grant(None, epsilon=1.0)
     until(lambda: connector._grant is not None and connector._grant.epsilon == 1.0, "the grant is heard")
     assert {connector.agent(OBS) for _ in range(50)} == {0, 1}
-
-
-def test_single_steps_are_sent_after_their_time_with_the_probabilities_that_were_said(
-    trainer: FreeTrainer, connector: DQNConnector
-) -> None:
-    _push(connector, 0)
-    until(lambda: trainer.steps() == 1, "it is sent")
-    _push(connector, 1, log_prob=-0.125)
-    until(lambda: trainer.steps() == 2, "it is sent")
-    check_whole(trainer.received())
-    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])
-    assert log_prob.tolist() == [0.0, -0.125]
 
 
 @settings(algorithm="vtrace")
@@ -266,13 +253,6 @@ def test_another_run_ends_the_connector(trainer: FreeTrainer, connector: DQNConn
     assert free == [True], "who was refused holds nothing"
 
 
-def test_a_refused_connector_says_why(trainer: FreeTrainer, connector: DQNConnector) -> None:
-    trainer.grant(None, status="refused", reason="other spaces")
-    until(lambda: connector._failure, "it is noticed")
-    with pytest.raises(ClientRegistrationError, match="other spaces"):
-        _push(connector, 0)
-
-
 @pytest.mark.allow_warnings
 def test_a_defect_of_the_thread_is_told_at_the_next_push(
     connector: DQNConnector, monkeypatch: pytest.MonkeyPatch
@@ -320,22 +300,16 @@ def test_the_run_of_the_trainer_before_is_not_held_against_the_one_that_begins(
 
 
 @pytest.mark.usefixtures("no_other_run")
-def test_the_connector_of_the_other_family_is_named(redis_address: Address) -> None:
-    for algorithm, kind, right in (
-        ("dqn", PPOConnector, "DQNConnector"),
-        ("ppo", DQNConnector, "PPOConnector"),
-    ):
-        trainer = FreeTrainer(redis_address, algorithm=algorithm)
+def test_the_connector_of_the_other_family_is_named_and_lockstep_takes_none(redis_address: Address) -> None:
+    lockstep = {"determinism": "lockstep", "clients__local": 1}
+    cases: list[tuple[dict[str, Any], type[DQNConnector] | type[PPOConnector], str]] = [
+        ({"algorithm": "dqn"}, PPOConnector, "DQNConnector"),
+        ({"algorithm": "ppo"}, DQNConnector, "PPOConnector"),
+        (lockstep, DQNConnector, "lockstep"),
+    ]
+    for number, (told, kind, said) in enumerate(cases):
+        trainer = FreeTrainer(redis_address, **told)
         trainer.publish(1)
-        with pytest.raises(ClientRegistrationError, match=right):
-            kind(CONFIG, redis_address, f"other-{algorithm}")
+        with pytest.raises(ClientRegistrationError, match=said):
+            kind(CONFIG, redis_address, f"other-{number}")
         trainer.close()
-
-
-@pytest.mark.usefixtures("no_other_run")
-def test_a_run_in_lockstep_takes_no_loop_by_hand(redis_address: Address) -> None:
-    trainer = FreeTrainer(redis_address, determinism="lockstep", clients__local=1)
-    trainer.publish(1)
-    with pytest.raises(ClientRegistrationError, match="lockstep"):
-        DQNConnector(CONFIG, redis_address, "by-hand")
-    trainer.close()

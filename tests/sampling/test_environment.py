@@ -31,8 +31,9 @@ def made(name: str, workers: int, masked: bool | None = None) -> Environment:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize(("name", "masked"), [("Masked", True), ("Camera", False)])
+@pytest.mark.parametrize(
+    ("name", "masked", "workers"), [("Masked", True, 0), ("Masked", True, 1), ("Camera", False, 0)]
+)
 def test_where_nobody_says_so_the_environment_is_asked_for_its_masks(
     name: str, masked: bool, workers: int
 ) -> None:

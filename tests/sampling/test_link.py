@@ -81,7 +81,9 @@ def _model_id(view: ServerView) -> int | None:
     return None if view.header is None else view.header.model_id
 
 
-def test_published_weights_are_here_at_once(link: ClientLink, trainer: _Server) -> None:
+def test_weights_and_wishes_are_heard_at_once_and_answered_in_the_beat(
+    link: ClientLink, trainer: _Server
+) -> None:
     until(trainer.beat, "the first beat")
     for model_id in (3, 4):
         trainer.publish(model_id)
@@ -91,23 +93,6 @@ def test_published_weights_are_here_at_once(link: ClientLink, trainer: _Server) 
         assert link.view.tensors is not None
         np.testing.assert_array_equal(link.view.tensors["w"], np.full(3, model_id, np.float32))
     assert link.view.config == CONFIG
-
-
-def test_large_weights_come_after_their_head(
-    link: ClientLink, trainer: _Server, caplog: pytest.LogCaptureFixture
-) -> None:
-    for model_id in (3, 4):
-        trainer.publish(model_id, size=100_000)
-        assert link.wait(lambda view, wanted=model_id: _model_id(view) == wanted, 10)  # type: ignore[misc]
-        assert link.view.tensors is not None
-        np.testing.assert_array_equal(link.view.tensors["w"], np.full(100_000, model_id, np.float32))
-    assert "ignored" not in caplog.text
-
-
-def test_wishes_are_heard_at_once_and_answered_in_the_beat(link: ClientLink, trainer: _Server) -> None:
-    until(trainer.beat, "the first beat")
-    trainer.publish(1)
-    assert link.wait(lambda view: view.header is not None, 10)
     began = time.monotonic()
     wish = trainer.wish("pause")
     assert link.wait(lambda view: view.wish == wish, 10)
@@ -201,7 +186,7 @@ def test_a_round_is_ready_with_its_grant_and_its_weights(link: ClientLink, train
         (Grant(session="9999999999999-0", status="accepted"), "Another process took over"),
     ],
 )
-def test_refused_and_fenced_sessions_end_in_words(
+def test_refused_sessions_and_names_taken_over_end_in_words(
     link: ClientLink, trainer: _Server, grant: Grant, reason: str
 ) -> None:
     link.enter(CONFIG, "x", 10_000)
@@ -212,22 +197,15 @@ def test_refused_and_fenced_sessions_end_in_words(
         link.wait(lambda view: link.answer_of_trainer(view) is not None, 10)
 
 
-def test_the_grant_of_an_older_session_is_no_answer(link: ClientLink, trainer: _Server) -> None:
-    link.enter(CONFIG, "x", 10_000)
-    until(lambda: link.progress.session, "the hello")
-    trainer.publish(1, "1-0")
-    assert link.wait(lambda view: view.grant is not None, 10)
-    assert link.answer_of_trainer(link.view) is None
-
-
-def test_an_own_session_of_before_took_nothing_over_however_its_id_compares(
-    link: ClientLink, trainer: _Server
+@pytest.mark.parametrize(("before", "own"), [("1-0", ""), ("9999999999999-0", "9999999999999-0")])
+def test_the_grant_of_a_session_of_before_is_no_answer_though_ours_has_a_smaller_id(
+    link: ClientLink, trainer: _Server, before: str, own: str
 ) -> None:
-    """The server lost its data, and its clock was stepped back: the present session has a smaller id."""
-    link.progress.session = "9999999999999-0"
+    """Ours has a smaller id when the server lost its data, and its clock was stepped back."""
+    link.progress.session = own
     link.enter(CONFIG, "x", 10_000)
     until(lambda: link.progress.session, "the hello")
-    trainer.publish(1, "9999999999999-0")
+    trainer.publish(1, before)
     assert link.wait(lambda view: view.grant is not None, 10)
     assert link.answer_of_trainer(link.view) is None
 

@@ -216,14 +216,3 @@ def test_old_episodes_are_named_and_kept_as_long_as_there_are_few(monkeypatch: p
     assert [episode.number for episode in owned.recent_episodes()] == newest
     assert (len(owned._finished), len(nobodys._finished)) == (KEPT_EPISODES, 0)
     assert nobodys.recent_episodes() == []
-
-
-def test_steps_are_counted_anew_for_each_run() -> None:
-    progress = Progress("c", Instance(pid=1), 1, {})
-    progress.begin_run("a")
-    progress.stepped(10)
-    progress.begin_run("a")
-    assert progress.run_env_steps == 10
-    progress.begin_run("b")
-    progress.stepped(3)
-    assert (progress.run_env_steps, progress.env_steps) == (3, 13)

@@ -4,9 +4,10 @@ import threading
 
 import pytest
 
+from soulsgui.errors import EnvironmentFault
 from soulsgui.sampling.progress import Progress, ProgressLog, made_words
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
+from soulsgui.wire.messages.heartbeat import MAX_BYTES, GreedyPlay, Heartbeat
 
 
 def _progress() -> Progress:
@@ -49,38 +50,50 @@ def test_counting_from_several_threads_loses_nothing() -> None:
     assert (beat.env_steps, beat.episodes, beat.counter) == (2000, 2000, 2001)
 
 
-def test_sessions_are_counted_under_the_lock_of_everything_else() -> None:
-    progress = _progress()
-    progress._lock = lock = _CountingLock()  # type: ignore[assignment]
-    progress.session = "1"
-    progress.end_session()
-    assert (progress.session, lock.taken) == ("", 1)
-    assert progress.was_in("1")
-    assert lock.taken == 2
-
-
-class _CountingLock:
-    """Counts how often it is taken."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-
-    def __enter__(self) -> None:
-        self.taken += 1
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
 def test_what_went_wrong_in_the_run_before_is_no_news_of_another_one() -> None:
     progress = _progress()
-    progress.error, progress.error_details = "the game crashed", "Traceback"
+    progress.goes_on_after(
+        Heartbeat(client="c", instance=Instance(), counter=1, error="crashed", env_restarts=2)
+    )
     progress.begin_run("a")  # known from the process before this one
-    assert progress.beat().error == "the game crashed"
+    progress.environment_failed(EnvironmentFault("crashed again", "Traceback"))
     progress.begin_run("a")
-    assert progress.beat().error_details == "Traceback"
+    beat = progress.beat()
+    assert (beat.error, beat.error_details, beat.env_restarts) == ("crashed again", "Traceback", 3)
     progress.begin_run("b")
-    assert (progress.beat().error, progress.beat().error_details) == ("", "")
+    beat = progress.beat()
+    assert (beat.error, beat.error_details, beat.env_restarts) == ("", "", 0)
+
+
+def test_every_figure_begins_at_0_with_another_run_and_goes_on_in_the_same() -> None:
+    progress, blank = _progress(), _progress()
+    blank.begin_run("b")
+    progress.begin_run("a")
+    progress.wait_for_server(True, 0.0)
+    progress.wait_for_server(False, 5.0)
+    for _ in range(512):
+        progress.episode_ended(9.0, 10)
+        progress.stepped(10)
+    progress.drop(3)
+    progress.late_steps = progress.human_steps = progress.update = progress.model_id = 7
+    progress.greedy = GreedyPlay(model_id=7)
+    progress.stepped_greedily()
+    progress.begin_run("a")
+    beat = progress.beat()
+    assert (beat.run_id, beat.env_steps, beat.episodes, beat.dropped) == ("a", 5120, 512, 3)
+    assert (beat.waits, beat.waited_s, beat.greedy) == (1, 5.0, GreedyPlay(model_id=7, steps=1))
+    progress.begin_run("b")
+    progress.greedy = None  # nothing is asked for in the other run yet
+    beat = progress.beat()
+    assert beat == blank.beat().model_copy(update={"counter": beat.counter})
+    assert progress.recent_episodes() == []
+    assert progress.episode_ended(1.0, 4) == 0
+    progress.stepped(4)
+    (own,) = progress.recent_episodes()
+    assert (own.number, own.run_id, own.env_steps, own.model_id) == (0, "b", 0, -1)
+    beat = progress.beat()
+    assert (beat.env_steps, beat.episodes, beat.mean_return) == (4, 1, 1.0)
+    assert beat.env_steps_per_s > 0
 
 
 def test_a_line_is_written_each_half_minute(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,7 +16,7 @@ from soulsgui.environments.make import Vector
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import HUMAN, EnvStepper, StepResult
 from soulsgui.errors import EnvironmentFault
-from soulsgui.experience.segments import Segments
+from soulsgui.experience.segments import TERMINATED, Segments
 from soulsgui.policies.numpy_recurrent import Remembered, remembered_by
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.segments import steps_that_fit
@@ -56,10 +56,8 @@ class _Played:
 
 
 @pytest.fixture
-def played(make: Callable[[int], Vector]) -> Any:
-    made = _Played(make(3))
-    yield made
-    made.rollout.close()
+def played(make: Callable[[int], Vector]) -> _Played:
+    return _Played(make(3))
 
 
 @MODES
@@ -199,10 +197,6 @@ def test_a_step_that_failed_is_not_remembered_in_the_environment_made_anew() -> 
         _begun_within(segments)
 
 
-def test_a_policy_without_memory_remembers_nothing() -> None:
-    assert not remembered_by(object()).fields
-
-
 def test_a_chunk_of_large_states_is_not_larger_than_is_taken() -> None:
     steps = steps_that_fit(SPACES, {"seen": (8192,)})
     assert steps * 4 * 8192 <= MAX_CHUNK_BYTES
@@ -232,40 +226,29 @@ class Shared(gymnasium.Env[Any, Any]):
         return np.full(1, self.steps, np.float32), 1.0, self.steps == LENGTH, False, info
 
 
-def _played_by_hand(
-    mode: AutoresetMode, by_hand: tuple[int, ...]
-) -> tuple[Rollout, list[Any], list[FinishedEpisode]]:
+AUTORESET = pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+
+
+@AUTORESET
+@pytest.mark.parametrize(
+    ("by_hand", "pieces"),
+    [
+        ((3, 4), [(0, 0, 6, TERMINATED), (1, 0, 2, 0), (1, 4, 2, TERMINATED), (2, 0, 6, TERMINATED)]),
+        ((LENGTH,), [(0, 0, 6, TERMINATED), (1, 0, 5, 0), (2, 0, 6, TERMINATED)]),
+    ],
+)
+def test_steps_by_hand_leave_a_gap_and_their_episode_is_not_told_of(
+    mode: AutoresetMode, by_hand: tuple[int, ...], pieces: list[tuple[int, ...]]
+) -> None:
     ended: list[FinishedEpisode] = []
     vector = SyncVectorEnv([lambda: Shared(by_hand)], autoreset_mode=mode)
     spaces = SpacesSpec(BoxSpec((1,), "float32"), DiscreteSpec(2))
     rollout = Rollout(EnvStepper(vector), spaces, 100, 1, ended.append)
-
-    def act(obs: Any, rng: np.random.Generator, mask: Any) -> Any:
-        return np.zeros(1, np.int64), np.zeros(1, np.float32)
-
-    most = 3 * LENGTH - len(by_hand)
-    (segments,) = rollout.play(act, 1, 2, most, lambda: True)
-    rollout.close()
-    pieces = list(
-        zip(segments.episode.tolist(), segments.first_step.tolist(), segments.length.tolist(), strict=True)
-    )
-    return rollout, pieces, ended
-
-
-@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
-def test_steps_by_hand_leave_a_gap(mode: AutoresetMode) -> None:
-    rollout, pieces, ended = _played_by_hand(mode, (3, 4))
-    assert pieces == [(0, 0, 6), (1, 0, 2), (1, 4, 2), (2, 0, 6)]
-    assert rollout.human_steps == 2
-    assert [episode.total_return for episode in ended] == [6.0, 6.0], "the one in between is not told of"
-
-
-@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
-def test_the_last_step_of_an_episode_may_be_by_hand(mode: AutoresetMode) -> None:
-    rollout, pieces, ended = _played_by_hand(mode, (LENGTH,))
-    assert pieces == [(0, 0, 6), (1, 0, 5), (2, 0, 6)]
-    assert rollout.human_steps == 1
-    assert len(ended) == 2
+    (found,) = rollout.play(_act, 1, 2, 3 * LENGTH - len(by_hand), lambda: True)
+    columns = found.episode, found.first_step, found.length, found.flags
+    assert [tuple(map(int, row)) for row in zip(*columns, strict=True)] == pieces
+    assert rollout.human_steps == len(by_hand)
+    assert [episode.total_return for episode in ended] == [6.0, 6.0]
 
 
 def _of(obs: NDArray[Any], size: int) -> NDArray[np.float32]:
@@ -279,7 +262,7 @@ def _taking(takes: str, mode: AutoresetMode, to_environment: Any, masked: bool =
     return Rollout(EnvStepper(vector), spaces, 5, 3, [].append, to_environment=to_environment)
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+@AUTORESET
 @pytest.mark.parametrize("takes", ["box", "double", "free"])
 def test_what_was_drawn_is_kept_and_the_environment_takes_what_it_becomes(
     takes: str, mode: AutoresetMode
@@ -299,10 +282,9 @@ def test_what_was_drawn_is_kept_and_the_environment_takes_what_it_becomes(
     for segments in rollout.play(act, 1, 7, 40, lambda: True):
         rows = np.arange(segments.steps) + np.repeat(np.arange(segments.count), segments.length)
         np.testing.assert_array_equal(segments.action, _of(segments.obs[rows], int(np.prod(space.shape))))
-    rollout.close()
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+@AUTORESET
 @pytest.mark.parametrize("takes", ["choices", "table"])
 def test_masks_of_several_choices_come_with_their_observations(takes: str, mode: AutoresetMode) -> None:
     spec = action_from_space(SPACES_TAKEN[takes])
@@ -324,7 +306,6 @@ def test_masks_of_several_choices_come_with_their_observations(takes: str, mode:
         np.testing.assert_array_equal(segments.action_mask, np.array(expected, np.bool_))
         rows = np.arange(segments.steps) + np.repeat(np.arange(segments.count), segments.length)
         assert spec.allowed(segments.action, segments.action_mask, rows).all()
-    rollout.close()
 
 
 def test_masks_of_what_is_not_numbered_are_not_looked_at() -> None:

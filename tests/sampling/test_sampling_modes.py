@@ -92,39 +92,21 @@ def test_segments_end_with_the_episode_and_at_their_length(
     assert client.progress.dropped == 0
 
 
-@settings(client__segment_seconds=1e-9)
-def test_samples_are_sent_after_their_time(trainer: FreeTrainer, client: PlayingClient) -> None:
-    trainer.grant(10 * ENVS)
-    until(lambda: trainer.steps() == 10 * ENVS, "ten steps")
-    assert [one.segments.steps for one in trainer.received()] == [ENVS] * 10
-    assert client.failure is None
-
-
-def test_it_begins_with_the_grant_and_the_weights_and_needs_no_round(redis_address: Address) -> None:
+def test_it_waits_for_its_grant_its_weights_and_the_release_of_a_quarantine(redis_address: Address) -> None:
     trainer = FreeTrainer(redis_address)
     trainer.connection.set(trainer.keys.config, trainer.config.to_json())
     with playing_client(redis_address) as client:
-        trainer.grant(1000)
+        trainer.grant(300)
         client.until_phase("waiting")
         assert client.progress.env_steps == 0
         trainer.publish(1)
-        client.until_phase("sampling")
-        until(lambda: trainer.steps() >= 1000, "steps")
+        until(lambda: trainer.steps() >= 300, "steps")
+        trainer.grant(10**6, status="quarantined")
+        client.until_phase("waiting")
+        assert trainer.steps() < 300 + ENVS
+        trainer.grant(400)
+        until(lambda: trainer.steps() >= 400, "steps go on")
     trainer.close()
-
-
-def test_it_waits_for_its_grant_and_for_the_release_of_a_quarantine(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
-    client.until_phase("waiting")
-    assert client.progress.env_steps == 0
-    trainer.grant(300)
-    until(lambda: trainer.steps() >= 300, "steps")
-    trainer.grant(10**6, status="quarantined")
-    client.until_phase("waiting")
-    assert trainer.steps() < 300 + ENVS
-    trainer.grant(400)
-    until(lambda: trainer.steps() >= 400, "steps go on")
 
 
 def test_it_stops_between_two_steps_when_its_credit_is_used_up_and_goes_on_with_more(
@@ -210,47 +192,25 @@ def test_a_game_in_real_time_plays_on_through_a_pause_and_what_it_drops_is_count
     assert client.progress.phase == "sampling"
 
 
-@settings(client__when_full="drop_oldest", client__buffer_bytes=2**16, client__segment_length=16)
-def test_a_full_buffer_drops_the_oldest(trainer: FreeTrainer, client: PlayingClient) -> None:
-    trainer.grant(None, credit_entries=0)
-    client.until_dropped(1000)
-    assert client.progress.buffered_bytes <= 2**16 + 8192
-    trainer.wish("pause")
-    left = client.progress.env_steps - client.progress.dropped
-    trainer.grant(None)
-    until(lambda: trainer.steps() == left, "what was kept is sent")
-    _, episode, step = min(place for place in stored_steps(trainer.received()) if place[0] == 0)
-    assert (episode * LENGTH + step) * ENVS == client.progress.dropped, "the oldest were dropped"
-
-
 def test_random_actions_are_as_probable_as_the_grant_says(
     trainer: FreeTrainer, client: PlayingClient
 ) -> None:
-    half, tenth = np.log(np.float32(0.5)), np.log(np.float32(0.1))
-    trainer.grant(600, epsilon=1.0)
-    until(lambda: trainer.steps() >= 600, "random steps")
-    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])
-    action = np.concatenate([one.segments.action for one in trainer.received()])
-    np.testing.assert_allclose(log_prob, half, rtol=1e-6)
-    assert 200 < np.count_nonzero(action) < 400
-    random = len(action)
+    def played(steps: int, epsilon: float | None) -> tuple[Any, Any]:
+        """Return actions, and their log-probabilities, of further steps."""
+        before = trainer.steps()
+        trainer.grant(before + steps, epsilon=epsilon)
+        until(lambda: trainer.steps() >= before + steps, "steps")
+        client.until_phase("waiting")
+        segments = [one.segments for one in trainer.received()]
+        action, log_prob = ([getattr(one, name) for one in segments] for name in ("action", "log_prob"))
+        return np.concatenate(action)[before:], np.concatenate(log_prob)[before:]
 
-    trainer.grant(random + 900, epsilon=0.2)  # the other one of two actions: every tenth
-    until(lambda: trainer.steps() >= random + 900, "steps")
-    action = np.concatenate([one.segments.action for one in trainer.received()])[random:]
-    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])[random:]
+    action, log_prob = played(900, epsilon=0.2)  # the other one of two actions: every tenth
     assert 0.03 < 1 - action.mean() < 0.2
-    np.testing.assert_allclose(log_prob[action == 0], tenth, rtol=1e-6)
-    np.testing.assert_allclose(log_prob[action == 1], np.log(0.9), rtol=1e-5)
-    greedy = len(log_prob) + random
-
-    trainer.grant(greedy + 300, epsilon=None)  # as the policy itself says
-    until(lambda: trainer.steps() >= greedy + 300, "steps")
-    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])[greedy:]
-    action = np.concatenate([one.segments.action for one in trainer.received()])[greedy:]
+    np.testing.assert_allclose(log_prob, np.log(np.where(action == 1, 0.9, 0.1)), rtol=1e-5)
+    action, log_prob = played(300, epsilon=None)  # as the policy itself says
     odds = 1 / (1 + np.exp(-1.0))
     np.testing.assert_allclose(log_prob, np.log(np.where(action == 1, odds, 1 - odds)), rtol=1e-5)
-    assert client.failure is None
 
 
 @settings(env__kwargs={"length": 20})
@@ -382,25 +342,6 @@ def test_a_server_without_its_data_is_a_new_session_whose_credit_begins_anew(ser
 
 
 @pytest.mark.allow_warnings
-def test_its_owner_pauses_it_while_the_server_is_away(keeping_server: FaultyServer, tmp_path: Path) -> None:
-    folder, trainer = OwnersFolder(tmp_path / "mine"), FreeTrainer(keeping_server.address)
-    trainer.publish(1)
-    with playing_client(keeping_server.address, folder) as client:
-        trainer.grant(None)
-        until(lambda: trainer.steps() > 100, "steps")
-        keeping_server.kill()
-        folder.want("pause")
-        client.until_phase("paused")
-        made = client.progress.env_steps
-        keeping_server.start()
-        until(lambda: (beat := trainer.beat()) and beat.phase == "paused", "the server, back, hears of it")
-        until(lambda: trainer.steps() == made, "what it had made is sent")
-        folder.want("run")
-        until(lambda: trainer.steps() > made, "it goes on")
-    trainer.close()
-
-
-@pytest.mark.allow_warnings
 def test_who_takes_its_name_over_ends_it(trainer: FreeTrainer, redis_address: Address) -> None:
     client = PlayingClient(redis_address)
     trainer.hello()
@@ -518,28 +459,24 @@ def test_its_waits_for_the_next_round_are_told_and_a_pause_is_none(
     until(lambda: (beat := trainer.beat()) and beat.sent_steps == 60, "all it sent is told")
 
 
-@pytest.mark.parametrize("when_full", ["wait", "drop_oldest"])
+@settings(client__when_full="drop_oldest", client__segment_length=16)
 def test_it_rests_when_the_run_is_over_and_plays_on_when_it_goes_on(
-    redis_address: Address, when_full: str
+    trainer: FreeTrainer, client: PlayingClient
 ) -> None:
-    trainer = FreeTrainer(redis_address, client__when_full=when_full, client__segment_length=16)
-    trainer.publish(1)
-    with playing_client(redis_address) as client:
-        trainer.grant(None)
-        until(lambda: trainer.steps() > 100, "steps")
-        describing_no_run(trainer.keys)(trainer.connection)
-        client.until_phase("waiting")
-        made, counter = client.progress.env_steps, client.progress.beat().counter
-        until(lambda: (beat := trainer.beat()) and beat.counter > counter + 1, "beats go on")
-        assert client.progress.env_steps == made
-        until(lambda: trainer.steps() == made - client.progress.dropped, "what it had made is sent")
-        trainer.publish(2)  # the same run goes on, in the same session
-        until(lambda: trainer.steps() > made, "it plays on")
-        assert len(trainer.sessions()) == 1
-        check_whole(trainer.received())
-        describing_no_run(trainer.keys)(trainer.connection)
-        client.until_phase("waiting")
-        trainer.begin_run("run-2")
-        trainer.publish(3)
-        until(lambda: len(trainer.sessions()) == 2, "another run is another session")
-    trainer.close()
+    trainer.grant(None)
+    until(lambda: trainer.steps() > 100, "steps")
+    describing_no_run(trainer.keys)(trainer.connection)
+    client.until_phase("waiting")
+    made, counter = client.progress.env_steps, client.progress.beat().counter
+    until(lambda: (beat := trainer.beat()) and beat.counter > counter + 1, "beats go on")
+    assert client.progress.env_steps == made
+    until(lambda: trainer.steps() == made - client.progress.dropped, "what it had made is sent")
+    trainer.publish(2)  # the same run goes on, in the same session
+    until(lambda: trainer.steps() > made, "it plays on")
+    assert len(trainer.sessions()) == 1
+    check_whole(trainer.received())
+    trainer.begin_run("run-2")
+    trainer.publish(3)
+    until(lambda: len(trainer.sessions()) == 2, "another run is another session")
+    until(lambda: (beat := trainer.beat()) and beat.run_id == "run-2" and beat.session, "it is told")
+    assert (client.progress.env_steps, client.progress.episodes) == (0, 0), "the figures begin anew"

@@ -1,6 +1,7 @@
 """From steps to segments: every transition once, in order, with what followed it."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,110 +53,12 @@ def check(segments: Segments) -> list[Transition]:
     return found
 
 
-class _Recording:
-    """Counters stepped by hand into a recorder."""
-
-    def __init__(self, vector: Vector, capacity: int) -> None:
-        self.stepper = EnvStepper(vector)
-        self.recorder = SegmentRecorder(vector.num_envs, SPACES, capacity)
-        self.obs = self.stepper.reset(seed=1)
-        self.seen: list[Transition] = []
-        self._place = np.zeros((vector.num_envs, 2), np.int64)
-
-    def step(self, keep: NDArray[np.bool_] | None = None) -> StepResult:
-        count = len(self.obs)
-        action = np.zeros(count, np.int64)
-        result = self.stepper.step(action)
-        kept = result.valid if keep is None else keep
-        for env in range(count):
-            episode, step = self._place[env]
-            if result.valid[env]:
-                if kept[env]:
-                    self.seen.append((env, int(episode), int(step)))
-                ended = result.terminated[env] or result.truncated[env]
-                self._place[env] = (episode + 1, 0) if ended else (episode, step + 1)
-        self.recorder.add(self.obs, action, np.full(count, -0.5, np.float32), result, keep)
-        self.obs = result.reset_obs
-        return result
-
-    def cut(self) -> list[Transition]:
-        segments = self.recorder.cut(model_id=5, digest=9)
-        if segments is None:
-            return []
-        assert set(segments.model_id_first) == set(segments.model_id_last) == {5}
-        assert set(segments.digest) == {9}
-        return check(segments)
-
-
-@MODES
-@pytest.mark.parametrize("cut_every", [1, 2, 5, 16])
-def test_every_transition_is_recorded_once_whatever_the_cuts(
-    make: Callable[[int], Vector], cut_every: int
-) -> None:
-    recording = _Recording(make(3), 16)
-    found: list[Transition] = []
-    for step in range(40):
-        recording.step()
-        if (step + 1) % cut_every == 0:
-            found += recording.cut()
-    found += recording.cut()
-    recording.stepper.close()
-    assert sorted(found) == sorted(recording.seen)
-    assert len(set(found)) == len(found)
-
-
-@MODES
-def test_a_cut_in_mid_episode_goes_on_in_the_next_segment(make: Callable[[int], Vector]) -> None:
-    recording = _Recording(make(1), 8)
-    recording.step()
-    recording.step()
-    assert recording.cut() == [(0, 0, 0), (0, 0, 1)]
-    recording.step()
-    recording.step()
-    recording.step()
-    assert recording.cut()[0] == (0, 0, 2)
-    recording.stepper.close()
-
-
-@MODES
-def test_dropped_steps_leave_a_gap_in_the_numbers(make: Callable[[int], Vector]) -> None:
-    recording = _Recording(make(2), 16)
-    for step in range(8):
-        result = recording.step(keep=None)
-        recording.recorder._kept[step] = result.valid & np.array([step != 1, True])
-    segments = recording.recorder.cut(1, 1)
-    assert segments is not None
-    of_first = [transition for transition in check(segments) if transition[0] == 0]
-    assert of_first[:2] == [(0, 0, 0), (0, 0, 2)]
-    starts = [
-        (int(segments.episode[index]), int(segments.first_step[index]))
-        for index in range(segments.count)
-        if segments.env_index[index] == 0
-    ]
-    assert starts[:2] == [(0, 0), (0, 2)]
-    recording.stepper.close()
-
-
-@MODES
-def test_a_dropped_last_step_does_not_end_the_segment_before_it(make: Callable[[int], Vector]) -> None:
-    recording = _Recording(make(1), 8)
-    for _ in range(2):
-        recording.step()
-    recording.step(keep=np.array([False]))  # the end of the episode, beyond the quota
-    assert recording.cut() == [(0, 0, 0), (0, 0, 1)]
-    for _ in range(4):
-        recording.step()
-    assert recording.cut()[0] == (0, 1, 0)
-    recording.stepper.close()
-
-
 def test_nothing_recorded_gives_no_segments() -> None:
-    recorder = SegmentRecorder(2, SPACES, 4)
+    recorder, stepper = SegmentRecorder(1, SPACES, 4), EnvStepper(NativeCounter(1))
     assert recorder.cut(1, 1) is None
-    recording = _Recording(NativeCounter(1), 4)
-    recording.step(keep=np.array([False]))
-    assert recording.recorder.cut(1, 1) is None
-    assert recording.recorder.length == 0
+    obs, action = stepper.reset(seed=1), np.zeros(1, np.int64)
+    recorder.add(obs, action, np.zeros(1, np.float32), stepper.step(action), np.array([False]))
+    assert (recorder.length, recorder.cut(1, 1), recorder.length) == (1, None, 0)
 
 
 def _act(number: int = 1) -> Act:
@@ -180,7 +83,7 @@ def _always() -> bool:
 @MODES
 @pytest.mark.parametrize("quota", [1, 7, 24, 48])
 @pytest.mark.parametrize("segment_length", [5, 8, 256])
-def test_a_round_yields_exactly_its_quota(
+def test_a_round_yields_exactly_its_quota_without_gap_or_repeat(
     make: Callable[[int], Vector], quota: int, segment_length: int
 ) -> None:
     rollout = _rollout(make(3), segment_length)
@@ -193,7 +96,10 @@ def test_a_round_yields_exactly_its_quota(
         found = [transition for part in parts for transition in check(part)]
         assert not seen & set(found)
         seen |= set(found)
-    rollout.close()
+        for env in range(3):  # of a length of 3 + env
+            mine = sorted(transition for transition in found if transition[0] == env)
+            for (_, episode, step), (_, *after) in pairwise(mine):
+                assert after == ([episode, step + 1] if step + 1 < 3 + env else [episode + 1, 0])
 
 
 def test_an_early_end_leaves_nothing_for_the_next_weights() -> None:
@@ -212,7 +118,6 @@ def test_an_early_end_leaves_nothing_for_the_next_weights() -> None:
     for parts, number in ((first, 1), (second, 2)):
         assert all((part.model_id_last == number).all() for part in parts)
         assert all((part.log_prob == -number).all() for part in parts)
-    rollout.close()
 
 
 @MODES
@@ -220,7 +125,6 @@ def test_finished_episodes_are_told_with_their_returns(make: Callable[[int], Vec
     ended: list[FinishedEpisode] = []
     rollout = _rollout(make(2), 16, ended)
     list(rollout.play(_act(), 1, 7, 60, _always))
-    rollout.close()
     for env, length in ((0, 3), (1, 4)):
         ours = [episode for episode in ended if episode.env_index == env]
         assert len(ours) >= 5
@@ -241,7 +145,6 @@ def test_steps_are_held_back_for_a_time(hold_s: float, parts: int) -> None:
         return len(open_steps) <= 5
 
     found = list(rollout.play(_act(), 1, 7, 100, go_on, hold_s))
-    rollout.close()
     assert [part.steps for part in found] == [10 // parts] * parts
     assert open_steps == [0 if parts == 5 else 2 * step for step in range(6)]
     assert rollout.open_steps == 0
@@ -265,7 +168,6 @@ def test_observations_are_moved_into_their_bounds() -> None:
     box = BoxSpec((2,), "float32", (0.0,), (2.0,))
     rollout = Rollout(EnvStepper(NativeCounter(1)), SpacesSpec(box, DiscreteSpec(2)), 16, 1, lambda _: None)
     (part,) = rollout.play(_act(), 1, 7, 6, _always)
-    rollout.close()
     assert part.obs.max() == 2
     assert box.contains(part.obs).all()
 
@@ -296,7 +198,6 @@ def test_each_observation_comes_with_its_mask(mode: AutoresetMode, segment_lengt
         np.testing.assert_array_equal(segments.action_mask, expected | ended[:, None])
         rows += len(segments.obs)
     assert rows >= 40
-    rollout.close()
 
 
 @pytest.mark.parametrize(("make", "masked"), [(Masked, False), (Counter, True)])
@@ -305,7 +206,6 @@ def test_masks_that_only_one_side_knows_of_are_an_error(make: Any, masked: bool)
     rollout = Rollout(EnvStepper(vector), SPACES.with_masks(masked), 8, 3, [].append)
     with pytest.raises(EnvironmentCheckError, match="action masks"):
         next(rollout.play(_act(), 1, 7, 8, _always))
-    rollout.close()
 
 
 def test_environments_that_come_in_place_of_others_have_masks_of_their_own() -> None:
@@ -321,4 +221,3 @@ def test_environments_that_come_in_place_of_others_have_masks_of_their_own() -> 
     rollout.begin_anew(stepper(Counter))
     with pytest.raises(EnvironmentCheckError, match="action masks on the server, but not here"):
         next(rollout.play(_act(), 1, 7, 8, _always))
-    rollout.close()

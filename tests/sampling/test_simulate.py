@@ -45,11 +45,6 @@ def playing(address: Address, count: int = COUNT) -> Iterator[Fleet]:
         assert not thread.is_alive()
 
 
-def listed(connection: redis.Redis, keys: Keys) -> None:
-    """Put them on the roster, as the runner does."""
-    connection.hset(keys.clients, mapping={f"sim-{number}": "{}" for number in range(1, COUNT + 1)})
-
-
 def beat(connection: redis.Redis, keys: Keys, client: str) -> Heartbeat:
     found = beat_of(connection, keys, client)
     assert found is not None
@@ -57,34 +52,19 @@ def beat(connection: redis.Redis, keys: Keys, client: str) -> Heartbeat:
 
 
 @pytest.mark.allow_warnings
-def test_simulated_clients_are_trained_with_and_nothing_of_theirs_is_refused(
+def test_simulated_clients_are_trained_with_obey_and_nothing_of_theirs_is_refused(
     redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
 ) -> None:
-    listed(redis_client, keys)
+    # Put on the roster, as the runner does.
+    redis_client.hset(keys.clients, mapping={f"sim-{number}": "{}" for number in range(1, COUNT + 1)})
     settings = small_settings(ppo__n_clients=COUNT, ppo__round_timeout=20.0)
-    with running_node(redis_address, tmp_path, settings) as node, playing(redis_address):
-        state = node.wait_for_updates(3)
-        assert state.rejected == {}
-        assert state.lost_chunks == 0
-        assert state.env_steps == state.updates * COUNT * 2 * settings.ppo.n_steps
-    last = beat(redis_client, keys, "sim-1")
-    assert last.leaving
-    assert last.env_steps > 0
-    assert last.mean_return is not None
-
-
-@pytest.mark.allow_warnings
-def test_a_simulated_client_obeys(
-    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
-) -> None:
-    listed(redis_client, keys)
-    settings = small_settings(ppo__n_clients=1, ppo__round_timeout=2.0)
 
     def wish(client: str, state: str) -> None:
         wish_for(redis_client, keys, state, client)
 
     with running_node(redis_address, tmp_path, settings) as node, playing(redis_address):
-        node.wait_for_updates(1)
+        state = node.wait_for_updates(3)
+        assert state.env_steps == state.updates * COUNT * 2 * settings.ppo.n_steps
         wish("sim-2", "pause")
         until(lambda: beat(redis_client, keys, "sim-2").phase == "paused", "it pauses")
         wish("sim-3", "stop")
@@ -92,8 +72,12 @@ def test_a_simulated_client_obeys(
         wish("sim-2", "run")
         # Between two rounds, of which a busy trainer makes most of the time, it waits.
         until(lambda: beat(redis_client, keys, "sim-2").phase in ("sampling", "waiting"), "it goes on")
-        updates = node.told().updates
-        node.wait_for_updates(updates + 2)
+        state = node.wait_for_updates(node.told().updates + 2)
+        assert (state.rejected, state.lost_chunks) == ({}, 0)
+    last = beat(redis_client, keys, "sim-1")
+    assert last.leaving
+    assert last.env_steps > 0
+    assert last.mean_return is not None
 
 
 def test_clients_of_one_process_share_what_is_costly_to_draw() -> None:

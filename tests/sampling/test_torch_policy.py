@@ -155,33 +155,6 @@ def test_what_is_not_valid_is_neither_drawn_nor_best() -> None:
     assert not log_prob[alone].any()
 
 
-@pytest.mark.parametrize("name", ["nature_cnn", "impala_resnet", OWN, "rainbow", "iqn"])
-def test_a_resumed_agent_goes_on_to_the_bit(name: str) -> None:
-    if name in ("rainbow", "iqn"):
-        agent: Any = trained_values("nature_cnn", IMAGES, agent=name)
-        resumed, batch = DQNAgent(IMAGES, agent.settings, seed=9), (windows(8, 5, IMAGES),)
-    else:
-        agent, resumed = make_agent(name, IMAGES), make_agent(name, IMAGES, seed=9)
-        batch = (round_of(agent, policy_of(agent)), START)
-        agent.update(*batch)
-    tensors, meta = agent.state()
-    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
-    obs = observations(IMAGES, 9)
-    for _ in range(2):
-        np.testing.assert_array_equal(agent.outputs(obs), resumed.outputs(obs))
-        for each in (agent, resumed):
-            each.update(*batch)
-    (tensors, _), (others, _) = agent.state(), resumed.state()
-    assert tensors.keys() == others.keys()
-    assert all(np.array_equal(tensors[key], others[key]) for key in tensors)
-
-
-def test_the_layers_are_told() -> None:
-    shapes = make_agent("nature_cnn", IMAGES).shapes()
-    assert [layer.output for layer in shapes["policy"] if layer.kind == "Linear"] == [(16,), (4,)]
-    assert [layer.output for layer in shapes["value"] if layer.kind == "Linear"] == [(8,), (1,)]
-
-
 def test_weights_that_do_not_fit_are_refused_and_change_nothing() -> None:
     agent = make_agent("mlp_layer_norm", VECTORS)
     policy, obs = policy_of(agent), observations(VECTORS, 3)

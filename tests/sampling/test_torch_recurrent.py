@@ -41,7 +41,6 @@ NETWORKS = pytest.mark.parametrize(
     ("name", "shown"),
     [
         ("nature_cnn", "images"),
-        ("impala_resnet", "images"),
         ("small_cnn", "bits"),
         ("small_cnn", "cube"),
         ("mlp_layer_norm", "vectors"),
@@ -203,19 +202,6 @@ def test_sequences_of_stacked_frames_go_on_from_the_states_that_clients_stored()
         np.testing.assert_allclose(
             found[:steps, column], np.array(said[7 * number : 7 * number + steps]), atol=1e-5
         )
-
-
-@AGENTS
-def test_a_resumed_agent_goes_on_to_the_bit(algorithm: str) -> None:
-    world = World("images")
-    agent, resumed = (make_agent(algorithm, "nature_cnn", world.spaces, seed) for seed in (0, 9))
-    learned_from(agent, world)
-    resumed.load_state(*agent.state())
-    for each in (agent, resumed):
-        learned_from(each, world, seed=1)
-    weights, others = agent.export_weights(), resumed.export_weights()
-    assert weights.keys() == others.keys()
-    assert all(np.array_equal(weights[name], others[name]) for name in weights)
 
 
 def test_filters_may_stand_right_before_the_memory_and_begin_by_fan_in() -> None:

@@ -115,7 +115,7 @@ def test_best_of_a_history_is_the_best_seen_live() -> None:
 
 def claiming() -> Aggregator:
     """Two episodes of 11 claim a goal of 10."""
-    aggregator = Aggregator(2, 10.0, confirms=True)
+    aggregator = Aggregator(2, 10.0, judged_by="both")
     aggregator.begin_attempt(1, ())
     for _ in range(2):
         aggregator.add(1, 11.0, 3)

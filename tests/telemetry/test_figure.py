@@ -56,17 +56,16 @@ def _has(png: bytes, colour: str) -> bool:
     return bool((np.abs(pixels - wanted).max(axis=-1) < 24).any())
 
 
-def test_the_figure_shows_curve_points_goal_best_and_loss(run: RunFolder) -> None:
+def test_the_figure_shows_curve_points_goal_best_and_loss_and_no_curve_without_episodes(
+    run: RunFolder,
+) -> None:
+    png = draw(read_about(run) | read_series(run.store))
+    assert _has(png, "#535b69")
+    assert not _has(png, "#1f6fe0")
     _play(run)
     png = draw(read_about(run) | read_series(run.store))
     for colour in ("#1f6fe0", "#a6c5f5", "#9aa3b0", "#146c2e", "#b02a86", "#bf4d06"):
         assert _has(png, colour), colour
-
-
-def test_a_run_without_episodes_has_a_figure_without_a_curve(run: RunFolder) -> None:
-    png = draw(read_about(run) | read_series(run.store))
-    assert _has(png, "#535b69")
-    assert not _has(png, "#1f6fe0")
 
 
 def test_without_matplotlib_the_series_are_written_all_the_same(run: RunFolder, tmp_path: Path) -> None:
@@ -98,18 +97,6 @@ def test_a_drawing_starts_at_each_multiple_and_one_runs_at_a_time(run: RunFolder
     assert second is not first
     drawing.finish(30)
     assert drawing._child is None
-
-
-def test_a_child_started_ahead_draws_what_is_there_at_the_end(run: RunFolder) -> None:
-    _play(run, episodes=10)
-    drawing = Drawing(run.root, every=10**9, drawn=0)
-    drawing.turn(20, ends_soon=True)
-    recorder = Recorder(run.store, RUN_ID, 5, 40.0)
-    recorder.record([], arrivals(episode(123.0, attempt=2), first=500), EntryId(1, 3), 3.0)
-    recorder.close()
-    drawing.finish(30)
-    assert json.loads(run.series.read_text())["episodes"]["columns"]["return"][-1] == 123.0
-    assert run.figure.exists()
 
 
 def test_a_child_started_ahead_of_an_end_that_did_not_come_is_used_up(run: RunFolder) -> None:

@@ -22,7 +22,6 @@ from tests.telemetry.helpers import (
     NoDrawing,
     Stage,
     attempt_row,
-    checkpoint_row,
     episode,
     eventually,
     node_at_work,
@@ -41,35 +40,33 @@ def _returns(run: RunFolder) -> list[float]:
     return query_history(run.store, HistoryQueryParams(points=200_000)).value
 
 
-def test_episodes_of_every_client_reach_the_store_and_the_windows(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
-    stage.join("a", "b")
-    stage.hello("a")
-    stage.play("a", episode(1.0), episode(2.0))
-    with node_at_work(run, redis_address):
-        stage.wait_state(lambda state: state.episodes == 2, "the first two")
-        stage.play("b", episode(3.0))
-        state = stage.wait_state(lambda state: state.episodes == 3, "the third")
-        assert (state.mean_return, state.env_steps, state.run_id) == (2.0, 30, RUN_ID)
-    assert _returns(run) == [1.0, 2.0, 3.0]
-    assert stage.live_numbers() == [1, 2, 3]
-    assert [stage.left("a"), stage.left("b")] == [0, 0]
-
-
-def test_what_was_stored_is_taken_off_the_stream_and_the_rest_is_read_after_a_restart(
+def test_episodes_of_every_client_reach_the_store_and_the_windows_over_a_restart(
     run: RunFolder, redis_address: Address, stage: Stage
 ) -> None:
     with node_at_work(run, redis_address):
         first = stage.wait_state(lambda state: state.phase == "waiting", "waiting for a client")
         stage.wait_state(lambda state: state.tick > first.tick, "its tick moves while nothing happens")
-        stage.play("late", episode(1.0))
-        stage.join("late")
-        eventually(lambda: stage.live_numbers() == [1] and stage.left("late") == 0, "stored and trimmed")
-    stage.play("late", episode(2.0), episode(3.0))
-    assert stage.left("late") == 2
+        stage.hello("a")
+        stage.play("a", episode(1.0), episode(2.0))
+        stage.join("a", "b")
+        stage.wait_state(lambda state: state.episodes == 2, "the first two")
+        stage.play("b", episode(3.0))
+        state = stage.wait_state(lambda state: state.episodes == 3, "the third")
+        assert (state.mean_return, state.env_steps, state.run_id) == (2.0, 30, RUN_ID)
+        eventually(lambda: [stage.left("a"), stage.left("b")] == [0, 0], "stored and trimmed")
+    stage.play("b", episode(4.0))
+    assert stage.left("b") == 1
     with node_at_work(run, redis_address):
-        eventually(lambda: stage.live_numbers() == [1, 2, 3], "the rest after a restart")
+        eventually(lambda: stage.live_numbers() == [1, 2, 3, 4], "the rest after a restart")
+    assert _returns(run) == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.allow_warnings
+def test_it_waits_for_a_server_that_is_not_there_and_ends_when_asked(
+    run: RunFolder, redis_address: Address
+) -> None:
+    with node_at_work(run, Address(redis_address.host, 1)):
+        eventually(run.store.exists, "the store")
 
 
 OFF = {"every_updates": 0}
@@ -159,52 +156,16 @@ def test_the_server_comes_back_without_its_data(run: RunFolder, redis_address: A
         eventually(lambda: query_history(run.store, losses).value == [1.0, 2.0], "the second update")
 
 
-def test_rows_of_the_trainer_are_stored_once_over_restarts(
+def test_episodes_that_come_before_the_row_of_their_attempt_wait_for_it(
     run: RunFolder, redis_address: Address, stage: Stage
 ) -> None:
-    stage.tell(attempt_row(1), update_row(1, loss=1.0), checkpoint_row(1))
-    losses = HistoryQueryParams(metric="loss")
-    for n in (1, 2):
-        with node_at_work(run, redis_address):
-            eventually(lambda n=n: len(query_history(run.store, losses).value) == n, "the update")
-        stage.tell(update_row(2, loss=0.5))
-    history = query_history(run.store, losses)
-    assert (history.value, history.row, history.last_update) == ([1.0, 0.5], [1, 2], (1, 2))
-
-
-def test_a_resume_goes_on_at_its_checkpoint(run: RunFolder, redis_address: Address, stage: Stage) -> None:
     stage.join("a")
     stage.tell(attempt_row(1))
-    with node_at_work(run, redis_address):
-        stage.play("a", *(episode(float(n)) for n in range(5)))
-        eventually(lambda: len(_returns(run)) == 5, "the first attempt")
-        stage.tell(attempt_row(2, env_steps=30, episodes=3, update=1))
-        stage.play("a", episode(10.0, attempt=2))
-        state = stage.wait_state(
-            lambda state: state.attempt == 2 and state.episodes == 4, "the second attempt"
-        )
-        assert state.env_steps == 40
-        assert state.mean_return == (0.0 + 1.0 + 2.0 + 10.0) / 4
-    history = query_history(run.store, HistoryQueryParams())
-    assert history.episode == [1, 2, 3, 4, 5, 4]
-    assert history.overwritten == [False, False, False, True, True, False]
-
-
-@pytest.mark.parametrize("row_first", [True, False])
-def test_episodes_that_come_before_the_row_of_their_attempt_wait_for_it(
-    run: RunFolder, redis_address: Address, stage: Stage, row_first: bool
-) -> None:
-    start = attempt_row(2, env_steps=500, episodes=50)
-    stage.join("a")
-    if row_first:
-        stage.tell(attempt_row(1), start)
-    else:
-        stage.redis.set(stage.keys.config, _config(2))
+    stage.redis.set(stage.keys.config, _config(2))
     stage.play("a", episode(attempt=2))
     with node_at_work(run, redis_address):
         stage.wait_state(lambda state: True, "a beginning")
-        if not row_first:
-            stage.tell(start)
+        stage.tell(attempt_row(2, env_steps=500, episodes=50))
         eventually(lambda: len(_returns(run)) == 1, "the episode")
     assert query_history(run.store, HistoryQueryParams()).env_steps == [510]
 

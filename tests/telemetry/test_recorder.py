@@ -53,41 +53,60 @@ def test_entries_read_again_are_left_out(tmp_path: Path) -> None:
         records = _store(recorder, given)
         assert [record.total_return for record in records] == [3.0, 4.0]
         assert recorder.last_row == 5
+    # An older session is none read again: the server's clock may have been set back between the two.
+    older = Arrival("a", EntryId(500, 1), episode(5.0))
     with _recorder(tmp_path) as recorder:
-        assert _store(recorder, given) == []
+        assert [record.total_return for record in _store(recorder, [*given, older])] == [5.0]
+        assert _store(recorder, [older]) == []
 
 
-def test_an_older_session_after_a_newer_one_is_not_taken_for_a_repetition(tmp_path: Path) -> None:
-    """The server's clock may have been set back between two sessions."""
-    with _recorder(tmp_path) as recorder:
-        _store(recorder, [Arrival("a", EntryId(2000, 1), episode(1.0))])
-        assert len(_store(recorder, [Arrival("a", EntryId(1000, 1), episode(2.0))])) == 1
-        assert _store(recorder, [Arrival("a", EntryId(1000, 1), episode(2.0))]) == []
-
-
-def test_the_same_entry_id_of_two_clients_is_two_episodes(tmp_path: Path) -> None:
-    with _recorder(tmp_path) as recorder:
-        assert len(_store(recorder, [*arrivals(episode()), *arrivals(episode(), client="b")])) == 2
-
-
-def test_the_largest_entry_id_can_be_stored(tmp_path: Path) -> None:
+def test_the_same_entry_id_of_two_clients_is_two_episodes_however_large(tmp_path: Path) -> None:
     entry = EntryId(2**64 - 1, 2**64 - 1)
-    with _recorder(tmp_path) as recorder:
-        assert len(_store(recorder, [Arrival("a", entry, episode())])) == 1
-    with _recorder(tmp_path) as recorder:
-        assert _store(recorder, [Arrival("a", entry, episode())]) == []
+    given = [Arrival(client, entry, episode()) for client in ("a", "b")]
+    for left in (2, 0):
+        with _recorder(tmp_path) as recorder:
+            assert len(_store(recorder, given)) == left
 
 
-def test_a_resume_carries_what_was_not_overwritten_into_the_mean(tmp_path: Path) -> None:
+def test_a_resume_without_the_last_updates_carries_what_it_did_not_overwrite_into_the_mean(
+    tmp_path: Path,
+) -> None:
     with _recorder(tmp_path) as recorder:
-        _store(recorder, arrivals(*(episode(float(n)) for n in (1, 2, 90, 90))), [attempt_row(1)])
-        _store(recorder, [], [attempt_row(2, env_steps=20, episodes=2)])
+        rows = [attempt_row(1), update_row(1), update_row(2)]
+        _store(recorder, arrivals(*(episode(float(n)) for n in (1, 2, 90, 90))), rows)
+        _store(recorder, [], [attempt_row(2, env_steps=20, episodes=2, update=1)])
         assert (recorder.attempt, recorder.env_steps, recorder.episodes) == (2, 20, 2)
         assert recorder.mean_return == 1.5
         _store(recorder, arrivals(episode(6.0, attempt=2), first=5))
         assert recorder.mean_return == 3.0
     with _recorder(tmp_path) as recorder:
         assert recorder.mean_return == 3.0
+
+
+@pytest.mark.parametrize(
+    ("updates", "steps", "place"),
+    [
+        ((1, 2), 18, (40, 4)),  # it ended behind the last update, as after a stop
+        ((1, 2), 45, (45, 4)),  # what the trainer had of unfinished episodes counts, too
+        ((1, 2, 3), 18, (18, 1)),  # an update was lost: a kill, or an older checkpoint
+        ((), 0, (0, 0)),  # there was no checkpoint
+    ],
+)
+def test_a_resume_that_loses_no_update_goes_on_behind_the_last_episode(
+    tmp_path: Path, updates: tuple[int, ...], steps: int, place: tuple[int, int]
+) -> None:
+    resumed = attempt_row(2, env_steps=steps, episodes=int(steps > 0), update=2 if updates else 0)
+    with _recorder(tmp_path) as recorder:
+        rows = [attempt_row(1), *(update_row(n) for n in updates)]
+        _store(recorder, arrivals(*(episode(1.0, 10) for _ in range(4))), rows)
+        _store(recorder, [], [resumed, resumed])
+        assert (recorder.env_steps, recorder.episodes) == place
+    with _recorder(tmp_path) as recorder:
+        assert (recorder.env_steps, recorder.episodes) == place
+        _store(recorder, arrivals(episode(1.0, 10, attempt=2), first=5))
+        assert recorder.episodes == place[1] + 1
+    history = query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams())
+    assert history.overwritten == [n > place[1] for n in range(1, 5)] + [False]
 
 
 def test_episodes_that_a_resume_overwrote_do_not_reach_the_goal(tmp_path: Path) -> None:
@@ -207,7 +226,7 @@ def test_models_are_ranked_by_their_evaluation_where_that_is_chosen(tmp_path: Pa
 def test_an_evaluation_reaches_the_goal_where_that_is_chosen(tmp_path: Path) -> None:
     good = arrivals(*(episode(100.0, model_id=1) for _ in range(3)))
     with _recorder(tmp_path, goal=9.0) as recorder:
-        recorder.judged_by_evaluation = True
+        recorder.judged_by = "evaluation"
         rows = [attempt_row(2), _evaluation(5, 9.5, attempt=1), _evaluation(5, 8.5, attempt=2)]
         _store(recorder, good, rows)
         assert not recorder.verdict.reached, "training does not count, nor what was played before"
@@ -234,10 +253,10 @@ def test_the_newest_evaluation_that_nothing_overwrote_is_told(tmp_path: Path) ->
 
 def test_training_reaches_the_goal_when_nobody_can_evaluate(tmp_path: Path) -> None:
     with _recorder(tmp_path, goal=9.0) as recorder:
-        recorder.judged_by_evaluation = True
+        recorder.judged_by = "evaluation"
         _store(recorder, arrivals(*(episode(100.0) for _ in range(3))))
         assert not recorder.verdict.reached
-        recorder.judged_by_evaluation = False
+        recorder.judged_by = "training"
         _store(recorder, arrivals(episode(100.0), client="b"), [_evaluation(5, 1.0)])
         assert recorder.verdict.reached_with == 100.0
 
@@ -248,7 +267,7 @@ def _confirmation(update: int, score: float, confirms: int | None) -> UpdateRow:
 
 def test_a_goal_of_the_training_is_reached_when_greedy_episodes_confirm_it(tmp_path: Path) -> None:
     with _recorder(tmp_path, goal=9.0) as recorder:
-        recorder.confirms = True
+        recorder.judged_by = "both"
         _store(recorder, arrivals(*(episode(10.0) for _ in range(5))), [attempt_row(1)])
         assert (recorder.verdict.reached, recorder.verdict.to_confirm) == (False, 3)
         # What nobody asked for confirms nothing: a regular evaluation, or what a former claim was answered.
@@ -262,15 +281,26 @@ def test_a_goal_of_the_training_is_reached_when_greedy_episodes_confirm_it(tmp_p
         assert (recorder.verdict.reached_with, recorder.verdict.to_confirm) == (11.0, None)
 
 
+def test_a_claim_whose_answer_was_not_stored_before_a_kill_is_made_again(tmp_path: Path) -> None:
+    for row, claim in ((1, None), (2, None), (3, 3), (4, 4)):
+        with _recorder(tmp_path, goal=9.0) as recorder:
+            recorder.judged_by = "both"
+            _store(recorder, arrivals(episode(10.0), first=row))
+            assert recorder.verdict.to_confirm == claim
+            if row == 4:
+                _store(recorder, [], [_confirmation(3, 9.0, row)])
+                assert recorder.verdict.reached_with == 10.0
+
+
 def test_a_refuted_window_claims_nothing_after_a_restart(tmp_path: Path) -> None:
     with _recorder(tmp_path, goal=9.0) as recorder:
-        recorder.confirms = True
+        recorder.judged_by = "both"
         _store(recorder, arrivals(*(episode(10.0) for _ in range(3))), [attempt_row(1)])
         _store(recorder, [], [_confirmation(3, 8.9, 3)])
     later = arrivals(*(episode(10.0, model_id=model_id) for model_id in (4, 4, 3, 4)), first=4)
     for given, claims in zip(later, (None, None, None, 7), strict=True):
         with _recorder(tmp_path, goal=9.0) as recorder:
-            recorder.confirms = True
+            recorder.judged_by = "both"
             _store(recorder, [given])
             assert recorder.verdict.to_confirm == claims
 

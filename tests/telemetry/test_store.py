@@ -97,19 +97,14 @@ def test_updates_beyond_a_later_attempt_are_marked_too(resumed: Path) -> None:
     assert (history.last_update, history.last_row, history.count) == ((2, 2), 8, [1, 1, 1])
 
 
-def test_columns_are_of_equal_length_and_pass_as_a_message(resumed: Path) -> None:
-    for metric in ("return", "length", "mean_return"):
+def test_each_metric_reads_its_own_values_which_pass_as_a_message(resumed: Path) -> None:
+    means = [0.0, 0.5, 1.5, 2.5, 3.5, 6.0, 10.5, 10.0]
+    for metric, values in (("length", [10.0] * 8), ("mean_return", means)):
         history = query_history(resumed, HistoryQueryParams(metric=metric))
-        assert History.model_validate_json(history.to_json()) == history
-        assert len(history.low) == len(history.value) == len(history.row) == 8
+        assert (history.value, len(history.low), len(history.row)) == (values, 8, 8)
         assert all(type(value) is float for value in history.value)
-
-
-def test_each_metric_reads_its_own_values(resumed: Path) -> None:
-    assert query_history(resumed, HistoryQueryParams(metric="length")).value == [10.0] * 8
-    means = query_history(resumed, HistoryQueryParams(metric="mean_return")).value
-    assert means == [0.0, 0.5, 1.5, 2.5, 3.5, 6.0, 10.5, 10.0]
-    assert query_history(resumed, HistoryQueryParams()).metrics == ["return", "length", "mean_return", "loss"]
+        assert History.model_validate_json(history.to_json()) == history
+    assert history.metrics == ["return", "length", "mean_return", "loss"]
     assert query_history(resumed, HistoryQueryParams(metric="no such")).row == []
 
 
@@ -265,9 +260,6 @@ def test_start_and_end_are_on_the_chosen_axis_and_inclusive(
     params = HistoryQueryParams.model_validate({"x": axis, "start": start, "end": end})
     history = query_history(resumed, params)
     assert (history.row, history.count) == (rows, [1] * len(rows))
-
-
-def test_start_and_end_apply_to_updates(resumed: Path) -> None:
     history = query_history(resumed, HistoryQueryParams(metric="loss", x="env_step", start=40, end=60))
     assert (history.attempt, history.count) == ([1, 2], [1, 1])
 

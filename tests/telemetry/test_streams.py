@@ -32,7 +32,7 @@ def _pending(stage: Stage, client: str) -> int:
     return cast("int", found["pending"])
 
 
-def test_what_was_sent_before_the_group_was_made_is_read(
+def test_streams_of_all_on_the_roster_are_read_from_their_beginning(
     streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis
 ) -> None:
     streams.discover(redis_client)
@@ -43,38 +43,12 @@ def test_what_was_sent_before_the_group_was_made_is_read(
     stage.join(*clients)
     streams.discover(redis_client)
     assert sorted(_numbers(streams.read(redis_client, 0))) == [(client, 1) for client in sorted(clients)]
-
-
-def test_settled_entries_are_gone_and_later_ones_stay(
-    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis
-) -> None:
-    stage.join("a", "b")
+    # Of a client off the roster nothing is read any more, nor is its stream made anew.
+    stage.redis.hdel(stage.keys.clients, "c0")
+    stage.redis.delete(stage.keys.episodes("c0"))
     streams.discover(redis_client)
-    _add(stage, "a", 1, 2)
-    _add(stage, "b", 1)
-    entries = streams.read(redis_client, 0)
-    _add(stage, "a", 3)
-    streams.acknowledge(redis_client, entries)
-    assert (stage.left("a"), stage.left("b"), _pending(stage, "a")) == (1, 0, 0)
-    assert _numbers(streams.read(redis_client, 0)) == [("a", 3)]
-
-
-def test_after_an_error_what_was_delivered_is_read_again_before_anything_new(
-    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis
-) -> None:
-    stage.join("a")
-    streams.discover(redis_client)
-    _add(stage, "a", 1, 2)
-    delivered = streams.read(redis_client, 0)
-    _add(stage, "a", 3)
-    streams.unsettle()
-    again = streams.read(redis_client, 0)
-    assert again == delivered
-    streams.acknowledge(redis_client, again)
-    new = streams.read(redis_client, 0)
-    assert _numbers(new) == [("a", 3)]
-    streams.acknowledge(redis_client, new)
-    assert (stage.left("a"), _pending(stage, "a")) == (0, 0)
+    assert (streams.idle, streams.read(redis_client, 0)) == (False, [])
+    assert not stage.redis.exists(stage.keys.episodes("c0"))
 
 
 def test_trimming_never_removes_what_is_delivered_and_not_acknowledged(
@@ -133,41 +107,6 @@ def test_a_wrong_typed_stream_is_set_aside_once_and_the_others_are_read(
     _add(stage, "b", 7)
     streams.discover(redis_client)
     assert _numbers(streams.read(redis_client, 0)) == [("b", 7)]
-
-
-def test_a_stream_without_group_is_read_from_its_beginning(
-    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis, keys: Keys
-) -> None:
-    stage.join("a", "b")
-    streams.discover(redis_client)
-    stage.redis.delete(keys.episodes("a"))
-    _add(stage, "a", 1)
-    _add(stage, "b", 1)
-    seen = _numbers(streams.read(redis_client, 0)) + _numbers(streams.read(redis_client, 0))
-    assert sorted(seen) == [("a", 1), ("b", 1)]
-
-
-def test_a_client_off_the_roster_is_not_read_any_more(
-    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis, keys: Keys
-) -> None:
-    stage.join("a", "b")
-    streams.discover(redis_client)
-    stage.redis.hdel(keys.clients, "a")
-    stage.redis.delete(keys.episodes("a"))
-    streams.discover(redis_client)
-    assert not streams.idle
-    assert streams.read(redis_client, 0) == []
-    assert not stage.redis.exists(keys.episodes("a"))
-
-
-def test_the_largest_id_is_acknowledged(
-    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis, keys: Keys
-) -> None:
-    stage.join("a")
-    streams.discover(redis_client)
-    stage.redis.xadd(keys.episodes("a"), {"e": "x"}, id=str(EntryId(2**64 - 1, 2**64 - 1)))
-    streams.acknowledge(redis_client, streams.read(redis_client, 0))
-    assert _pending(stage, "a") == 0
 
 
 _START = EntryId(0, 0)

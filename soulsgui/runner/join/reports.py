@@ -172,14 +172,13 @@ class OwnReturns:
         self._episodes: deque[_Own] = deque(maxlen=kept)
         self._recent: deque[float] = deque(maxlen=_WINDOW)
         self._instance: Instance | None = None
-        self._next_number = 0
         self._begin("")
 
     def _begin(self, run_id: str) -> None:
         self.run_id = run_id
         self._episodes.clear()
         self._recent.clear()
-        self._rows = self._untold = 0
+        self._rows = self._untold = self._next_number = 0
         self._steps_before = self._steps_now = 0
 
     @property
@@ -203,13 +202,13 @@ class OwnReturns:
             self._steps_before, self._steps_now = self.env_steps, 0
         if beat.run_id == self.run_id:
             self._steps_now = report.env_steps
-        new = [one for one in report.episodes if one.number >= self._next_number]
-        if new:
-            if beat.env_steps == report.env_steps:  # this process has played for this run alone
-                self._untold += new[0].number - self._next_number
-            self._next_number = new[-1].number + 1
-        added = [self._add(one) for one in new if one.run_id == self.run_id]
-        return self._as_rows(added) if added else None
+        ours = (one for one in report.episodes if one.run_id == self.run_id)
+        new = [one for one in ours if one.number >= self._next_number]
+        if not new:
+            return None
+        self._untold += new[0].number - self._next_number
+        self._next_number = new[-1].number + 1
+        return self._as_rows([self._add(one) for one in new])
 
     def _add(self, episode: OwnEpisode) -> _Own:
         self._rows += 1

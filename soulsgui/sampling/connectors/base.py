@@ -25,26 +25,33 @@ from soulsgui.environments.choices import action_left, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
 from soulsgui.policies.numpy_recurrent import Floats, Remembered, remembered_by
-from soulsgui.policies.policy import Mask, Policy, make_policy
+from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.sampling.connectors.samples import Assembler, LogProb, Sample, read_episode_info, read_sample
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.heartbeat import derived_seed
 from soulsgui.sampling.link import ClientLink, check_network, checked_config
 from soulsgui.sampling.rollout import Bounds
+from soulsgui.sampling.sampling_modes import explore
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.chunk import pack_chunk
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of, state_of
-from soulsgui.wire.messages.session import Episode
+from soulsgui.wire.messages.session import Episode, Grant
 
 logger = logging.getLogger(__name__)
 
-MOST_KEPT = 4096
+MOST_HELD = 65_536
+"""Most samples that wait to be recorded; further ones are dropped and counted."""
+
+_MOST_STATES = 4096
 """So many questions to the agent may come between one and the push of its step."""
+_MOST_DRAWN = 65_536
+_JOIN_TIMEOUT_S = 100.0
+_ANOTHER_RUN_S = 10.0
+"""How long a run that can't be joined may be the one before, of whose end a server says nothing."""
 
-
-_MOST = 65_536
+_numbers = itertools.count(1)
 
 
 class HiddenStateCache:
@@ -52,13 +59,13 @@ class HiddenStateCache:
 
     def __init__(self, within: Bounds, dtype: str) -> None:
         self._within, self._dtype = within, np.dtype(dtype)
-        self._acted: deque[tuple[bytes, dict[str, Floats]]] = deque(maxlen=MOST_KEPT)
+        self._acted: deque[tuple[bytes, dict[str, Floats]]] = deque(maxlen=_MOST_STATES)
 
-    def before(self, obs: NDArray[Any], remembered: Remembered) -> None:
-        """Note what is remembered before an observation `[1, *shape]` is acted on."""
+    def keep(self, obs: NDArray[Any], remembered: Remembered) -> None:
+        """Keep the hidden state before an observation `[1, *shape]` is acted on."""
         self._acted.append((obs.tobytes(), {name: rows[0] for name, rows in remembered.fields.items()}))
 
-    def of(self, sample: Sample) -> Sample:
+    def with_state(self, sample: Sample) -> Sample:
         """Return a step with the hidden state before it; older entries are dropped."""
         wanted = self._observation(sample).tobytes()
         places = [place for place, (seen, _) in enumerate(self._acted) if seen == wanted]
@@ -73,8 +80,8 @@ class HiddenStateCache:
             self._acted.popleft()
         return replace(sample, state=self._acted.popleft()[1])
 
-    def said(self, sample: Sample, policy: Policy) -> Sample:
-        """Return a step with its log-probability under the cached hidden state, without caching anything."""
+    def with_log_prob(self, sample: Sample, policy: Policy) -> Sample:
+        """Return a step with its log-probability under its hidden state; the policy's state stays."""
         if sample.log_prob is not None:
             return sample
         remembered = remembered_by(policy)
@@ -108,7 +115,7 @@ class ActionCache:
         if not self._squashed:
             return taken.item() if taken.ndim == 0 else taken
         row = self._space.read(taken)
-        if len(self._drawn) >= _MOST:
+        if len(self._drawn) >= _MOST_DRAWN:
             del self._drawn[next(iter(self._drawn))]
         # At the end, also when it was there.
         self._drawn.pop(row.tobytes(), None)
@@ -124,16 +131,6 @@ class ActionCache:
             return drawn
         stored: NDArray[np.float32] = policy.from_environment(row[None])[0]
         return stored
-
-
-MOST_HELD = 65_536
-"""Most samples that wait to be recorded; further ones are dropped and counted."""
-
-_JOIN_TIMEOUT_S = 100.0
-_ANOTHER_RUN_S = 10.0
-"""How long a run that can't be joined may be the one before, of whose end a server says nothing."""
-
-_numbers = itertools.count(1)
 
 
 class ConnectorAgent(Protocol):
@@ -159,12 +156,7 @@ class ConnectorAgent(Protocol):
 
 
 class AgentAndModel(NamedTuple):
-    """An agent, and the id of the weights it acts with.
-
-    Attributes:
-        agent: As `BaseConnector.agent`.
-        model_id: Id of the weights.
-    """
+    """An agent, and the id of the weights it acts with."""
 
     agent: ConnectorAgent
     model_id: int
@@ -201,8 +193,10 @@ class BaseConnector(ABC):
         self._stop = threading.Event()
         self._lock = threading.RLock()
         self._held = 0
+        self._grant: Grant | None = None  # how to explore; None: as the policy itself draws
         self._remembered = Remembered()
-        self._link = ClientLink(address, name or _own_name(), 1, self._stop)
+        own_name = f"{name_of_machine()[:32]}-{os.getpid()}-{next(_numbers)}"
+        self._link = ClientLink(address, name or own_name, 1, self._stop)
         try:
             self._link.open()
             self._join()
@@ -222,10 +216,7 @@ class BaseConnector(ABC):
         return self._act
 
     def begin_episode(self) -> None:
-        """Forget what was seen: what comes next begins an episode, without the end of this one being pushed.
-
-        Where the policy remembers nothing, nothing is to be done.
-        """
+        """Forget what was seen: what comes next begins an episode, though no end of this one was pushed."""
         with self._lock:
             self._remembered.begin(1)
 
@@ -242,18 +233,10 @@ class BaseConnector(ABC):
 
     @abstractmethod
     def push_sample(self, data: bytes) -> None:
-        """Take over one step.
-
-        Args:
-            data: From `wire.codec.pack_sample`.
-
-        Raises:
-            UsageError: It is no sample of this environment.
-            ClientRegistrationError: Another process took over the name.
-        """
+        """Take over one step from `wire.codec.pack_sample`."""
 
     def push_episode_info(self, data: bytes) -> None:
-        """Take over what is to be told of a finished episode.
+        """Report a finished episode.
 
         Args:
             data: JSON with `total_return` and `length`; `terminated` (true), `seconds` (0) and `env_index`
@@ -278,9 +261,13 @@ class BaseConnector(ABC):
 
     def _join(self) -> None:
         """Learn of the run, begin a session and take the first weights; begin anew if another run begins."""
+
+        def described(view: ServerView) -> bool:
+            return view.config is not None and bool(view.config.spaces)
+
         joined = False
         while not joined:
-            self._wait(_describes_a_run, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "a run")
+            self._wait(described, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "a run")
             told = self._link.view.config
             assert told is not None
             try:
@@ -384,25 +371,21 @@ class BaseConnector(ABC):
         with self._lock:
             policy = self._in_use().policy
             if self._hidden_states is not None:
-                self._hidden_states.before(seen, self._remembered)
-            return self._given_out.given_out(self._choose(policy, seen, mask)[0], policy)
+                self._hidden_states.keep(seen, self._remembered)
+            action, _ = explore(policy, seen, self._rng, self._grant, mask)
+            return self._given_out.given_out(action[0], policy)
 
     def _recalled(self, sample: Sample) -> Sample:
         """Return a pushed step with the hidden state before it; drop the state where its episode ends."""
         if self._hidden_states is None:
             return sample
         with self._lock:
-            found = self._hidden_states.of(sample)
+            found = self._hidden_states.with_state(sample)
             if sample.terminated or sample.truncated:
                 self.begin_episode()
             return found
 
-    @abstractmethod
-    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
-        """Return a stored action `[1, ...]` at an observation `[1, *obs_shape]`, valid by `mask` `[1, A]`."""
-
     def _read_sample(self, data: bytes) -> Sample:
-        """Read a step from `wire.codec.pack_sample`."""
         policy = self._weights.policy
         return read_sample(data, self._spaces, lambda action: self._given_out.stored(action, policy))
 
@@ -422,16 +405,6 @@ class BaseConnector(ABC):
             self._uploader.push_chunk(chunk, segments.steps)
 
 
-def _describes_a_run(view: ServerView) -> bool:
-    """Whether the server describes a run whose spaces it knows."""
-    return view.config is not None and bool(view.config.spaces)
-
-
 def _replaced(config: ServerConfig, view: ServerView) -> bool:
     """Whether the server describes another run than before."""
     return view.config is not None and view.config.run_id != config.run_id
-
-
-def _own_name() -> str:
-    """Return a name that no other connector has."""
-    return f"{name_of_machine()[:32]}-{os.getpid()}-{next(_numbers)}"

@@ -28,11 +28,9 @@ from soulsgui.policies.policy import Mask, Policy
 from soulsgui.sampling.connectors.base import MOST_HELD, BaseConnector, Weights
 from soulsgui.sampling.connectors.samples import LogProb, Sample
 from soulsgui.sampling.downloader import ServerView
-from soulsgui.sampling.sampling_modes import explore
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, learns_from_log_probs
-from soulsgui.wire.messages.session import Grant
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +56,6 @@ class DQNConnector(BaseConnector):
         self._pushed: deque[bytes | Sample] = deque()
         self._known: dict[int, WeightsHeader] = {}
         self._policies: dict[int, Policy] = {}
-        self._grant: Grant | None = None
         self._failure: SoulsGuiError | None = None
         self._complaint: UsageError | None = None
         self._thread = threading.Thread(target=self._run, name="connector", daemon=True)
@@ -92,7 +89,7 @@ class DQNConnector(BaseConnector):
             self._link.progress.drop(1)
 
     def push_episode_info(self, data: bytes) -> None:
-        """Take over what is to be told of a finished episode, as `BaseConnector.push_episode_info`."""
+        """Report a finished episode, as `BaseConnector.push_episode_info`."""
         self._check()
         super().push_episode_info(data)
 
@@ -120,11 +117,7 @@ class DQNConnector(BaseConnector):
         super()._use(weights)
 
     def _in_use(self) -> Weights:
-        """Return the weights to act with: the newest ones, unless somebody is within the context.
-
-        Raises:
-            ClientRegistrationError, ServiceError: No newer ones will come, as told by `push_sample`.
-        """
+        """Return the weights to act with: the newest ones, unless somebody is within the context."""
         if self._failure is not None:
             raise self._failure
         newest = self._newest
@@ -139,9 +132,6 @@ class DQNConnector(BaseConnector):
                 "The server's run is in lockstep, which a loop by hand can't keep.",
                 "Set determinism to off on the server, or let `soulsgui client` play.",
             )
-
-    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
-        return explore(policy, obs, self._rng, self._grant, mask)[0]
 
     def _run(self) -> None:
         """Hear what the server says, and record what was pushed, until closed."""
@@ -160,16 +150,14 @@ class DQNConnector(BaseConnector):
 
     def _gather(self) -> None:
         """Hear what the server says until it is time to send what was pushed."""
+
+        def enough() -> bool:
+            return len(self._pushed) >= self._assembler.capacity
+
         due = time.monotonic() + self._hold_s
-        while (left_s := due - time.monotonic()) > 0 and not self._enough() and not self._stop.is_set():
-            if self._link.wait(self._has_news, left_s):
+        while (left_s := due - time.monotonic()) > 0 and not enough() and not self._stop.is_set():
+            if self._link.wait(lambda view: view is not self._heard or enough(), left_s):
                 self._hear(self._link.view)
-
-    def _enough(self) -> bool:
-        return len(self._pushed) >= self._assembler.capacity
-
-    def _has_news(self, view: ServerView) -> bool:
-        return view is not self._heard or self._enough()
 
     def _hear(self, view: ServerView) -> None:
         """Take over a view of the server; while it is silent, the last one stays."""
@@ -231,5 +219,5 @@ class DQNConnector(BaseConnector):
 
 
 def _unsaid(obs: NDArray[Any], action: NDArray[Any], mask: Mask | None) -> NDArray[np.float32]:
-    """Return what stands for log-probabilities that nobody asks for."""
+    """Return zeros in place of log-probabilities that the algorithm does not need."""
     return np.zeros(len(action), np.float32)

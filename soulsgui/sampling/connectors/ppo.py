@@ -14,12 +14,8 @@ while training:
 """
 
 import time
-from typing import Any
-
-from numpy.typing import NDArray
 
 from soulsgui.config.layers import ConfigLike
-from soulsgui.policies.policy import Mask, Policy
 from soulsgui.sampling.connectors.base import MOST_HELD, BaseConnector, Weights
 from soulsgui.sampling.connectors.samples import Sample
 from soulsgui.sampling.downloader import ServerView
@@ -74,7 +70,7 @@ class PPOConnector(BaseConnector):
                 self._link.progress.drop(1)
                 return
             if self._hidden_states is not None:
-                sample = self._hidden_states.said(sample, self._weights.policy)
+                sample = self._hidden_states.with_log_prob(sample, self._weights.policy)
             self._samples.append(sample)
             self._record()
 
@@ -127,9 +123,6 @@ class PPOConnector(BaseConnector):
         self._samples, self._recorded, self._delivered = [], 0, 0
         super()._use(weights)
 
-    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
-        return policy.act(obs, self._rng, mask)[0]
-
     def _share(self) -> int | None:
         """Return the steps the present round wants; None while it is not known or there is no part in it."""
         grant = self._link.answer_of_trainer(self._link.view)
@@ -143,7 +136,7 @@ class PPOConnector(BaseConnector):
         return grant.round.steps
 
     def _has_grown(self) -> bool:
-        """Whether more is wanted of a round that was recorded whole."""
+        """Whether the share of a round has grown after it was recorded whole."""
         share = self._share()
         return share is not None and 0 < self._delivered < share
 
@@ -157,9 +150,10 @@ class PPOConnector(BaseConnector):
         self._link.progress.drop(len(samples) - len(kept))
         self._open += kept
         self._recorded += len(kept)
-        if self._recorded >= share:
+        whole = self._recorded >= share
+        if whole:
             self._delivered = share
-        if self._recorded >= share or len(self._open) >= self._assembler.capacity:
+        if whole or len(self._open) >= self._assembler.capacity:
             self._cut()
 
     def _cut(self) -> None:

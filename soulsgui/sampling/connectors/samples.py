@@ -24,7 +24,7 @@ Stored = Callable[[NDArray[Any]], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Sample:
-    """One step as `wire.codec.pack_sample` describes it; `log_prob` is None when nobody said it.
+    """One step as `wire.codec.pack_sample` describes it; `log_prob` is None where it was left out.
 
     `action` is as it is stored (`environments.actions`).
 
@@ -49,7 +49,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class EpisodeInfo:
-    """What is told of a finished episode."""
+    """A finished episode, as a loop reports it."""
 
     total_return: float
     length: int
@@ -127,7 +127,7 @@ def _with_masks(sample: Sample, info: Mapping[str, Any], action: DiscreteSpec | 
 
 
 def read_episode_info(data: bytes) -> EpisodeInfo:
-    """Read what is told of a finished episode."""
+    """Read the report of a finished episode."""
     try:
         fields = json.loads(data)
         info = EpisodeInfo(
@@ -160,10 +160,7 @@ class Assembler:
     """
 
     def __init__(
-        self,
-        spaces: SpacesSpec,
-        segment_length: int,
-        state: Mapping[str, tuple[int, ...]] | None = None,
+        self, spaces: SpacesSpec, segment_length: int, state: Mapping[str, tuple[int, ...]] | None = None
     ) -> None:
         self._state = tuple(state or {})
         self._action_dtype = np.dtype(spaces.action.dtype)
@@ -193,7 +190,12 @@ class Assembler:
         length = np.diff([*starts, len(samples)]).astype(np.int32)
         action = np.array([sample.action for sample in samples], self._action_dtype)
         count = len(pieces)
-        acted_on = np.arange(len(samples)) + np.repeat(np.arange(count), length)
+        said = np.array([np.nan if one.log_prob is None else one.log_prob for one in samples], np.float32)
+        unsaid = np.array([sample.log_prob is None for sample in samples])
+        if unsaid.any():
+            acted_on = np.arange(len(samples)) + np.repeat(np.arange(count), length)
+            asked = log_prob(obs[acted_on], action, None if mask is None else mask[acted_on])
+            said = np.where(unsaid, asked, said)
         return Segments(
             env_index=np.zeros(count, np.int32),
             episode=np.array(episodes, np.int64),
@@ -206,10 +208,7 @@ class Assembler:
             obs=obs,
             action=action,
             reward=np.array([sample.reward for sample in samples], np.float32),
-            log_prob=_log_probs(
-                samples,
-                lambda: log_prob(obs[acted_on], action, None if mask is None else mask[acted_on]),
-            ),
+            log_prob=said,
             action_mask=mask,
             state={name: np.stack([samples[start].state[name] for start in starts]) for name in self._state},
         )
@@ -241,11 +240,3 @@ class Assembler:
             self._episode += begins
             self._next_step = 0 if begins else sample.step_id + 1
         return starts, episodes
-
-
-def _log_probs(samples: Sequence[Sample], ask: Callable[[], NDArray[np.float32]]) -> NDArray[np.float32]:
-    said = [sample.log_prob for sample in samples]
-    if None not in said:
-        return np.array(said, np.float32)
-    told = np.array([value is not None for value in said])
-    return np.where(told, np.array([value or 0.0 for value in said], np.float32), ask())

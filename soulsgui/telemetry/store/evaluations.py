@@ -2,12 +2,11 @@
 
 import sqlite3
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from soulsgui.telemetry.intake import Complete, Played, enough
 from soulsgui.wire.keys import EntryId
-from soulsgui.wire.messages.metrics import EVALUATION_RETURN, UpdateRow
+from soulsgui.wire.messages.metrics import EVALUATION_RETURN, CheckpointRow, UpdateRow
 from soulsgui.wire.messages.session import GreedyOrder
 
 TABLES = """
@@ -54,6 +53,11 @@ class Evaluated(NamedTuple):
     model_id: int
 
 
+def place_of(row: UpdateRow | CheckpointRow) -> tuple[int | float, ...]:
+    """Return where a row stands, in the order of the columns of its table."""
+    return row.attempt, row.update, row.env_steps, row.episodes, row.model_id, row.time
+
+
 def has_evaluations(db: sqlite3.Connection) -> bool:
     """Whether a store has the tables: one of an earlier version gets them when it is written."""
     found = db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'evaluations'")
@@ -67,7 +71,7 @@ def add_evaluation(db: sqlite3.Connection, row: UpdateRow) -> None:
     stored = db.execute(
         "INSERT INTO evaluations VALUES (NULL, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (attempt, update_count) DO UPDATE SET time = excluded.time RETURNING row",
-        (row.attempt, row.update, row.env_steps, row.episodes, row.model_id, row.time),
+        place_of(row),
     ).fetchone()
     db.executemany(
         "INSERT OR REPLACE INTO evaluation_values VALUES (?, ?, ?)",
@@ -115,12 +119,10 @@ def evaluation_metrics(db: sqlite3.Connection) -> list[str]:
 
 def last_evaluation(db: sqlite3.Connection) -> tuple[int, int]:
     """Return attempt and update of the last stored evaluation; zeros before the first."""
-    found = None
-    if has_evaluations(db):
-        found = db.execute(
-            "SELECT attempt, update_count FROM evaluations ORDER BY row DESC LIMIT 1"
-        ).fetchone()
-    return found or (0, 0)
+    if not has_evaluations(db):
+        return 0, 0
+    found = db.execute("SELECT attempt, update_count FROM evaluations ORDER BY row DESC LIMIT 1")
+    return found.fetchone() or (0, 0)
 
 
 _ENTRY = struct.Struct(">QQ")
@@ -144,30 +146,21 @@ class GreedyEpisodes:
 
     def add(self, played: Played, now: float) -> bool:
         """Store an episode; return whether it is the first one of its number in its evaluation."""
-        (client, entry, episode), order = played
+        (client, entry, one), order = played
+        name = one.attempt, one.model_id, one.number
+        figures = one.total_return, one.length, one.terminated, one.seconds, one.env_index
         stored = self._db.execute(
             f"INSERT OR IGNORE INTO greedy_episodes VALUES ({', '.join('?' * 13)})",
-            (
-                client,
-                _ENTRY.pack(*entry),
-                episode.attempt,
-                episode.model_id,
-                episode.number,
-                now,
-                episode.total_return,
-                episode.length,
-                episode.terminated,
-                episode.seconds,
-                episode.env_index,
-                order.to_json(),
-                episode.cut,
-            ),
+            (client, _ENTRY.pack(*entry), *name, now, *figures, order.to_json(), one.cut),
         )
         return stored.rowcount > 0
 
     def newest_complete(self) -> Complete | None:
         """Return the newest evaluation of which enough episodes are stored; None before the first."""
-        for (asked,) in self._orders():
+        orders = self._db.execute(
+            "SELECT asked FROM greedy_episodes WHERE number = 0 ORDER BY attempt DESC, model_id DESC"
+        )
+        for (asked,) in orders:
             order = GreedyOrder.read(asked)
             if order is None:
                 continue
@@ -177,12 +170,6 @@ class GreedyEpisodes:
                 returns, lengths, seconds, cut = zip(*episodes[:count], strict=True)
                 return Complete(order, returns, lengths, sum(seconds), sum(cut))
         return None
-
-    def _orders(self) -> Iterator[tuple[str]]:
-        """Iterate over the evaluation orders, newest first."""
-        return self._db.execute(
-            "SELECT asked FROM greedy_episodes WHERE number = 0 ORDER BY attempt DESC, model_id DESC"
-        )
 
     def _of(self, order: GreedyOrder) -> list[tuple[float, int, float, int]]:
         """Return the episodes of an evaluation up to the first missing one."""

@@ -9,11 +9,7 @@ from typing import NamedTuple
 
 from soulsgui.telemetry.aggregate import Limits, Place
 from soulsgui.telemetry.intake import Complete, evaluation_row
-from soulsgui.telemetry.store.evaluations import (
-    GreedyEpisodes,
-    is_stored,
-    last_evaluation,
-)
+from soulsgui.telemetry.store.evaluations import GreedyEpisodes, is_stored, last_evaluation, place_of
 from soulsgui.telemetry.store.schema import (
     SUMMARY,
     ScoreSummary,
@@ -23,8 +19,9 @@ from soulsgui.telemetry.store.schema import (
     read_state,
     roll_up,
 )
+from soulsgui.wire.control import AttemptStart
 from soulsgui.wire.keys import EntryId
-from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, UpdateRow
+from soulsgui.wire.messages.metrics import CheckpointRow, UpdateRow
 
 _ENTRY = struct.Struct(">QQ")
 _CURSOR = "metrics_cursor"
@@ -73,7 +70,8 @@ class StoreWriter:
         db = self.db
         self._clients: dict[str, int] = dict(db.execute("SELECT name, id FROM clients").fetchall())
         self._metrics: dict[str, int] = dict(db.execute("SELECT name, id FROM metrics").fetchall())
-        self._last_row: int = db.execute("SELECT coalesce(max(row), 0) FROM episodes").fetchone()[0]
+        # Number of the last episode's row, 0 before the first.
+        self.last_row: int = db.execute("SELECT coalesce(max(row), 0) FROM episodes").fetchone()[0]
         newest = db.execute(
             "SELECT name, (SELECT max(entry) FROM episodes WHERE client = clients.id) FROM clients"
         )
@@ -82,11 +80,6 @@ class StoreWriter:
     def close(self) -> None:
         """Close the file."""
         self.db.close()
-
-    @property
-    def last_row(self) -> int:
-        """Number of the last episode's row, 0 before the first."""
-        return self._last_row
 
     @property
     def cursor(self) -> EntryId:
@@ -165,13 +158,14 @@ class StoreWriter:
         """Store episodes; their rows follow on `last_row` without gaps."""
         if not records:
             return
-        assert records[0].row == self._last_row + 1
-        clients = {name: self._client(name) for name in {record.client for record in records}}
+        assert records[0].row == self.last_row + 1
+        names = {record.client for record in records}
+        clients = {name: self._numbered("clients", self._clients, name) for name in names}
         self.db.executemany(
             f"INSERT INTO episodes VALUES ({_MARKS})",
             ((record[0], clients[record[1]], _ENTRY.pack(*record[2]), *record[3:]) for record in records),
         )
-        self._last_row = records[-1].row
+        self.last_row = records[-1].row
         for record in records:
             if record.entry > self._newest.get(record.client, (-1, -1)):
                 self._newest[record.client] = record.entry
@@ -183,57 +177,47 @@ class StoreWriter:
             ((attempt, *place) for attempt, place in places.items()),
         )
 
-    def set_summary(self, summary: ScoreSummary) -> None:
-        """Note what the episodes amount to."""
-        self._set_state(SUMMARY, summary.to_json())
-
-    def set_cursor(self, cursor: EntryId) -> None:
-        """Note how far the `metrics` stream was taken in."""
-        self._set_state(_CURSOR, str(cursor))
-
-    def _set_state(self, key: str, value: str) -> None:
-        self.db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, value))
+    def set_state(self, cursor: EntryId, summary: ScoreSummary) -> None:
+        """Note how far the `metrics` stream was taken in, and what the episodes amount to."""
+        state = [(_CURSOR, str(cursor)), (SUMMARY, summary.to_json())]
+        self.db.executemany("INSERT OR REPLACE INTO state VALUES (?, ?)", state)
 
     def add_update(self, row: UpdateRow) -> None:
         """Store one update; one that is stored already stays as it is."""
         stored = self.db.execute(
-            "INSERT OR IGNORE INTO updates VALUES (NULL, ?, ?, ?, ?, ?, ?)",
-            (row.attempt, row.update, row.env_steps, row.episodes, row.model_id, row.time),
+            "INSERT OR IGNORE INTO updates VALUES (NULL, ?, ?, ?, ?, ?, ?)", place_of(row)
         )
         if stored.rowcount:
             self.db.executemany(
                 "INSERT INTO update_values VALUES (?, ?, ?)",
-                ((self._metric(name), stored.lastrowid, value) for name, value in row.values.items()),
+                (
+                    (self._numbered("metrics", self._metrics, name), stored.lastrowid, value)
+                    for name, value in row.values.items()
+                ),
             )
 
-    def add_attempt(self, row: AttemptRow) -> None:
+    def last_update(self, attempt: int) -> int:
+        """Return the last update of an attempt, that of its beginning where none followed; 0 for none."""
+        found = self.db.execute(
+            "SELECT coalesce(max(update_count), 0) FROM (SELECT attempt, update_count FROM updates"
+            " UNION ALL SELECT attempt, update_count FROM attempts) WHERE attempt = ?",
+            (attempt,),
+        )
+        return int(found.fetchone()[0])
+
+    def add_attempt(self, start: AttemptStart, model_id: int) -> None:
         """Store where an attempt begins; one that is stored already stays as it is."""
         self.db.execute(
             "INSERT OR IGNORE INTO attempts VALUES (?, ?, ?, ?, ?, ?)",
-            (row.attempt, row.update, row.env_steps, row.episodes, row.model_id, row.time),
+            (start.attempt, start.update, start.env_steps, start.episodes, model_id, start.time),
         )
 
     def add_checkpoint(self, row: CheckpointRow) -> None:
         """Store that a checkpoint was saved."""
         self.db.execute(
             "INSERT OR IGNORE INTO checkpoints VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                row.attempt,
-                row.update,
-                row.env_steps,
-                row.episodes,
-                row.model_id,
-                row.time,
-                row.saved,
-                row.path,
-            ),
+            (*place_of(row), row.saved, row.path),
         )
-
-    def _client(self, name: str) -> int:
-        return self._numbered("clients", self._clients, name)
-
-    def _metric(self, name: str) -> int:
-        return self._numbered("metrics", self._metrics, name)
 
     def _numbered(self, table: str, known: dict[str, int], name: str) -> int:
         number = known.get(name)

@@ -34,7 +34,7 @@ class GreedyPlay(Message):
     Attributes:
         model_id: Weights of the newest order that it began, -1 before the first.
         played: Episodes of it that it has played.
-        steps: Environment steps made for evaluations since the process started; they are not sent.
+        steps: Environment steps that the process has made for evaluations of its run; they are not sent.
     """
 
     model_id: int = Field(-1, ge=-1, le=_LARGEST)
@@ -43,16 +43,16 @@ class GreedyPlay(Message):
 
 
 class ClientProgress(Message):
-    """How a client gets on: what its beat and its status share.
+    """How a client gets on: what its beat and its status share. What is counted begins at 0 with each run.
 
     Attributes:
-        env_steps: Environment steps since the process started.
+        env_steps: Environment steps that the process has made for its run.
         env_steps_per_s: Recent rate.
         mean_return: Mean over its last 20 finished episodes.
         model_id: Weights in use, -1 before the first.
         dropped: Environment steps given up because the buffer was full.
         waits: How often it had to wait for the server: for credits, or for the next round.
-        waited_s: Seconds it has waited so since the process started.
+        waited_s: Seconds it has waited so.
         waiting: Part of the last seconds in which it waited so, 0 to 1.
         error_details: Where the last error happened: the end of a traceback; stays when the error is over.
         step_ms: Recent mean time the environments take for a step of all of them, milliseconds.

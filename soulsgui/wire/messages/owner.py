@@ -132,7 +132,7 @@ class OwnEpisode(Message):
     """An episode that was finished here.
 
     Attributes:
-        number: Counts the episodes of this process, from 0.
+        number: Counts the episodes that this process has ended for the run, from 0.
         run_id: The run it was played for.
         time: Seconds since the epoch.
         env_steps: Environment steps that this process had made for the run.

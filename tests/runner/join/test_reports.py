@@ -142,9 +142,7 @@ def test_the_run_is_what_the_client_plays_for(desk: _Desk, phase: Phase, state: 
     assert (run.env_steps, run.episodes) == (7, 3)
 
 
-def _report(
-    *numbers: int, pid: int = 1, run: str = "a", of_run: str = "", steps: int = 0, before: int = 0
-) -> ClientReport:
+def _report(*numbers: int, pid: int = 1, run: str = "a", of_run: str = "", steps: int = 0) -> ClientReport:
     episodes = [
         OwnEpisode(
             number=number,
@@ -157,7 +155,7 @@ def _report(
         )
         for number in numbers
     ]
-    beat = Heartbeat(client="c", instance=Instance(pid=pid), counter=1, run_id=run, env_steps=before + steps)
+    beat = Heartbeat(client="c", instance=Instance(pid=pid), counter=1, run_id=run, env_steps=steps)
     return ClientReport(beat=beat, env_steps=steps, episodes=episodes)
 
 
@@ -196,12 +194,6 @@ def test_what_a_client_played_before_it_was_looked_at_is_counted() -> None:
     assert (returns.episodes, returns.env_steps) == (307, 3060 + 12)
 
 
-def test_of_a_process_that_played_for_another_run_too_only_what_is_told_is_counted() -> None:
-    returns = OwnReturns("c")
-    returns.take(_report(304, 305, steps=60, before=3000))
-    assert returns.episodes == 2
-
-
 def test_another_process_goes_on_with_the_curve() -> None:
     returns = OwnReturns("c")
     returns.take(_report(0, 1, steps=25))
@@ -214,10 +206,10 @@ def test_another_process_goes_on_with_the_curve() -> None:
 def test_another_run_begins_another_curve() -> None:
     returns = OwnReturns("c")
     returns.take(_report(0, 1, steps=25))
-    assert returns.take(_report(2, run="b", of_run="a", steps=5, before=25)) is None
-    rows = returns.take(_report(2, 3, run="b", steps=9, before=25))
+    assert returns.take(_report(2, run="b", of_run="a", steps=5)) is None
+    rows = returns.take(_report(0, run="b", steps=9))
     assert rows is not None
-    assert (rows.run_id, rows.row, rows.total_return) == ("b", [1], [3])
+    assert (rows.run_id, rows.row, rows.total_return) == ("b", [1], [0])
     assert (returns.run_id, returns.episodes, returns.env_steps) == ("b", 1, 9)
 
 
