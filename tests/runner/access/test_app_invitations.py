@@ -63,7 +63,7 @@ def beat(invitation: Invitation, counter: int = 1) -> None:
     own.close()
 
 
-async def test_invited_seen_revoked_forgotten(runner: Runner) -> None:
+async def test_invited_seen_revoked_forgotten_and_listed(runner: Runner) -> None:
     invitation = await invite(runner, "pc")
     assert (client(runner, "pc").state, client(runner, "pc").age_s) == ("joining", None)
     assert client(runner, "pc").invited == invitation.created
@@ -85,8 +85,6 @@ async def test_invited_seen_revoked_forgotten(runner: Runner) -> None:
     await until(lambda: [one.id for one in runner.status().clients] == [])
     assert not runner.folders.invited.read_text().count('"pc"')
 
-
-async def test_the_list_tells_who_was_invited_and_what_an_invitation_would_say(runner: Runner) -> None:
     await invite(runner, "a")
     await invite(runner, "b")
     await call(runner, "clients.revoke", client="a")

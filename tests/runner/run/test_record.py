@@ -13,7 +13,6 @@ from soulsgui.runner.run.record import (
     RunView,
     ended,
     goal_reached,
-    interrupted,
     loss_words,
     new_attempt_words,
     run_state,
@@ -139,12 +138,9 @@ def test_where_nobody_can_evaluate_training_is_told_to_judge() -> None:
     assert with_progress(record, node(), told, 0.0).goal_judged_by == "evaluation", "a client came that can"
 
 
-def test_progress_ignores_nodes_of_another_run() -> None:
+def test_nodes_of_another_run_are_ignored_and_a_silent_trainer_keeps_its_numbers_but_not_its_rate() -> None:
     record = RunRecord(id="r", env_steps=5)
     assert with_progress(record, node(run_id="other", env_steps=9), None, 0.0) == record
-
-
-def test_silent_trainer_keeps_its_numbers_but_not_its_rate() -> None:
     record = with_progress(RunRecord(id="r", env_steps=5, env_steps_per_s=100.0), None, None, 0.0)
     assert (record.env_steps, record.env_steps_per_s) == (5, 0.0)
 
@@ -157,12 +153,6 @@ def test_ended_run_says_why(reached: Reached, state: RunState) -> None:
     record = ended(RunRecord(id="r", state="saving", detail="saving", env_steps_per_s=9.0), reached, "why")
     assert (record.state, record.reached, record.detail, record.error) == (state, reached, "", "why")
     assert record.env_steps_per_s == 0.0
-
-
-def test_interrupted_run_is_stopped_with_a_reason() -> None:
-    record = interrupted(RunRecord(id="r", state="running"))
-    assert (record.state, record.reached) == ("stopped", "stopped")
-    assert "without stopping" in record.error
 
 
 @pytest.mark.parametrize(
@@ -205,10 +195,7 @@ def held(attempt: int, updates: int, resumable: bool = True) -> CheckpointInfo:
 )
 def test_what_no_checkpoint_holds_is_said(checkpoints: list[CheckpointInfo], words: str) -> None:
     assert loss_words(RECORD, checkpoints, "full") == words
-
-
-def test_a_run_that_was_never_updated_has_nothing_to_lose() -> None:
-    assert loss_words(RunRecord(id="r", env_steps=50), [], "full") == ""
+    assert loss_words(RunRecord(id="r", env_steps=50), [], "full") == "", "never updated, nothing to lose"
 
 
 # --- what becomes an event ------------------------------------------------------------------------

@@ -91,15 +91,13 @@ def test_command_lines_hold_no_secret_and_name_run_and_server(tmp_path: Path) ->
     assert client.tier > services.spec("trainer").tier
 
 
-def test_nodes_refuse_settings_for_good_and_clients_are_tried_again(tmp_path: Path) -> None:
+def test_nodes_refuse_settings_for_good_clients_are_tried_again_and_all_know_of_their_runner(
+    tmp_path: Path,
+) -> None:
     services = services_of(tmp_path)
     nodes = [services.spec(name) for name in ("trainer", "telemetry", "evaluator")]
     assert {spec.refusal_code for spec in nodes} == {UsageError.exit_code, ConfigError([]).exit_code}
     assert services.spec("client-2").refusal_code is None
-
-
-def test_all_that_is_started_knows_that_a_runner_keeps_the_list_of_clients(tmp_path: Path) -> None:
-    services = services_of(tmp_path)
     assert all(services.spec(name).env.items() >= SUPERVISED_ENV.items() for name in services.names)
 
 
