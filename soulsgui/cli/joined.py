@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
@@ -16,7 +16,9 @@ from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import count_words
 from soulsgui.wire.control import ClientStatus, ServerStatus, ServiceStatus, Status
 from soulsgui.wire.control.states import CLIENT, Situation, situation
-from soulsgui.wire.invitation import Invitation
+
+if TYPE_CHECKING:
+    from soulsgui.wire.invitation import Invitation
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h)")
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -48,7 +50,7 @@ def ask(arguments: Arguments) -> int:
     return _ASKED[arguments.invitation](arguments, join_of(folders_of(arguments)), for_s)
 
 
-def takes_over(arguments: Arguments, before: Invitation | None, after: Invitation | None) -> bool:
+def takes_over(arguments: Arguments, before: "Invitation | None", after: "Invitation | None") -> bool:
     """Hand a new invitation by the same server to what plays here; return whether anything does."""
     if before is None or after is None or arguments.watched:
         return False

@@ -27,6 +27,10 @@ def beat(name: str, counter: int = 1, **fields: Any) -> Heartbeat:
     )
 
 
+def trainer(**fields: Any) -> NodeState:
+    return NodeState(name="trainer", instance=Instance(), tick=1, **fields)
+
+
 def turn(clients: dict[str, SeenClient], listed: dict[str, str] | None = None) -> Turn:
     return Turn(True, roster=dict.fromkeys(clients, "{}") if listed is None else listed, clients=clients)
 
@@ -68,16 +72,8 @@ def test_status_tells_what_the_client_the_trainer_and_the_runner_say() -> None:
         "a", session="1-0", run_id="r", model_id=5, update=4, env_steps=70, versions={"soulsgui": "1.2"}
     )
     roster.take(turn({"a": seen(client, 0.0, grant, Wish(command_id="x", state="pause"))}), 0.0)
-    trainer = NodeState(
-        name="trainer",
-        instance=Instance(),
-        tick=1,
-        run_id="r",
-        model_id=9,
-        updates=7,
-        rejected_by_client={"a": {"shape": 2}},
-    )
-    (status,) = roster.statuses(1.0, trainer)
+    told = trainer(run_id="r", model_id=9, updates=7, rejected_by_client={"a": {"shape": 2}})
+    (status,) = roster.statuses(1.0, told)
     assert (status.state, status.error, status.host) == ("refused", "other contract", "pc")
     assert (status.lag, status.env_steps, status.version, status.wish) == (3, 70, "1.2", "pause")
     assert status.rejected == {"late": 1, "shape": 2}
@@ -106,13 +102,14 @@ def test_a_revoked_client_is_read_no_more_and_not_forgotten(redis_client: redis.
         redis_client.xadd(stream, {"c": b"x"})
     redis_client.hset(keys.clients, mapping={"pc": "{}", "other": "{}"})
     redis_client.set(keys.wish("pc"), Wish(command_id="x", state="pause").to_json())
+    redis_client.set(keys.beat("pc"), beat("pc").to_json())
     roster.set_invited({"pc": invited("pc", revoked=9.0)})
     here = {"pc": seen(beat("pc", env_steps=70)), "other": seen(beat("other"))}
     (write,) = roster.take(turn(here, {"pc": "{}", "other": "{}"}), 0.0)
     write(redis_client)
     assert redis_client.hkeys(keys.clients) == [b"other"]
     assert sorted(redis_client.keys(f"{keys.prefix}*")) == sorted(
-        key.encode() for key in (keys.clients, keys.chunks("other"))
+        key.encode() for key in (keys.clients, keys.chunks("other"), keys.beat("pc"))
     )
     # Its last beat stays for a week: it says where it was, and does not put it on the list again.
     assert roster.take(turn(here, {"other": "{}"}), 1.0) == []
@@ -133,15 +130,9 @@ def test_who_is_invited_again_begins_anew_until_a_new_process_comes(
         Grant(session="1-0", status="accepted", rejected={"nan": 3}),
     )
     roster.take(turn({"pc": old}, {}), 0.0)
-    trainer = NodeState(
-        name="trainer",
-        instance=Instance(),
-        tick=1,
-        phase="collecting",
-        rejected_by_client={"pc": {"late": 2}},
-    )
+    told = trainer(phase="collecting", rejected_by_client={"pc": {"late": 2}})
     roster.set_invited({"pc": invited("pc", at=2.0, again=True)})
-    (status,) = roster.statuses(0.0, trainer)
+    (status,) = roster.statuses(0.0, told)
     assert (status.state, status.age_s, status.env_steps, status.error) == ("joining", None, 0, "")
     assert (status.rejected, status.invited_again, status.host) == ({}, True, "")
 
@@ -156,7 +147,7 @@ def test_who_is_invited_again_begins_anew_until_a_new_process_comes(
     # Only a wish that was wished since counts.
     asked = seen(None, None, Grant(session="1-0", status="accepted"), Wish(command_id="x", state="pause"))
     roster.take(turn({"pc": asked}), 2.0)
-    (status,) = roster.statuses(2.0, trainer)
+    (status,) = roster.statuses(2.0, told)
     assert (status.state, status.wish, status.error) == ("joining", "pause", "")
     new = beat("pc", instance=Instance(host="pc", pid=7), env_steps=1)
     roster.take(turn({"pc": seen(new)}), 3.0)
@@ -200,12 +191,8 @@ def test_clients_are_sorted_as_people_count() -> None:
     roster = ClientRoster(Keys())
     names = ["client-10", "client-2", "alpha", "client-1"]
     roster.take(turn({name: seen(beat(name)) for name in names}), 0.0)
-    assert [status.id for status in roster.statuses(0.0, None)] == [
-        "alpha",
-        "client-1",
-        "client-2",
-        "client-10",
-    ]
+    sorted_names = ["alpha", "client-1", "client-2", "client-10"]
+    assert [status.id for status in roster.statuses(0.0, None)] == sorted_names
 
 
 def test_own_clients_of_earlier_runs_are_forgotten(redis_client: redis.Redis, keys: Keys) -> None:
@@ -297,10 +284,7 @@ def test_forgetting_removes_everything_of_that_client_alone(
 def test_who_sends_without_a_beat_is_shown_with_what_was_refused_of_it() -> None:
     roster = ClientRoster(Keys())
     roster.take(turn({"silent": seen(None, None)}), 0.0)
-    trainer = NodeState(
-        name="trainer", instance=Instance(), tick=1, rejected_by_client={"silent": {"not_admitted": 7}}
-    )
-    (status,) = roster.statuses(0.0, trainer)
+    (status,) = roster.statuses(0.0, trainer(rejected_by_client={"silent": {"not_admitted": 7}}))
     assert (status.state, status.rejected) == ("lost", {"not_admitted": 7})
     assert status.error == "It sends, but gives no sign of life."
     (status,) = roster.statuses(0.0, None)

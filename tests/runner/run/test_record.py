@@ -34,20 +34,17 @@ def trainer(state: ServiceState, outcome: str = "") -> ServiceStatus:
     return ServiceStatus(name="trainer", kind="trainer", state=state, outcome=outcome)
 
 
-@pytest.mark.parametrize(
-    ("phase", "state"),
-    [
-        ("loading", "starting"),
-        ("waiting", "waiting"),
-        ("collecting", "running"),
-        ("updating", "running"),
-        ("compiling", "running"),
-        ("saving", "running"),
-        ("paused", "paused"),
-        ("frozen", "frozen"),
-        ("stopping", "saving"),
-    ],
-)
+PHASES: dict[NodePhase, RunState] = {
+    "loading": "starting",
+    "waiting": "waiting",
+    **dict.fromkeys(("collecting", "updating", "compiling", "saving"), "running"),  # type: ignore[dict-item]
+    "paused": "paused",
+    "frozen": "frozen",
+    "stopping": "saving",
+}
+
+
+@pytest.mark.parametrize(("phase", "state"), PHASES.items())
 def test_running_trainer_gives_the_run_its_phase(phase: NodePhase, state: RunState) -> None:
     view = RunView(trainer("running"), node(phase=phase, detail="1 of 2 clients"))
     assert run_state(view)[0] == state
@@ -223,27 +220,22 @@ def news(tmp_path: Path, events: list[Event]) -> RunNews:
     return RunNews(EventLog(tmp_path / "events.jsonl", events.append), "run", None)
 
 
-def test_that_returns_leave_the_support_is_told_once(news: RunNews, events: list[Event]) -> None:
+def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Event]) -> None:
     row = evaluation(1, cut=0)
+    news.take_row(row)
     news.take_row(row.model_copy(update={"values": {"beyond_support": 0.01}}))
     assert events == []
     for _ in range(2):
         news.take_row(row.model_copy(update={"values": {"beyond_support": 0.25}}))
-    assert [(event.level, event.service, event.run_id) for event in events] == [("warning", "trainer", "run")]
-    assert events[0].what.startswith("25% of the returns")
-    assert "qr_dqn" in events[0].remedy
-
-
-def test_that_episodes_of_evaluations_are_cut_is_told_once(news: RunNews, events: list[Event]) -> None:
-    news.take_row(evaluation(1, cut=0))
-    assert events == []
     news.take_row(evaluation(2, cut=1))
     news.take_row(evaluation(3, cut=2))
-    assert [(event.level, event.service, event.run_id) for event in events] == [
-        ("warning", "evaluator", "run")
-    ]
-    assert "were cut" in events[0].what
-    assert "evaluation.max_steps" in events[0].remedy
+    support, cut = events
+    assert (support.level, support.service, support.run_id) == ("warning", "trainer", "run")
+    assert support.what.startswith("25% of the returns")
+    assert "qr_dqn" in support.remedy
+    assert (cut.level, cut.service, cut.run_id) == ("warning", "evaluator", "run")
+    assert "were cut" in cut.what
+    assert "evaluation.max_steps" in cut.remedy
 
 
 def test_that_a_run_is_not_saved_is_told_once_and_that_it_is_again(

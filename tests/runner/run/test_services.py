@@ -101,11 +101,6 @@ def test_nodes_refuse_settings_for_good_clients_are_tried_again_and_all_know_of_
     assert all(services.spec(name).env.items() >= SUPERVISED_ENV.items() for name in services.names)
 
 
-def test_frozen_program_is_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    assert own_command("trainer") == [sys.executable, "trainer"]
-
-
 def test_children_find_the_package_and_keep_to_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     env = child_env()
@@ -113,3 +108,5 @@ def test_children_find_the_package_and_keep_to_one_thread(monkeypatch: pytest.Mo
     first, *others = env["PYTHONPATH"].split(os.pathsep)
     assert (Path(first) / "soulsgui" / "__init__.py").exists()
     assert others == ["elsewhere"]
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert own_command("trainer") == [sys.executable, "trainer"], "a frozen program is its own command"
