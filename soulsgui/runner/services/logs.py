@@ -162,9 +162,10 @@ class LogFile:
         with copy.open("ab") as aside:
             # What was written meanwhile; what comes from now on until the file is empty is lost.
             end += aside.write(read_from(self.path, end, self._max_bytes))
-        replace(copy, self._name_aside(copy, count_newlines(self.path, dropped)))
-        lost = size_of(self.path) - end
-        self._empty(dropped + (lost if lost > _BLOCK_BYTES else 0))
+        size = size_of(self.path)
+        lost_lines = count_newlines(self.path, size) - count_newlines(self.path, end)
+        replace(copy, self._name_aside(copy, count_newlines(self.path, dropped), lost_lines))
+        self._empty(dropped + (size - end if size - end > _BLOCK_BYTES else 0))
 
     def _empty(self, dropped: int) -> None:
         os.truncate(self.path, 0)
@@ -174,11 +175,11 @@ class LogFile:
             with contextlib.suppress(OSError), self.path.open("ab", buffering=0) as file:
                 file.write(f"{_stamp()} WARNING runner: {said}\n".encode())
 
-    def _name_aside(self, content: Path, left_out: int = 0) -> Path:
-        """Return the name of a part that holds `content`, before which `left_out` lines are dropped."""
+    def _name_aside(self, content: Path, left_out: int = 0, lost: int = 0) -> Path:
+        """Return the name of a part that holds `content`: so many lines before and after it are dropped."""
         first = log_parts(self.path)[-1].first + left_out
         lines = count_newlines(content, size_of(content)) + (not _ends_with_newline(content))
-        return self.path.with_name(f"{self.path.name}.{first}-{first + max(1, lines) - 1}")
+        return self.path.with_name(f"{self.path.name}.{first}-{first + max(1, lines) + lost - 1}")
 
     def _drop_oldest(self) -> None:
         for part in log_parts(self.path)[: -1 - self._keep]:

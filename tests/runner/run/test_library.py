@@ -128,6 +128,7 @@ def test_settings_come_back_as_they_were_and_best_is_the_saved_best_model(librar
     library.write_settings(run, settings)
     assert library.settings(run) == settings
     assert json.loads(run.config.read_text())["ppo"]["gamma"] == 0.5
+    save(run.checkpoint, run, "current", 1, score=9.0)
     assert library.best(run) is None
     save(run.best_model, run, "best", 1, model_id=4, score=2.5)
     assert library.best(run) == (4, 2.5)

@@ -245,7 +245,8 @@ def test_that_a_run_is_not_saved_is_told_once_and_that_it_is_again(
         saving_state("not saved yet: no space left", "paused"),
         saving_state("not saved yet: no right"),
     )
-    for trainer in (saving_state(""), full, full, saving_state(""), no_right):
+    still = saving_state("not saved yet: 3 MB are missing", "paused")
+    for trainer in (saving_state(""), full, full, still, saving_state(""), no_right):
         news.look(trainer)
     assert [(event.level, event.what, event.remedy) for event in events] == [
         ("error", f"The run is {full.unsaved}", "Free some space; training goes on by itself."),
