@@ -5,17 +5,20 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient, join_of, wait_for_end
 from soulsgui.config.errors import nearest
-from soulsgui.errors import UsageError, printable
+from soulsgui.errors import ServerUnreachableError, UsageError, printable
 from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import count_words
 from soulsgui.wire.control import ClientStatus, ServerStatus, ServiceStatus, Status
 from soulsgui.wire.control.states import CLIENT, Situation, situation
+
+if TYPE_CHECKING:
+    from soulsgui.wire.invitation import Invitation
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h)")
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -47,6 +50,20 @@ def ask(arguments: Arguments) -> int:
     return _ASKED[arguments.invitation](arguments, join_of(folders_of(arguments)), for_s)
 
 
+def takes_over(arguments: Arguments, before: "Invitation | None", after: "Invitation | None") -> bool:
+    """Hand a new invitation by the same server to what plays here; return whether anything does."""
+    if before is None or after is None or arguments.watched:
+        return False
+    if (before.server_id, before.client) != (after.server_id, after.client):
+        return False
+    try:
+        join_of(folders_of(arguments)).command("servers.join", {"invitation": after.link})
+    except ServerUnreachableError:
+        return False
+    say("what plays here already has taken the invitation over; see how it is: soulsgui join status")
+    return True
+
+
 def duration_s(words: str) -> float:
     """Return a duration such as `30m`, `1.5h` or `90s` in seconds."""
     found = _DURATION.fullmatch(words.strip())
@@ -61,9 +78,11 @@ def duration_s(words: str) -> float:
 
 def _pause(arguments: Arguments, runner: RunnerClient, for_s: float | None) -> int:
     params: dict[str, Any] = {"after_episode": arguments.after_episode, "for_s": for_s}
+    before = _status(runner).clients[0].wish
     runner.command("clients.pause", {"client": _client(runner), **params})
     until = _status(runner).clients[0].paused_until
-    when = "it pauses after its episode" if arguments.after_episode else "it is paused"
+    when = "it was paused already" if before == "pause" and for_s is None else "it is paused"
+    when = "it pauses after its episode" if arguments.after_episode else when
     end = until_words(until) if until is not None else ""
     say(f"{when}{end}; go on: soulsgui join continue")
     return 0

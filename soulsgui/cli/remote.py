@@ -154,8 +154,8 @@ def plain(arguments: Arguments) -> int:
     params = _typed(arguments)
     if "client" in params:
         params["client"] = client_id(runner, params["client"])
-    if arguments.command == "run.pause":
-        arguments.paused_before = runner.status()["run"]["wished_pause"]
+    if arguments.command in ("run.pause", "clients.pause"):
+        arguments.paused_before = _is_paused(runner.status(), params.get("client"))
     result = runner.command(arguments.command, params)
     said = _SAID[arguments.command]
     if isinstance(said, str):
@@ -226,6 +226,18 @@ def _overrides(arguments: Arguments) -> dict[str, Any]:
     return layer.values | local
 
 
+def _is_paused(status: dict[str, Any], client: str | None) -> bool:
+    """Whether the run, or a client of it, is wished to pause already."""
+    if client is None:
+        return bool(status["run"]["wished_pause"])
+    return any(one["id"] == client and one["wish"] == "pause" for one in status["clients"])
+
+
+def _tell_client_pause(arguments: Arguments, _result: dict[str, Any]) -> None:
+    told = "it was paused already" if arguments.paused_before else "pause is wished"
+    say(f"{arguments.client}: {told}")
+
+
 def _tell_pause(arguments: Arguments, result: dict[str, Any]) -> None:
     held = "was paused already" if arguments.paused_before else "is paused"
     say(f"the run {held}; go on with: soulsgui run continue" if result["done"] else f"it pauses {_AS_SOON}")
@@ -288,7 +300,7 @@ _SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], None]] = {
     "run.pause": _tell_pause,
     "run.continue": _tell_continue,
     "checkpoint.save": _tell_save,
-    "clients.pause": "{client}: pause is wished",
+    "clients.pause": _tell_client_pause,
     "clients.resume": "{client}: resume is wished",
     "clients.drain": "{client}: drain is wished",
     "clients.stop": "{client}: stop is wished",

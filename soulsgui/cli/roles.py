@@ -59,6 +59,7 @@ def serve(arguments: Arguments) -> int:
 def redis(arguments: Arguments) -> int:
     """`redis`: the server with the generated configuration, until it is stopped."""
     from soulsgui.config.layers import load_settings
+    from soulsgui.runner.access.access_control import user_lines
     from soulsgui.runner.access.invitations import Invitations
     from soulsgui.runner.server.redis_server import ensure_server, refuse_a_second
 
@@ -68,7 +69,8 @@ def redis(arguments: Arguments) -> int:
     invitations = Invitations(folders.invited)
     if invitations.damage:
         sys.stderr.write(f"The list of the invited is lost: {invitations.damage}\n")
-    server = ensure_server(folders, settings.redis, invitations.user_lines(settings.redis.prefix))
+    users = user_lines(invitations.hashes, settings.redis.prefix)
+    server = ensure_server(folders, settings.redis, users)
     # In a session of its own: asked twice, by the terminal and by us, it would end without saving.
     process = subprocess.Popen(server.argv, **new_session_kwargs())
     for number in stop_signals():
@@ -120,8 +122,11 @@ def join(arguments: Arguments) -> int:
         raise UsageError("--here plays for this computer's own server: it goes with no invitation.")
     saved = SavedInvitations(folders_of(arguments))
     if arguments.invitation or arguments.here:
+        before = saved.chosen()
         invitation = take_up(arguments) if arguments.invitation else None
         saved.choose(invitation)
+        if joined.takes_over(arguments, before, invitation):
+            return 0
     else:
         invitation = saved.chosen()
         if invitation is not None:

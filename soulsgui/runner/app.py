@@ -10,7 +10,7 @@ from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError
-from soulsgui.runner.access.access_control import AccessControl, LocalClients
+from soulsgui.runner.access.access_control import AccessControl, LocalClients, user_lines
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.access.roster import ClientNames, ClientRoster
 from soulsgui.runner.api import client_commands, run_commands
@@ -24,6 +24,7 @@ from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.server.memory_guard import LOOK_EVERY_S, MemoryGuard
 from soulsgui.runner.server.reader import ServerReader, ServerState, Turn
 from soulsgui.runner.server.redis_server import REDIS, Pinger, RedisServer, ensure_server
+from soulsgui.runner.services.outcome import DISK_FULL
 from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.beats import LOST_S
@@ -40,6 +41,7 @@ _BUSY_S = 0.1
 _IDLE_S = 0.5
 _CLIENTS_EVERY_S = 0.5
 _SERVER_EVERY_S = 2.0
+_REDIS_LIMIT_S = 60.0
 _NAMED = 3
 
 
@@ -74,7 +76,7 @@ class Runner(BaseRunner):
             self._take_folder("A runner", _REMEDY)
             invitations = self._invitations()
             self.client_names = ClientNames(self.folders.client_names)
-            users = invitations.user_lines(self.settings.redis.prefix)
+            users = user_lines(invitations.hashes, self.settings.redis.prefix)
             server = await asyncio.to_thread(ensure_server, self.folders, self.settings.redis, users)
             self._connect(server, invitations)
             # The port may be taken: known before anything is started or taken over.
@@ -103,7 +105,8 @@ class Runner(BaseRunner):
 
     def hurry(self) -> None:
         """End every service at once, saved or not."""
-        self.run_manager.hurry()
+        if (session := self.run_manager.session) is not None:
+            session.hurry()
         super().hurry()
 
     def _invitations(self) -> Invitations:
@@ -153,7 +156,7 @@ class Runner(BaseRunner):
             lambda: self._run_of(REDIS),
         )
         self._keep_doing(self._watch, "watch")
-        self._keep_doing(self._guard_memory, "memory")
+        self._keep_doing(self._guard_memory, "memory", LOOK_EVERY_S)
         self._cleanup.push_async_callback(self.supervisor.close)
 
     async def _start_redis(self, server: RedisServer) -> None:
@@ -165,14 +168,21 @@ class Runner(BaseRunner):
             log_path=server_logs(self.folders) / "redis.log",
             health=self._redis_health,
             port=server.address.port,
+            start_limit_s=_REDIS_LIMIT_S,
             repair=server.repair,
             remark=loss_at_start,
         )
         if not await self.supervisor.adopt(spec):
             await self.supervisor.start(spec)
-        if not await self.supervisor.wait_ready(REDIS, spec.start_limit_s):
+        if not await self.supervisor.wait_ready(REDIS, _REDIS_LIMIT_S):
+            outcome = self.supervisor.outcome_of(REDIS)
+            if outcome is not None and outcome.cause == DISK_FULL:
+                raise ServiceError(
+                    f"Redis can't be started: the disk of {self.folders.data} is full.",
+                    "Free some space there, then start the server again: nothing that it holds is lost.",
+                )
             raise ServiceError(
-                f"Redis ({server.binary.path}) did not answer within {spec.start_limit_s:.0f} s.",
+                f"Redis ({server.binary.path}) did not answer within {_REDIS_LIMIT_S:.0f} s.",
                 f"Its log is {spec.log_path}",
             )
 
@@ -181,10 +191,8 @@ class Runner(BaseRunner):
         return replace(health, detail=health.detail or self.memory.words)
 
     async def _guard_memory(self) -> None:
-        while True:
-            if self.server_state.reachable:
-                await self.memory.look()
-            await asyncio.sleep(LOOK_EVERY_S)
+        if self.server_state.reachable:
+            await self.memory.look()
 
     async def _watch(self) -> None:
         while True:
@@ -197,15 +205,14 @@ class Runner(BaseRunner):
             except Exception:
                 # One bad turn must not make the runner blind; nobody is killed for what we could not read.
                 if turn is None:
-                    self.supervisor.server_up = False
+                    self.supervisor.context.server_up = False
                 logger.exception("what was read from the server could not be used")
             await asyncio.sleep(pause_s)
 
     async def _read(self) -> Turn:
         loop = asyncio.get_running_loop()
         now = time.monotonic()
-        look = now >= self._clients_due
-        if look:
+        if look := now >= self._clients_due:
             self._clients_due = now + _CLIENTS_EVERY_S
         turn = await loop.run_in_executor(self._reading, self._reader.turn, look)
         if now >= self._server_due and turn.reachable:
@@ -233,12 +240,13 @@ class Runner(BaseRunner):
         else:
             self.access.lost()
         self._look_at_disk()
-        self.supervisor.server_up = turn.reachable and not self.server_state.disk_full
+        self.supervisor.context.server_up = turn.reachable and not self.server_state.disk_full
         writes = self.roster.take(turn, now)
         self.server_state.take(turn)
         self.bus.resolve(turn.answers)
         self.publisher.rows(turn.rows)
-        self.run_manager.take_rows(turn.rows)
+        if (session := self.run_manager.session) is not None:
+            session.take_rows(turn.rows)
         self.run_manager.turn(now, time.time())
         if turn.clients is not None:
             self._tell_of_cut_off()
@@ -259,37 +267,27 @@ class Runner(BaseRunner):
         """Tell who was cut off for what it sent; of those who held too much memory its guard tells."""
         for client, reason in self.roster.news_of_cut_off():
             if not self.memory.has_told_of(client, reason):
-                self.events.add(
-                    "warning",
-                    f"{client} was cut off: {reason}.",
-                    "Nothing of it is taken in any more.",
+                remedy = (
                     f"See what it sent: soulsgui clients rejects {client}. To let it send again: "
-                    f"soulsgui clients release {client}. To keep it out: soulsgui revoke {client}",
-                    service=TRAINER,
-                    run_id=self._run_of(TRAINER),
+                    f"soulsgui clients release {client}. To keep it out: soulsgui revoke {client}"
                 )
+                cause = "Nothing of it is taken in any more."
+                self._on_event("warning", f"{client} was cut off: {reason}.", cause, remedy, TRAINER)
 
     def _tell_of_lost(self, now: float) -> None:
         """Report lost and returned clients as events; many at once become one event."""
         lost, back = self.roster.news_of_lost(now)
-        run_id = self._run_of(TRAINER)
         if lost:
-            self.events.add(
-                "warning",
-                f"{self._called(lost)} {'is' if len(lost) == 1 else 'are'} lost.",
-                f"No sign of life for {LOST_S:.0f} s, and no goodbye.",
-                "See whether that computer is on and reaches this one: it joins again by itself.",
-                service=TRAINER,
-                run_id=run_id,
-            )
+            cause = f"No sign of life for {LOST_S:.0f} s, and no goodbye."
+            remedy = "See whether that computer is on and reaches this one: it joins again by itself."
+            self._on_event("warning", f"{self._called(lost)} lost.", cause, remedy, TRAINER)
         if back:
-            what = f"{self._called(back)} {'is' if len(back) == 1 else 'are'} back."
-            self.events.add("info", what, service=TRAINER, run_id=run_id)
+            self._on_event("info", f"{self._called(back)} back.", "", "", TRAINER)
 
     def _called(self, clients: list[str]) -> str:
         names = [self.client_names.of(client) for client in clients[:_NAMED]]
-        more = len(clients) - len(names)
-        return ", ".join(names) + (f" and {more} more" if more else "")
+        more = f" and {len(clients) - _NAMED} more" if len(clients) > _NAMED else ""
+        return f"{', '.join(names)}{more} {'is' if len(clients) == 1 else 'are'}"
 
     def _look_at_disk(self) -> None:
         """Tell when the server begins, and when it ceases, to refuse writes because of its disk."""
@@ -298,17 +296,14 @@ class Runner(BaseRunner):
             return
         self.server_state.disk_full = full
         self._changed.set()
-        run_id = self._run_of("")
         if full:
-            self.events.add(
-                "error",
+            what, remedy = (
                 "The disk is full: Redis refuses to write.",
-                remedy="Free some space; training goes on by itself.",
-                service=REDIS,
-                run_id=run_id,
+                "Free some space; training goes on by itself.",
             )
+            self._on_event("error", what, "", remedy, REDIS)
         else:
-            self.events.add("info", "Redis writes again: the disk has space.", service=REDIS, run_id=run_id)
+            self._on_event("info", "Redis writes again: the disk has space.", "", "", REDIS)
 
     def _run_of(self, service: str) -> str:
         run = self.run_manager.run if hasattr(self, "run_manager") else None

@@ -28,12 +28,22 @@ from soulsgui.system import (
     FileLock,
     atomic_write,
     make_private,
+    no_room,
     process_identity,
     stop_signals,
     write_private,
 )
 from soulsgui.wire.api_client import CONTROL_FILE
-from soulsgui.wire.control import COMMANDS, ControlFile, ErrorCode, Job, Params, Snapshot, Status
+from soulsgui.wire.control import (
+    COMMANDS,
+    ControlFile,
+    ErrorCode,
+    EventChange,
+    JobChange,
+    Params,
+    Snapshot,
+    Status,
+)
 from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
@@ -74,7 +84,7 @@ class BaseRunner(ABC):
         self.save_at_end = True  # Whether its end may take the time to save
         self.feed = FeedBuffer(self._snapshot)
         self.publisher = FeedPublisher(self.feed)
-        self.jobs = Jobs(self.publisher.job)
+        self.jobs = Jobs(lambda job: self.feed.push(JobChange, job=job))
         self.permissions = Permissions(self.checks)
         self._state_dir = state_dir
         self._identity_file = state_dir / identity_file
@@ -136,9 +146,10 @@ class BaseRunner(ABC):
         try:
             logs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
+            remedy = "Free some space there, or choose another" if no_room(error) else "Choose another"
             raise UsageError(
                 f"The data folder {self.folders.data} can't be made: {error.strerror or error}.",
-                "Choose another: --data-dir DIR",
+                f"{remedy}: --data-dir DIR",
             ) from error
         make_private(self._state_dir)
         lock = FileLock(self._state_dir / _LOCK_FILE)
@@ -150,21 +161,30 @@ class BaseRunner(ABC):
         self._own_log = OwnLog(logs / f"{RUNNER}.log")
         self._cleanup.callback(self._own_log.close)
         self._follower = LogFollower({RUNNER: logs / f"{RUNNER}.log"})
-        self.events = EventLog(self._state_dir / EVENTS_FILE, self.publisher.event)
+        path = self._state_dir / EVENTS_FILE
+        self.events = EventLog(path, lambda event: self.feed.push(EventChange, event=event))
         self.supervisor = Supervisor(self._state_dir, self._changed.set, self._on_event)
         self.supervisor.recover()
 
-    def _keep_doing(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        """Repeat some work until the runner ends; after a failure, which is logged, it begins again."""
+    def _keep_doing(
+        self, work: Callable[[], Coroutine[Any, Any, None]], name: str, every_s: float | None = None
+    ) -> None:
+        """Do some work until the runner ends, again and again where it ends by itself and `every_s` is given.
+
+        A failure is logged, and it begins again.
+        """
 
         async def keep() -> None:
             while True:
+                pause_s = every_s
                 try:
                     await work()
-                    return
                 except Exception:
                     logger.exception("%s broke off; it begins again in a moment", name)
-                await asyncio.sleep(_BEGIN_AGAIN_S)
+                    pause_s = max(every_s or 0.0, _BEGIN_AGAIN_S)
+                if pause_s is None:
+                    return
+                await asyncio.sleep(pause_s)
 
         task = asyncio.create_task(keep(), name=name)
 
@@ -242,10 +262,6 @@ class BaseRunner(ABC):
 
     def _snapshot(self, cursor: int) -> Snapshot:
         return Snapshot(cursor=cursor, status=self.status(), events=self.events.newest(_EVENTS_SHOWN))
-
-    def job(self, job_id: str) -> Job | None:
-        """Return a job."""
-        return self.jobs.get(job_id)
 
     async def command(self, name: str, params: Params) -> Result:
         """Carry out a command; one that there is not, or that can't be carried out now, is `Refused`."""

@@ -244,16 +244,12 @@ class _StatusLine:
 def summary(record: RunRecord, library: Library) -> dict[str, Any]:
     """Return the result of a run: the document of `serve --until-done --json`."""
     run = RunFolder(Path(record.dir))
-    newest = next(
-        (info for info in library.checkpoints.list(run) if info.kind == "current" and info.valid), None
-    )
-    fields = record.model_dump(include=set(_SUMMARY_FIELDS), mode="json")
-    return {
-        "run_id": record.id,
-        "run_dir": record.dir,
-        **{name: fields[name] for name in _SUMMARY_FIELDS},
-        "checkpoint": newest.path if newest is not None else None,
-    }
+    saved = (info for info in library.checkpoints.list(run) if info.kind == "current" and info.valid)
+    newest = next(saved, None)
+    told = record.model_dump(mode="json")
+    fields = {name: told[name] for name in _SUMMARY_FIELDS}
+    checkpoint = newest.path if newest is not None else None
+    return {"run_id": record.id, "run_dir": record.dir, **fields, "checkpoint": checkpoint}
 
 
 _SUMMARY_FIELDS = (

@@ -53,15 +53,21 @@ _CODES: list[tuple[type[SoulsGuiError], ErrorCode]] = [
 
 def as_api_error(error: Exception, command: str) -> ApiError:
     """Return the control API's answer for an error; an unforeseen one is logged with its traceback."""
-    if isinstance(error, Refused):
-        return ApiError(code=error.code, message=error.message, remedy=error.remedy)
     if isinstance(error, SoulsGuiError):
         code = next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.FAILED)
+        code = error.code if isinstance(error, Refused) else code
         return ApiError(code=code, message=error.message, remedy=error.remedy)
     if isinstance(error, ValidationError):
         return bad_parameters(error, command)
     if disk_full(error) or memory_full(error):
-        return _no_room(disk_full(error), command)
+        what, remedy = "its memory is full", "Raise redis.max_memory, or end what fills it, then try again."
+        if disk_full(error):
+            what, remedy = (
+                "the disk is full",
+                "Free some space on the disk of the data folder, then try again.",
+            )
+        refused = f"{command}: Redis refuses to write: {what}."
+        return ApiError(code=ErrorCode.NO_ANSWER, message=refused, remedy=remedy)
     if isinstance(error, (redis.RedisError, ConnectionError, TimeoutError)):
         return ApiError(
             code=ErrorCode.NO_ANSWER,
@@ -80,16 +86,6 @@ def as_api_error(error: Exception, command: str) -> ApiError:
         code=ErrorCode.FAILED,
         message=f"{command} failed inside the runner: {type(error).__name__}: {error}",
         remedy="The runner's log holds the details: soulsgui logs runner",
-    )
-
-
-def _no_room(disk: bool, command: str) -> ApiError:
-    if disk:
-        what, remedy = "the disk is full", "Free some space on the disk of the data folder, then try again."
-    else:
-        what, remedy = "its memory is full", "Raise redis.max_memory, or end what fills it, then try again."
-    return ApiError(
-        code=ErrorCode.NO_ANSWER, message=f"{command}: Redis refuses to write: {what}.", remedy=remedy
     )
 
 

@@ -73,18 +73,23 @@ def save(folders: Folders, params: ConfigSaveParams) -> dict[str, Any]:
     """
     if params.text is not None and (params.changes or params.reset):
         raise Refused(ErrorCode.BAD_REQUEST, "Give either `text` or `changes` and `reset`, not both.")
+    changed = Refused(
+        ErrorCode.NOT_NOW,
+        "config.yaml was changed by somebody else meanwhile.",
+        "Reload it, or save again without base_hash to overwrite it.",
+    )
     base = read_text(folders.overrides)
     unknown = [key for key in (*params.changes, *params.reset) if key not in all_settings()]
     if unknown:
         raise ConfigError(list(override_layer(dict.fromkeys(unknown), "config.save").problems))
     if params.base_hash is not None and params.base_hash != text_hash(base):
-        raise _changed()
+        raise changed
     text = params.text if params.text is not None else with_values(base, params.changes, tuple(params.reset))
     check(folders, ConfigCheckParams(text=text))
     try:
         save_text(folders.overrides, text, params.base_hash)
     except FileChangedError as error:
-        raise _changed() from error
+        raise changed from error
     return {"hash": text_hash(text), "text": text}
 
 
@@ -102,14 +107,6 @@ def presets() -> list[Preset]:
 def _public(flat: dict[str, Any]) -> dict[str, Any]:
     known = all_settings()
     return {key: value for key, value in flat.items() if key in known and not known[key].secret}
-
-
-def _changed() -> Refused:
-    return Refused(
-        ErrorCode.NOT_NOW,
-        "config.yaml was changed by somebody else meanwhile.",
-        "Reload it, or save again without base_hash to overwrite it.",
-    )
 
 
 def difference(folders: Folders, preset: str, overrides: Layer) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from soulsgui.errors import printable
 from soulsgui.runner.services.outcome import duration_words
-from soulsgui.wire.control.states import is_paused_there
+from soulsgui.wire.control.states import GONE, is_paused_there
 from soulsgui.wire.messages.node import Staleness
 from soulsgui.wire.messages.server_config import algorithm_name
 
@@ -30,7 +30,6 @@ _SPARE_OF_CLIENTS = (2, 4, 8, 7, 3)
 _LAST_COLUMN = 24
 """Characters that the last column, which says what is wrong, has before others are left out for it."""
 _LEAST_COLUMN = 8
-_GONE = ("left", "lost", "revoked")
 _SMALL_BYTES = 100_000
 _WORTH_TELLING = 0.01
 _NONE_KEPT = (
@@ -153,7 +152,7 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
     age = client["age_s"]
     mean = client["mean_return"]
     name = client["name"] if client["name"] == client["id"] else f"{client['name']} ({client['id']})"
-    if client["state"] in _GONE and not client["env_id"]:
+    if client["state"] in GONE and not client["env_id"]:
         # It was gone before this run began.
         ago = f" {' '.join(duration_words(age).split()[:2])} ago" if age is not None else ""
         return [name, f"{client['state']}{ago}", client["host"], *[""] * 8]

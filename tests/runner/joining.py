@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import redis
+
 from soulsgui.runner.join.app import ClientRunner
+from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.control import COMMANDS, ClientStatus, ServiceStatus
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.messages.owner import OwnerWish
@@ -18,6 +21,12 @@ def invitation_to(*places: tuple[str, int], **changes: Any) -> Invitation:
     fields = {"server_id": "server-1", "server_name": "atelier", "client": NAME, "secret": SECRET}
     values = fields | {"addresses": places, "prefix": "souls:", "created": 1.0} | changes
     return Invitation.model_validate(values)
+
+
+def let_in(connection: redis.Redis, prefix: str, secret: str = SECRET) -> None:
+    """Let the client with this secret in at a server."""
+    words = user_words(NAME, prefix, secret_hash(secret))
+    connection.execute_command("ACL", "SETUSER", user_of(NAME), *words)  # type: ignore[no-untyped-call]
 
 
 async def call(runner: ClientRunner, command: str, /, **params: Any) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import importlib.util
 import json
 import os
 import socket
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,14 @@ import pytest
 
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
+from soulsgui.runner import app
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused, as_api_error
 from soulsgui.runner.run import manager
 from soulsgui.runner.run.services import RunServices
 from soulsgui.runner.run.start import Told
 from soulsgui.runner.server.reader import Turn
+from soulsgui.runner.server.redis_server import RedisServer, ensure_server
 from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.service import Health
 from soulsgui.system import process_identity
@@ -82,6 +86,13 @@ async def test_a_runner_says_who_it_is_keeps_others_out_and_ends_when_asked(runn
     assert set(hello["capabilities"]) == set(COMMANDS) - of_client_mode
     with pytest.raises(SoulsGuiError, match=f"process {os.getpid()}"):
         await new_runner(runner.folders).open()
+
+    async def look() -> None:
+        runner.memory.words = "memory 52 % full: clients wait"
+
+    runner.memory.look = look  # type: ignore[method-assign]
+    await until(lambda: runner.status().server.memory_limit_bytes == runner.settings.redis.max_memory)
+    await until(lambda: service(runner, "redis").detail == "memory 52 % full: clients wait")
     with pytest.raises(Refused, match="at once"):  # a server pauses at once or not at all
         await call(runner, "clients.pause", client="somebody", after_episode=True)
     assert await call(runner, "server.shutdown", save=False) == {}
@@ -100,16 +111,25 @@ async def test_taken_control_port_is_named_before_anything_is_started(
     assert not (folders.server / "control.json").exists()
 
 
-async def test_the_memory_is_on_the_card_of_redis_and_in_the_status(runner: Runner) -> None:
-    async def look() -> None:
-        runner.memory.words = "memory 52 % full: clients wait"
+@pytest.mark.allow_warnings
+async def test_a_server_that_finds_the_disk_full_is_not_started_and_says_what_to_do(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_room(*arguments: Any) -> RedisServer:
+        words = (sys.executable, "-c", "import sys; sys.exit('write: No space left on device')")
+        return replace(ensure_server(*arguments), argv=words)
 
-    runner.memory.look = look  # type: ignore[method-assign]
-    await until(lambda: runner.status().server.memory_limit_bytes == runner.settings.redis.max_memory)
-    await until(lambda: service(runner, "redis").detail == "memory 52 % full: clients wait")
+    monkeypatch.setattr(app, "ensure_server", without_room)
+    monkeypatch.setattr(app, "_REDIS_LIMIT_S", 1.0)
+    with pytest.raises(SoulsGuiError, match="Redis can't be started: the disk") as refused:
+        await new_runner(folders).open()
+    assert "Free some space" in refused.value.remedy
 
 
-async def test_refused_chunks_and_the_log_of_a_client_elsewhere_are_shown(runner: Runner) -> None:
+@pytest.mark.allow_warnings
+async def test_refused_chunks_and_the_log_of_a_client_elsewhere_are_shown_whatever_is_read_next(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert (await call(runner, "clients.rejects"))["rejects"] == []
     keys, names = runner.bus.keys, ("a", "b")
     rejects = [
@@ -134,11 +154,7 @@ async def test_refused_chunks_and_the_log_of_a_client_elsewhere_are_shown(runner
         with pytest.raises(Refused, match="There is no client 'nobody'"):
             await call(runner, command, client="nobody")
 
-
-@pytest.mark.allow_warnings
-async def test_watching_goes_on_after_a_reading_that_broke(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # Watching goes on after a reading that broke.
     broke = asyncio.Event()
 
     def broken(_look: bool) -> Turn:
@@ -149,8 +165,8 @@ async def test_watching_goes_on_after_a_reading_that_broke(
     with monkeypatch.context() as patched:
         patched.setattr(runner._reader, "turn", broken)
         await asyncio.wait_for(broke.wait(), LIMIT_S)
-        await until(lambda: not runner.supervisor.server_up)
-    await until(lambda: runner.supervisor.server_up)
+        await until(lambda: not runner.supervisor.context.server_up)
+    await until(lambda: runner.supervisor.context.server_up)
 
 
 # --- beginning -----------------------------------------------------------------------------------
@@ -260,7 +276,7 @@ async def test_of_two_that_replace_the_first_at_once_one_is_refused_and_leaves_n
 # --- going on ------------------------------------------------------------------------------------
 
 
-async def test_a_run_goes_from_start_to_stop_and_leaves_its_record(runner: Runner) -> None:
+async def test_a_run_goes_from_start_to_stop_and_leaves_its_record_logs_and_events(runner: Runner) -> None:
     run = await begun(runner, name="first try", overrides={"seed": 7})
     assert run.run_id.endswith("_first-try")
     assert json.loads(run.config.read_text())["seed"] == 7
@@ -299,10 +315,6 @@ async def test_a_run_goes_from_start_to_stop_and_leaves_its_record(runner: Runne
     assert (listed["name"], listed["note"], listed["resumable"]) == ("new", "after", True)
     assert runner.status().run.name == "new"
 
-
-async def test_logs_and_events_of_a_run_are_told(runner: Runner) -> None:
-    await begun(runner)
-    await call(runner, "run.stop")
     logs = await call(runner, "history.logs", service="trainer")
     assert "start of trainer" in logs["lines"][0]["text"]
     assert logs["first"] == 1
@@ -390,7 +402,9 @@ async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> N
     assert not run.paused.exists()  # what is resumed goes on
 
 
-async def test_single_services_are_stopped_started_and_restarted(runner: Runner) -> None:
+async def test_single_services_are_stopped_started_and_restarted_but_not_beyond_the_end_of_the_run(
+    runner: Runner,
+) -> None:
     await begun(runner)
     pid = runner.supervisor.pid_of("telemetry")
     await call(runner, "service.restart", name="telemetry")
@@ -402,10 +416,6 @@ async def test_single_services_are_stopped_started_and_restarted(runner: Runner)
     await until(lambda: run_is(runner, "running"))
     with pytest.raises(Refused, match="no service"):
         await call(runner, "service.stop", name="oven")
-
-
-async def test_a_restart_under_way_does_not_outlast_the_end_of_the_run(runner: Runner) -> None:
-    await begun(runner)
     restarting = asyncio.create_task(call(runner, "service.restart", name="trainer"))
     await until(lambda: service_states(runner)["trainer"] == "stopping")
     stopping = asyncio.create_task(call(runner, "run.stop"))
@@ -444,21 +454,33 @@ async def test_a_run_outlives_its_trainer_and_its_server(runner: Runner) -> None
 
 
 @pytest.mark.allow_warnings
-async def test_full_disk_makes_the_run_wait_and_nobody_fail(
+async def test_full_disk_makes_the_run_wait_and_an_end_that_can_not_be_written_down_is_an_end(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await begun(runner)
+    await begun(runner, name="before")
     await until(lambda: run_is(runner, "running"))
     health = Health(ready=True, disk_full=True)
     monkeypatch.setattr(runner._pinger, "health", lambda: health)
     await until(lambda: runner.status().run.detail == "disk full")
-    assert not runner.supervisor.server_up
+    assert not runner.supervisor.context.server_up
     health = Health(ready=True)
     await until(lambda: run_is(runner, "running"))
-    assert runner.supervisor.server_up
+    assert runner.supervisor.context.server_up
     told = [event for event in runner.events.newest(9) if event.service == "redis"]
     assert [event.level for event in told] == ["error", "info"]
     assert told[0].remedy == "Free some space; training goes on by itself."
+
+    def broken(*_: object) -> None:
+        raise ValueError("can't be encoded")
+
+    monkeypatch.setattr(runner.library, "write_record", broken)
+    monkeypatch.setattr(manager, "remember_active", broken)
+    with pytest.raises(ValueError, match="encoded"):
+        await call(runner, "runs.edit", run="latest", name="after")
+    assert runner.status().run.name == "before"
+    async with asyncio.timeout(LIMIT_S):
+        await call(runner, "run.stop")
+    assert runner.run_manager.over.is_set()
 
 
 # --- clients -------------------------------------------------------------------------------------
@@ -494,20 +516,7 @@ async def test_local_clients_do_as_they_are_told(runner: Runner) -> None:
         await call(runner, "clients.pause", client="client-1")
 
 
-async def test_client_that_is_resumed_while_it_leaves_plays_again(runner: Runner) -> None:
-    await begun(runner)
-    await until(lambda: client_states(runner) == {"client-1": "online"})
-    for delay_s in (0.0, 0.1, 0.3, 0.6):  # another moment of its way out each time
-        await call(runner, "clients.drain", client="client-1")
-        await asyncio.sleep(delay_s)
-        await call(runner, "clients.resume", client="client-1")
-        pid = runner.supervisor.pid_of("client-1")
-        assert pid is not None
-        await until(lambda: client_states(runner) == {"client-1": "online"})
-        assert runner.supervisor.pid_of("client-1") == pid, "the one that was there when the command ended"
-
-
-async def test_a_client_that_was_cut_off_is_released_by_the_trainer(runner: Runner) -> None:
+async def test_client_that_is_released_or_resumed_while_it_leaves_plays_again(runner: Runner) -> None:
     await begun(runner)
     await until(lambda: client_states(runner) == {"client-1": "online"})
     with pytest.raises(Refused, match="client-1 is online"):
@@ -518,12 +527,23 @@ async def test_a_client_that_was_cut_off_is_released_by_the_trainer(runner: Runn
     await runner.bus.call(lambda connection: connection.set(keys.grant("client-1"), grant.to_json()))
     await until(lambda: client_states(runner) == {"client-1": "quarantined"})
     assert await call(runner, "clients.release", client="client-1") == {}  # the trainer has answered
+    await runner.bus.call(lambda connection: connection.delete(keys.grant("client-1")))
+    for delay_s in (0.0, 0.1, 0.3, 0.6):  # another moment of its way out each time
+        await call(runner, "clients.drain", client="client-1")
+        await asyncio.sleep(delay_s)
+        await call(runner, "clients.resume", client="client-1")
+        pid = runner.supervisor.pid_of("client-1")
+        assert pid is not None
+        await until(lambda: client_states(runner) == {"client-1": "online"})
+        assert runner.supervisor.pid_of("client-1") == pid, "the one that was there when the command ended"
 
 
 # --- ending and going on -------------------------------------------------------------------------
 
 
-async def test_a_run_without_evaluations_ends_at_its_goal_of_steps(runner: Runner) -> None:
+async def test_a_run_ends_at_its_goal_of_steps_by_telemetrys_verdict_or_as_its_trainer_wishes(
+    runner: Runner,
+) -> None:
     await begun(runner, overrides={"stop.env_steps": 300, "evaluation.every_updates": 0})
     assert "evaluator" not in service_states(runner)
     await asyncio.wait_for(runner.run_manager.over.wait(), LIMIT_S)
@@ -532,8 +552,6 @@ async def test_a_run_without_evaluations_ends_at_its_goal_of_steps(runner: Runne
     assert record.env_steps >= 300
     assert (await call(runner, "runs.list"))["runs"][0]["state"] == "finished"
 
-
-async def test_telemetrys_verdict_ends_the_run_with_its_best_model_saved(runner: Runner) -> None:
     run = await begun(runner)
     say_verdict(run, best_model_id=5, best_score=1.5)
     await until(run.best_model.is_dir)
@@ -543,8 +561,6 @@ async def test_telemetrys_verdict_ends_the_run_with_its_best_model_saved(runner:
     best = next(info for info in runner.library.checkpoints.list(run) if info.kind == "best")
     assert (best.model_id, best.score) == (9, 2.5)
 
-
-async def test_a_trainer_that_wants_the_run_stopped_is_heard(runner: Runner) -> None:
     run = await begun(runner)
     await runner.bus.call(lambda connection: connection.set(runner.bus.keys.config, "a run"))
     reason = "The round lost b (paused) (ppo.lost_member: stop)"
@@ -607,7 +623,7 @@ async def test_resume_goes_on_with_the_same_folder_and_with_other_values_once_it
 async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner.supervisor._context.limits = RestartLimits(first_delay_s=0.01, max_failures=2)
+    runner.supervisor.context.limits = RestartLimits(first_delay_s=0.01, max_failures=2)
     create = runner.library.create
 
     def doomed(name: str, wall_time: float) -> RunFolder:
@@ -626,25 +642,6 @@ async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
     # What failed before is not held against the next one.
     await begun(runner)
     await until(lambda: run_is(runner, "running"))
-
-
-@pytest.mark.allow_warnings
-async def test_end_that_can_not_be_written_down_is_an_end(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await begun(runner, name="before")
-
-    def broken(*_: object) -> None:
-        raise ValueError("can't be encoded")
-
-    monkeypatch.setattr(runner.library, "write_record", broken)
-    monkeypatch.setattr(manager, "remember_active", broken)
-    with pytest.raises(ValueError, match="encoded"):
-        await call(runner, "runs.edit", run="latest", name="after")
-    assert runner.status().run.name == "before"
-    async with asyncio.timeout(LIMIT_S):
-        await call(runner, "run.stop")
-    assert runner.run_manager.over.is_set()
 
 
 async def test_close_ends_run_and_server_and_leaves_no_control_file(

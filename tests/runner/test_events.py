@@ -50,6 +50,8 @@ def test_new_events_are_told_at_once_and_found_by_number(tmp_path: Path) -> None
     assert [event.number for event in told] == [1, 2, 3, 4, 5]
     assert [event.number for event in events.since(3)] == [4, 5]
     assert [event.number for event in events.newest(2)] == [4, 5]
+    event = events.add("error", "a\x1b[2J", "b\n1  forged", "c\x07")
+    assert (event.what, event.cause, event.remedy) == ("a\ufffd[2J", "b 1  forged", "c\ufffd")
 
 
 def test_file_stays_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +73,3 @@ def test_event_that_cannot_be_written_is_still_told(tmp_path: Path) -> None:
     events.add("info", "kept")
     assert [event.what for event in told] == ["kept"]
     assert [event.what for event in events.newest(1)] == ["kept"]
-
-
-def test_events_hold_no_control_characters(tmp_path: Path) -> None:
-    event = log(tmp_path / "events.jsonl").add("error", "a\x1b[2J", "b\n1  forged", "c\x07")
-    assert (event.what, event.cause, event.remedy) == ("a\ufffd[2J", "b 1  forged", "c\ufffd")

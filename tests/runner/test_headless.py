@@ -186,21 +186,13 @@ def test_a_game_that_is_slow_to_be_checked_is_waited_for(
     assert ("no sword" in stderr_of(serving)) == bool(code)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_an_idle_server_ends_when_asked_to(serving: Serving, number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_asked_to_end_it_saves_and_leaves_nothing(serving: Serving, number: signal.Signals) -> None:
     before = signal.signal(number, signal.SIG_DFL)  # under nohup, this suite hands down that one is ignored
-    runner = serving.start("--idle")
-    signal.signal(number, before)
-    serving.api(runner)
-    runner.send_signal(number)
-    assert ended(runner)[0] == 0
-    assert serving.processes() == []
-
-
-def test_asked_to_end_it_saves_and_leaves_nothing(serving: Serving) -> None:
     runner = serving.start()
+    signal.signal(number, before)
     serving.running(runner)
-    runner.send_signal(signal.SIGINT)
+    runner.send_signal(number)
     code, output = ended(runner)
     assert code == 0
     assert "was stopped" in output
@@ -236,14 +228,12 @@ def test_asked_three_times_it_ends_whatever_it_waits_for(serving: Serving) -> No
     wait_for(lambda: not serving.processes())
 
 
-def test_run_that_can_not_begin_ends_serve_with_the_reason(serving: Serving) -> None:
+def test_idle_server_keeps_its_folder_and_waits_for_commands_until_it_is_shut_down(serving: Serving) -> None:
     (serving.folder / "data").mkdir()
     (serving.folder / "data" / "runs").touch()
-    assert ended(serving.start(*GOAL)) == (1, "")
+    assert ended(serving.start(*GOAL)) == (1, ""), "a run that can't begin ends it with the reason"
     assert serving.processes() == []
-
-
-def test_idle_server_keeps_its_folder_and_waits_for_commands_until_it_is_shut_down(serving: Serving) -> None:
+    (serving.folder / "data" / "runs").unlink()
     runner = serving.start("--idle")
     api = serving.api(runner)
     assert ended(serving.start("--idle")) == (1, "")

@@ -16,13 +16,10 @@ def write(folders: Folders, text: str) -> None:
     folders.overrides.write_text(text)
 
 
-def test_without_a_file_nothing_is_saved_and_nothing_is_wrong(folders: Folders) -> None:
+def test_values_of_a_file_with_mistakes_come_with_the_mistakes(folders: Folders) -> None:
     values = settings_file.values(folders, {})
     assert values.defaults["ppo.gamma"] == 0.99
     assert (values.saved, values.text, values.problems, values.running) == ({}, "", [], {})
-
-
-def test_values_of_a_file_with_mistakes_come_with_the_mistakes(folders: Folders) -> None:
     write(folders, "preset: lunarlander_ppo\nppo:\n  gamma: 2\n  gama: 0.9\n")
     values = settings_file.values(folders, {"seed": 1})
     assert values.saved == {"ppo.gamma": 2}

@@ -1,5 +1,5 @@
-"""Who the server lets in, and where it listens: as the list of the invited says, in its configuration for the
-next start and on the running server alike.
+"""Access rules of the server, and where it listens: in its configuration for the next start, and applied to
+the running server.
 """
 
 import asyncio
@@ -30,40 +30,42 @@ logger = logging.getLogger(__name__)
 _DEFAULT_USER = "default"
 _LOOK_AT_NETWORKS_EVERY_S = 10.0
 
-Users = Mapping[str, tuple[str, tuple[str, ...]]]
-"""Hash of the secret, and words of ACL SETUSER, by user (`Invitations.users`)."""
+
+def user_lines(hashes: Mapping[str, str], prefix: str) -> list[str]:
+    """Return the lines of the server's configuration that let clients in, by the hashes of their secrets."""
+    return [user_line(client, prefix, hashed) for client, hashed in hashes.items()]
 
 
 @dataclass(frozen=True)
 class Order:
-    """How the running server should be."""
+    """The access rules that the running server is to have, and where it is to listen."""
 
-    users: Users  # Everybody it should know beside its own processes
+    hashes: Mapping[str, str]  # The hash of the secret of each client it should let in
+    prefix: str  # Of the keys
     bind: str  # Its setting of that name
 
     def obtain(self, connection: redis.Redis) -> str:
-        """Make the server so, without disturbing whom it lets in already.
+        """Apply it to the server; connections of clients that keep their secret stay.
 
         Returns why it can't listen everywhere, in words; empty when it does.
         """
         known = [_text(line).split() for line in connection.acl_list()]
+        secrets_of = {user_of(client): hashed for client, hashed in self.hashes.items()}
         pipeline = connection.pipeline(transaction=True)
         for _, user, *said in known:
-            secret, _ = self.users.get(user, ("", ()))
             # Deleting alone ends connections that came in with another secret.
-            if user != _DEFAULT_USER and not (secret and f"#{secret}" in said):
+            if user != _DEFAULT_USER and f"#{secrets_of.get(user)}" not in said:
                 pipeline.acl_deluser(user)
-        for user, (_, words) in self.users.items():
-            pipeline.execute_command("ACL", "SETUSER", user, *words)  # type: ignore[no-untyped-call]
+        for client, hashed in self.hashes.items():
+            words = user_words(client, self.prefix, hashed)
+            pipeline.execute_command("ACL", "SETUSER", user_of(client), *words)  # type: ignore[no-untyped-call]
         pipeline.execute()
         return self._listen(connection)
 
     def _listen(self, connection: redis.Redis) -> str:
-        if connection.config_get("bind").get("bind") == self.bind:
-            return ""
         try:
-            # Connections that exist stay.
-            connection.config_set("bind", self.bind)
+            if connection.config_get("bind").get("bind") != self.bind:
+                connection.config_set("bind", self.bind)  # connections that exist stay
         except redis.ResponseError as error:
             return str(error)
         return ""
@@ -110,18 +112,10 @@ class LocalClients:
             del self._secrets[client]
         return bool(missing or surplus)
 
-    def user_lines(self) -> list[str]:
-        """Return the lines of the server's configuration that let them in."""
-        prefix = self._address.prefix
-        return [user_line(client, prefix, secret_hash(secret)) for client, secret in self._secrets.items()]
-
-    def users(self) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """Return the users the server should have for them, as `Invitations.users`."""
-        hashes = {client: secret_hash(secret) for client, secret in self._secrets.items()}
-        prefix = self._address.prefix
-        return {
-            user_of(client): (hashed, user_words(client, prefix, hashed)) for client, hashed in hashes.items()
-        }
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The hash of the secret of each of them."""
+        return {client: secret_hash(secret) for client, secret in self._secrets.items()}
 
     def _take(self, client: str, found: Address) -> None:
         if found == self._of(client, found.password):
@@ -169,6 +163,10 @@ class AccessControl:
         on_change(invitations.clients)
 
     @property
+    def _hashes(self) -> dict[str, str]:
+        return self.invitations.hashes | self._local.hashes
+
+    @property
     def invited(self) -> list[Invited]:
         """Everyone who was ever invited and not forgotten, in that order."""
         return sorted(self.invitations.clients.values(), key=lambda one: one.invited)
@@ -186,7 +184,7 @@ class AccessControl:
         return [(host, port) for host in told or (self._server.address.host,)]
 
     def lost(self) -> None:
-        """Note that the server does not answer: when it does, it may have forgotten everything."""
+        """Note that the server does not answer: when it does again, it may have lost the rules."""
         self._obtained = False
 
     async def prepare(self) -> None:
@@ -195,7 +193,7 @@ class AccessControl:
             await self._configure()
 
     async def look(self, now: float) -> None:
-        """Make the server as it should be, when it may not be so; called again and again while it answers."""
+        """Apply the rules when the server may not have them; called again and again while it answers."""
         if now >= self._networks_due:
             self._networks_due = now + _LOOK_AT_NETWORKS_EVERY_S
             await self._look_at_networks()
@@ -207,18 +205,16 @@ class AccessControl:
         private = await asyncio.to_thread(self._server.listens_on)
         if private != self._private:
             async with self._lock:
-                self._private = private
-                self._obtained = False
+                self._private, self._obtained = private, False
                 await self._configure()
 
     async def _configure(self) -> None:
-        lines = [*self.invitations.user_lines(self._server.address.prefix), *self._local.user_lines()]
+        lines = user_lines(self._hashes, self._server.address.prefix)
         await asyncio.to_thread(self._server.configure, self._private, lines)
 
     async def _obtain(self) -> bool:
-        """Bring the running server into order; return whether it answered."""
-        users = self.invitations.users(self._server.address.prefix) | self._local.users()
-        order = Order(users, self._server.bind(self._private))
+        """Apply the rules to the running server; return whether it answered."""
+        order = Order(self._hashes, self._server.address.prefix, self._server.bind(self._private))
         try:
             trouble = await self._bus.call(order.obtain)
         except (*AWAY, redis.RedisError) as error:
@@ -288,7 +284,7 @@ class AccessControl:
             await self._changed()
 
     async def _changed(self) -> bool:
-        """Bring configuration and server into order after a change; return whether the server answered."""
+        """Apply a change of the rules to server and configuration; return whether the server answered."""
         self._obtained = False
         self._on_change(self.invitations.clients)
         # The running server first: who is revoked is to be gone at once.

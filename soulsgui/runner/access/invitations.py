@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from soulsgui.runner.refusal import Refused
 from soulsgui.system import write_private
-from soulsgui.wire.access import secret_hash, user_line, user_of, user_words
+from soulsgui.wire.access import secret_hash
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import check_client_name, is_client_name
 from soulsgui.wire.messages.base import Message
@@ -120,17 +120,10 @@ class Invitations:
                 f"Revoke its invitation first: soulsgui revoke {client}",
             )
 
-    def user_lines(self, prefix: str) -> list[str]:
-        """Return the lines of the server's configuration that let the invited in."""
-        return [user_line(one.client, prefix, one.hash) for one in self._clients.values() if one.may_come]
-
-    def users(self, prefix: str) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """Return secret hash and words of ACL SETUSER of each user the server should have beside its own."""
-        return {
-            user_of(one.client): (one.hash, user_words(one.client, prefix, one.hash))
-            for one in self._clients.values()
-            if one.may_come
-        }
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The hash of the secret of each client that may come."""
+        return {one.client: one.hash for one in self._clients.values() if one.may_come}
 
     def _put(self, invited: Invited) -> None:
         self._write(self._clients | {invited.client: invited})

@@ -15,6 +15,7 @@ from soulsgui.runner.server.reader import SeenClient, Turn
 from soulsgui.system import write_private
 from soulsgui.wire.beats import BeatClock, ClientState, client_state
 from soulsgui.wire.control import ClientStatus, ErrorCode, told_by_beat
+from soulsgui.wire.control.states import GONE
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance, Message
 from soulsgui.wire.messages.heartbeat import Heartbeat
@@ -92,7 +93,6 @@ class _Known:
     seen: SeenClient
 
 
-_GONE = (ClientState.LEFT, ClientState.LOST, ClientState.REVOKED)
 _FOLDED_AFTER_S = 30.0
 """Time for trainer and telemetry to take in what simulated clients sent before they left."""
 _PLAYS = (ClientState.ONLINE, ClientState.WAITING)
@@ -142,14 +142,8 @@ class ClientRoster:
             if one.may_come and name in before and before[name].invited != one.invited:
                 beat = self.beat(name)
                 self._anew[name] = beat.instance if beat is not None else None
-        self._anew = {name: past for name, past in self._anew.items() if not self._is_out(name)}
-
-    def _is_out(self, client: str) -> bool:
-        return client not in self._invited or self.is_revoked(client)
-
-    def was_invited(self, client: str) -> bool:
-        """Whether a client was ever invited and not forgotten."""
-        return client in self._invited
+        may_come = {name for name in self._invited if not self.is_revoked(name)}
+        self._anew = {name: past for name, past in self._anew.items() if name in may_come}
 
     def is_revoked(self, client: str) -> bool:
         """Whether a client's invitation was taken back."""
@@ -169,10 +163,9 @@ class ClientRoster:
 
     def news_of_cut_off(self) -> list[tuple[str, str]]:
         """Return who was cut off since the last call, each with the reason; nobody at the first call."""
+        grants = {name: known.seen.grant for name, known in self._known.items()}
         now = {
-            name: known.seen.grant.reason
-            for name, known in self._known.items()
-            if known.seen.grant is not None and known.seen.grant.status == "quarantined"
+            name: grant.reason for name, grant in grants.items() if grant and grant.status == "quarantined"
         }
         before, self._cut_off = self._cut_off, now
         return [] if before is None else [(name, why) for name, why in now.items() if name not in before]
@@ -183,7 +176,7 @@ class ClientRoster:
         Those that this server starts itself are left out: of them their supervisor tells.
         """
         states = {name: self.state(name, now) for name in self._known if not self.is_local(name)}
-        heard = {name for name, state in states.items() if state not in _GONE}
+        heard = {name for name, state in states.items() if state not in GONE}
         silent = {name for name, state in states.items() if state == ClientState.LOST}
         lost, back = silent & self._heard, self._lost & heard
         self._heard, self._lost = heard, (self._lost | lost) & silent
@@ -286,20 +279,7 @@ class ClientRoster:
 
     def cutting(self, *clients: str) -> Write:
         """Return the end of clients that were revoked: nobody reads any more what they had sent."""
-        keys = self._keys
-        names = [
-            key
-            for client in clients
-            for key in (keys.grant(client), keys.wish(client), *keys.streams(client))
-        ]
-
-        def write(connection: redis.Redis) -> None:
-            pipeline = connection.pipeline(transaction=True)
-            pipeline.hdel(keys.clients, *clients)
-            pipeline.delete(*names)
-            pipeline.execute()
-
-        return write
+        return self._removing(clients, beats=False)
 
     def beginning_anew(self, *clients: str) -> Write:
         """Return the write that removes the heartbeats of clients; what they had sent is still read."""
@@ -309,17 +289,24 @@ class ClientRoster:
 
     def forgetting(self, *clients: str) -> Write:
         """Return the removal of clients and of everything they left on the server."""
+        return self._removing(clients, beats=True)
+
+    def _removing(self, clients: Collection[str], beats: bool) -> Write:
+        """Return the write that takes clients off the list with what they sent, and maybe their beats."""
         keys = self._keys
         names = [
             key
             for client in clients
-            for key in (keys.beat(client), keys.grant(client), keys.wish(client), *keys.streams(client))
+            for key in (keys.grant(client), keys.wish(client), *keys.streams(client))
         ]
+        names += map(keys.beat, clients) if beats else []
 
         def write(connection: redis.Redis) -> None:
             if clients:
-                connection.hdel(keys.clients, *clients)
-                connection.delete(*names)
+                pipeline = connection.pipeline(transaction=True)
+                pipeline.hdel(keys.clients, *clients)
+                pipeline.delete(*names)
+                pipeline.execute()
 
         return write
 
@@ -383,7 +370,7 @@ class ClientRoster:
             sends = bool(rejected) or grant is not None
             return ClientStatus(**fields, error=refusal or (_SENDS_SILENTLY if sends else ""))
         fields["age_s"] = self._age_s(name, now)
-        if state in _GONE and beat.run_id != run_id and run_id:
+        if state in GONE and beat.run_id != run_id and run_id:
             return ClientStatus(**fields | {"host": beat.instance.host, "rejected": {}})
         fields |= told_by_beat(beat)
         fields["stalled"] = state == ClientState.ONLINE and self._clock.stalled(name, now)

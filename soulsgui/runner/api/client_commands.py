@@ -32,6 +32,7 @@ from soulsgui.wire.control import (
     RejectList,
     RejectsParams,
 )
+from soulsgui.wire.control.states import GONE
 from soulsgui.wire.keys import TRAINER, Keys
 from soulsgui.wire.messages.node import Rejects
 from soulsgui.wire.messages.session import KEPT_LINES, LINE_FIELD, SentLine, Wish, WishState
@@ -40,10 +41,13 @@ from soulsgui.wire.node_commands import NodeCommand
 if TYPE_CHECKING:
     from soulsgui.runner.app import Runner
 
+logger = logging.getLogger(__name__)
+
+Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
 # How long a client of our own may take to answer before it is left as it is.
 _HEAR_LIMIT_S = 5.0
-
-_GONE = (ClientState.LOST, ClientState.LEFT, ClientState.REVOKED, ClientState.REFUSED)
+_MOST_BYTES = 4 * 2**20
 
 
 async def pause(runner: "Runner", params: ClientPauseParams) -> None:
@@ -178,13 +182,6 @@ def _answered(runner: "Runner", client: str, wish: Wish) -> bool:
     return answer is not None and answer.command_id == wish.command_id
 
 
-logger = logging.getLogger(__name__)
-
-_MOST_BYTES = 4 * 2**20
-
-Entries = list[tuple[bytes, dict[bytes, bytes]]]
-
-
 def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list[LogLine]:
     """Return the newest lines that a client has told, oldest first.
 
@@ -237,18 +234,14 @@ def _check_wish(runner: "Runner", params: ClientParams) -> None:
 
 
 def _check_pause(runner: "Runner", params: ClientParams) -> None:
+    why = remedy = ""
     if isinstance(params, ClientPauseParams) and params.after_episode:
-        raise Refused(
-            ErrorCode.BAD_REQUEST,
-            "A server's pause is at once: after_episode is for the owner of a client.",
-            "To let it finish its episodes and stop: clients.drain",
-        )
-    if isinstance(params, ClientPauseParams) and params.for_s is not None:
-        raise Refused(
-            ErrorCode.BAD_REQUEST,
-            "A server's pause has no end of its own: for_s is for the owner of a client.",
-            "To let it go on: clients.resume",
-        )
+        why, remedy = "is at once: after_episode", "To let it finish its episodes and stop: clients.drain"
+    elif isinstance(params, ClientPauseParams) and params.for_s is not None:
+        why, remedy = "has no end of its own: for_s", "To let it go on: clients.resume"
+    if why:
+        message = f"A server's pause {why} is for the owner of a client."
+        raise Refused(ErrorCode.BAD_REQUEST, message, remedy)
     _check_wish(runner, params)
 
 
@@ -260,14 +253,20 @@ def _check_stop(runner: "Runner", params: ClientParams) -> None:
 def _check_forget(runner: "Runner", params: ClientParams) -> None:
     client = params.client
     _check_known(runner, params)
-    if runner.roster.was_invited(client):
+    if client in runner.access.invitations.clients:
         runner.access.invitations.check_forget(client)
-    elif (state := runner.roster.state(client, time.monotonic())) not in _GONE:
+        return
+    name, state = _name_and_state(runner, client)
+    if state not in (*GONE, ClientState.REFUSED):
         raise Refused(
             ErrorCode.NOT_NOW,
-            f"{runner.client_names.of(client)} is {state}: it would come back at once.",
+            f"{name} is {state}: it would come back at once.",
             f"Stop it first: soulsgui clients stop {client}",
         )
+
+
+def _name_and_state(runner: "Runner", client: str) -> tuple[str, ClientState]:
+    return runner.client_names.of(client), runner.roster.state(client, time.monotonic())
 
 
 def _check_release(runner: "Runner", params: ClientParams) -> None:
@@ -275,11 +274,10 @@ def _check_release(runner: "Runner", params: ClientParams) -> None:
     if runner.run_manager.run is None:
         raise no_run()
     if not runner.roster.is_quarantined(params.client):
-        state = runner.roster.state(params.client, time.monotonic())
+        name, state = _name_and_state(runner, params.client)
         raise Refused(
             ErrorCode.NOT_NOW,
-            f"{runner.client_names.of(params.client)} is {state}: "
-            "only a client that was cut off can be released.",
+            f"{name} is {state}: only a client that was cut off can be released.",
             "See how they are: soulsgui clients list",
         )
 

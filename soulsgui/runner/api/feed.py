@@ -14,10 +14,6 @@ from typing import Any
 from soulsgui.wire.control import (
     ClientsChange,
     ClientStatus,
-    Event,
-    EventChange,
-    Job,
-    JobChange,
     LogChange,
     LogLine,
     RowsChange,
@@ -52,12 +48,7 @@ class FeedBuffer:
         self.cursor = int(time.time() * 1000) * 1000 if first_cursor is None else first_cursor
         self._moved = asyncio.Event()
         self._closed = False
-        self._followers = 0
-
-    @property
-    def followers(self) -> int:
-        """How many follow at this moment."""
-        return self._followers
+        self.followers = 0  # How many follow at this moment
 
     def push(self, kind: type[Message], **fields: Any) -> None:
         """Add a message under the next cursor."""
@@ -75,7 +66,7 @@ class FeedBuffer:
 
     async def follow(self, cursor: int | None) -> AsyncGenerator[str]:
         """Yield what came after a cursor and what comes, until the feed is closed."""
-        self._followers += 1
+        self.followers += 1
         try:
             while not self._closed:
                 if cursor is None or not self.holds_after(cursor):
@@ -90,7 +81,7 @@ class FeedBuffer:
                 if not batch:
                     await self._moved.wait()
         finally:
-            self._followers -= 1
+            self.followers -= 1
 
     def close(self) -> None:
         """End every follower."""
@@ -140,18 +131,10 @@ class FeedPublisher:
         if rows:
             self._feed.push(RowsChange, rows=rows)
 
-    def event(self, event: Event) -> None:
-        """Publish an event."""
-        self._feed.push(EventChange, event=event)
-
     def lines(self, lines: list[LogLine]) -> None:
         """Publish new log lines."""
         if lines:
             self._feed.push(LogChange, lines=lines)
-
-    def job(self, job: Job) -> None:
-        """Publish the progress of a job."""
-        self._feed.push(JobChange, job=job)
 
 
 def _steady(status: Status) -> tuple[Any, ...]:

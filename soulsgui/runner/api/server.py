@@ -7,14 +7,13 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import WSMsgType, web
 from pydantic import ValidationError
 
 from soulsgui.config.errors import nearest
 from soulsgui.errors import SoulsGuiError
-from soulsgui.runner.api.feed import FeedBuffer
 from soulsgui.runner.refusal import Result, as_api_error, bad_parameters
 from soulsgui.system import free_port, who_listens
 from soulsgui.wire.control import (
@@ -27,8 +26,10 @@ from soulsgui.wire.control import (
     Params,
     RunStartParams,
     ServiceParams,
-    Status,
 )
+
+if TYPE_CHECKING:
+    from soulsgui.runner.base import BaseRunner
 
 logger = logging.getLogger(__name__)
 
@@ -85,25 +86,10 @@ class Jobs:
 _RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Controlled(Protocol):
-    """What the API needs of a runner."""
-
-    feed: FeedBuffer
-
-    def status(self) -> Status:
-        """Return everything at this moment."""
-
-    def job(self, job_id: str) -> Job | None:
-        """Return a job."""
-
-    async def command(self, name: str, params: Params) -> Result:
-        """Carry out a command and return its result."""
-
-
 class ControlServer:
     """The server of the control API."""
 
-    def __init__(self, runner: Controlled, token: str) -> None:
+    def __init__(self, runner: "BaseRunner", token: str) -> None:
         self._runner = runner
         self.token = token
         self._site: web.TCPSite | None = None
@@ -167,7 +153,7 @@ class ControlServer:
         return _json(self._runner.status().to_json())
 
     async def _job(self, request: web.Request) -> web.Response:
-        job = self._runner.job(request.match_info["id"])
+        job = self._runner.jobs.get(request.match_info["id"])
         if job is None:
             return _failed(ApiError(code=ErrorCode.NOT_FOUND, message="There is no such job."))
         return _json(job.to_json())

@@ -6,6 +6,8 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import ServiceError, SoulsGuiError
@@ -32,8 +34,6 @@ _WATCHED_EVERY_S = 0.5
 _FITS_EVERY_S = 30.0
 _RULES_EVERY_S = 2.0
 _IDLE_PATIENCE_S = 5.0
-
-
 _LASTS_S = 5.0
 
 
@@ -110,11 +110,11 @@ class ClientRunner(BaseRunner):
             # Before the first step is played.
             await self.follow_rules()
             if not adopted and not self._idle:
-                await self._begin_to_play()
-            self._keep_doing(self._read, "reports")
-            self._keep_doing(self._look_at_server, "server")
-            self._keep_doing(self._join_when_it_fits, "versions")
-            self._keep_doing(self._follow_rules, "rules")
+                await self._unless_it_fails(self.player.switch_on())
+            self._keep_doing(self._read, "reports", _READ_EVERY_S)
+            self._keep_doing(self._look_at_server, "server", _SERVER_EVERY_S)
+            self._keep_doing(self._join_when_it_fits, "versions", _FITS_EVERY_S)
+            self._keep_doing(self.follow_rules, "rules", _RULES_EVERY_S)
             limit_s = self._unwatched_limit_s
             if limit_s is not None:
                 self._keep_doing(lambda: self._end_unwatched(limit_s), "watched")
@@ -143,16 +143,16 @@ class ClientRunner(BaseRunner):
         """Take over the client of an earlier runner when it plays for our server; return whether it does."""
         search, played_for = self._server.search, self.player.address
         if played_for is not None and not search.is_of(played_for):
-            self.player.leave_server()
+            self.player.leave_server(self.name)
             return False
         if isinstance(search, OwnServer):
             # Quick, so that the first answer to a window is right already.
             await asyncio.to_thread(self._server.look)
         return await self.player.adopt()
 
-    async def _begin_to_play(self) -> None:
+    async def _unless_it_fails(self, start: Coroutine[Any, Any, None]) -> None:
         try:
-            await self.player.switch_on()
+            await start
         except ServiceError as error:
             # It shows as failed, and can be switched on again.
             logger.error("%s", error)
@@ -169,8 +169,7 @@ class ClientRunner(BaseRunner):
             begin = begin or self.player.wanted
             await self.player.switch_off()
             await asyncio.to_thread(self.saved.choose, invitation)
-            self.player.leave_server()
-            self.player.rename(name)
+            self.player.leave_server(name)
             self.name, self.returns = name, OwnReturns(name)
             self._reports.forget()
             self._told = StateChanges(ClientState.LEFT.value)
@@ -184,25 +183,13 @@ class ClientRunner(BaseRunner):
         return self.supervisor.pid_of("client")
 
     async def _read(self) -> None:
-        while True:
-            try:
-                self._take_report()
-                self._log_state()
-            except Exception:
-                # One bad report must not make the runner blind.
-                logger.exception("the client's report could not be used")
-            await asyncio.sleep(_READ_EVERY_S)
-
-    def _take_report(self) -> None:
         self.player.look()
         report = self._reports.read()
         rows = self.returns.take(report) if report is not None else None
         if rows is not None:
             self.publisher.rows([rows])
-        self.publisher.clients([self._client()])
-
-    def _log_state(self) -> None:
         client = self._client()
+        self.publisher.clients([client])
         # What one that is gone played may be what an earlier runner's report tells: that is no news.
         gone = client.state == ClientState.LEFT
         state = client.state if gone else f"{client.state} {client.env_id}".strip()
@@ -211,40 +198,29 @@ class ClientRunner(BaseRunner):
             self._changed.set()
 
     async def _look_at_server(self) -> None:
-        while True:
-            watch, before = self._server, self._server.status
-            try:
-                await asyncio.to_thread(watch.look)
-                async with self._choosing:
-                    # Meanwhile another server may have been chosen.
-                    if watch is self._server:
-                        await self.player.use_server(watch.search.address)
-            except (OSError, SoulsGuiError) as error:
-                logger.warning("the server can't be followed: %s", error)
-            if watch.status != before:
-                self._changed.set()
-            if watch.status.error not in ("", before.error):
-                logger.warning("%s It is tried again.", watch.status.error)
-            await asyncio.sleep(_SERVER_EVERY_S)
+        watch, before = self._server, self._server.status
+        try:
+            await asyncio.to_thread(watch.look)
+            async with self._choosing:
+                # Meanwhile another server may have been chosen.
+                if watch is self._server:
+                    await self.player.use_server(watch.search.address)
+        except (OSError, SoulsGuiError) as error:
+            logger.warning("the server can't be followed: %s", error)
+        if watch.status != before:
+            self._changed.set()
+        if watch.status.error not in ("", before.error):
+            logger.warning("%s It is tried again.", watch.status.error)
 
     async def _join_when_it_fits(self) -> None:
         """Start a client anew that gave up because of a version, once server and computer fit."""
-        while True:
-            await asyncio.sleep(_FITS_EVERY_S)
-            address = self._server.search.address
-            if not self.player.wanted or address is None or not self._client().lacks:
-                continue
-            if self.player.status().state != "failed":
-                continue
-            if await asyncio.to_thread(lacks_of, address) == [] and self.player.wanted:
-                logger.info("the versions fit now")
-                await self._begin_anew()
-
-    async def _follow_rules(self) -> None:
-        """Let the client hold back while the owner's rules say so."""
-        while True:
-            await self.follow_rules()
-            await asyncio.sleep(_RULES_EVERY_S)
+        address, player = self._server.search.address, self.player
+        if not player.wanted or address is None or player.status().state != "failed":
+            return
+        lacked = bool(self._client().lacks)
+        if lacked and await asyncio.to_thread(lacks_of, address) == [] and player.wanted:
+            logger.info("the versions fit now")
+            await self._unless_it_fails(player.restart())
 
     async def follow_rules(self) -> None:
         """Look once what the owner's rules say."""
@@ -259,13 +235,6 @@ class ClientRunner(BaseRunner):
         own = self._pid()
         return own is not None and descends_from(pid, own)
 
-    async def _begin_anew(self) -> None:
-        try:
-            await self.player.restart()
-        except ServiceError as error:
-            # It shows as failed.
-            logger.error("%s", error)
-
     async def _end_unwatched(self, limit_s: float) -> None:
         """End once no window has followed for so long; one that comes back in time changes that."""
         seen_at = time.monotonic()
@@ -273,23 +242,21 @@ class ClientRunner(BaseRunner):
         try:
             while finishing is None or not finishing.done():
                 await asyncio.sleep(_WATCHED_EVERY_S)
+                # Where nothing plays there is less to come back to.
+                patience_s = limit_s if self.player.wanted else min(limit_s, _IDLE_PATIENCE_S)
                 if self.feed.followers:
                     seen_at = time.monotonic()
                     if finishing is not None:
                         finishing.cancel()
                         finishing = None
                         self.player.keep_wish()
-                elif finishing is None and time.monotonic() - seen_at > self._patience_s(limit_s):
+                elif finishing is None and time.monotonic() - seen_at > patience_s:
                     logger.info("no window is open any more: ending after the episode")
                     finishing = asyncio.create_task(self.player.finish())
             self.ask_to_close()
         finally:
             if finishing is not None:
                 finishing.cancel()
-
-    def _patience_s(self, limit_s: float) -> float:
-        # Where nothing plays there is less to come back to.
-        return limit_s if self.player.wanted else min(limit_s, _IDLE_PATIENCE_S)
 
     def _run_of(self, service: str) -> str:
         return self.returns.run_id
@@ -298,17 +265,15 @@ class ClientRunner(BaseRunner):
         returns = self.returns
         client = self._reports.client(self.name, self.player.wish, returns.env_steps, returns.episodes)
         held = self.player.held
-        owner = {
+        owner: dict[str, Any] = {
             "paused_until": self.player.paused_until,
             "held": held,
             "held_until": self.owner_rules.hours_begin() if held == "hours" else None,
             "allowed": self.permissions.of_client(self, self.name),
         }
-        client = client.model_copy(update=owner)
         if self._server.search.revoked:
-            update = {"state": ClientState.REVOKED.value, "error": self._server.status.error}
-            return client.model_copy(update=update)
-        return client
+            owner |= {"state": ClientState.REVOKED.value, "error": self._server.status.error}
+        return client.model_copy(update=owner)
 
     def status(self, with_clients: bool = True) -> Status:
         """Return everything at this moment, or all but the client."""

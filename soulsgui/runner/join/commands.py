@@ -3,8 +3,8 @@
 import asyncio
 import os
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from soulsgui.runner.api.run_commands import events, hello, shutdown
 from soulsgui.runner.api.server import Check, Handler
@@ -40,6 +40,8 @@ from soulsgui.wire.invitation import MOST_PLACES, Invitation, read_place
 
 if TYPE_CHECKING:
     from soulsgui.runner.join.app import ClientRunner
+
+T = TypeVar("T")
 
 
 async def start(runner: "ClientRunner", params: ServiceParams) -> None:
@@ -124,11 +126,7 @@ async def look(runner: "ClientRunner", params: InvitationParams) -> OfferedServe
     invitation = Invitation.parse(params.invitation)
     known = await asyncio.to_thread(runner.saved.find, invitation.server_id)
     offered = OfferedServer(server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1)
-    stop = threading.Event()
-    try:
-        return await asyncio.to_thread(examined, offered, invitation, stop)
-    finally:
-        stop.set()
+    return await _in_thread(examined, offered, invitation)
 
 
 async def join(runner: "ClientRunner", params: InvitationParams) -> JoinedServer:
@@ -163,11 +161,7 @@ async def test(runner: "ClientRunner", _params: Empty) -> ServerTest:
         own = OwnServer(runner.folders.server_address)
         await asyncio.to_thread(own.look)
         return await asyncio.to_thread(tested_here, own.address)
-    stop = threading.Event()
-    try:
-        return await asyncio.to_thread(tested, chosen, stop)
-    finally:
-        stop.set()
+    return await _in_thread(tested, chosen)
 
 
 async def change_address(runner: "ClientRunner", params: ServerPlaceParams) -> AddressChange:
@@ -184,6 +178,15 @@ async def change_address(runner: "ClientRunner", params: ServerPlaceParams) -> A
     if chosen is not None and chosen.server_id == moved.server_id:
         await runner.play_for(moved, begin=False)
     return AddressChange(taken=True)
+
+
+async def _in_thread(ask: Callable[..., T], *words: object) -> T:
+    """Ask a server in a thread, which ends soon where nobody waits for it any more."""
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(ask, *words, stop)
+    finally:
+        stop.set()
 
 
 async def _saved(runner: "ClientRunner", server_id: str) -> Invitation:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
 
 import redis
 
@@ -175,13 +174,13 @@ class Finder:
             # Who let us in before is no server that has only just begun.
             self.revoked = self._shut_out.revoked(now) or self.address in closed
             why = REVOKED if self.revoked else NOT_LET_IN
-            self.error = f"The server at {_words(closed[0])} {why}"
+            self.error = f"The server at {place_words(closed[0].host, closed[0].port)} {why}"
         else:
             self._shut_out.over()
             self._next = self._clock() + _SILENT_EVERY_S
             self.revoked = False
-            said = ", ".join(f"{_words(address)} ({result.why})" for address, result in tried.items())
-            self.error = f"No answer from {said}."
+            said = (f"{place_words(one.host, one.port)} ({result.why})" for one, result in tried.items())
+            self.error = f"No answer from {', '.join(said)}."
 
 
 def find_server(invitation: Invitation, stop: threading.Event) -> Address | None:
@@ -201,30 +200,14 @@ def find_server(invitation: Invitation, stop: threading.Event) -> Address | None
     return None
 
 
-def _words(address: Address) -> str:
-    return place_words(address.host, address.port)
-
-
 _SAME_WITHIN_S = 0.002
 
 
-class Search(Protocol):
-    """Something that knows where a server is."""
-
-    address: Address | None  # The newest address; None while there has been none
-    error: str  # Why it is not reached, in words, where there is more to say than that
-    revoked: bool  # Whether it answers, and does not let us in any more
-    round_trip_s: float | None  # How long its answers take; None while there is none
-
-    def look(self) -> bool:
-        """Look for the server; return whether it lets us in."""
-
-    def is_of(self, address: Address) -> bool:
-        """Whether an address from earlier may be used until there is a better one."""
-
-
 class OwnServer:
-    """The server that runs on this machine: its address file is read again and again."""
+    """The server that runs on this machine: its address file is read again and again.
+
+    For others it is what a `Finder` is.
+    """
 
     def __init__(self, path: Path) -> None:
         self.address: Address | None = None
@@ -253,7 +236,9 @@ class OwnServer:
 class ServerWatch:
     """The server of this machine's client, as windows see it."""
 
-    def __init__(self, search: Search, name: str = "", wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, search: Finder | OwnServer, name: str = "", wall_clock: Callable[[], float] = time.time
+    ) -> None:
         self.status = ServerStatus(changed_at=wall_clock(), name=name)
         self.search = search
         self._wall_clock = wall_clock

@@ -47,7 +47,9 @@ class Player:
         self._supervisor = supervisor
         self._reports = reports
         self._spec = _spec(folder, name, reports)
-        self._address = _read_address(folder)
+        self._address: Address | None = None
+        with contextlib.suppress(UsageError):
+            self._address = Address.read(folder.server_address)
         self._lock = asyncio.Lock()
 
     @property
@@ -69,13 +71,10 @@ class Player:
         """The server it plays for, or played for last; None before the first."""
         return self._address
 
-    def leave_server(self) -> None:
-        """Forget the server it played for last: it is to play for another one."""
+    def leave_server(self, name: str) -> None:
+        """Forget the server it played for last; the next one knows the client by this id."""
         self._folder.server_address.unlink(missing_ok=True)
         self._address = None
-
-    def rename(self, name: str) -> None:
-        """Call the client something else from its next start on: another server knows it by another id."""
         self._spec = _spec(self._folder, name, self._reports)
 
     async def adopt(self) -> bool:
@@ -180,15 +179,11 @@ class Player:
         write_private(self._folder.wish, OwnerWish(state=wish).to_json().encode())
         self._written = wish
 
-    def _follow(self) -> None:
-        """Let the client wait or go on when a pause has run out, or a rule says so."""
+    def look(self) -> None:
+        """Notice that a pause is over or a rule holds, and that the client has ended by itself."""
         self._kept.forget_if_over()
         if self._written in _NOT_ENDING and self._strictest != self._written:
             self._write(self._strictest)
-
-    def look(self) -> None:
-        """Notice that a pause is over or a rule holds, and that the client has ended by itself."""
-        self._follow()
         if not self.wanted or self._lock.locked() or self._address is None:
             return
         outcome = self._supervisor.outcome_of(CLIENT)
@@ -217,12 +212,6 @@ def _spec(folder: ClientFolder, name: str, reports: Reports) -> ServiceSpec:
         health=reports.health,
         env=child_env() | SUPERVISED_ENV,
     )
-
-
-def _read_address(folder: ClientFolder) -> Address | None:
-    with contextlib.suppress(UsageError):
-        return Address.read(folder.server_address)
-    return None
 
 
 class KeptPause:

@@ -3,10 +3,11 @@
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.services.processes import Family
+from soulsgui.runner.services.processes import ProcessTree
 from soulsgui.runner.services.service import Health
 from soulsgui.telemetry.store import as_history, bucket_width, into_buckets
 from soulsgui.wire.beats import BeatClock, ClientState, client_state
@@ -40,7 +41,7 @@ class Reports:
         self._folder = folder
         self._pid = pid
         self._clock = clock
-        self._family = Family()
+        self._tree = ProcessTree()
         self._beats = BeatClock()
         self._seen = 0
 
@@ -68,9 +69,8 @@ class Reports:
     def present(self) -> ClientReport | None:
         """The newest report when it is of the process that is supervised now."""
         report = self.newest
-        if report is None or not self._family.includes(self._pid(), report.beat.instance.pid):
-            return None
-        return report
+        ours = report is not None and self._tree.includes(self._pid(), report.beat.instance.pid)
+        return report if ours else None
 
     def health(self) -> Health:
         """Tell the supervisor how the client is: by its report, so also while the server is away."""
@@ -227,19 +227,15 @@ class OwnReturns:
 
     def _as_rows(self, episodes: list[_Own]) -> EpisodeRows:
         count = len(episodes)
-        rows = [own.row for own in episodes]
+        columns: dict[str, Any] = {
+            one.name: [getattr(own, one.name) for own in episodes] for one in fields(_Own)
+        }
         return EpisodeRows(
             run_id=self.run_id,
-            row=rows,
             attempt=[_ATTEMPT] * count,
             client=[self._client] * count,
-            episode=rows,
-            env_steps=[own.env_steps for own in episodes],
-            time=[own.time for own in episodes],
-            total_return=[own.total_return for own in episodes],
-            length=[own.length for own in episodes],
-            model_id=[own.model_id for own in episodes],
-            mean_return=[own.mean_return for own in episodes],
+            episode=columns["row"],
+            **columns,
         )
 
     def history(self, params: HistoryQueryParams) -> History:

@@ -146,13 +146,13 @@ def examined_place(invitation: Invitation, host: str, port: int) -> AddressChang
         return AddressChange(taken=True)
     if answer.reply is Reply.ANOTHER:
         return AddressChange(taken=False, final=True, why=f"At {where} {answer.why}.")
+    why = f"No answer from {where} ({answer.why})."
     if answer.reply is Reply.SHUT_OUT:
         why = (
             f"A server answers at {where}, but does not know this computer: it is another one than {name}, "
             "or the invitation was taken back."
         )
-        return AddressChange(taken=False, why=why)
-    return AddressChange(taken=False, why=f"No answer from {where} ({answer.why}).")
+    return AddressChange(taken=False, why=why)
 
 
 def _well(address: Address, round_trip_s: float | None) -> ServerTest:
@@ -161,11 +161,8 @@ def _well(address: Address, round_trip_s: float | None) -> ServerTest:
     if config is None:
         return found
     environment = config.settings.get("env.id")
-    change = {
-        "lacks": _lacks(config),
-        "env_id": printable(environment) if isinstance(environment, str) else "",
-    }
-    return found.model_copy(update=change)
+    env_id = printable(environment) if isinstance(environment, str) else ""
+    return found.model_copy(update={"lacks": _lacks(config), "env_id": env_id})
 
 
 def lacks_of(address: Address) -> list[Lack] | None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -13,7 +14,7 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S, Bus
 from soulsgui.system import atomic_write, find_dir
 from soulsgui.wire.connection import AWAY
-from soulsgui.wire.control import CheckpointInfo, CheckpointKind, ErrorCode, ScoredBy
+from soulsgui.wire.control import CheckpointInfo, CheckpointKind, ErrorCode
 from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.manifest import MEMORY, NOTE, Manifest, read_manifest, sha256_of, verify
 from soulsgui.wire.messages.node import Verdict
@@ -22,6 +23,7 @@ from soulsgui.wire.node_commands import NodeCommand
 logger = logging.getLogger(__name__)
 
 _MOVED_TRIES = 5
+_TOLD_BY_MANIFEST = Manifest.model_fields.keys() & CheckpointInfo.model_fields.keys()
 
 
 class Checkpoints:
@@ -83,33 +85,19 @@ class Checkpoints:
         name = path.relative_to(run.root).as_posix()
         try:
             manifest = read_manifest(place)
-            note = _note(place)
+            note = (place / NOTE).read_text(encoding="utf-8") if (place / NOTE).exists() else ""
             size = sum(file.stat().st_size for file in place.iterdir() if file.is_file())
             error = self._fault(place, manifest)
         except CheckpointError as problem:
             return _broken(name, kind, place, problem.message)
         except OSError as problem:
             return _broken(name, kind, place, f"it can't be read: {problem}")
-        return CheckpointInfo(
-            id=name,
-            kind=kind,
-            path=str(path),
-            model_id=manifest.model_id,
-            attempt=manifest.attempt,
-            env_steps=manifest.env_steps,
-            updates=manifest.updates,
-            episodes=manifest.episodes,
-            score=manifest.score,
-            scored_by=_scored_by(manifest, kind),
-            created=manifest.created,
-            size_bytes=size,
-            note=note,
-            valid=not error,
-            resumable=manifest.resumable and not error,
-            memory=MEMORY in manifest.files and not manifest.memory_in_file,
-            memory_in_file=manifest.memory_in_file,
-            error=error,
-        )
+        told: dict[str, Any] = {name: getattr(manifest, name) for name in _TOLD_BY_MANIFEST}
+        if not manifest.scored_by and manifest.score is not None and kind != "best":
+            told["scored_by"] = "training"  # old ones do not say it; only the best may be either
+        told |= {"id": name, "kind": kind, "path": str(path), "size_bytes": size, "note": note}
+        told |= {"valid": not error, "resumable": manifest.resumable and not error, "error": error}
+        return CheckpointInfo(**told, memory=MEMORY in manifest.files and not manifest.memory_in_file)
 
     def _fault(self, place: Path, manifest: Manifest) -> str:
         """Return what is wrong with the files, empty when nothing is."""
@@ -130,25 +118,11 @@ class Checkpoints:
         return digest
 
 
-def _scored_by(manifest: Manifest, kind: CheckpointKind) -> ScoredBy:
-    """Return what the score is the mean of; of old ones, which do not say it, only the best may be either."""
-    if manifest.scored_by or manifest.score is None or kind == "best":
-        return manifest.scored_by
-    return "training"
-
-
 def _identity(place: Path) -> int | None:
     try:
         return place.stat().st_ino
     except FileNotFoundError:
         return None
-
-
-def _note(place: Path) -> str:
-    try:
-        return (place / NOTE).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ""
 
 
 def _broken(name: str, kind: CheckpointKind, place: Path, error: str) -> CheckpointInfo:

@@ -115,19 +115,16 @@ class Library:
     def record(self, run: RunFolder) -> RunRecord:
         """Return the record of a run; a damaged one holds the error in its place."""
         try:
-            found = RunRecord.read(run.run.read_bytes())
+            found, why = RunRecord.read(run.run.read_bytes()), "run.json is damaged"
         except OSError as error:
-            return RunRecord(id=run.run_id, dir=str(run.root), state="failed", error=str(error))
-        if found is None:
-            return RunRecord(id=run.run_id, dir=str(run.root), state="failed", error="run.json is damaged")
+            found, why = None, str(error)
+        found = found or RunRecord(state="failed", error=why)
         return found.model_copy(update={"id": run.run_id, "dir": str(run.root)})
 
     def best(self, run: RunFolder) -> tuple[int, float] | None:
         """Return model id and score of the best model that was saved, None while there is none."""
-        for info in self.checkpoints.list(run):
-            if info.kind == "best" and info.valid and info.score is not None:
-                return info.model_id, info.score
-        return None
+        best = (info for info in self.checkpoints.list(run) if info.kind == "best" and info.valid)
+        return next(((info.model_id, info.score) for info in best if info.score is not None), None)
 
     def last_record(self) -> RunRecord:
         """Return the record of the newest run; an empty one before the first."""

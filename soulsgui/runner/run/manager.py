@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any
 
 from soulsgui.config.errors import ConfigError
@@ -26,7 +26,6 @@ from soulsgui.runner.run.start import (
 )
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
-from soulsgui.wire.messages.metrics import Row
 from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
@@ -51,10 +50,8 @@ def left_run(folders: Folders, library: Library) -> tuple[ActiveRun, RunFolder, 
     """Return the run that went on when the last runner ended, None when none did or it can't be read."""
     try:
         left = ActiveRun.read((folders.server / _ACTIVE_FILE).read_bytes())
-        run = RunFolder(folders.runs / left.run_id) if left is not None else None
-        if left is None or run is None or not run.run.exists():
-            return None
-        return left, run, library.settings(run)
+        run = RunFolder(folders.runs / (left.run_id if left is not None else ""))
+        return (left, run, library.settings(run)) if left is not None and run.run.exists() else None
     except FileNotFoundError:
         return None
     except ConfigError as error:
@@ -92,14 +89,10 @@ class RunManager:
         return self.session.run if self.session is not None else None
 
     @property
-    def ending(self) -> bool:
-        """Whether the run is being ended."""
-        return self.session is not None and bool(self.session.ending)
-
-    @property
     def hurried(self) -> bool:
         """Whether something is about to change that somebody waits for."""
-        return self.ending or (self.session is not None and self.record.state == "starting")
+        session = self.session
+        return session is not None and (bool(session.ending) or session.record.state == "starting")
 
     def node(self, name: str) -> NodeState | None:
         """Return the newest state of a node of the active run, or of the last one."""
@@ -238,10 +231,10 @@ class RunManager:
     async def adopt(self) -> bool:
         """Go on with the run that an earlier runner left; return whether anything of one lives."""
         found = left_run(self._context.folders, self._context.library)
-        if found is None or not await self._adopt(*found):
+        adopted = found is not None and await self._adopt(*found)
+        if not adopted:
             await self._context.bus.let_clients_rest()
-            return False
-        return True
+        return adopted
 
     async def _adopt(self, left: ActiveRun, run: RunFolder, settings: Settings) -> bool:
         session = self._begin(run, settings, self._context.library.record(run), left)
@@ -254,7 +247,7 @@ class RunManager:
                 f"The runner had ended without stopping it; {', '.join(adopted)} had gone on.",
             )
             if left.ending:
-                self._spawn(self._end(session))
+                self._spawn_end(session)
         elif left.ending:
             await self._conclude(session)
         else:
@@ -276,7 +269,7 @@ class RunManager:
             self._write_what_is_owed(now)
         elif (end := session.look(now, wall_time)) is not None:
             self._end_because(session, *end)
-            self._spawn(self._end(session))
+            self._spawn_end(session)
 
     def _write_what_is_owed(self, now: float) -> None:
         if self._owed is None or now - self._owed_at < _WRITE_AGAIN_S:
@@ -285,11 +278,6 @@ class RunManager:
         if self._owed.write_record() is None:  # it was told when it failed first
             logger.info("the record of run %s is written", self._owed.run.run_id)
             self._owed = None
-
-    def take_rows(self, rows: Sequence[Row]) -> None:
-        """Look at new rows of the curves."""
-        if self.session is not None:
-            self.session.take_rows(rows)
 
     def edit(self, run: RunFolder, changes: dict[str, Any]) -> None:
         """Change name or note of a run."""
@@ -344,11 +332,6 @@ class RunManager:
             )
         return session.run
 
-    def hurry(self) -> None:
-        """Note that nobody waits for the end of the run to be saved any more."""
-        if self.session is not None:
-            self.session.hurry()
-
     async def fail(self, error: str) -> None:
         """Save and end the run because it can't reach what it was begun for; nothing happens without one."""
         session = self.session
@@ -382,14 +365,12 @@ class RunManager:
 
     def _finish(self, session: RunSession) -> None:
         self.loss = session.loss
-        try:
-            session.finish()
-        finally:
-            self._leave(session)
+        session.finish()
+        self._leave(session)
         session.tell_the_end()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _spawn_end(self, session: RunSession) -> None:
+        task = asyncio.create_task(self._end(session))
         self._tasks.add(task)
         task.add_done_callback(self._done)
 

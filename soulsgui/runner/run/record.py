@@ -16,7 +16,7 @@ from soulsgui.wire.control import CheckpointInfo, RunState, RunStatus, ServiceSt
 from soulsgui.wire.keys import EVALUATOR, TRAINER
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.metrics import EVALUATION_CUT, EVALUATION_RETURN, AttemptRow, UpdateRow
-from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.node import NodeState, TrainingProgress
 
 Reached = Literal["", "mean_return", "env_steps", "stopped", "failed"]
 
@@ -40,23 +40,8 @@ CHECKING = "checking the environment"
 NO_RATES = {"env_steps_per_s": 0.0, "updates_per_s": 0.0}
 """What a run tells whose trainer rests, or does not run."""
 
-_TOLD_BY_TRAINER = (
-    "model_id",
-    "env_steps",
-    "updates",
-    "episodes",
-    "env_steps_per_s",
-    "updates_per_s",
-    "policy_lag",
-    "learns_on",
-    "learner_waits",
-    "clients_wait",
-    "lost_chunks",
-    "rejected",
-    "staleness",
-    "error",
-    "checkpoint_env_steps",
-)
+_TOLD_BY_OTHERS = {"detail", "attempt", "mean_return", "best_mean_return", "evaluation_return"}
+_TOLD_BY_TRAINER = TrainingProgress.model_fields.keys() - _TOLD_BY_OTHERS
 
 
 class RunRecord(RunStatus):
@@ -175,11 +160,7 @@ def with_progress(
 
 def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
     """Return the record of a run that is over."""
-    states: dict[Reached, RunState] = {
-        "mean_return": "finished",
-        "env_steps": "finished",
-        "failed": "failed",
-    }
+    states: dict[Reached, RunState] = {"mean_return": "finished", "env_steps": "finished", "failed": "failed"}
     by_evaluation = reached == "mean_return" and record.goal_judged_by == "evaluation"
     return record.model_copy(
         update={
@@ -200,15 +181,8 @@ def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
 def interrupted(record: RunRecord) -> RunRecord:
     """Return the record of a run that says it goes on though nothing of it lives."""
     reason = record.error or "The runner ended without stopping this run."
-    return record.model_copy(
-        update={
-            "state": "stopped",
-            "reached": "stopped",
-            "detail": "",
-            "error": reason,
-            "wished_pause": False,
-        }
-    )
+    over = {"state": "stopped", "reached": "stopped", "detail": "", "error": reason, "wished_pause": False}
+    return record.model_copy(update=over)
 
 
 class RunNews:
@@ -218,35 +192,35 @@ class RunNews:
         self._events = events
         self._run_id = run_id
         self._goal = goal
-        self._trouble = ""
-        self._diverged = ""
-        self._unsaved = False
+        self._said: dict[str, str] = {}  # The words of each trouble when it was looked at last
         self._told: set[str] = set()
 
     def look(self, trainer: NodeState) -> None:
         """Report the changes since the trainer's last state as events."""
-        if trainer.trouble != self._trouble:
-            self._trouble = trainer.trouble
-            if trainer.trouble:
-                remedy = "It goes on by itself when they are back, or when somebody stops or forgets them."
-                self.add("warning", trainer.trouble, remedy)
-            else:
-                self.add("info", "The run waits no longer.")
-        if trainer.diverged != self._diverged:
-            self._diverged = trainer.diverged
-            if trainer.diverged:
-                remedy = "If it happens again, lower the learning rate, and check the size of the rewards."
-                self.add("error", trainer.diverged, remedy)
-            else:
-                self.add("info", "The training has passed the place where it diverged")
-        if bool(trainer.unsaved) != self._unsaved:
-            self._unsaved = bool(trainer.unsaved)
+        if self._is_new("trouble", trainer.trouble):
+            remedy = "It goes on by itself when they are back, or when somebody stops or forgets them."
+            self._tell_change("warning", trainer.trouble, remedy, "The run waits no longer.")
+        if self._is_new("diverged", trainer.diverged):
+            remedy = "If it happens again, lower the learning rate, and check the size of the rewards."
+            passed = "The training has passed the place where it diverged"
+            self._tell_change("error", trainer.diverged, remedy, passed)
+        # Why it is not saved may be told in other words each time.
+        if self._is_new("unsaved", "unsaved" if trainer.unsaved else ""):
             full = trainer.phase == "paused"
             remedy = "Free some space; training goes on" if full else "Mend the cause; it is tried again"
-            if trainer.unsaved:
-                self.add("error", f"The run is {trainer.unsaved}", f"{remedy} by itself.")
-            else:
-                self.add("info", "The run is saved again")
+            unsaved = trainer.unsaved and f"The run is {trainer.unsaved}"
+            self._tell_change("error", unsaved, f"{remedy} by itself.", "The run is saved again")
+
+    def _is_new(self, what: str, words: str) -> bool:
+        before, self._said[what] = self._said.get(what, ""), words
+        return words != before
+
+    def _tell_change(self, level: Level, words: str, remedy: str, over: str) -> None:
+        """Report a trouble in its words, or that it is `over` where there are none any more."""
+        if words:
+            self.add(level, words, remedy)
+        else:
+            self.add("info", over)
 
     def take_row(self, row: UpdateRow) -> None:
         """Report what a new row of the curves says about the goal, and settings it suggests to change."""

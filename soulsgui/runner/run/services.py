@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -20,7 +21,7 @@ from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.start import Probe
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S, Bus
 from soulsgui.runner.server.reader import ServerState
-from soulsgui.runner.services.processes import Family
+from soulsgui.runner.services.processes import ProcessTree
 from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.runner.status_text import waits_words
@@ -36,21 +37,19 @@ LetIn = Callable[[list[str]], Awaitable[None]]
 READY_LIMIT_S = 55.0
 
 EVALUATOR_HURRIED_GRACE_S = 7.0
-"""What the evaluation at the end of a run that was stopped may take; `_EVALUATOR_GRACE_S` at a goal."""
+"""What the evaluation at the end of a run that was stopped may take; at a goal it has its own grace."""
 
 _NODES = (TRAINER, TELEMETRY)
 """Without them there is no training."""
 
-# An update of a large network is not interrupted.
-_TRAINER_GRACE_S = 10.0
-_SAVE_GRACE_S = 60.0
-_TELEMETRY_GRACE_S = 30.0
-_LOAD_LIMIT_S = 120.0
-
-# A single step of a game may take long.
-_EVALUATOR_LIVE_S = 120.0
-# Longer than the evaluation at the end of a run may take.
-_EVALUATOR_GRACE_S = 13.0
+_LIMITS: dict[str, dict[str, Any]] = {
+    # An update of a large network is not interrupted.
+    TRAINER: {"grace_s": 10.0, "save_grace_s": 60.0, "start_limit_s": 120.0},
+    TELEMETRY: {"grace_s": 30.0},
+    # It is given longer than the evaluation at the end may take; a single step of a game may take long.
+    EVALUATOR: {"tier": 2, "grace_s": 13.0, "live_limit_s": 120.0},
+}
+"""What is special about each node, as fields of its `ServiceSpec`."""
 
 _LOOK_EVERY_S = 0.25
 _REST_LIMIT_S = 2.0
@@ -102,11 +101,11 @@ def node_health(name: str, server_state: ServerState) -> Callable[[], Health]:
 
 def client_health(name: str, roster: ClientRoster, supervisor: Supervisor) -> Callable[[], Health]:
     """Return the check of a client: its heartbeat, from the very process that is supervised."""
-    family = Family()
+    tree = ProcessTree()
 
     def check() -> Health:
         beat = roster.beat(name)
-        if beat is None or not family.includes(supervisor.pid_of(name), beat.instance.pid):
+        if beat is None or not tree.includes(supervisor.pid_of(name), beat.instance.pid):
             return Health(ready=False)
         return Health(
             ready=True,
@@ -126,13 +125,9 @@ class RunServices:
         self.clients = clients  # Names of the clients the server starts itself
         self._evaluator = [EVALUATOR] if evaluates else []
         self._run = run
-        self._folders = context.folders
+        self._context = context
         self._supervisor = context.supervisor
-        self._bus = context.bus
-        self._roster = context.roster
-        self._server_state = context.server_state
-        self._let_in = context.let_in
-        self._server = _binding(self._folders.server_address)
+        self._server = _binding(context.folders.server_address)
 
     @property
     def names(self) -> list[str]:
@@ -141,41 +136,30 @@ class RunServices:
 
     def spec(self, name: str) -> ServiceSpec:
         """Return a service of the run."""
-        if name == TRAINER:
-            return replace(
-                self._node(name),
-                grace_s=_TRAINER_GRACE_S,
-                save_grace_s=_SAVE_GRACE_S,
-                start_limit_s=_LOAD_LIMIT_S,
-            )
-        if name == TELEMETRY:
-            return replace(self._node(name), grace_s=_TELEMETRY_GRACE_S)
-        if name == EVALUATOR:
-            return replace(
-                self._node(name), tier=2, grace_s=_EVALUATOR_GRACE_S, live_limit_s=_EVALUATOR_LIVE_S
-            )
+        if name in _LIMITS:
+            return replace(self._node(name), **_LIMITS[name])
         # It knows its own secret alone.
-        address_file = local_address_file(self._folders.server, name)
+        address_file = local_address_file(self._context.folders.server, name)
         return ServiceSpec(
             name=name,
             kind="client",
             argv=(*own_command("client"), "--name", name, "--server-file", str(address_file)),
             tier=2,
             log_path=self._run.logs / f"{name}.log",
-            health=client_health(name, self._roster, self._supervisor),
+            health=client_health(name, self._context.roster, self._supervisor),
             binding=_binding(address_file),
             env=child_env() | SUPERVISED_ENV,
         )
 
     def _node(self, name: str) -> ServiceSpec:
-        server_file = str(self._folders.server_address)
+        server_file = str(self._context.folders.server_address)
         return ServiceSpec(
             name=name,
             kind=name,
             argv=(*own_command(name), "--run", str(self._run.root), "--server-file", server_file),
             tier=1,
             log_path=self._run.logs / f"{name}.log",
-            health=node_health(name, self._server_state),
+            health=node_health(name, self._context.server_state),
             # Nodes read the settings of their run, which no other try would change. Clients are tried again:
             # what they refuse may be put right meanwhile, by another run or by their owner.
             refusal_code=UsageError.exit_code,
@@ -194,12 +178,12 @@ class RunServices:
 
     async def _enlist(self) -> None:
         """Put our own clients on the roster before they beat, so that the trainer need not wait for that."""
-        roster = self._roster
+        roster, bus = self._context.roster, self._context.bus
         roster.set_local(self.clients)
-        await self._let_in(self.clients)
-        await self._bus.call(roster.forgetting_former())
-        await self._bus.call(roster.without_wish(*self.clients))
-        await self._bus.call(roster.listing(self.clients))
+        await self._context.let_in(self.clients)
+        await bus.call(roster.forgetting_former())
+        await bus.call(roster.without_wish(*self.clients))
+        await bus.call(roster.listing(self.clients))
 
     async def adopt(self, start_others: bool) -> list[str]:
         """Take over those that live on from an earlier runner, and return their names.
@@ -207,8 +191,8 @@ class RunServices:
         Those that can't be taken over, because they work for a server at another address, are ended and
         started anew; with `start_others`, and if any lives, so are those that don't live.
         """
-        self._roster.set_local(self.clients)
-        await self._let_in(self.clients)
+        self._context.roster.set_local(self.clients)
+        await self._context.let_in(self.clients)
         specs = [self.spec(name) for name in self.names]
         adopted = [spec.name for spec in specs if await self._supervisor.adopt(spec)]
         left = {record.name for record in self._supervisor.orphans()}
@@ -241,7 +225,7 @@ class RunServices:
         if self._supervisor.running(TRAINER):
             # What comes after the end is no fault of the clients.
             try:
-                await self._bus.ask(TRAINER, NodeCommand(command="rest"), _REST_LIMIT_S)
+                await self._context.bus.ask(TRAINER, NodeCommand(command="rest"), _REST_LIMIT_S)
             except (Refused, redis.RedisError, *AWAY) as error:
                 logger.info("the trainer does not rest before the end: %s", error)
         await asyncio.gather(
@@ -262,7 +246,8 @@ class RunServices:
         await self._supervisor.stop(TRAINER, grace_s=None if save else 0.0)
 
     async def _ask_to_stop(self) -> None:
-        asking = asyncio.create_task(self._bus.ask(TRAINER, NodeCommand(command="stop"), ANSWER_LIMIT_S))
+        bus = self._context.bus
+        asking = asyncio.create_task(bus.ask(TRAINER, NodeCommand(command="stop"), ANSWER_LIMIT_S))
         while not asking.done() and self._supervisor.running(TRAINER):
             await asyncio.wait({asking}, timeout=_LOOK_EVERY_S)
         asking.cancel()
@@ -277,7 +262,7 @@ class RunServices:
         """Kill and forget all of them."""
         await self._supervisor.stop(*self.names, grace_s=0.0)
         await self._supervisor.remove(*self.names)
-        self._roster.set_local([])
+        self._context.roster.set_local([])
 
     async def set_clients(self, count: int) -> None:
         """Start or stop clients until there are so many."""

@@ -69,9 +69,8 @@ class RunSession:
         record: RunRecord,
         left: ActiveRun | None = None,
     ) -> None:
-        clients = [client_name(number) for number in range(1, settings.clients.local + 1)]
-        if left is not None:
-            clients = left.clients
+        own = [client_name(number) for number in range(1, settings.clients.local + 1)]
+        clients = left.clients if left is not None else own
         self.run = run
         self.settings = settings
         self.record = record
@@ -123,13 +122,13 @@ class RunSession:
         bus = self._context.bus
         try:
             await bus.call(clear_run_keys(bus.keys))
-            if self.settings.fits_any_environment and not self.settings.client.step_seconds:
-                # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
-                # A game in real time is often one program: nobody else starts it meanwhile.
+            # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
+            # A game in real time is often one program: nobody else starts it meanwhile.
+            at_once = self.settings.fits_any_environment and not self.settings.client.step_seconds
+            if at_once:
                 await self.services.start()
-                await self._take_spaces(probing)
-            else:
-                await self._take_spaces(probing)
+            await self._take_spaces(probing)
+            if not at_once:
                 await self.services.start()
             self._started = True
         except BaseException:
@@ -200,7 +199,10 @@ class RunSession:
             if trainer.stop_reason:
                 return "stopped", trainer.stop_reason
             self._news.look(trainer)
-            self._take_choice_back(trainer)
+            if self._choice_pending and trainer.checkpoint_env_steps is not None:
+                # The trainer has saved in this attempt: started again, it begins from there.
+                self._choice_pending = False
+                choose_checkpoint(self.run, "")
         self._best.look(telemetry.verdict if telemetry is not None else None, now)
         if now - self._written_at >= _WRITE_EVERY_S:
             self._written_at = now
@@ -228,21 +230,11 @@ class RunSession:
             self._came_to[trainer.attempt] = trainer.env_steps
         # The turn of the runner may have begun before the run.
         seconds = self._seconds_before + max(now - self._began_at, 0.0)
-        changes: dict[str, object] = {
-            "state": state,
-            "detail": detail,
-            "seconds": seconds,
-            "wished_pause": self._paused,
-        }
+        changes: dict[str, object] = {"state": state, "detail": detail}
+        changes |= {"seconds": seconds, "wished_pause": self._paused}
         if state == "paused" or status is None or status.state != "running":
             changes |= NO_RATES  # the trainer's last word is of when it still learned
         self.record = with_progress(self.record, trainer, telemetry, wall_time).model_copy(update=changes)
-
-    def _take_choice_back(self, trainer: NodeState) -> None:
-        """Take the choice of a checkpoint back once the trainer has saved one of this attempt."""
-        if self._choice_pending and trainer.checkpoint_env_steps is not None:
-            self._choice_pending = False
-            choose_checkpoint(self.run, "")
 
     def take_rows(self, rows: Sequence[Row]) -> None:
         """Look at new rows of the curves: what a new attempt cost, and figures that ask for a change."""
@@ -388,12 +380,10 @@ class RunSession:
 
     def finish(self) -> None:
         """Note that it is over."""
-        unsaved = f"Not saved: {self.loss}" if self.loss else ""
         try:
             self._take_in(time.monotonic(), time.time())
-            restarts = self.services.restarts()
-            over = ended(self.record, self.ending, self._error or unsaved)
-            self.record = over.model_copy(update={"restarts": restarts})
+            over = ended(self.record, self.ending, self._error or self._unsaved)
+            self.record = over.model_copy(update={"restarts": self.services.restarts()})
             self.note_record()
             self._context.roster.set_local([])
             self._rest(False)
@@ -401,9 +391,13 @@ class RunSession:
             # Whatever went wrong with what is told of it: the run is over, and others wait for that.
             logger.exception("the end of run %s could not be noted", self.run.run_id)
 
+    @property
+    def _unsaved(self) -> str:
+        return f"Not saved: {self.loss}" if self.loss else ""
+
     def tell_the_end(self) -> None:
         """Tell how it ended, and what of it was not saved."""
-        unsaved, failed = f"Not saved: {self.loss}" if self.loss else "", self.ending == "failed"
+        unsaved, failed = self._unsaved, self.ending == "failed"
         remedy = f"Look at its logs: soulsgui logs {TRAINER}" if failed else ""
         if unsaved and not failed:
             remedy = (

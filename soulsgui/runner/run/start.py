@@ -236,11 +236,8 @@ def _without_goal(settings: Settings) -> Settings:
         update={"stop": settings.stop.model_copy(update={"mean_return": None, "env_steps": None})}
     )
     for broken in broken_rules(without):
-        raise Refused(
-            ErrorCode.BAD_REQUEST,
-            f"The run can't go on without its goal: {broken.key}: {broken.reason}",
-            "Begin a new run with another goal.",
-        )
+        why = f"The run can't go on without its goal: {broken.key}: {broken.reason}"
+        raise Refused(ErrorCode.BAD_REQUEST, why, "Begin a new run with another goal.")
     return without
 
 
@@ -354,15 +351,12 @@ async def _report(
         try:
             line = await asyncio.wait_for(process.stdout.readline(), limit_s)
         except TimeoutError as error:
-            if not doing:
-                raise EnvironmentCheckError(
-                    f"{settings.env.id} was not checked: its check had not begun after {limit_s:g} s.",
-                    "Try again when this computer is less busy.",
-                ) from error
-            raise EnvironmentCheckError(
-                f"{settings.env.id} hangs: {doing} takes longer than {limit_s:g} s.",
-                "Mend it, or give it more time: client.hang_seconds.",
-            ) from error
+            what = f"was not checked: its check had not begun after {limit_s:g} s."
+            remedy = "Try again when this computer is less busy."
+            if doing:
+                what = f"hangs: {doing} takes longer than {limit_s:g} s."
+                remedy = "Mend it, or give it more time: client.hang_seconds."
+            raise EnvironmentCheckError(f"{settings.env.id} {what}", remedy) from error
         message = _read(line)
         if "doing" not in message:
             break

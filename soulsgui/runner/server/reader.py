@@ -10,7 +10,7 @@ from typing import Generic, TypeVar, cast
 
 import redis
 
-from soulsgui.runner.services.processes import Family
+from soulsgui.runner.services.processes import ProcessTree
 from soulsgui.wire.beats import BeatReader
 from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import ServerStatus
@@ -247,7 +247,7 @@ class ServerState:
         self._pid = pid
         self._nodes: dict[str, NodeState] = {}
         self._pids: dict[str, int] = {}
-        self._families: defaultdict[str, Family] = defaultdict(Family)
+        self._trees: defaultdict[str, ProcessTree] = defaultdict(ProcessTree)
         self._turned = asyncio.Event()
 
     def take(self, turn: Turn) -> None:
@@ -259,7 +259,7 @@ class ServerState:
                 self._pids[name] = pid
                 self._nodes.pop(name, None)
             # What an earlier process left on the server is no news of this one.
-            if self._families[name].includes(self._pids.get(name), state.instance.pid):
+            if self._trees[name].includes(self._pids.get(name), state.instance.pid):
                 self._nodes[name] = state
         self._turned.set()
         self._turned = asyncio.Event()

@@ -26,7 +26,7 @@ from soulsgui.runner.server.binary import ServerBinary, cut_off_damage, find_bin
 from soulsgui.runner.services.processes import Identities
 from soulsgui.runner.services.service import Health
 from soulsgui.system import free_port, is_loopback, is_private, make_private, who_listens, write_private
-from soulsgui.wire.connection import AWAY, Address, connect
+from soulsgui.wire.connection import AWAY, Address, connect, disk_full
 from soulsgui.wire.invitation import is_host
 
 logger = logging.getLogger(__name__)
@@ -340,8 +340,7 @@ def _without_wildcards(path: Path) -> str:
 def ping(address: Address) -> Health:
     """Ask the server whether it is there; takes at most about half a second.
 
-    The tick is the moment of its answer, so it stands still while there is none. "Disk full" (MISCONF) is an
-    answer: the server lives, reads, and refuses writes.
+    The tick is the moment of its answer, so it stands still while there is none.
     """
     client = connect(address, timeout_s=_PING_LIMIT_S)
     try:
@@ -353,22 +352,13 @@ def ping(address: Address) -> Health:
     except AWAY as error:
         return Health(ready=False, detail=f"no answer ({type(error).__name__})")
     except redis.ResponseError as error:
-        return _health_of_refusal(str(error))
+        # "Disk full" is an answer: the server lives, reads, and refuses writes.
+        full = disk_full(error)
+        detail = "disk full: the server can't store and refuses writes" if full else ""
+        return Health(full, time.monotonic_ns(), detail=detail, error=str(error), disk_full=full)
     finally:
         client.close()
     return Health(ready=True, tick=time.monotonic_ns())
-
-
-def _health_of_refusal(reply: str) -> Health:
-    if reply.startswith("MISCONF"):
-        return Health(
-            ready=True,
-            tick=time.monotonic_ns(),
-            detail="disk full: the server can't store and refuses writes",
-            error=reply,
-            disk_full=True,
-        )
-    return Health(ready=False, tick=time.monotonic_ns(), error=reply)
 
 
 class Pinger:

@@ -13,13 +13,13 @@ So every line keeps its number for as long as it is kept, without a further file
 import contextlib
 import glob
 import io
+import itertools
 import logging
 import os
 import re
-import shutil
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -43,7 +43,7 @@ TOO_FAST = "it grew faster than it can be kept"
 """Why lines of a log are missing."""
 
 SWAP = threading.Lock()
-"""Held while the parts of a log change, and by who must not see that half done."""
+"""Held while the parts of a log change, and while they are followed."""
 
 _BLOCK_BYTES = 2**20
 _PART = re.compile(r"\.(\d+)-(\d+)$")
@@ -107,7 +107,7 @@ class LogFile:
         with self._moving:
             if size_of(self.path) > self._max_bytes:
                 with SWAP:
-                    replace(self.path, self._name_aside())
+                    replace(self.path, self._name_aside(self.path))
                 self._drop_oldest()
         torn = not _ends_with_newline(self.path)
         file = self.path.open("ab", buffering=0)
@@ -133,7 +133,8 @@ class LogFile:
                 if flooded:
                     dropped = self._copy_end(copy)
                 else:
-                    shutil.copyfile(self.path, copy)
+                    # It may grow faster than it is read.
+                    copy.write_bytes(read_from(self.path, 0, self._flood_bytes))
                 with SWAP:
                     self._swap(copy, dropped)
             except OSError:
@@ -147,8 +148,8 @@ class LogFile:
 
     def _copy_end(self, copy: Path) -> int:
         """Copy the end of the file; return how many bytes before it are left out."""
+        whole = size_of(self.path)
         with self.path.open("rb") as file:
-            whole = file.seek(0, os.SEEK_END)
             file.seek(whole - self._max_bytes)
             file.readline(self._max_bytes // 2)
             begin = file.tell()
@@ -157,12 +158,14 @@ class LogFile:
 
     def _swap(self, copy: Path, dropped: int) -> None:
         """Put the copy aside and empty the file: who reads finds each line in the one or in the other."""
-        with self.path.open("rb") as file, copy.open("ab") as aside:
-            file.seek(dropped + size_of(copy))
+        end = dropped + size_of(copy)
+        with copy.open("ab") as aside:
             # What was written meanwhile; what comes from now on until the file is empty is lost.
-            aside.write(file.read(self._max_bytes))
-        replace(copy, self._name_aside(copy, count_newlines(self.path, dropped)))
-        self._empty(dropped)
+            end += aside.write(read_from(self.path, end, self._max_bytes))
+        size = size_of(self.path)
+        lost_lines = count_newlines(self.path, size) - count_newlines(self.path, end)
+        replace(copy, self._name_aside(copy, count_newlines(self.path, dropped), lost_lines))
+        self._empty(dropped + (size - end if size - end > _BLOCK_BYTES else 0))
 
     def _empty(self, dropped: int) -> None:
         os.truncate(self.path, 0)
@@ -172,11 +175,11 @@ class LogFile:
             with contextlib.suppress(OSError), self.path.open("ab", buffering=0) as file:
                 file.write(f"{_stamp()} WARNING runner: {said}\n".encode())
 
-    def _name_aside(self, content: Path | None = None, left_out: int = 0) -> Path:
-        """Return what the file is to be called once it, or a copy without its first lines, is set aside."""
+    def _name_aside(self, content: Path, left_out: int = 0, lost: int = 0) -> Path:
+        """Return the name of a part that holds `content`: so many lines before and after it are dropped."""
         first = log_parts(self.path)[-1].first + left_out
-        last = first + _count_lines(content or self.path) - 1
-        return self.path.with_name(f"{self.path.name}.{first}-{last}")
+        lines = count_newlines(content, size_of(content)) + (not _ends_with_newline(content))
+        return self.path.with_name(f"{self.path.name}.{first}-{first + max(1, lines) + lost - 1}")
 
     def _drop_oldest(self) -> None:
         for part in log_parts(self.path)[: -1 - self._keep]:
@@ -189,11 +192,18 @@ def _stamp() -> str:
 
 def count_newlines(path: Path, end: int) -> int:
     """Return how many lines end before this offset of a file."""
-    count = 0
-    with path.open("rb") as file:
-        while (left := end - file.tell()) > 0 and (block := file.read(min(left, _BLOCK_BYTES))):
-            count += block.count(b"\n")
-    return count
+    blocks = range(0, end, _BLOCK_BYTES)
+    return sum(read_from(path, at, min(_BLOCK_BYTES, end - at)).count(b"\n") for at in blocks)
+
+
+def read_from(path: Path, offset: int, most: int = -1) -> bytes:
+    """Return what a file holds from an offset on; nothing where there is no file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, offset))
+            return file.read(most)
+    except FileNotFoundError:
+        return b""
 
 
 def size_of(path: Path) -> int:
@@ -204,25 +214,8 @@ def size_of(path: Path) -> int:
         return 0
 
 
-def _count_lines(path: Path) -> int:
-    """Lines of a file, a torn last one included; at least 1, since a part has a name of its own."""
-    count, last = 0, b"\n"
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            count += block.count(b"\n")
-            last = block[-1:]
-    return max(1, count + (last != b"\n"))
-
-
 def _ends_with_newline(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            if file.seek(0, os.SEEK_END) == 0:
-                return True
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
-    except FileNotFoundError:
-        return True
+    return read_from(path, size_of(path) - 1, 1) in (b"", b"\n")
 
 
 class _LogHandler(logging.StreamHandler[TextIO]):
@@ -284,17 +277,8 @@ _BEHIND_BYTES = 4 * 2**20
 
 def tail(path: Path, n: int) -> list[str]:
     """Return the last lines of a file, at most `n`; none where there is no file."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _TAIL_BYTES))
-            lines = file.read(_TAIL_BYTES).split(b"\n")
-    except FileNotFoundError:
-        return []
-    if size > _TAIL_BYTES:
-        lines = lines[1:]
-    if lines and not lines[-1]:
-        lines.pop()
+    start = size_of(path) - _TAIL_BYTES
+    lines = _lines(read_from(path, start, _TAIL_BYTES))[1 if start > 0 else 0 :]
     return [_text(line) for line in lines[-n:]] if n > 0 else []
 
 
@@ -316,55 +300,41 @@ def read_lines(
     parts = log_parts(path)
     found: list[LogLine] = []
     for part in reversed(parts):
-        if len(found) >= n:
-            break
-        if before is None or part.first < before:
-            lines = _read_part(part, before)
-            older = _newest_matching(lines, part.first, service, n - len(found), level, filter.casefold())
-            found = [*older, *found]
+        if len(found) < n and (before is None or part.first < before):
+            lines = _lines(read_from(part.path, 0))[: None if before is None else before - part.first]
+            matching = _newest_matching(lines, part.first, service, level, filter.casefold())
+            found = [*itertools.islice(matching, n - len(found))][::-1] + found
     return found, parts[0].first
 
 
-def _read_part(part: LogPart, before: int | None) -> list[bytes]:
-    try:
-        lines = part.path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return []
-    if not lines[-1]:
-        lines.pop()
-    return lines if before is None else lines[: before - part.first]
-
-
 def _newest_matching(
-    lines: list[bytes], first: int, service: str, n: int, level: str, text: str
-) -> list[LogLine]:
+    lines: list[bytes], first: int, service: str, level: str, text: str
+) -> Iterator[LogLine]:
     # A log may have a million lines: only what may match is taken apart.
-    important = _important(lines, LEVELS.index(level))
-    found: list[LogLine] = []
-    for place in reversed(range(len(lines))):
-        if important is not None and place not in important:
-            continue
-        if text and text not in lines[place].decode(errors="replace").casefold():
-            continue
-        line = _log_line(service, first + place, lines[place])
-        if text in line.text.casefold():
-            found.append(line)
-            if len(found) == n:
-                break
-    return found[::-1]
+    for place in reversed(_important(lines, LEVELS.index(level))):
+        if not text or text in lines[place].decode(errors="replace").casefold():
+            line = _log_line(service, first + place, lines[place])
+            if text in line.text.casefold():
+                yield line
 
 
-def _important(lines: list[bytes], least: int) -> set[int] | None:
-    """Return the places of lines of a level or above it; None for all."""
+def _important(lines: list[bytes], least: int) -> Sequence[int]:
+    """Return the places of the lines of a level or above it."""
     if least == 0:
-        return None
-    found, rank = set(), LEVELS.index("info")
+        return range(len(lines))
+    found, rank = [], LEVELS.index("info")
     for place, line in enumerate(lines):
         level = level_of(line.decode(errors="replace"))
         rank = LEVELS.index(level) if level in LEVELS else rank
         if rank >= least:
-            found.add(place)
+            found.append(place)
     return found
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """Cut what a log holds into lines; the last one may be torn."""
+    lines = data.split(b"\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 @dataclass
@@ -398,9 +368,9 @@ class LogFollower:
         if known is not None and known.path == path:
             return
         part = log_parts(path)[0 if from_start else -1]
-        position = _Position(path, part.first, 0, part.first)
-        if not from_start:
-            position.offset, position.number = _end_of(part)
+        # A torn line is read from its beginning.
+        data = b"" if from_start else read_from(path, 0)
+        position = _Position(path, part.first, data.rfind(b"\n") + 1, part.first + data.count(b"\n"))
         self._positions[service] = position
 
     def poll(self) -> list[LogLine]:
@@ -422,7 +392,7 @@ class LogFollower:
         budget = _POLL_BYTES
         while budget > 0:
             part = _part_at(position)
-            data = _read_at(part.path, position.offset, budget)
+            data = read_from(part.path, position.offset, budget)
             if part != _part_at(position):
                 # It was set aside while we read: what we read may be of another part.
                 continue
@@ -444,16 +414,13 @@ def _catch_up(service: str, position: _Position) -> list[LogLine]:
     began = position.number
     part = _part_at(position)
     parts = [each for each in log_parts(position.path) if each.first >= part.first]
-    behind = sum(size_of(each.path) for each in parts) - position.offset
-    if behind <= _BEHIND_BYTES:
+    if sum(size_of(each.path) for each in parts) - position.offset <= _BEHIND_BYTES:
         return []
     live = parts[-1]
     newest = live if size_of(live.path) >= _POLL_BYTES or len(parts) == 1 else parts[-2]
     offset = max(0, size_of(newest.path) - _POLL_BYTES)
-    with newest.path.open("rb") as file:
-        file.seek(offset)
-        file.readline(_POLL_BYTES)
-        offset = file.tell()
+    # The first line is a cut one, unless it has no end: then the rest of it is shown.
+    offset += 1 + read_from(newest.path, offset, _POLL_BYTES).find(b"\n")
     position.first, position.offset, position.torn = newest.first, offset, b""
     position.number = newest.first + count_newlines(newest.path, offset)
     position.live = False
@@ -473,15 +440,6 @@ def _part_at(position: _Position) -> LogPart:
     return later[0]
 
 
-def _read_at(path: Path, offset: int, most: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(most)
-    except FileNotFoundError:
-        return b""
-
-
 def _take(service: str, position: _Position, data: bytes, ends: bool) -> list[LogLine]:
     """Cut data into lines and move the position; `ends` says that nothing follows in this part."""
     position.offset += len(data)
@@ -493,15 +451,6 @@ def _take(service: str, position: _Position, data: bytes, ends: bool) -> list[Lo
     lines = [_log_line(service, position.number + index, line) for index, line in enumerate(whole)]
     position.number += len(whole)
     return lines
-
-
-def _end_of(part: LogPart) -> tuple[int, int]:
-    """Offset and number of the line that will be written next; a torn line is read from its beginning."""
-    try:
-        data = part.path.read_bytes()
-    except FileNotFoundError:
-        return 0, part.first
-    return data.rfind(b"\n") + 1, part.first + data.count(b"\n")
 
 
 def _log_line(service: str, number: int, line: bytes) -> LogLine:

@@ -58,7 +58,8 @@ class Outcome:
     @property
     def words(self) -> str:
         """The end in a few words, such as "killed by signal 9 (SIGKILL) after 3 s: out of memory"."""
-        if self.asked_to_stop and not self.cause and self._ended_quietly():
+        quietly = self.signal in (signal.SIGTERM, signal.SIGINT) or (not self.signal and not self.exit_code)
+        if self.asked_to_stop and not self.cause and quietly:
             return QUIET_END
         if self.refused:
             return self.cause
@@ -80,22 +81,15 @@ class Outcome:
         missing = missing_module(self.cause)
         return f"Install it: {how_to_install(missing)}" if missing else ""
 
-    def _ended_quietly(self) -> bool:
-        if self.signal is not None:
-            return self.signal in (signal.SIGTERM, signal.SIGINT)
-        return self.exit_code in (0, None)
-
     def _what_ended_it(self) -> str:
+        after = f"after {duration_words(self.ran_s)}"
         if self.signal is not None:
-            return f"killed by signal {self.signal}{_signal_name(self.signal)} {self._after()}"
+            return f"killed by signal {self.signal}{_signal_name(self.signal)} {after}"
         if self.exit_code is not None:
-            return f"exit {self.exit_code} {self._after()}"
+            return f"exit {self.exit_code} {after}"
         if self.farewell:
-            return f"ended {self._after()}"
+            return f"ended {after}"
         return self.cause if self.ran_s == 0 and self.cause else "exit code unknown"
-
-    def _after(self) -> str:
-        return f"after {duration_words(self.ran_s)}"
 
 
 def outcome_of_code(
@@ -196,14 +190,10 @@ class RestartHistory:
         """Failures counted towards giving up."""
         return len(self.failed_at)
 
-    def after_failure(self, now: float, limits: RestartLimits) -> "RestartHistory":
-        """Return the history with one more failure, without those that are too old to count."""
+    def after_failure(self, now: float, limits: RestartLimits, excused: bool = False) -> "RestartHistory":
+        """Return the history with one more failure; an excused one only makes the pause longer."""
         recent = tuple(moment for moment in self.failed_at if now - moment < limits.window_s)
-        return RestartHistory((*recent, now), self.in_a_row + 1)
-
-    def after_excused_failure(self) -> "RestartHistory":
-        """Return the history with one more failure that only makes the pause longer."""
-        return RestartHistory(self.failed_at, self.in_a_row + 1)
+        return RestartHistory(recent if excused else (*recent, now), self.in_a_row + 1)
 
     def after_running(self, healthy_for_s: float, limits: RestartLimits) -> "RestartHistory":
         """Return the history of a service that has been healthy for so long: empty once that is enough."""

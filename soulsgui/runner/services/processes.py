@@ -41,7 +41,7 @@ _GREATEST_PID = 2**31 - 1
 _GREATEST_TIME = 2**63
 _SAMPLE_S = 1.0
 # Looking for children reads the whole process table.
-_FAMILY_S = 10.0
+_CHILDREN_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,8 @@ class Identities:
             argv, token = _strings(fields.get("argv")), _text(fields.get("token"))
             if not argv or not token:
                 continue
-            pid = find_marked(token, argv)
-            record = None
-            if pid is not None:
-                record = self.write(path.stem, argv, pid, _text(fields.get("binding")))
+            pid, binding = find_marked(token, argv), _text(fields.get("binding"))
+            record = self.write(path.stem, argv, pid, binding) if pid is not None else None
             if record is None:
                 path.unlink(missing_ok=True)
             else:
@@ -226,7 +224,7 @@ class OwnChild:
         if self.ended():
             kill_leftovers(self.pid)
         else:
-            kill_family(self.pid)
+            kill_tree(self.pid)
 
 
 class Adopted:
@@ -264,7 +262,7 @@ class Adopted:
         if self._process is None:
             return
         if self._record.lives():
-            kill_family(self.pid)
+            kill_tree(self.pid)
         elif self._process.is_running():
             # Ended, but its parent has not fetched its code: the pid is still its own.
             kill_group(self.pid)
@@ -272,8 +270,8 @@ class Adopted:
             kill_leftovers(self.pid)
 
 
-class Family:
-    """Tells whether a pid is a service's process or a child of it: on Windows a launcher stands between."""
+class ProcessTree:
+    """A service's process with its children: on Windows a launcher stands between them and the program."""
 
     def __init__(self) -> None:
         self._known: tuple[int, int] | None = None
@@ -293,15 +291,15 @@ class Family:
         return related
 
 
-def kill_family(pid: int) -> None:
+def kill_tree(pid: int) -> None:
     """End a group leader that is known to live, its group, and its descendants that left the group."""
     try:
         # Each of these objects knows its start time: a reused pid is never signalled.
-        family = psutil.Process(pid).children(recursive=True)
+        descendants = psutil.Process(pid).children(recursive=True)
     except psutil.Error:
-        family = []
+        descendants = []
     kill_group(pid)
-    for member in family:
+    for member in descendants:
         with contextlib.suppress(psutil.Error):
             member.kill()
 
@@ -331,21 +329,21 @@ class UsageMeter:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._sampled_at = float("-inf")
-        self._families: dict[int, _MeasuredFamily] = {}
+        self._trees: dict[int, _MeasuredTree] = {}
         self._usage: dict[int, Usage] = {}
 
     def measure(self, pids: Collection[int]) -> dict[int, Usage]:
         """Return what each of these processes uses; those that have ended are left out."""
         now = self._clock()
-        if now - self._sampled_at >= _SAMPLE_S or not self._families.keys() >= set(pids):
+        if now - self._sampled_at >= _SAMPLE_S or not self._trees.keys() >= set(pids):
             self._sampled_at = now
-            self._families = {pid: self._families.get(pid) or _MeasuredFamily(pid) for pid in pids}
-            found = {pid: family.measure(now) for pid, family in self._families.items()}
+            self._trees = {pid: self._trees.get(pid) or _MeasuredTree(pid) for pid in pids}
+            found = {pid: tree.measure(now) for pid, tree in self._trees.items()}
             self._usage = {pid: usage for pid, usage in found.items() if usage is not None}
         return self._usage
 
 
-class _MeasuredFamily:
+class _MeasuredTree:
     """A process and its descendants."""
 
     def __init__(self, pid: int) -> None:
@@ -355,7 +353,7 @@ class _MeasuredFamily:
         self._measured = False
 
     def measure(self, now: float) -> Usage | None:
-        if now - self._counted_at >= _FAMILY_S:
+        if now - self._counted_at >= _CHILDREN_EVERY_S:
             self._counted_at = now
             self._count()
         cpu_percent, memory_bytes, alive = 0.0, 0, False
@@ -375,14 +373,13 @@ class _MeasuredFamily:
     def _count(self) -> None:
         try:
             leader = self._members.get(self._pid) or psutil.Process(self._pid)
-            family = {child.pid: child for child in leader.children(recursive=True)}
+            children = leader.children(recursive=True)
         except psutil.Error:
             self._members = {}
             return
         # The objects remember the time of their last measurement: keep those we know.
-        self._members = {self._pid: leader} | {
-            pid: self._members.get(pid, child) for pid, child in family.items()
-        }
+        known = self._members
+        self._members = {self._pid: leader} | {one.pid: known.get(one.pid, one) for one in children}
 
 
 def system_memory_kills(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:
@@ -390,16 +387,13 @@ def system_memory_kills(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/f
 
     Linux counts them per control group, which services share with their runner, and for the whole machine.
     """
-    try:
+    with contextlib.suppress(OSError, StopIteration):
         lines = (proc / "self/cgroup").read_text().splitlines()
         group = next(line.removeprefix("0::") for line in lines if line.startswith("0::"))
         return _counter(cgroups / group.lstrip("/") / "memory.events")
-    except (OSError, StopIteration):
-        pass
-    try:
+    with contextlib.suppress(OSError):
         return _counter(proc / "vmstat")
-    except OSError:
-        return 0
+    return 0
 
 
 def _counter(path: Path) -> int:

@@ -113,7 +113,8 @@ class ServiceContext:
     limits: RestartLimits  # When failures are retried and when given up
     tell: OnEvent
     rng: random.Random
-    # Whether the Redis server answers and takes writes; else nobody's tick can be seen.
+    # Whether the Redis server answers and takes writes. While it doesn't, nobody's tick can be seen: silence
+    # kills nobody, and no failure counts towards giving up.
     server_up: bool = True
 
 
@@ -248,12 +249,7 @@ class Service:
         )
 
     def _spawn(self, now: float) -> None:
-        environment = {
-            "PYTHONFAULTHANDLER": "1",
-            **os.environ,
-            **self.spec.env,
-            TOKEN: self._announce(),
-        }
+        environment = {"PYTHONFAULTHANDLER": "1", **os.environ, **self.spec.env, TOKEN: self._announce()}
         self._memory_kills = system_memory_kills()
         try:
             with self.log.open(self._title) as output:
@@ -436,11 +432,9 @@ class Service:
             where = "with its settings" if outcome.refused else "on this computer"
             self._tell("error", f"{name} can't run {where}", outcome.words, outcome.remedy)
             return
-        if self._blind() or no_space:
-            # Without a server that takes writes, or space, nobody can do its work: no failure of its own.
-            self._history = self._history.after_excused_failure()
-        else:
-            self._history = self._history.after_failure(now, limits)
+        # Without a server that takes writes, or space, nobody can do its work: no failure of its own.
+        excused = self._blind() or no_space
+        self._history = self._history.after_failure(now, limits, excused)
         if self._history.given_up(limits):
             self.state = "failed"
             window = duration_words(limits.window_s)
@@ -454,17 +448,14 @@ class Service:
         if no_space:
             remedy = f"Free some space. It is tried again by itself until then, next in {delay_s:.1f} s."
         self._tell("warning", f"{name} ended unexpectedly", self._cause(outcome), remedy)
-        if self.spec.repair is not None:
-            repaired = self.spec.repair(self.last_lines)
-            if repaired:
-                self._tell("warning", repaired)
+        if self.spec.repair is not None and (repaired := self.spec.repair(self.last_lines)):
+            self._tell("warning", repaired)
 
     def _cause(self, outcome: Outcome) -> str:
         last = next((line for line in reversed(self.last_lines) if line.strip()), "")
         # A process that was killed had no time to say why.
-        return (
-            f"{outcome.words}: {last}" if last and outcome.exit_code and not outcome.cause else outcome.words
-        )
+        says_why = last and outcome.exit_code and not outcome.cause
+        return f"{outcome.words}: {last}" if says_why else outcome.words
 
     def _read_log_remedy(self) -> str:
         return f"Read its log (soulsgui logs {self.spec.name}), mend the cause, and start it again."

@@ -42,7 +42,8 @@ class Supervisor:
         rng: random.Random | None = None,
     ) -> None:
         self._identities = Identities(state_dir)
-        self._context = ServiceContext(
+        # What its services share; whether the Redis server is up is kept there by the owner.
+        self.context = ServiceContext(
             self._identities, limits or RestartLimits(), on_event, rng or random.Random()
         )
         self._on_change = on_change
@@ -57,18 +58,6 @@ class Supervisor:
         self._log_cuts: dict[str, asyncio.Task[None]] = {}
         self._closing = False
 
-    @property
-    def server_up(self) -> bool:
-        """Whether the Redis server answers and takes writes, kept by the owner.
-
-        While it doesn't, nobody is killed for being silent, and no failure counts towards giving up.
-        """
-        return self._context.server_up
-
-    @server_up.setter
-    def server_up(self, up: bool) -> None:
-        self._context.server_up = up
-
     async def start(self, spec: ServiceSpec) -> None:
         """Start a service and return once its process exists; one that is up already is left alone.
 
@@ -79,8 +68,7 @@ class Supervisor:
 
     async def _start(self, spec: ServiceSpec, stop_wishes: int) -> None:
         async with self._starting[spec.name]:
-            known = self._services.get(spec.name)
-            if known is not None:
+            if (known := self._services.get(spec.name)) is not None:
                 await self._until(lambda: known.state != "stopping")
                 if known.state in ("starting", "running"):
                     return
@@ -194,11 +182,9 @@ class Supervisor:
         record = self._identities.read(spec.name)
         if record is None or not record.lives():
             return False
-        if record.argv != spec.argv:
-            logger.info("%s of an earlier runner has another command line: not adopted", spec.name)
-            return False
-        if record.binding != spec.binding:
-            logger.info("%s of an earlier runner works for another server: not adopted", spec.name)
+        if (record.argv, record.binding) != (spec.argv, spec.binding):
+            other = "has another command line" if record.argv != spec.argv else "works for another server"
+            logger.info("%s of an earlier runner %s: not adopted", spec.name, other)
             return False
         self._known_as(spec).adopt(record, time.monotonic())
         self._stir()
@@ -225,15 +211,11 @@ class Supervisor:
         strays = [Adopted(record) for record in records]
         for stray in strays:
             stray.terminate()
-        deadline = time.monotonic() + grace_s
-        while time.monotonic() < deadline and not all(stray.ended() for stray in strays):
-            await asyncio.sleep(_FAST_STEP_S)
+        await _ended(strays, grace_s)
         for stray in strays:
             stray.kill()
         # The next process of this name may need what it holds: its port, its files.
-        deadline = time.monotonic() + _STRAY_END_S
-        while time.monotonic() < deadline and not all(stray.ended() for stray in strays):
-            await asyncio.sleep(_FAST_STEP_S)
+        await _ended(strays, _STRAY_END_S)
         for record in records:
             self._identities.forget(record.name)
             logger.info("ended %s (process %d), which an earlier runner left", record.name, record.pid)
@@ -273,7 +255,7 @@ class Supervisor:
     def _known_as(self, spec: ServiceSpec) -> Service:
         service = self._services.get(spec.name)
         if service is None or service.spec != spec:
-            service = self._services[spec.name] = Service(spec, self._context)
+            service = self._services[spec.name] = Service(spec, self.context)
         return service
 
     def _stir(self) -> None:
@@ -343,3 +325,10 @@ class Supervisor:
         except Exception:
             # Supervision goes on also when nobody can be told of it.
             logger.exception("telling of a change failed")
+
+
+async def _ended(processes: Sequence[Adopted], limit_s: float) -> None:
+    """Wait until they have ended, for a while at most."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline and not all(process.ended() for process in processes):
+        await asyncio.sleep(_FAST_STEP_S)

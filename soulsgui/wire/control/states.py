@@ -363,6 +363,9 @@ FEED_MESSAGE: TypeAdapter[FeedMessage] = TypeAdapter(FeedMessage)
 CLIENT = "client"
 """The service of client mode."""
 
+GONE = ("left", "lost", "revoked")
+"""States of clients that play nowhere at present."""
+
 _CUT_OFF = ("quarantined", "refused")
 
 

@@ -8,6 +8,7 @@ import psutil
 import pytest
 import redis
 
+from soulsgui.cli.main import run
 from soulsgui.config.paths import Folders
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
@@ -63,12 +64,19 @@ def beat(invitation: Invitation, counter: int = 1) -> None:
     own.close()
 
 
-async def test_invited_seen_revoked_forgotten(runner: Runner) -> None:
+async def test_invited_seen_paused_revoked_forgotten_and_listed(
+    runner: Runner, capsys: pytest.CaptureFixture[str]
+) -> None:
     invitation = await invite(runner, "pc")
     assert (client(runner, "pc").state, client(runner, "pc").age_s) == ("joining", None)
     assert client(runner, "pc").invited == invitation.created
     await asyncio.to_thread(beat, invitation)
     await until(lambda: client(runner, "pc").state == "waiting")
+    places = ["--config-dir", str(runner.folders.config), "--data-dir", str(runner.folders.data)]
+    for said in ("pc: pause is wished\n", "pc: it was paused already\n"):
+        assert await asyncio.to_thread(run, ["clients", "pause", "pc", *places]) == 0
+        assert capsys.readouterr().out == said
+        await until(lambda: client(runner, "pc").wish == "pause")
     with pytest.raises(Refused, match="could come back"):
         await call(runner, "clients.forget", client="pc")
     assert await call(runner, "clients.revoke", client="pc") == {"cut_off": True}
@@ -85,8 +93,6 @@ async def test_invited_seen_revoked_forgotten(runner: Runner) -> None:
     await until(lambda: [one.id for one in runner.status().clients] == [])
     assert not runner.folders.invited.read_text().count('"pc"')
 
-
-async def test_the_list_tells_who_was_invited_and_what_an_invitation_would_say(runner: Runner) -> None:
     await invite(runner, "a")
     await invite(runner, "b")
     await call(runner, "clients.revoke", client="a")

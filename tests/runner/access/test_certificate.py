@@ -43,6 +43,10 @@ def test_it_is_made_once_private_and_valid_for_a_hundred_years(tmp_path: Path) -
     in_99_years = 99 * 365 * 24 * 3600
     words = ["openssl", "x509", "-in", str(made.path), "-noout", "-checkend", str(in_99_years)]
     assert subprocess.run(words, capture_output=True, check=False).returncode == 0
+    made.key.chmod(0o644)
+    with pytest.raises(ServiceError, match="can be read by others") as caught:
+        ensure_certificate(tmp_path)
+    assert "chmod 600" in caught.value.remedy
 
 
 def test_without_openssl_it_is_said_what_to_install(tmp_path: Path) -> None:
@@ -60,13 +64,6 @@ def test_an_openssl_that_fails_is_quoted(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="no entropy today"):
         ensure_certificate(tmp_path / "server", which=lambda name: str(program))
     assert list((tmp_path / "server").iterdir()) == []
-
-
-def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    ensure_certificate(tmp_path).key.chmod(0o644)
-    with pytest.raises(ServiceError, match="can be read by others") as caught:
-        ensure_certificate(tmp_path)
-    assert "chmod 600" in caught.value.remedy
 
 
 @pytest.mark.parametrize("text", [None, "", "nothing", "-----BEGIN CERTIFICATE-----\nx"])
@@ -131,6 +128,14 @@ async def test_the_whole_server_works_encrypted_and_nothing_listens_in_plain(run
     admin.close()
     with pytest.raises(redis.ConnectionError):
         await asyncio.to_thread(ask, replace(runner.bus.address, pin=""))
+    # Many clients of one process are encrypted too.
+    own = connect_async(runner.bus.address, 5.0)
+    assert await own.ping()
+    await own.aclose()
+    wrong = connect_async(replace(runner.bus.address, pin="0" * 64), 5.0)
+    with pytest.raises(redis.ConnectionError, match="certificate"):
+        await wrong.ping()
+    await wrong.aclose()
 
 
 async def test_an_invitation_names_the_certificate_and_no_other_one_is_taken_for_it(runner: Runner) -> None:
@@ -153,6 +158,23 @@ async def test_an_invitation_names_the_certificate_and_no_other_one_is_taken_for
         assert why in told.why
 
 
+async def test_a_client_with_a_wrong_clock_is_let_in(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dates of the certificate are not looked at: OpenSSL would do so by a clock of its own."""
+    invitation = await invite(runner, "pc")
+    seen: list[ssl.VerifyMode] = []
+    wrap, true_time = ssl.SSLContext.wrap_socket, time.time
+
+    def watched(self: ssl.SSLContext, *args: object, **kwargs: object) -> ssl.SSLSocket:
+        seen.append(self.verify_mode)
+        return wrap(self, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ssl.SSLContext, "wrap_socket", watched)
+    for years in (-50, 200):
+        monkeypatch.setattr(time, "time", lambda years=years: true_time() + years * 365 * 24 * 3600)
+        assert await asyncio.to_thread(ask, address_of(invitation))
+    assert set(seen) == {ssl.CERT_NONE}
+
+
 def test_a_server_that_does_not_encrypt_is_none_of_an_invitation_that_wants_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as plain:
 
@@ -166,38 +188,6 @@ def test_a_server_that_does_not_encrypt_is_none_of_an_invitation_that_wants_it()
         told = try_address(Address("127.0.0.1", plain.getsockname()[1], pin="0" * 64))
         answering.join()
     assert (told.reply, told.why) == (Reply.SILENT, "it does not encrypt as the invitation says")
-
-
-@pytest.mark.parametrize("years", [-50, 200], ids=["before it was made", "long after"])
-async def test_a_client_with_a_wrong_clock_is_let_in(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch, years: int
-) -> None:
-    """The dates of the certificate are not looked at: OpenSSL would do so by a clock of its own."""
-    invitation = await invite(runner, "pc")
-    true_time = time.time
-    monkeypatch.setattr(time, "time", lambda: true_time() + years * 365 * 24 * 3600)
-    seen: list[ssl.VerifyMode] = []
-    wrap = ssl.SSLContext.wrap_socket
-
-    def watched(self: ssl.SSLContext, *args: object, **kwargs: object) -> ssl.SSLSocket:
-        seen.append(self.verify_mode)
-        return wrap(self, *args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(ssl.SSLContext, "wrap_socket", watched)
-    assert await asyncio.to_thread(ask, address_of(invitation))
-    assert set(seen) == {ssl.CERT_NONE}
-
-
-async def test_many_clients_of_one_process_are_encrypted_too(runner: Runner) -> None:
-    own = connect_async(runner.bus.address, 5.0)
-    try:
-        assert await own.ping()
-    finally:
-        await own.aclose()
-    wrong = connect_async(replace(runner.bus.address, pin="0" * 64), 5.0)
-    with pytest.raises(redis.ConnectionError, match="certificate"):
-        await wrong.ping()
-    await wrong.aclose()
 
 
 # --- which program, which addresses ----------------------------------------------------------------

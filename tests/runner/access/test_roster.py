@@ -1,6 +1,5 @@
 """The roster: who is listed, what they are told, how they are."""
 
-import json
 from typing import Any
 
 import pytest
@@ -19,13 +18,17 @@ from soulsgui.wire.messages.heartbeat import Answer, Heartbeat
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import Grant, Wish
 from tests.faults.waiting import LIMIT_S
-from tests.runner.running import call, new_runner
+from tests.runner.running import call
 
 
 def beat(name: str, counter: int = 1, **fields: Any) -> Heartbeat:
     return Heartbeat.model_validate(
         {"client": name, "instance": Instance(host="pc"), "counter": counter, "phase": "sampling", **fields}
     )
+
+
+def trainer(**fields: Any) -> NodeState:
+    return NodeState(name="trainer", instance=Instance(), tick=1, **fields)
 
 
 def turn(clients: dict[str, SeenClient], listed: dict[str, str] | None = None) -> Turn:
@@ -38,21 +41,20 @@ def seen(
     return SeenClient(beat, age_s, grant, wish)
 
 
-def test_client_that_falls_silent_is_late_then_lost() -> None:
-    roster = ClientRoster(Keys())
-    roster.take(turn({"a": seen(beat("a"))}), 0.0)
-    assert roster.state("a", 1.0) == "online"
-    roster.take(turn({"a": seen(beat("a"), None)}), 6.0)
-    assert roster.state("a", 6.0) == "late"
-    assert roster.state("a", 31.0) == "lost"
-    roster.take(turn({"a": seen(beat("a", counter=2), None)}), 40.0)
-    assert roster.state("a", 40.5) == "online"
-
-
-def test_age_at_first_sight_is_the_servers() -> None:
+def test_client_that_falls_silent_is_late_then_lost_and_its_first_age_is_the_servers() -> None:
     roster = ClientRoster(Keys())
     roster.take(turn({"a": seen(beat("a"), age_s=100.0)}), 0.0)
     assert roster.state("a", 0.0) == "lost"
+    roster = ClientRoster(Keys())
+    roster.take(turn({"a": seen(beat("a", env_steps_per_s=50.0))}), 0.0)
+    assert roster.state("a", 1.0) == "online"
+    assert roster.statuses(1.0, None)[0].env_steps_per_s == 50.0
+    roster.take(turn({"a": seen(beat("a", env_steps_per_s=50.0), None)}), 6.0)
+    assert roster.state("a", 6.0) == "late"
+    assert roster.statuses(6.0, None)[0].env_steps_per_s == 0.0
+    assert roster.state("a", 31.0) == "lost"
+    roster.take(turn({"a": seen(beat("a", counter=2), None)}), 40.0)
+    assert roster.state("a", 40.5) == "online"
 
 
 def test_own_client_without_a_beat_is_joining_others_are_lost() -> None:
@@ -70,27 +72,12 @@ def test_status_tells_what_the_client_the_trainer_and_the_runner_say() -> None:
         "a", session="1-0", run_id="r", model_id=5, update=4, env_steps=70, versions={"soulsgui": "1.2"}
     )
     roster.take(turn({"a": seen(client, 0.0, grant, Wish(command_id="x", state="pause"))}), 0.0)
-    trainer = NodeState(
-        name="trainer",
-        instance=Instance(),
-        tick=1,
-        run_id="r",
-        model_id=9,
-        updates=7,
-        rejected_by_client={"a": {"shape": 2}},
-    )
-    (status,) = roster.statuses(1.0, trainer)
+    told = trainer(run_id="r", model_id=9, updates=7, rejected_by_client={"a": {"shape": 2}})
+    (status,) = roster.statuses(1.0, told)
     assert (status.state, status.error, status.host) == ("refused", "other contract", "pc")
     assert (status.lag, status.env_steps, status.version, status.wish) == (3, 70, "1.2", "pause")
     assert status.rejected == {"late": 1, "shape": 2}
     assert status.age_s == 1.0
-
-
-def test_rate_of_a_client_that_does_not_play_is_zero() -> None:
-    roster = ClientRoster(Keys())
-    roster.take(turn({"a": seen(beat("a", env_steps_per_s=50.0))}), 0.0)
-    assert roster.statuses(0.0, None)[0].env_steps_per_s == 50.0
-    assert roster.statuses(10.0, None)[0].env_steps_per_s == 0.0
 
 
 def invited(client: str, revoked: float | None = None, at: float = 5.0, again: bool = False) -> Invited:
@@ -115,13 +102,14 @@ def test_a_revoked_client_is_read_no_more_and_not_forgotten(redis_client: redis.
         redis_client.xadd(stream, {"c": b"x"})
     redis_client.hset(keys.clients, mapping={"pc": "{}", "other": "{}"})
     redis_client.set(keys.wish("pc"), Wish(command_id="x", state="pause").to_json())
+    redis_client.set(keys.beat("pc"), beat("pc").to_json())
     roster.set_invited({"pc": invited("pc", revoked=9.0)})
     here = {"pc": seen(beat("pc", env_steps=70)), "other": seen(beat("other"))}
     (write,) = roster.take(turn(here, {"pc": "{}", "other": "{}"}), 0.0)
     write(redis_client)
     assert redis_client.hkeys(keys.clients) == [b"other"]
     assert sorted(redis_client.keys(f"{keys.prefix}*")) == sorted(
-        key.encode() for key in (keys.clients, keys.chunks("other"))
+        key.encode() for key in (keys.clients, keys.chunks("other"), keys.beat("pc"))
     )
     # Its last beat stays for a week: it says where it was, and does not put it on the list again.
     assert roster.take(turn(here, {"other": "{}"}), 1.0) == []
@@ -142,15 +130,9 @@ def test_who_is_invited_again_begins_anew_until_a_new_process_comes(
         Grant(session="1-0", status="accepted", rejected={"nan": 3}),
     )
     roster.take(turn({"pc": old}, {}), 0.0)
-    trainer = NodeState(
-        name="trainer",
-        instance=Instance(),
-        tick=1,
-        phase="collecting",
-        rejected_by_client={"pc": {"late": 2}},
-    )
+    told = trainer(phase="collecting", rejected_by_client={"pc": {"late": 2}})
     roster.set_invited({"pc": invited("pc", at=2.0, again=True)})
-    (status,) = roster.statuses(0.0, trainer)
+    (status,) = roster.statuses(0.0, told)
     assert (status.state, status.age_s, status.env_steps, status.error) == ("joining", None, 0, "")
     assert (status.rejected, status.invited_again, status.host) == ({}, True, "")
 
@@ -165,7 +147,7 @@ def test_who_is_invited_again_begins_anew_until_a_new_process_comes(
     # Only a wish that was wished since counts.
     asked = seen(None, None, Grant(session="1-0", status="accepted"), Wish(command_id="x", state="pause"))
     roster.take(turn({"pc": asked}), 2.0)
-    (status,) = roster.statuses(2.0, trainer)
+    (status,) = roster.statuses(2.0, told)
     assert (status.state, status.wish, status.error) == ("joining", "pause", "")
     new = beat("pc", instance=Instance(host="pc", pid=7), env_steps=1)
     roster.take(turn({"pc": seen(new)}), 3.0)
@@ -209,12 +191,8 @@ def test_clients_are_sorted_as_people_count() -> None:
     roster = ClientRoster(Keys())
     names = ["client-10", "client-2", "alpha", "client-1"]
     roster.take(turn({name: seen(beat(name)) for name in names}), 0.0)
-    assert [status.id for status in roster.statuses(0.0, None)] == [
-        "alpha",
-        "client-1",
-        "client-2",
-        "client-10",
-    ]
+    sorted_names = ["alpha", "client-1", "client-2", "client-10"]
+    assert [status.id for status in roster.statuses(0.0, None)] == sorted_names
 
 
 def test_own_clients_of_earlier_runs_are_forgotten(redis_client: redis.Redis, keys: Keys) -> None:
@@ -298,23 +276,15 @@ def test_forgetting_removes_everything_of_that_client_alone(
     left = sorted(key.decode().removeprefix(keys.prefix) for key in redis_client.keys(f"{keys.prefix}*"))
     assert left == ["beat:b", "clients", "ep:b", "grant:b", "in:b", "to:b"]
     assert redis_client.hkeys(keys.clients) == [b"b"]
-
-
-def test_writes_for_nobody_do_nothing(redis_client: redis.Redis, keys: Keys) -> None:
-    roster = ClientRoster(keys)
-    for write in (roster.listing([]), roster.forgetting(), roster.without_wish()):
-        write(redis_client)
-    assert redis_client.keys(f"{keys.prefix}*") == []
-    assert json.loads(json.dumps(roster.statuses(0.0, None))) == []
+    for nobody in (roster.listing([]), roster.forgetting(), roster.without_wish()):
+        nobody(redis_client)
+    assert redis_client.hkeys(keys.clients) == [b"b"]
 
 
 def test_who_sends_without_a_beat_is_shown_with_what_was_refused_of_it() -> None:
     roster = ClientRoster(Keys())
     roster.take(turn({"silent": seen(None, None)}), 0.0)
-    trainer = NodeState(
-        name="trainer", instance=Instance(), tick=1, rejected_by_client={"silent": {"not_admitted": 7}}
-    )
-    (status,) = roster.statuses(0.0, trainer)
+    (status,) = roster.statuses(0.0, trainer(rejected_by_client={"silent": {"not_admitted": 7}}))
     assert (status.state, status.rejected) == ("lost", {"not_admitted": 7})
     assert status.error == "It sends, but gives no sign of life."
     (status,) = roster.statuses(0.0, None)
@@ -367,28 +337,15 @@ def names(runner: Runner) -> dict[str, str]:
     return {client.id: client.name for client in runner.status().clients}
 
 
-async def test_a_client_is_called_otherwise_and_keeps_its_id_over_a_restart(
-    runner: Runner, folders: Folders
-) -> None:
-    await call(runner, "clients.invite.create", client="gamer-01")
-    await call(runner, "clients.rename", client="gamer-01", name="  Anna's\n PC ")
-    assert names(runner) == {"gamer-01": "Anna's PC"}
-    await runner.close()
-    again = new_runner(folders)
-    await again.open()
-    try:
-        assert names(again) == {"gamer-01": "Anna's PC"}
-        await call(again, "clients.rename", client="gamer-01", name="")
-        assert names(again) == {"gamer-01": "gamer-01"}
-    finally:
-        await again.close()
-
-
 async def test_no_two_clients_are_called_alike_and_a_name_is_forgotten_with_its_client(
     runner: Runner,
 ) -> None:
     for client in ("gamer-01", "gamer-02"):
         await call(runner, "clients.invite.create", client=client)
+    await call(runner, "clients.rename", client="gamer-01", name="  Anna's\n PC ")
+    assert names(runner) == {"gamer-01": "Anna's PC", "gamer-02": "gamer-02"}
+    await call(runner, "clients.rename", client="gamer-01", name="")
+    assert names(runner)["gamer-01"] == "gamer-01"
     await call(runner, "clients.rename", client="gamer-01", name="Anna")
     for command, params, said in (
         ("clients.rename", {"client": "gamer-02", "name": "Anna"}, "called 'Anna' already"),
@@ -403,6 +360,7 @@ async def test_no_two_clients_are_called_alike_and_a_name_is_forgotten_with_its_
         with pytest.raises(Refused, match=said):
             await call(runner, command, **params)
     assert names(runner) == {"gamer-01": "Anna", "gamer-02": "gamer-02"}
+    assert ClientNames(runner.folders.client_names).of("gamer-01") == "Anna", "also for the next runner"
     await call(runner, "clients.revoke", client="gamer-01")
     await call(runner, "clients.forget", client="gamer-01")
     await call(runner, "clients.invite.create", client="gamer-01")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -34,14 +34,12 @@ class FakeRunner:
 
     def __init__(self) -> None:
         self.feed = FeedBuffer(lambda cursor: Snapshot(cursor=cursor, status=Status()), first_cursor=0)
+        self.jobs = {"known": Job(id="known", command="run.start", state="running")}
         self.commands: list[tuple[str, Params]] = []
         self.error: Exception | None = None
 
     def status(self) -> Status:
         return Status()
-
-    def job(self, job_id: str) -> Job | None:
-        return Job(id="known", command="run.start", state="running") if job_id == "known" else None
 
     async def command(self, name: str, params: Params) -> Any:
         self.commands.append((name, params))
@@ -62,7 +60,7 @@ async def fake() -> FakeRunner:
 
 @pytest.fixture
 async def url(fake: FakeRunner) -> AsyncIterator[str]:
-    server = ControlServer(fake, TOKEN)
+    server = ControlServer(cast(Any, fake), TOKEN)
     await server.start(0)
     yield f"http://127.0.0.1:{server.port}/v1"
     fake.feed.close()
@@ -157,27 +155,17 @@ async def test_wrong_requests_are_answered_in_words(
     assert fake.commands == []
 
 
-async def test_who_mistypes_a_command_is_told_which_was_meant(web: aiohttp.ClientSession, url: str) -> None:
-    _, answer = await post(web, url, "run.strat", json={})
-    assert answer["error"]["remedy"] == "Did you mean run.start?"
-
-
-@pytest.mark.parametrize(("code", "status"), [(ErrorCode.NOT_NOW, 409), (ErrorCode.NO_ANSWER, 504)])
-async def test_refusals_travel_with_code_and_remedy(
-    web: aiohttp.ClientSession, url: str, fake: FakeRunner, code: ErrorCode, status: int
-) -> None:
-    fake.error = Refused(code, "not like this", "like that")
-    found, answer = await post(web, url, "server.hello")
-    assert (found, answer["error"]) == (
-        status,
-        {"code": code.value, "message": "not like this", "remedy": "like that"},
-    )
-
-
 @pytest.mark.allow_warnings
-async def test_defect_of_a_command_is_an_answer_not_a_dropped_connection(
+async def test_refusals_travel_with_code_and_remedy_and_a_defect_of_a_command_is_an_answer(
     web: aiohttp.ClientSession, url: str, fake: FakeRunner
 ) -> None:
+    _, answer = await post(web, url, "run.strat", json={})
+    assert answer["error"]["remedy"] == "Did you mean run.start?"
+    for code, status in ((ErrorCode.NOT_NOW, 409), (ErrorCode.NO_ANSWER, 504)):
+        fake.error = Refused(code, "not like this", "like that")
+        found, answer = await post(web, url, "server.hello")
+        told = {"code": code.value, "message": "not like this", "remedy": "like that"}
+        assert (found, answer["error"]) == (status, told)
     fake.error = KeyError("oops")
     found, answer = await post(web, url, "server.hello")
     assert (found, answer["error"]["code"]) == (500, "failed")
@@ -246,13 +234,13 @@ async def test_feed_ends_when_the_runner_does(web: aiohttp.ClientSession, url: s
 
 async def test_remembered_port_is_taken_again_while_it_is_free(fake: FakeRunner) -> None:
     port = free_port()
-    first = ControlServer(fake, TOKEN)
+    first = ControlServer(cast(Any, fake), TOKEN)
     await first.start(0, remembered=port)
     assert first.port == port
-    second = ControlServer(fake, TOKEN)
+    second = ControlServer(cast(Any, fake), TOKEN)
     await second.start(0, remembered=port)
     assert second.port != port
-    third = ControlServer(fake, TOKEN)
+    third = ControlServer(cast(Any, fake), TOKEN)
     with pytest.raises(SoulsGuiError, match=f"Port {port} .* is taken"):
         await third.start(port)
     await first.close()

@@ -41,24 +41,39 @@ def runner(playing: ClientRunner) -> ClientRunner:
     return playing
 
 
-async def test_hello_names_the_role_and_the_commands_of_client_mode(runner: ClientRunner) -> None:
+async def test_it_says_who_it_is_keeps_its_files_private_others_out_and_refuses_what_is_not_here(
+    runner: ClientRunner,
+) -> None:
     hello = await call(runner, "server.hello")
     assert hello["role"] == "client"
     assert set(hello["capabilities"]) < set(COMMANDS)
     assert "run.start" not in hello["capabilities"]
     with pytest.raises(Refused, match=r"run\.start is no command"):
         await call(runner, "run.start")
-
-
-async def test_files_are_private_and_the_servers_folder_is_left_alone(runner: ClientRunner) -> None:
+    for command, params in (
+        ("service.start", {"name": "trainer"}),
+        ("service.stop", {"name": "redis"}),
+        ("clients.pause", {"client": "somebody"}),
+        ("clients.resume", {"client": "somebody"}),
+        ("history.query", {"run": "another"}),
+        ("history.logs", {"service": "oven"}),
+    ):
+        with pytest.raises(Refused):
+            await call(runner, command, **params)
     folders = runner.folders
-    assert ControlFile.load(folders.client / "control.json") == runner.control
     for name in ("control.json", "server.json", "wish.json", "runner.json"):
         assert is_private(folders.client / name), name
     assert [path.name for path in folders.server.iterdir()] == ["redis.json"]
+    before = (folders.client / "runner.json").read_bytes()
+    with pytest.raises(SoulsGuiError, match=f"process {os.getpid()}"):
+        await ClientRunner(folders, "another").open()
+    assert (folders.client / "runner.json").read_bytes() == before
+    assert ControlFile.load(folders.client / "control.json") == runner.control
 
 
-async def test_own_episodes_are_told_without_gap_and_kept(runner: ClientRunner) -> None:
+async def test_own_episodes_are_told_without_gap_and_kept_and_the_switch_stops_the_client(
+    runner: ClientRunner,
+) -> None:
     seen: list[int] = []
 
     async def read() -> None:
@@ -78,33 +93,6 @@ async def test_own_episodes_are_told_without_gap_and_kept(runner: ClientRunner) 
     assert (status.run.id, status.run.env_id, status.run.state) == ("run-1", "Toy-v0", "running")
     assert client(runner).episodes == status.run.episodes >= 5
 
-
-async def test_pause_and_resume_reach_the_client(runner: ClientRunner) -> None:
-    for after_episode, wanted in ((False, "pause"), (True, "pause_after_episode")):
-        await call(runner, "clients.pause", client=NAME, after_episode=after_episode)
-        assert wish(runner) == wanted
-        await until(lambda: client(runner).state == "paused")
-        assert client(runner).wish == wanted
-        await call(runner, "clients.resume", client=NAME)
-        assert wish(runner) == "run"
-        await until(lambda: client(runner).state == "online")
-
-
-async def test_a_pause_outlives_a_killed_client_and_a_restart(runner: ClientRunner) -> None:
-    await call(runner, "clients.pause", client=NAME)
-    old = service(runner).pid
-    assert old is not None
-    os.kill(old, 9)
-    await until(lambda: service(runner).pid not in (None, old))
-    await until(lambda: service(runner).state == "running" and client(runner).state == "paused")
-    assert service(runner).restarts == 1
-    old = service(runner).pid
-    await call(runner, "service.restart", name="client")
-    assert service(runner).pid not in (None, old)
-    assert wish(runner) == "pause"
-
-
-async def test_the_switch_stops_and_starts_the_client(runner: ClientRunner) -> None:
     old = service(runner).pid
     await call(runner, "clients.pause", client=NAME)
     await call(runner, "service.stop", name="client")
@@ -118,17 +106,32 @@ async def test_the_switch_stops_and_starts_the_client(runner: ClientRunner) -> N
     assert wish(runner) == "run"
 
 
-async def test_what_is_not_here_is_refused(runner: ClientRunner) -> None:
-    for command, params in (
-        ("service.start", {"name": "trainer"}),
-        ("service.stop", {"name": "redis"}),
-        ("clients.pause", {"client": "somebody"}),
-        ("clients.resume", {"client": "somebody"}),
-        ("history.query", {"run": "another"}),
-        ("history.logs", {"service": "oven"}),
-    ):
-        with pytest.raises(Refused):
-            await call(runner, command, **params)
+async def test_pauses_reach_the_client_and_outlive_its_death_and_a_restart(runner: ClientRunner) -> None:
+    for after_episode, wanted in ((False, "pause"), (True, "pause_after_episode")):
+        await call(runner, "clients.pause", client=NAME, after_episode=after_episode)
+        assert wish(runner) == wanted
+        await until(lambda: client(runner).state == "paused")
+        assert client(runner).wish == wanted
+        await call(runner, "clients.resume", client=NAME)
+        assert wish(runner) == "run"
+        await until(lambda: client(runner).state == "online")
+    await call(runner, "clients.pause", client=NAME)
+    old = service(runner).pid
+    assert old is not None
+    os.kill(old, 9)
+    await until(lambda: service(runner).pid not in (None, old))
+    await until(lambda: service(runner).state == "running" and client(runner).state == "paused")
+    assert service(runner).restarts == 1
+    events = (await call(runner, "history.events"))["events"]
+    assert "client ended unexpectedly" in events[0]["what"]
+    logs = await call(runner, "history.logs", service="client")
+    assert "start of client" in logs["lines"][0]["text"]
+    everything = await call(runner, "history.logs")
+    assert {line["service"] for line in everything["lines"]} == {"client", "runner"}
+    old = service(runner).pid
+    await call(runner, "service.restart", name="client")
+    assert service(runner).pid not in (None, old)
+    assert wish(runner) == "pause"
 
 
 async def test_without_a_server_it_waits_and_plays_once_there_is_one(
@@ -182,17 +185,6 @@ async def test_a_client_that_the_server_sent_away_is_not_started_again(runner: C
     await until(lambda: client(runner).state == "online")
 
 
-async def test_logs_and_events_of_client_mode_are_told(runner: ClientRunner) -> None:
-    logs = await call(runner, "history.logs", service="client")
-    assert "start of client" in logs["lines"][0]["text"]
-    everything = await call(runner, "history.logs")
-    assert {line["service"] for line in everything["lines"]} == {"client", "runner"}
-    os.kill(service(runner).pid or 0, 9)
-    await until(lambda: runner.events.last_number > 0)
-    events = (await call(runner, "history.events"))["events"]
-    assert "client ended unexpectedly" in events[0]["what"]
-
-
 async def test_a_client_that_a_crashed_runner_left_is_taken_over_with_what_its_owner_wanted(
     folders: Folders, address: Address
 ) -> None:
@@ -229,14 +221,6 @@ async def test_close_ends_the_client_and_leaves_no_way_in(folders: Folders, addr
     assert process_identity(pid or 0) is None
     assert not (folders.client / "control.json").exists()
     assert not (folders.client / "runner.json").exists()
-
-
-async def test_second_runner_of_client_mode_is_refused_and_changes_nothing(runner: ClientRunner) -> None:
-    before = (runner.folders.client / "runner.json").read_bytes()
-    with pytest.raises(SoulsGuiError, match=f"process {os.getpid()}"):
-        await ClientRunner(runner.folders, "another").open()
-    assert (runner.folders.client / "runner.json").read_bytes() == before
-    assert (runner.folders.client / "control.json").exists()
 
 
 async def test_what_an_earlier_client_left_is_no_news(

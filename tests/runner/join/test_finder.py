@@ -3,15 +3,12 @@
 import http.server
 import socket
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-import redis
 
 from soulsgui.runner.join.finder import Finder, Reply, TryResult, find_server, try_address
 from soulsgui.system import free_port
-from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import NOT_LET_IN, REVOKED, Address
 from soulsgui.wire.invitation import Invitation
 from tests.runner.joining import SECRET, invitation_to
@@ -60,18 +57,12 @@ def test_when_none_answers_it_is_said_which_were_tried_and_why() -> None:
     assert (world.finder.error, world.finder.address) == (said, None)
 
 
-def test_a_server_that_is_found_is_not_asked_all_the_time() -> None:
-    world = World("a")
+def test_a_found_server_is_asked_seldom_and_not_looked_for_elsewhere_when_it_is_silent_for_a_moment() -> None:
+    world = World("a", "b")
     world.answers["a"] = LET_IN
     for _ in range(40):
         assert world.look(later=0.1)
     assert 2 <= len(world.tried) <= 3
-
-
-def test_a_server_that_is_silent_for_a_moment_is_not_looked_for_elsewhere() -> None:
-    world = World("a", "b")
-    world.answers["a"] = LET_IN
-    world.look()
     world.answers.update(a=SILENT, b=LET_IN)
     assert not world.look(later=3.0)
     assert not world.look(later=3.0)
@@ -122,10 +113,6 @@ def test_another_server_at_an_address_does_not_keep_ours_from_being_found() -> N
     world.answers.update(a=SHUT_OUT, b=LET_IN)
     assert world.look()
     assert world.host == "b"
-
-
-def test_it_knows_its_own_addresses_and_the_present_secret_alone() -> None:
-    world = World("a", "b")
     ours = Address("b", 6379, SECRET, "souls:", "client.gamer")
     assert world.finder.is_of(ours)
     assert not world.finder.is_of(replace(ours, password="older"))
@@ -149,18 +136,8 @@ def test_asked_to_stop_it_tries_no_further_address() -> None:
 # --- for real --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def invited(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invitation]:
-    """An invitation that is good at the server of this test."""
-    words = user_words("gamer", redis_address.prefix, secret_hash(SECRET))
-    redis_client.execute_command("ACL", "SETUSER", user_of("gamer"), *words)
-    made = invitation_to(("127.0.0.1", free_port()), ("127.0.0.1", redis_address.port))
-    yield made.model_copy(update={"prefix": redis_address.prefix})
-    redis_client.acl_deluser(user_of("gamer"))
-
-
-def test_a_try_tells_who_lets_us_in(invited: Invitation, redis_address: Address) -> None:
-    closed, open_ = (invited.address(host, port) for host, port in invited.addresses)
+def test_a_try_tells_who_lets_us_in(invitation: Invitation, redis_address: Address) -> None:
+    closed, open_ = (invitation.address(host, port) for host, port in invitation.addresses)
     assert try_address(open_) == LET_IN
     assert try_address(closed) == SILENT
     assert try_address(replace(open_, password="wrong")) == SHUT_OUT
@@ -171,13 +148,11 @@ def test_a_try_tells_who_lets_us_in(invited: Invitation, redis_address: Address)
     assert unknown.why
 
 
-def test_a_try_of_a_silent_server_ends() -> None:
+def test_a_try_of_a_silent_server_ends_and_another_program_is_no_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         found = try_address(Address("127.0.0.1", silent.getsockname()[1], "x", user="client.gamer"))
     assert found == TryResult(Reply.SILENT, "no answer in time")
 
-
-def test_a_try_of_another_program_is_no_answer() -> None:
     class Quiet(http.server.BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             pass
@@ -195,14 +170,14 @@ def test_a_try_of_another_program_is_no_answer() -> None:
     assert found.why
 
 
-def test_the_server_is_found_at_the_address_that_works(invited: Invitation) -> None:
-    found = find_server(invited, threading.Event())
-    assert found is not None
-    assert found.port == invited.addresses[1][1]
-
-
 @pytest.mark.allow_warnings
-def test_the_search_says_what_it_tried_once_and_ends_when_asked(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_search_finds_what_works_or_says_what_it_tried_once_and_ends_when_asked(
+    invitation: Invitation, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = find_server(invitation, threading.Event())
+    assert found is not None
+    assert found.port == invitation.addresses[1][1]
+    caplog.clear()
     port = free_port()
     stop = threading.Event()
     asked = threading.Timer(1.3, stop.set)

@@ -1,41 +1,30 @@
 """The runner of client mode with an invitation: for whom its client plays, and what is said when it can't."""
 
+import asyncio
 import json
 import subprocess
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
 
+from soulsgui.cli.main import run
 from soulsgui.config.paths import Folders
 from soulsgui.runner.join import player
 from soulsgui.runner.join.app import ClientRunner
+from soulsgui.runner.join.servers import SavedInvitations
 from soulsgui.runner.services.processes import Identities
 from soulsgui.system import free_port, is_private, process_identity
-from soulsgui.wire.access import secret_hash, user_of, user_words
+from soulsgui.wire.access import user_of
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control.states import Situation, situation
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.messages.owner import ClientFolder, OwnerWish
 from tests.faults.waiting import LIMIT_S
-from tests.runner.joining import NAME, SECRET, client, invitation_to, service
+from tests.runner.joining import NAME, SECRET, client, invitation_to, let_in, service
 from tests.runner.running import until
 
 pytestmark = pytest.mark.usefixtures("fake_client")
-
-
-@pytest.fixture
-def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invitation]:
-    """One that is good at the server of this test, by its second address."""
-    let_in(redis_client, redis_address.prefix)
-    places = (("127.0.0.1", free_port()), ("127.0.0.1", redis_address.port))
-    yield invitation_to(*places, prefix=redis_address.prefix)
-    redis_client.acl_deluser(user_of(NAME))
-
-
-def let_in(connection: redis.Redis, prefix: str) -> None:
-    words = user_words(NAME, prefix, secret_hash(SECRET))
-    connection.execute_command("ACL", "SETUSER", user_of(NAME), *words)
 
 
 def good_address(invitation: Invitation) -> Address:
@@ -64,6 +53,37 @@ async def test_the_client_plays_for_the_inviting_server_wherever_that_is_found(
         assert SECRET not in told
         for log in runner.folder.logs.iterdir():
             assert SECRET not in log.read_text()
+    finally:
+        await runner.close()
+
+
+@pytest.mark.allow_warnings
+async def test_a_reissued_invitation_is_taken_over_by_what_plays_here_already(
+    folders: Folders,
+    invitation: Invitation,
+    redis_client: redis.Redis,
+    redis_address: Address,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved = SavedInvitations(folders)
+    saved.keep(invitation)
+    saved.choose(invitation)
+    runner = ClientRunner(folders, NAME, invitation=invitation)
+    await runner.open()
+    try:
+        await until(lambda: client(runner).state == "online")
+        newer = invitation.model_copy(update={"secret": "another-secret-for-tests-0123"})
+        let_in(redis_client, redis_address.prefix, newer.secret)
+        newer.save(tmp_path / "gamer.soulsgui")
+        places = ["--config-dir", str(folders.config), "--data-dir", str(folders.data)]
+        assert await asyncio.to_thread(run, ["join", str(tmp_path / "gamer.soulsgui"), *places]) == 0
+        assert "has taken the invitation over" in capsys.readouterr().out
+        await until(lambda: client(runner).state == "online")
+        assert Address.read(runner.folder.server_address).password == newer.secret
+        for said in ("it is paused", "it was paused already"):
+            assert await asyncio.to_thread(run, ["join", "pause", *places]) == 0
+            assert capsys.readouterr().out.startswith(said)
     finally:
         await runner.close()
 

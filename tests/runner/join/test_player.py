@@ -51,21 +51,10 @@ def test_a_pause_without_an_end_stays_until_it_is_ended(tmp_path: Path) -> None:
     kept.begin(False, None)
     clock.now += 1e7
     assert (kept.wish, kept.until) == ("pause", None)
+    kept.begin(False, 3600.0)  # another choice takes the place of the former
+    assert kept.until == NOW + 1e7 + 3600
     kept.end()
     assert kept.wish == KeptPause(path, clock).wish == "run"
-
-
-def test_another_choice_takes_the_place_of_the_former(tmp_path: Path) -> None:
-    clock = _Clock()
-    kept = KeptPause(tmp_path / "pause.json", clock)
-    kept.begin(False, 1800.0)
-    clock.now += 600
-    kept.begin(False, 3600.0)
-    assert kept.until == NOW + 600 + 3600
-
-
-def test_a_damaged_file_is_no_pause(tmp_path: Path) -> None:
-    path = tmp_path / "pause.json"
     path.write_bytes(b"\x00{")
     assert KeptPause(path).wish == "run"
 
@@ -89,13 +78,25 @@ async def test_a_pause_with_an_end_is_told_and_ends_by_itself(runner: ClientRunn
     assert not runner.folder.pause.exists()
 
 
-async def test_the_servers_resume_does_not_end_the_owners_pause(runner: ClientRunner) -> None:
+async def test_neither_the_server_nor_another_server_ends_the_owners_pause(
+    runner: ClientRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await call(runner, "clients.pause", client=NAME, for_s=3600.0)
     await until(lambda: client(runner).state == "paused")
     (runner.folder.root / "server_wish.json").write_text(Wish(command_id="x", state="run").to_json())
     report = runner._reports.newest
     await until(lambda: runner._reports.newest is not report and runner._reports.newest.wish is not None)  # type: ignore[union-attr]
     assert (client(runner).state, wish(runner)) == ("paused", "pause")
+    await call(runner, "servers.choose", server_id="")
+    await until(lambda: client(runner).state == "paused")
+    assert wish(runner) == "pause"
+
+    # Once the last window is gone it plays nothing on.
+    written: list[str] = []
+    write = runner.player._write
+    monkeypatch.setattr(runner.player, "_write", lambda wish: (written.append(wish), write(wish))[1])
+    await runner.player.finish()
+    assert written == ["stop"]
 
 
 async def test_the_pause_of_an_ended_runner_holds_for_the_next_one(
@@ -120,22 +121,3 @@ async def test_the_pause_of_an_ended_runner_holds_for_the_next_one(
         await until(lambda: client(second).state == "online")
     finally:
         await second.close()
-
-
-async def test_going_over_to_another_server_does_not_end_the_pause(runner: ClientRunner) -> None:
-    await call(runner, "clients.pause", client=NAME)
-    await call(runner, "servers.choose", server_id="")
-    await until(lambda: client(runner).state == "paused")
-    assert wish(runner) == "pause"
-
-
-async def test_a_paused_client_plays_nothing_on_when_the_window_is_gone(
-    runner: ClientRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await call(runner, "clients.pause", client=NAME)
-    await until(lambda: client(runner).state == "paused")
-    written: list[str] = []
-    write = runner.player._write
-    monkeypatch.setattr(runner.player, "_write", lambda wish: (written.append(wish), write(wish))[1])
-    await runner.player.finish()
-    assert written == ["stop"]

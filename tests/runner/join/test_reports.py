@@ -56,20 +56,13 @@ def desk(tmp_path: Path) -> _Desk:
     return _Desk(tmp_path)
 
 
-def test_nothing_is_known_before_the_first_report(desk: _Desk) -> None:
+def test_a_report_is_read_once_and_damaged_ones_are_passed_over(desk: _Desk) -> None:
     assert desk.reports.read() is None
     assert not desk.reports.health().ready
     assert desk.state() == "left"
     assert desk.reports.run(0, 0).state == "none"
-
-
-def test_a_report_is_read_once(desk: _Desk) -> None:
     desk.tell()
     assert desk.reports.read() is None
-
-
-def test_damaged_reports_are_passed_over(desk: _Desk) -> None:
-    desk.tell()
     desk.folder.state.write_text('{"beat": ')
     assert desk.reports.read() is None
     assert desk.state() == "online"
@@ -121,25 +114,19 @@ def test_the_reason_of_being_cut_off_is_told(desk: _Desk) -> None:
     assert client.error == "60 refused segments"
     assert client.rejected == {"nan": 60}
     assert (client.env_steps, client.episodes, client.env_steps_per_s) == (7, 3, 0)
-
-
-def test_the_share_is_the_one_the_trainer_tells_while_it_plays(desk: _Desk) -> None:
     grant = Grant(session="5-0", status="accepted", share=0.25)
-    desk.tell(grant=grant)
-    assert desk.reports.client("c", "run", 7, 3).share == 0.25
-    desk.tell("paused", grant=grant)
-    assert desk.reports.client("c", "run", 7, 3).share is None
+    for phase, share in (("sampling", 0.25), ("paused", None)):
+        desk.tell(phase, grant=grant)  # type: ignore[arg-type]
+        assert desk.reports.client("c", "run", 7, 3).share == share
 
 
-@pytest.mark.parametrize(
-    ("phase", "state"),
-    [("sampling", "running"), ("finishing", "running"), ("paused", "paused"), ("waiting", "waiting")],
-)
-def test_the_run_is_what_the_client_plays_for(desk: _Desk, phase: Phase, state: str) -> None:
-    desk.tell(phase)
-    run = desk.reports.run(7, 3)
-    assert (run.id, run.env_id, run.state) == ("run-1", "Toy-v0", state)
-    assert (run.env_steps, run.episodes) == (7, 3)
+def test_the_run_is_what_the_client_plays_for(desk: _Desk) -> None:
+    states = {"sampling": "running", "finishing": "running", "paused": "paused", "waiting": "waiting"}
+    for phase, state in states.items():
+        desk.tell(phase)  # type: ignore[arg-type]
+        run = desk.reports.run(7, 3)
+        assert (run.id, run.env_id, run.state) == ("run-1", "Toy-v0", state)
+        assert (run.env_steps, run.episodes) == (7, 3)
 
 
 def _report(*numbers: int, pid: int = 1, run: str = "a", of_run: str = "", steps: int = 0) -> ClientReport:
@@ -183,6 +170,9 @@ def test_rows_have_no_gap_where_episodes_were_missed() -> None:
     assert rows is not None
     assert rows.row == [2, 3]
     assert returns.episodes == 9
+    returns = OwnReturns("c")  # of a process that played for another run too, only what is told counts
+    returns.take(_report(304, 305, steps=60, before=3000))
+    assert returns.episodes == 2
 
 
 def test_what_a_client_played_before_it_was_looked_at_is_counted() -> None:
@@ -197,6 +187,8 @@ def test_what_a_client_played_before_it_was_looked_at_is_counted() -> None:
 def test_another_process_goes_on_with_the_curve() -> None:
     returns = OwnReturns("c")
     returns.take(_report(0, 1, steps=25))
+    assert returns.take(_report(pid=3, run="")) is None, "it plays for nothing yet"
+    assert (returns.run_id, returns.episodes, returns.env_steps) == ("a", 2, 25)
     rows = returns.take(_report(0, pid=2, steps=12))
     assert rows is not None
     assert (rows.row, rows.env_steps) == ([3], [25 + 10])
@@ -211,13 +203,6 @@ def test_another_run_begins_another_curve() -> None:
     assert rows is not None
     assert (rows.run_id, rows.row, rows.total_return) == ("b", [1], [0])
     assert (returns.run_id, returns.episodes, returns.env_steps) == ("b", 1, 9)
-
-
-def test_a_process_that_plays_for_nothing_yet_keeps_the_curve() -> None:
-    returns = OwnReturns("c")
-    returns.take(_report(0, steps=10))
-    assert returns.take(_report(pid=2, run="")) is None
-    assert (returns.run_id, returns.episodes, returns.env_steps) == ("a", 1, 10)
 
 
 def test_history_ends_where_the_live_rows_go_on() -> None:
@@ -248,11 +233,6 @@ def test_history_answers_what_was_asked(asked: dict[str, object], rows: list[int
     returns = OwnReturns("c")
     returns.take(_report(*range(5)))
     assert returns.history(_asked(**asked)).row == rows
-
-
-@pytest.mark.parametrize("asked", [{"run": "b"}, {"metric": "loss"}])
-def test_history_of_what_is_not_here_is_refused(asked: dict[str, object]) -> None:
-    returns = OwnReturns("c")
-    returns.take(_report(0))
-    with pytest.raises(Refused):
-        returns.history(_asked(**asked))
+    for what_is_not_here in ({"run": "b"}, {"metric": "loss"}):
+        with pytest.raises(Refused):
+            returns.history(_asked(**what_is_not_here))

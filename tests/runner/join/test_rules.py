@@ -152,9 +152,13 @@ async def test_the_client_waits_while_somebody_is_there_and_plays_on_by_itself(
     assert client(runner).held == ""
 
 
-async def test_the_owners_pause_stays_when_a_rule_holds_no_longer(runner: ClientRunner, room: _Room) -> None:
-    room.full_screen = os.getppid()
+async def test_its_own_game_may_fill_the_screen_and_the_owners_pause_outlasts_a_rule(
+    runner: ClientRunner, room: _Room
+) -> None:
+    room.full_screen = service(runner).pid
     await call(runner, "rules.set", rules={"not_full_screen": True})
+    assert (client(runner).held, client(runner).state) == ("", "online")
+    room.full_screen = os.getppid()
     await until(lambda: client(runner).state == "paused")
     await call(runner, "clients.pause", client=NAME)
     room.full_screen = None
@@ -162,12 +166,6 @@ async def test_the_owners_pause_stays_when_a_rule_holds_no_longer(runner: Client
     assert (client(runner).state, client(runner).wish) == ("paused", "pause")
     await call(runner, "clients.resume", client=NAME)
     await until(lambda: client(runner).state == "online")
-
-
-async def test_the_clients_own_game_may_fill_the_screen(runner: ClientRunner, room: _Room) -> None:
-    room.full_screen = service(runner).pid
-    await call(runner, "rules.set", rules={"not_full_screen": True})
-    assert (client(runner).held, client(runner).state) == ("", "online")
 
 
 async def test_the_client_goes_behind_other_programs_and_comes_back_by_a_new_start(

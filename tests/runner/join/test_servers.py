@@ -43,17 +43,18 @@ async def test_an_idle_runner_plays_only_when_told_to(
     await until(lambda: client(runner).state == "online")
 
 
-async def test_a_look_tells_what_would_run_and_changes_nothing(
+async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_nothing(
     runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
 ) -> None:
-    settings = {
-        "env.id": "Toy-v0",
-        "env.num_envs": 3,
-        "client.workers": 2,
-        "client.restart_hook": "toys:start",
-    }
-    config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={}, settings=settings)
-    redis_client.set(Keys(redis_address.prefix).config, config.to_json())
+    def describe(**settings: object) -> None:
+        told = {key.replace("__", "."): value for key, value in settings.items()}
+        config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={}, settings=told)
+        redis_client.set(Keys(redis_address.prefix).config, config.to_json())
+
+    seen = await call(runner, "servers.look", invitation=invitation.file_text)
+    assert (seen["env_id"], seen["error"]) == ("", ""), "it has no run"
+    game = {"env__id": "Toy-v0", "env__num_envs": 3, "client__restart_hook": "toys:start"}
+    describe(**game, client__workers=2)
     seen = await call(runner, "servers.look", invitation=invitation.link)
     assert (seen["env_id"], seen["num_envs"], seen["known"]) == ("Toy-v0", 3, False)
     assert (seen["workers"], seen["restart_hook"]) == (2, "toys:start")
@@ -61,26 +62,10 @@ async def test_a_look_tells_what_would_run_and_changes_nothing(
     assert seen["server"]["server_name"] == "atelier"
     assert seen["round_trip_s"] > 0
     assert SECRET not in str(seen)
-    assert (await call(runner, "servers.list")) == {"chosen": "", "servers": []}
-    assert service(runner).state == "stopped"
-
-
-async def test_a_look_at_a_server_that_tells_nonsense_says_so(
-    runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
-) -> None:
-    settings = {"env.id": "Toy-v0", "client.workers": -3}
-    config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={}, settings=settings)
-    redis_client.set(Keys(redis_address.prefix).config, config.to_json())
+    describe(env__id="Toy-v0", client__workers=-3)
     seen = await call(runner, "servers.look", invitation=invitation.link)
     assert seen["error"].startswith("The server's configuration can't be used: client.workers = -3: ")
     assert (seen["address"], seen["env_id"]) == ("", "")
-
-
-async def test_a_look_at_a_server_without_a_run_or_out_of_reach_says_so(
-    runner: ClientRunner, invitation: Invitation
-) -> None:
-    seen = await call(runner, "servers.look", invitation=invitation.file_text)
-    assert (seen["env_id"], seen["error"]) == ("", "")
     port = free_port()
     away = invitation.model_copy(update={"addresses": (("127.0.0.1", port),)})
     seen = await call(runner, "servers.look", invitation=away.link)
@@ -88,18 +73,23 @@ async def test_a_look_at_a_server_without_a_run_or_out_of_reach_says_so(
     revoked = invitation.model_copy(update={"secret": "another-secret-of-nobody"})
     seen = await call(runner, "servers.look", invitation=revoked.link)
     assert "does not let this computer in" in seen["error"]
+    for command in ("servers.look", "servers.join"):
+        with pytest.raises(UsageError, match="damaged or cut off"):
+            await call(runner, command, invitation="soulsgui://join/abc")
+    assert (await call(runner, "servers.list")) == {"chosen": "", "servers": []}
+    assert service(runner).state == "stopped"
 
 
-@pytest.mark.parametrize("command", ["servers.look", "servers.join"])
-async def test_a_damaged_invitation_is_refused(runner: ClientRunner, command: str) -> None:
-    with pytest.raises(UsageError, match="damaged or cut off"):
-        await call(runner, command, invitation="soulsgui://join/abc")
-    assert (await call(runner, "servers.list"))["servers"] == []
-
-
-async def test_joining_keeps_the_invitation_and_plays_under_its_name(
-    runner: ClientRunner, invitation: Invitation, folders: Folders
+async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_and_forgets_the_first(
+    runner: ClientRunner, invitation: Invitation, folders: Folders, redis_address: Address
 ) -> None:
+    seen: list[tuple[list[str], list[str]]] = []
+    runner.publisher.clients(runner.status().clients)
+    push = runner.feed.push
+    runner.feed.push = lambda kind, **what: (  # type: ignore[method-assign]
+        seen.append(([one.id for one in what["changed"]], what["removed"])) if "removed" in what else None,
+        push(kind, **what),
+    )[1]
     assert runner.status().server.round_trip_s is None
     assert await call(runner, "servers.join", invitation=invitation.link) == {"server_id": "server-1"}
     await until(lambda: client(runner).state == "online")
@@ -112,20 +102,14 @@ async def test_joining_keeps_the_invitation_and_plays_under_its_name(
     listed = await call(runner, "servers.list")
     assert (listed["chosen"], [one["client"] for one in listed["servers"]]) == ("server-1", [NAME])
     assert SavedInvitations(folders).chosen() == invitation
-    await call(runner, "clients.pause", client=NAME)
-    await until(lambda: client(runner).state == "paused")
+    # A window sees the former client go and the new one come.
+    await until(lambda: any(removed == ["this-pc"] for _, removed in seen))
+    await until(lambda: any(NAME in changed for changed, _ in seen))
 
-
-async def test_going_over_ends_the_client_of_the_one_and_plays_on_for_the_other(
-    runner: ClientRunner, invitation: Invitation, folders: Folders, redis_address: Address
-) -> None:
     folders.server.mkdir(parents=True)
     redis_address.write(folders.server_address)
-    await call(runner, "servers.join", invitation=invitation.link)
-    await until(lambda: client(runner).state == "online")
-    old = service(runner).pid
     await call(runner, "servers.choose", server_id="")
-    assert process_identity(old or 0) is None
+    assert process_identity(identity["pid"]) is None
     await until(lambda: client(runner).state == "online")
     assert (client(runner).id, runner.status().server.name) == ("this-pc", "")
     assert SavedInvitations(folders).chosen() is None
@@ -134,11 +118,7 @@ async def test_going_over_ends_the_client_of_the_one_and_plays_on_for_the_other(
     await until(lambda: runner.status().server.reachable)
     assert (client(runner).id, service(runner).state) == (NAME, "stopped"), "off before, off after"
 
-
-async def test_a_forgotten_server_is_played_for_no_longer(
-    runner: ClientRunner, invitation: Invitation, folders: Folders
-) -> None:
-    await call(runner, "servers.join", invitation=invitation.link)
+    await call(runner, "service.start", name="client")
     await until(lambda: client(runner).state == "online")
     old = service(runner).pid
     await call(runner, "servers.forget", server_id="server-1")
@@ -149,21 +129,6 @@ async def test_a_forgotten_server_is_played_for_no_longer(
     for command in ("servers.forget", "servers.choose"):
         with pytest.raises(Refused, match="no invitation of a server"):
             await call(runner, command, server_id="server-1")
-
-
-async def test_a_window_sees_the_former_client_go_and_the_new_one_come(
-    runner: ClientRunner, invitation: Invitation
-) -> None:
-    seen: list[tuple[list[str], list[str]]] = []
-    runner.publisher.clients(runner.status().clients)
-    push = runner.feed.push
-    runner.feed.push = lambda kind, **what: (  # type: ignore[method-assign]
-        seen.append(([one.id for one in what["changed"]], what["removed"])) if "removed" in what else None,
-        push(kind, **what),
-    )[1]
-    await call(runner, "servers.join", invitation=invitation.link)
-    await until(lambda: any(removed == ["this-pc"] for _, removed in seen))
-    await until(lambda: any(NAME in changed for changed, _ in seen))
 
 
 async def test_an_idle_runner_ends_soon_after_the_last_window(
@@ -224,12 +189,16 @@ def test_each_server_has_one_private_file_under_its_id(folders: Folders, saved: 
         assert stat.S_IMODE(files[0].parent.stat().st_mode) == 0o700
 
 
-def test_the_choice_is_remembered_until_another_is_made(folders: Folders, saved: SavedInvitations) -> None:
+def test_the_choice_is_remembered_until_another_is_made_or_it_is_damaged(
+    folders: Folders, saved: SavedInvitations
+) -> None:
     assert saved.chosen() is None
     for one in (invited(), invited(server_id="server-2")):
         saved.keep(one)
         saved.choose(one)
         assert SavedInvitations(folders).chosen() == one
+    Path(folders.client / "joined.json").write_text("[")
+    assert saved.chosen() is None
     saved.choose(None)
     assert SavedInvitations(folders).chosen() is None
 
@@ -248,9 +217,3 @@ def test_an_invitation_that_is_gone_or_damaged_is_said(
     assert "is damaged or cut off" in damaged
     assert "There is no invitation in" in gone
     assert all("own server takes its place" in line for line in (damaged, gone))
-
-
-def test_a_damaged_choice_is_none(folders: Folders, saved: SavedInvitations) -> None:
-    saved.choose(invited())
-    Path(folders.client / "joined.json").write_text("[")
-    assert saved.chosen() is None

@@ -1,12 +1,10 @@
 """Testing the server, and looking for it at another address: what is said, what is taken, what is refused."""
 
-import asyncio
 from typing import Any
 
 import pytest
 import redis
 
-from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
 from soulsgui.runner.join import app
 from soulsgui.runner.join import servers as trial
@@ -20,7 +18,6 @@ from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.versions import Lack
-from tests.faults.waiting import LIMIT_S
 from tests.runner.joining import SECRET, call, client
 from tests.runner.running import until
 
@@ -53,9 +50,14 @@ def _tell_config(redis_client: redis.Redis, address: Address, protocol: int, **s
 # --- the test ---
 
 
-async def test_a_server_that_is_well_is_said_with_its_round_trip(
+async def test_a_test_tells_how_well_the_server_is_and_what_it_needs_or_why_it_is_not_reached(
     runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
 ) -> None:
+    assert (await call(runner, "servers.test"))["error"] == "No server runs on this computer."
+    runner.folders.server.mkdir(parents=True)
+    redis_address.write(runner.folders.server_address)
+    assert (await call(runner, "servers.test"))["address"] == f"127.0.0.1:{redis_address.port}"
+
     runner.saved.keep(invitation)
     runner.saved.choose(invitation)
     _tell_config(redis_client, redis_address, PROTOCOL)
@@ -69,12 +71,6 @@ async def test_a_server_that_is_well_is_said_with_its_round_trip(
     assert 0 < found["round_trip_s"] < 10
     assert (await call(runner, "servers.list"))["chosen"] == "server-1"
 
-
-async def test_a_server_that_needs_more_than_is_here_says_what_it_needs(
-    runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
-) -> None:
-    runner.saved.keep(invitation)
-    runner.saved.choose(invitation)
     least = {"soulsgui": "999.0", "numpy": "1.0", "no-such-package": "2"}
     _tell_config(redis_client, redis_address, PROTOCOL + 1, **{"clients.min_versions": least})
     protocol, own, missing = (await call(runner, "servers.test"))["lacks"]
@@ -82,10 +78,6 @@ async def test_a_server_that_needs_more_than_is_here_says_what_it_needs(
     assert (own["what"], own["needs"]) == ("soulsgui", "999.0")
     assert missing == {"what": "no-such-package", "has": "", "needs": "2"}
 
-
-async def test_a_revoked_invitation_is_told_from_a_server_that_is_away(
-    runner: ClientRunner, invitation: Invitation
-) -> None:
     revoked = invitation.model_copy(update={"secret": "another-secret-of-nobody"})
     for kept, shut_out, said in (
         (revoked, True, "not let this computer in"),
@@ -96,15 +88,6 @@ async def test_a_revoked_invitation_is_told_from_a_server_that_is_away(
         found = await call(runner, "servers.test")
         assert (found["shut_out"], found["address"], found["round_trip_s"]) == (shut_out, "", None)
         assert said in found["error"]
-
-
-async def test_the_server_of_this_computer_can_be_tested_too(
-    runner: ClientRunner, folders: Folders, redis_address: Address
-) -> None:
-    assert (await call(runner, "servers.test"))["error"] == "No server runs on this computer."
-    folders.server.mkdir(parents=True)
-    redis_address.write(folders.server_address)
-    assert (await call(runner, "servers.test"))["address"] == f"127.0.0.1:{redis_address.port}"
 
 
 # --- another address ---
@@ -124,9 +107,14 @@ async def test_a_server_that_moved_is_played_for_at_its_new_address(
     assert kept.secret == SECRET
 
 
-async def test_where_nobody_or_another_server_answers_it_is_taken_only_when_confirmed(
-    runner: ClientRunner, invitation: Invitation, redis_address: Address
+async def test_another_address_is_taken_only_when_confirmed_where_it_is_not_found_and_never_for_another(
+    runner: ClientRunner, invitation: Invitation, redis_address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(Refused, match="no invitation of a server"):
+        await call(runner, "servers.change_address", server_id="nobody", place="127.0.0.1:1")
+    runner.saved.keep(invitation)
+    with pytest.raises(UsageError, match="no address of a server"):
+        await call(runner, "servers.change_address", server_id="server-1", place="127.0.0.1:port")
     stranger = invitation.model_copy(update={"secret": "unknown-to-that-server"})
     for kept, place, said in (
         (stranger, f"127.0.0.1:{redis_address.port}", "another one than atelier"),
@@ -141,10 +129,7 @@ async def test_where_nobody_or_another_server_answers_it_is_taken_only_when_conf
         assert (await call(runner, "servers.change_address", confirmed=True, **params))["taken"]
         assert ":".join(map(str, runner.saved.all()[0].addresses[0])) == place
 
-
-async def test_a_server_with_another_certificate_is_refused_for_good(
-    runner: ClientRunner, invitation: Invitation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # One with another certificate is refused for good.
     monkeypatch.setattr(trial, "try_address", lambda _: TryResult(Reply.ANOTHER, "another server answers"))
     runner.saved.keep(invitation)
     answer = await call(
@@ -154,16 +139,6 @@ async def test_a_server_with_another_certificate_is_refused_for_good(
     assert runner.saved.all() == [invitation]
 
 
-async def test_what_is_no_address_and_who_never_invited_are_refused(
-    runner: ClientRunner, invitation: Invitation
-) -> None:
-    with pytest.raises(Refused, match="no invitation of a server"):
-        await call(runner, "servers.change_address", server_id="nobody", place="127.0.0.1:1")
-    runner.saved.keep(invitation)
-    with pytest.raises(UsageError, match="no address of a server"):
-        await call(runner, "servers.change_address", server_id="server-1", place="127.0.0.1:port")
-
-
 # --- versions that come to fit ---
 
 
@@ -171,39 +146,22 @@ async def test_what_is_no_address_and_who_never_invited_are_refused(
 async def test_a_client_that_gave_up_for_its_version_begins_anew_once_it_fits(
     runner: ClientRunner, monkeypatch: pytest.MonkeyPatch, lacking: list[Lack] | None, times: int
 ) -> None:
-    began, asked = asyncio.Event(), asyncio.Event()
-    state = "failed"
+    began: list[str] = []
 
     async def restart() -> None:
-        nonlocal state
-        state = "running"
-        began.set()
+        began.append("anew")
 
-    def lacks_of(_: Address) -> list[Lack] | None:
-        loop.call_soon_threadsafe(asked.set)
-        return lacking
-
-    loop = asyncio.get_running_loop()
     client = runner._client().model_copy(update={"lacks": [Lack(what="a", has="", needs="1")]})
-    monkeypatch.setattr(app, "_FITS_EVERY_S", 0.01)
-    monkeypatch.setattr(app, "lacks_of", lacks_of)
+    monkeypatch.setattr(app, "lacks_of", lambda _: lacking)
     monkeypatch.setattr(runner, "_client", lambda: client)
     monkeypatch.setattr(runner.player, "wanted", True)
     monkeypatch.setattr(
         runner.player,
         "status",
-        lambda: ServiceStatus.model_validate({"name": "client", "kind": "client", "state": state}),
+        lambda: ServiceStatus(name="client", kind="client", state="failed"),
     )
     monkeypatch.setattr(runner.player, "restart", restart)
     monkeypatch.setattr(runner._server.search, "address", Address("127.0.0.1", 1))
-    waiting = asyncio.create_task(runner._join_when_it_fits())
-    await asyncio.wait_for(asked.wait(), LIMIT_S)
-    if times:
-        await asyncio.wait_for(began.wait(), LIMIT_S)
-    else:
-        asked.clear()
-        await asyncio.wait_for(asked.wait(), LIMIT_S)
-        assert not began.is_set()
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
+    await runner._join_when_it_fits()
+    assert len(began) == times
     monkeypatch.setattr(runner.player, "wanted", False)

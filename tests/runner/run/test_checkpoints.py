@@ -20,11 +20,8 @@ def run(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "run")
 
 
-def test_run_without_checkpoints_has_none(run: RunFolder) -> None:
-    assert Checkpoints().list(run) == []
-
-
 def test_every_kind_is_listed_the_newest_first(run: RunFolder) -> None:
+    assert Checkpoints().list(run) == []
     save(run.checkpoint, run, "current", 100)
     save(run.manual_saves / "first", run, "manual", 200, score=0.5)  # by a version that did not say of what
     save(run.best_model, run, "best", 300, model_id=7, score=1.5, scored_by="evaluation")
@@ -143,16 +140,13 @@ def test_best_model_is_due_once_per_change_and_one_at_a_time() -> None:
     assert best.due(second, 20.0) == (2, 6.0)
 
 
-def test_best_model_keeps_a_gap_unless_the_run_ends() -> None:
+def test_best_model_keeps_a_gap_and_waits_for_the_one_before_unless_the_run_ends() -> None:
     best = BestModel(NOBODY)
     assert best.due(Verdict(best_model_id=1, best_score=5.0), 0.0) == (1, 5.0)
     best.answered(delivered=True)
     better = Verdict(best_model_id=2, best_score=6.0)
     assert best.due(better, 0.5) is None
     assert best.due(better, 0.5, hurry=True) == (2, 6.0)
-
-
-def test_last_best_model_does_not_wait_for_the_one_before() -> None:
     best = BestModel(NOBODY)
     first = Verdict(best_model_id=1, best_score=5.0)
     assert best.due(first, 0.0) == (1, 5.0)
@@ -168,12 +162,9 @@ def test_best_model_is_due_again_when_nobody_answered() -> None:
     assert best.due(verdict, 5.0) == (1, 5.0)
 
 
-def test_best_model_that_an_earlier_attempt_saved_is_not_due() -> None:
-    assert BestModel(NOBODY, (1, 5.0)).due(Verdict(best_model_id=1, best_score=5.0), 0.0) is None
-
-
-def test_best_model_of_weights_that_another_process_held_is_not_due() -> None:
+def test_best_model_that_is_saved_or_whose_weights_another_process_held_is_not_due() -> None:
     best = BestModel(NOBODY, (1, 5.0))
+    assert best.due(Verdict(best_model_id=1, best_score=5.0), 0.0) is None
     best.oldest = 8
     assert best.due(Verdict(best_model_id=7, best_score=6.0), 0.0, hurry=True) is None
     assert best.due(Verdict(best_model_id=8, best_score=7.0), 0.0) == (8, 7.0)

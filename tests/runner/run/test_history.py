@@ -32,13 +32,12 @@ def add_run(library: Library, created: float, text: str) -> str:
     return run.run_id
 
 
-def test_logs_of_the_server_are_there_before_the_first_run(folders: Folders, library: Library) -> None:
+def test_each_run_has_its_own_logs_and_those_of_the_server_are_there_before_it(
+    folders: Folders, library: Library
+) -> None:
     assert set(log_paths(folders, library, "latest")) == {"redis"}
     with pytest.raises(Refused, match="no run"):
         log_paths(folders, library, "1999")
-
-
-def test_each_run_has_its_own_logs(folders: Folders, library: Library) -> None:
     old = add_run(library, 1.0, "old\n")
     add_run(library, 100_000.0, "new\n")
     for run_id, text in ((old, "old"), ("latest", "new")):

@@ -75,26 +75,23 @@ def test_runs_are_found_by_id_by_beginning_by_name_and_as_latest(library: Librar
             library.find(wrong)
 
 
-def test_run_that_was_cut_off_is_shown_as_stopped(library: Library) -> None:
+def test_run_that_was_cut_off_is_shown_as_stopped_and_a_damaged_one_with_its_error(library: Library) -> None:
     record(library, "cut", 1.0, state="running", env_steps=5)
     (summary,) = library.summaries(None)
     assert (summary.state, summary.env_steps) == ("stopped", 5)
     assert "without stopping" in summary.error
     assert library.last_record().state == "stopped"
+    run = library.folders()[0]
+    run.run.write_text("{")
+    (summary,) = Library(library.root).summaries(None)
+    assert (summary.id, summary.state) == (run.run_id, "failed")
+    assert "damaged" in summary.error
 
 
 def test_run_that_goes_on_is_shown_as_its_runner_knows_it(library: Library) -> None:
     known = record(library, "on", 1.0, state="starting")
     (summary,) = library.summaries(known.model_copy(update={"state": "running", "env_steps": 9}))
     assert (summary.state, summary.env_steps) == ("running", 9)
-
-
-def test_damaged_record_is_listed_with_its_error(library: Library) -> None:
-    run = library.create("", 0.0)
-    run.run.write_text("{")
-    (summary,) = library.summaries(None)
-    assert (summary.id, summary.state) == (run.run_id, "failed")
-    assert "damaged" in summary.error
 
 
 def test_summary_tells_size_and_whether_it_can_be_resumed(library: Library) -> None:
@@ -125,16 +122,13 @@ def test_settings_are_read_again_only_when_they_were_written(
     assert reads == 2
 
 
-def test_settings_come_back_as_they_were(library: Library) -> None:
+def test_settings_come_back_as_they_were_and_best_is_the_saved_best_model(library: Library) -> None:
     run = library.create("", 0.0)
     settings = Settings.model_validate({"seed": 5, "ppo": {"gamma": 0.5}})
     library.write_settings(run, settings)
     assert library.settings(run) == settings
     assert json.loads(run.config.read_text())["ppo"]["gamma"] == 0.5
-
-
-def test_best_is_the_saved_best_model(library: Library) -> None:
-    run = library.create("", 0.0)
+    save(run.checkpoint, run, "current", 1, score=9.0)
     assert library.best(run) is None
     save(run.best_model, run, "best", 1, model_id=4, score=2.5)
     assert library.best(run) == (4, 2.5)

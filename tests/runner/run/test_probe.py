@@ -11,13 +11,10 @@ from soulsgui.runner.run import start
 from soulsgui.runner.run.start import probe_environment
 
 
-async def test_real_environment_tells_its_spaces() -> None:
+async def test_real_environment_tells_its_spaces_and_an_unknown_one_is_named() -> None:
     report = await probe_environment(Settings(), print)
     assert report["spaces"]["observation"]["shape"] == [4]
     assert report["spaces"]["action"]["n"] == 2
-
-
-async def test_unknown_environment_is_named() -> None:
     settings = Settings.model_validate({"env": {"id": "CartPool-v1"}})
     with pytest.raises(EnvironmentCheckError, match="CartPool"):
         await probe_environment(settings, print)
@@ -82,11 +79,13 @@ async def test_a_check_that_does_not_begin_is_no_fault_of_the_game(
     assert "busy" in caught.value.remedy
 
 
-async def test_of_a_slow_game_fewer_steps_are_played(games: None) -> None:
+@pytest.mark.parametrize(("step_s", "client"), [(0.4, {}), (0.0, {"step_seconds": 0.5})])
+async def test_of_a_slow_game_or_one_in_real_time_fewer_steps_are_played(
+    games: None, step_s: float, client: dict[str, float]
+) -> None:
     told: list[str] = []
-    settings = Settings.model_validate(
-        {"env": {"id": "slowgame:Slow-v0", "kwargs": {"step_s": 0.4}}, "client": {"hang_seconds": 2}}
-    )
+    env = {"id": "slowgame:Slow-v0", "kwargs": {"step_s": step_s}}
+    settings = Settings.model_validate({"env": env, "client": {"hang_seconds": 2, **client}})
     report = await probe_environment(settings, told.append)
     assert 2 <= report["steps"] <= 5
     assert told[:3] == ["its import", "being made", "reset()"]
@@ -99,14 +98,6 @@ async def test_a_game_slower_than_the_check_still_makes_one_step(games: None) ->
     )
     report = await probe_environment(settings, print)
     assert (report["steps"], report["ok"]) == (1, True)
-
-
-async def test_a_game_in_real_time_is_checked_at_its_pace(games: None) -> None:
-    settings = Settings.model_validate(
-        {"env": {"id": "slowgame:Slow-v0"}, "client": {"hang_seconds": 2, "step_seconds": 0.5}}
-    )
-    report = await probe_environment(settings, print)
-    assert 2 <= report["steps"] <= 5
 
 
 @pytest.fixture

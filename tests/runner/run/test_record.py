@@ -13,7 +13,6 @@ from soulsgui.runner.run.record import (
     RunView,
     ended,
     goal_reached,
-    interrupted,
     loss_words,
     new_attempt_words,
     run_state,
@@ -35,20 +34,17 @@ def trainer(state: ServiceState, outcome: str = "") -> ServiceStatus:
     return ServiceStatus(name="trainer", kind="trainer", state=state, outcome=outcome)
 
 
-@pytest.mark.parametrize(
-    ("phase", "state"),
-    [
-        ("loading", "starting"),
-        ("waiting", "waiting"),
-        ("collecting", "running"),
-        ("updating", "running"),
-        ("compiling", "running"),
-        ("saving", "running"),
-        ("paused", "paused"),
-        ("frozen", "frozen"),
-        ("stopping", "saving"),
-    ],
-)
+PHASES: dict[NodePhase, RunState] = {
+    "loading": "starting",
+    "waiting": "waiting",
+    **dict.fromkeys(("collecting", "updating", "compiling", "saving"), "running"),  # type: ignore[dict-item]
+    "paused": "paused",
+    "frozen": "frozen",
+    "stopping": "saving",
+}
+
+
+@pytest.mark.parametrize(("phase", "state"), PHASES.items())
 def test_running_trainer_gives_the_run_its_phase(phase: NodePhase, state: RunState) -> None:
     view = RunView(trainer("running"), node(phase=phase, detail="1 of 2 clients"))
     assert run_state(view)[0] == state
@@ -139,12 +135,9 @@ def test_where_nobody_can_evaluate_training_is_told_to_judge() -> None:
     assert with_progress(record, node(), told, 0.0).goal_judged_by == "evaluation", "a client came that can"
 
 
-def test_progress_ignores_nodes_of_another_run() -> None:
+def test_nodes_of_another_run_are_ignored_and_a_silent_trainer_keeps_its_numbers_but_not_its_rate() -> None:
     record = RunRecord(id="r", env_steps=5)
     assert with_progress(record, node(run_id="other", env_steps=9), None, 0.0) == record
-
-
-def test_silent_trainer_keeps_its_numbers_but_not_its_rate() -> None:
     record = with_progress(RunRecord(id="r", env_steps=5, env_steps_per_s=100.0), None, None, 0.0)
     assert (record.env_steps, record.env_steps_per_s) == (5, 0.0)
 
@@ -157,12 +150,6 @@ def test_ended_run_says_why(reached: Reached, state: RunState) -> None:
     record = ended(RunRecord(id="r", state="saving", detail="saving", env_steps_per_s=9.0), reached, "why")
     assert (record.state, record.reached, record.detail, record.error) == (state, reached, "", "why")
     assert record.env_steps_per_s == 0.0
-
-
-def test_interrupted_run_is_stopped_with_a_reason() -> None:
-    record = interrupted(RunRecord(id="r", state="running"))
-    assert (record.state, record.reached) == ("stopped", "stopped")
-    assert "without stopping" in record.error
 
 
 @pytest.mark.parametrize(
@@ -205,10 +192,7 @@ def held(attempt: int, updates: int, resumable: bool = True) -> CheckpointInfo:
 )
 def test_what_no_checkpoint_holds_is_said(checkpoints: list[CheckpointInfo], words: str) -> None:
     assert loss_words(RECORD, checkpoints, "full") == words
-
-
-def test_a_run_that_was_never_updated_has_nothing_to_lose() -> None:
-    assert loss_words(RunRecord(id="r", env_steps=50), [], "full") == ""
+    assert loss_words(RunRecord(id="r", env_steps=50), [], "full") == "", "never updated, nothing to lose"
 
 
 # --- what becomes an event ------------------------------------------------------------------------
@@ -236,27 +220,22 @@ def news(tmp_path: Path, events: list[Event]) -> RunNews:
     return RunNews(EventLog(tmp_path / "events.jsonl", events.append), "run", None)
 
 
-def test_that_returns_leave_the_support_is_told_once(news: RunNews, events: list[Event]) -> None:
+def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Event]) -> None:
     row = evaluation(1, cut=0)
+    news.take_row(row)
     news.take_row(row.model_copy(update={"values": {"beyond_support": 0.01}}))
     assert events == []
     for _ in range(2):
         news.take_row(row.model_copy(update={"values": {"beyond_support": 0.25}}))
-    assert [(event.level, event.service, event.run_id) for event in events] == [("warning", "trainer", "run")]
-    assert events[0].what.startswith("25% of the returns")
-    assert "qr_dqn" in events[0].remedy
-
-
-def test_that_episodes_of_evaluations_are_cut_is_told_once(news: RunNews, events: list[Event]) -> None:
-    news.take_row(evaluation(1, cut=0))
-    assert events == []
     news.take_row(evaluation(2, cut=1))
     news.take_row(evaluation(3, cut=2))
-    assert [(event.level, event.service, event.run_id) for event in events] == [
-        ("warning", "evaluator", "run")
-    ]
-    assert "were cut" in events[0].what
-    assert "evaluation.max_steps" in events[0].remedy
+    support, cut = events
+    assert (support.level, support.service, support.run_id) == ("warning", "trainer", "run")
+    assert support.what.startswith("25% of the returns")
+    assert "qr_dqn" in support.remedy
+    assert (cut.level, cut.service, cut.run_id) == ("warning", "evaluator", "run")
+    assert "were cut" in cut.what
+    assert "evaluation.max_steps" in cut.remedy
 
 
 def test_that_a_run_is_not_saved_is_told_once_and_that_it_is_again(
@@ -266,7 +245,8 @@ def test_that_a_run_is_not_saved_is_told_once_and_that_it_is_again(
         saving_state("not saved yet: no space left", "paused"),
         saving_state("not saved yet: no right"),
     )
-    for trainer in (saving_state(""), full, full, saving_state(""), no_right):
+    still = saving_state("not saved yet: 3 MB are missing", "paused")
+    for trainer in (saving_state(""), full, full, still, saving_state(""), no_right):
         news.look(trainer)
     assert [(event.level, event.what, event.remedy) for event in events] == [
         ("error", f"The run is {full.unsaved}", "Free some space; training goes on by itself."),

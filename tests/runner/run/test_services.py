@@ -91,21 +91,14 @@ def test_command_lines_hold_no_secret_and_name_run_and_server(tmp_path: Path) ->
     assert client.tier > services.spec("trainer").tier
 
 
-def test_nodes_refuse_settings_for_good_and_clients_are_tried_again(tmp_path: Path) -> None:
+def test_nodes_refuse_settings_for_good_clients_are_tried_again_and_all_know_of_their_runner(
+    tmp_path: Path,
+) -> None:
     services = services_of(tmp_path)
     nodes = [services.spec(name) for name in ("trainer", "telemetry", "evaluator")]
     assert {spec.refusal_code for spec in nodes} == {UsageError.exit_code, ConfigError([]).exit_code}
     assert services.spec("client-2").refusal_code is None
-
-
-def test_all_that_is_started_knows_that_a_runner_keeps_the_list_of_clients(tmp_path: Path) -> None:
-    services = services_of(tmp_path)
     assert all(services.spec(name).env.items() >= SUPERVISED_ENV.items() for name in services.names)
-
-
-def test_frozen_program_is_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    assert own_command("trainer") == [sys.executable, "trainer"]
 
 
 def test_children_find_the_package_and_keep_to_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,3 +108,5 @@ def test_children_find_the_package_and_keep_to_one_thread(monkeypatch: pytest.Mo
     first, *others = env["PYTHONPATH"].split(os.pathsep)
     assert (Path(first) / "soulsgui" / "__init__.py").exists()
     assert others == ["elsewhere"]
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert own_command("trainer") == [sys.executable, "trainer"], "a frozen program is its own command"

@@ -66,13 +66,10 @@ def test_a_program_on_the_path_that_lacks_what_we_need_is_passed_over(tmp_path: 
     assert find_binary("", lambda _: unfit, lambda: inside).path == inside
 
 
-def test_a_configured_program_that_is_too_old_is_refused_not_replaced(tmp_path: Path) -> None:
+def test_a_configured_program_that_is_too_old_or_missing_is_refused_not_replaced(tmp_path: Path) -> None:
     path = program(tmp_path, "old", REDIS_6)
     with pytest.raises(ServiceError, match=r"redis\.binary.*redis 6\.2\.14, which is too old"):
         find_binary(path, nowhere, lambda: Path(program(tmp_path, "inside", VALKEY_9)))
-
-
-def test_a_configured_program_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="no-such-server can't be run"):
         find_binary(str(tmp_path / "no-such-server"), nowhere, not_packaged)
 
@@ -104,14 +101,11 @@ DAMAGED = (
 )
 
 
-def test_a_start_without_loss_has_nothing_to_say() -> None:
-    assert (
-        loss_at_start(["* DB loaded from append only file: 0.000 seconds", "* Ready to accept connections"])
-        == ""
-    )
-
-
-def test_a_log_without_damage_repairs_nothing(tmp_path: Path) -> None:
+def test_a_start_without_loss_has_nothing_to_say_and_a_log_without_damage_repairs_nothing(
+    tmp_path: Path,
+) -> None:
+    assert loss_at_start(["* DB loaded from append only file: 0.000 seconds", "* Ready to accept"]) == ""
+    assert cut_off_damage(BINARY, tmp_path, [DAMAGED.format("../../x.incr.aof")]) == "", "out of the folder"
     assert cut_off_damage(BINARY, tmp_path, ["# Warning: Could not create server TCP listening socket"]) == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -131,7 +125,3 @@ def test_a_repair_that_fails_is_told(tmp_path: Path, present: bool) -> None:
         (folder / "appendonly.aof.1.incr.aof").write_bytes(b"x")
     told = cut_off_damage(BINARY, tmp_path, [DAMAGED.format("appendonly.aof.1.incr.aof")])
     assert "its repair failed" in told
-
-
-def test_a_name_in_the_log_never_leads_out_of_the_folder(tmp_path: Path) -> None:
-    assert cut_off_damage(BINARY, tmp_path, [DAMAGED.format("../../x.incr.aof")]) == ""

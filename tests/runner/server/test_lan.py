@@ -66,9 +66,6 @@ def test_of_very_many_addresses_the_likeliest_are_taken() -> None:
     found = private_addresses({"bridges": bridges, "wlan0": [v4("192.168.1.5")]}, outward=["192.168.1.5"])
     assert len(found) == MOST
     assert found[:2] == ("192.168.1.5", "172.20.0.1")
-
-
-def test_an_address_on_two_interfaces_counts_once() -> None:
     assert private_addresses({"a": [v4("10.0.0.1")], "b": [v4("10.0.0.1")]}) == ("10.0.0.1",)
 
 

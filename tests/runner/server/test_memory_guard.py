@@ -103,11 +103,6 @@ async def _answer(guarded: Guarded) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_with_room_nothing_is_said_or_asked(guarded: Guarded) -> None:
-    await guarded.guard.look()
-    assert (guarded.guard.words, guarded.told, guarded.asked) == ("", [], [])
-
-
 async def test_from_half_on_credits_are_held_until_there_is_room(guarded: Guarded) -> None:
     key = guarded.keys.chunks("good")
     guarded.fill(key, 0.55)
@@ -183,15 +178,13 @@ async def test_each_client_is_told_of_once_while_the_memory_is_full(guarded: Gua
     assert sum("What flood had sent" in what for _, what in guarded.told) == 2, "full once more"
 
 
-async def test_a_full_server_is_freed(guarded: Guarded) -> None:
+async def test_a_full_server_is_freed_by_who_holds_much_alone(guarded: Guarded) -> None:
     with pytest.raises(redis.ResponseError):
         guarded.fill(guarded.keys.chunks("flood"), 1.5)
     await guarded.guard.look()  # not even a command to the trainer would be taken
     assert guarded.connection.xlen(guarded.keys.chunks("flood")) == 0
     guarded.connection.set(guarded.keys.weights, CHUNK)
-
-
-async def test_nobody_is_cut_off_for_what_others_hold(guarded: Guarded) -> None:
+    guarded.asked.clear()
     guarded.fill(guarded.keys.chunks("good"), 0.12)
     guarded.connection.xtrim(guarded.keys.chunks("good"), maxlen=10)
     guarded.fill(guarded.keys.metrics, 0.75)
@@ -200,7 +193,9 @@ async def test_nobody_is_cut_off_for_what_others_hold(guarded: Guarded) -> None:
     assert guarded.connection.xlen(guarded.keys.chunks("good")) > 0
 
 
-async def test_a_server_without_a_limit_is_left_alone(guarded: Guarded) -> None:
+async def test_with_room_or_without_a_limit_nothing_is_said_or_asked(guarded: Guarded) -> None:
+    await guarded.guard.look()
+    assert (guarded.guard.words, guarded.told, guarded.asked) == ("", [], [])
     guarded.connection.config_set("maxmemory", "0")
     guarded.fill(guarded.keys.chunks("flood"), 0.8)
     await guarded.guard.look()

@@ -71,10 +71,12 @@ def test_keys_of_a_wrong_type_or_with_garbage_hide_nobody_else(
     redis_client.rpush(keys.beat("list"), "x")
     redis_client.set(keys.beat("sp ace\n"), good.to_json())
     redis_client.set(keys.beat("x" * 65), good.to_json())
+    redis_client.hset(keys.clients, mapping={b"\xff": b"x", b"sp ace": b"x", b"good": b"\xff"})
     redis_client.rpush(keys.node("telemetry"), "x")
     redis_client.set(keys.node("trainer"), NodeState(name="trainer", instance=Instance(), tick=3).to_json())
     turn = reader.turn(True)
     assert turn.clients is not None
+    assert list(turn.roster or ()) == ["good"]
     assert {name: client.beat is not None for name, client in turn.clients.items()} == {
         "bad": False,
         "good": True,
@@ -96,27 +98,15 @@ def test_age_is_asked_for_at_first_sight_only(
     assert second.clients["a"].age_s is None
 
 
-def test_server_tells_version_and_memory(reader: ServerReader) -> None:
+def test_server_tells_version_and_memory_and_an_absent_one_is_unreachable(reader: ServerReader) -> None:
     status = reader.server_status()
     assert status.reachable
     assert status.memory_bytes > 0
     assert status.version.split()[0] in ("redis", "valkey")
-
-
-def test_absent_server_is_unreachable_and_no_error() -> None:
     reader = ServerReader(Address("127.0.0.1", free_port()))
     assert not reader.turn(True).reachable
     assert not reader.server_status().reachable
     reader.close()
-
-
-def test_names_that_are_none_hide_nobody_else(
-    reader: ServerReader, redis_client: redis.Redis, keys: Keys
-) -> None:
-    redis_client.hset(keys.clients, mapping={b"\xff": b"x", b"sp ace": b"x", b"good": b"\xff"})
-    turn = reader.turn(True)
-    assert turn.roster is not None
-    assert list(turn.roster) == ["good"]
 
 
 @pytest.mark.allow_warnings

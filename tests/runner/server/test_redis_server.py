@@ -238,13 +238,10 @@ def test_a_full_disk_is_not_a_dead_server(server: RedisServer, tmp_path: Path) -
         process.wait()
 
 
-def test_the_tick_stands_still_while_nobody_answers() -> None:
+def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_still() -> None:
     health = ping(Address("127.0.0.1", free_port(), "secret"))
     assert (health.ready, health.tick) == (False, None)
     assert health.detail == "no answer (ConnectionError)"
-
-
-def test_a_program_that_is_no_server_is_not_ready() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert not ping(Address("127.0.0.1", silent.getsockname()[1], "secret")).ready
 
@@ -283,38 +280,30 @@ async def test_a_folder_whose_name_looks_like_a_pattern_keeps_its_password(
         pinger.close()
 
 
-def test_password_and_port_stay(folders: Folders, settings: RedisSettings) -> None:
-    assert ensure_server(folders, settings).address == ensure_server(folders, settings).address
-
-
-@pytest.mark.parametrize("text", ["requirepass s3cret", "requirepass s3cret\n", "\nrequirepass  s3cret \r\n"])
-def test_a_password_file_is_read_with_and_without_a_line_end(tmp_path: Path, text: str) -> None:
+def test_a_password_file_holds_one_line_that_nobody_else_can_read(tmp_path: Path) -> None:
     path = tmp_path / "redis.secret"
-    path.write_bytes(text.encode())
+    path.touch(0o600)
+    for text in ("requirepass s3cret", "requirepass s3cret\n", "\nrequirepass  s3cret \r\n"):
+        path.write_bytes(text.encode())
+        assert read_or_make_password(path) == "s3cret"
+    for mode in (0o644, 0o640, 0o606):
+        path.chmod(mode)
+        with pytest.raises(ServiceError, match="can be read by others") as caught:
+            read_or_make_password(path)
+        assert caught.value.remedy == f"chmod 600 '{path}'"
+        assert "s3cret" not in str(caught.value)
     path.chmod(0o600)
-    assert read_or_make_password(path) == "s3cret"
-
-
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o606])
-def test_a_password_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
-    path = tmp_path / "redis.secret"
-    path.write_text("requirepass s3cret\n")
-    path.chmod(mode)
-    with pytest.raises(ServiceError, match="can be read by others") as caught:
-        read_or_make_password(path)
-    assert caught.value.remedy == f"chmod 600 '{path}'"
-    assert "s3cret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "s3cret", "requirepass", "requirepass a b", 'requirepass "a"', "requirepass a\nport 1\n"]
-)
-def test_a_password_file_with_something_else_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "redis.secret"
-    path.write_text(text)
-    path.chmod(0o600)
-    with pytest.raises(ServiceError, match="should hold the one line `requirepass <password>`"):
-        read_or_make_password(path)
+    for text in (
+        "",
+        "s3cret",
+        "requirepass",
+        "requirepass a b",
+        'requirepass "a"',
+        "requirepass a\nport 1\n",
+    ):
+        path.write_text(text)
+        with pytest.raises(ServiceError, match="should hold the one line `requirepass <password>`"):
+            read_or_make_password(path)
 
 
 def test_a_port_nobody_chose_moves_when_it_is_taken(folders: Folders, settings: RedisSettings) -> None:
@@ -326,20 +315,16 @@ def test_a_port_nobody_chose_moves_when_it_is_taken(folders: Folders, settings: 
     assert ensure_server(folders, settings).address.port == moved, "it does not move back"
 
 
-def test_a_chosen_port_that_is_taken_is_told_with_its_holder(folders: Folders) -> None:
+def test_a_chosen_port_that_is_taken_is_told_with_its_holder_and_another_is_offered(folders: Folders) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServiceError, match=f"Port {port} .* is taken by .*{os.getpid()}") as caught:
             ensure_server(folders, RedisSettings(port=port))
     offered = int(caught.value.remedy.partition("redis.port to ")[2].partition(",")[0])
     assert offered != port
-
-
-def test_a_chosen_port_is_taken_over(folders: Folders) -> None:
-    port = free_port()
-    server = ensure_server(folders, RedisSettings(port=port))
-    assert server.address.port == port
-    assert server.argv[-2:] == ("--port", str(port))
+    server = ensure_server(folders, RedisSettings(port=offered))
+    assert server.address.port == offered
+    assert server.argv[-2:] == ("--port", str(offered))
 
 
 def test_a_port_that_invitations_name_does_not_move(folders: Folders, settings: RedisSettings) -> None:

@@ -1,7 +1,6 @@
 import errno
 import io
 import logging
-import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -31,6 +30,11 @@ def write(path: Path, lines: Iterable[str]) -> None:
 
 def numbered(lines: list[LogLine]) -> list[tuple[int, str]]:
     return [(line.number, line.text) for line in lines]
+
+
+def full(_path: Path, _data: bytes) -> int:
+    """Stand for `Path.write_bytes` on a full disk."""
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def set_aside(path: Path) -> None:
@@ -66,6 +70,8 @@ def test_only_the_newest_parts_are_kept(path: Path) -> None:
         write(path, [f"line {number}"])
         assert LogFile(path, max_bytes=0, keep=2).cut_if_large()
     assert [(part.first, part.last) for part in log_parts(path)] == [(5, 5), (6, 6), (7, None)]
+    lines, first = read_lines(path, "trainer", None, 100)
+    assert (first, numbered(lines)) == (5, [(5, "line 4"), (6, "line 5")])
 
 
 def test_a_process_goes_on_writing_into_a_log_that_was_cut(path: Path) -> None:
@@ -94,12 +100,7 @@ def test_a_log_is_whole_when_there_is_no_room_to_set_it_aside(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(path, ["a", "b"])
-
-    def full(_source: Path, target: Path) -> None:
-        target.write_bytes(b"a")
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shutil, "copyfile", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="No space"):
         LogFile(path, max_bytes=1).cut_if_large()
     assert tail(path, 9) == ["a", "b"]
@@ -129,15 +130,30 @@ def test_of_a_flood_the_end_is_kept_and_the_rest_counted(path: Path) -> None:
 def test_a_flood_is_dropped_whole_where_there_is_no_room_for_its_end(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_self: Path, _data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     write(path, ["x" * 99] * 1000)
     monkeypatch.setattr(Path, "write_bytes", full)
     assert LogFile(path, max_bytes=1000, flood_bytes=2000).cut_if_large()
     assert len(log_parts(path)) == 1
     (line,) = tail(path, 9)
     assert line.endswith("0.1 MB of this log were dropped: it grew faster than it can be kept")
+
+
+def test_a_log_that_grows_faster_than_it_is_copied_stays_bounded(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, ["x" * 99] * 15)
+    read = logs.read_from
+
+    def read_while_it_grows(source: Path, offset: int, most: int = -1) -> bytes:
+        write(path, ["x" * 99] * 20_000)
+        return read(source, offset, most)
+
+    monkeypatch.setattr(logs, "read_from", read_while_it_grows)
+    assert LogFile(path, max_bytes=1000, flood_bytes=2000).cut_if_large()
+    older, live = log_parts(path)
+    assert older.path.stat().st_size <= 2000 + 1000
+    assert live.first > 20_000, "lines that were lost keep their numbers: a follower may have read them"
+    assert "MB of this log were dropped" in path.read_text()
 
 
 def test_who_falls_far_behind_is_told_so_and_goes_on_with_the_newest(path: Path) -> None:
@@ -174,6 +190,7 @@ def test_tail_reads_the_end_of_a_huge_file_only(path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert peak < path.stat().st_size / 4
+    assert {len(line) for line in tail(path, 10_000)} == {len("line 199999")}, "no line is cut"
 
 
 def test_no_file_has_no_lines_and_bytes_that_are_no_text_are_shown(path: Path) -> None:
@@ -197,14 +214,6 @@ def test_a_page_is_read_backwards_over_all_parts(path: Path) -> None:
     assert read_lines(path, "trainer", before=1, n=10)[0] == []
 
 
-def test_the_first_line_there_is_moves_when_the_oldest_part_goes(path: Path) -> None:
-    for _ in range(3):
-        write(path, ["a", "b"])
-        LogFile(path, max_bytes=0, keep=1).cut_if_large()
-    lines, first = read_lines(path, "trainer", None, 100)
-    assert (first, [line.number for line in lines]) == (5, [5, 6])
-
-
 def test_lines_are_taken_apart(path: Path) -> None:
     looks_alike = "2026-13-77 99:99:99.999 ERROR x: y"
     write(path, [f"{STAMP} WARNING soulsgui.x: careful", "plain", looks_alike])
@@ -215,14 +224,11 @@ def test_lines_are_taken_apart(path: Path) -> None:
     assert plain == [("", None, "plain"), ("", None, looks_alike)]
 
 
-def test_a_traceback_stays_with_its_error(path: Path) -> None:
+def test_a_traceback_stays_with_its_error_and_a_page_is_filled_with_matching_lines(path: Path) -> None:
     error = [f"{STAMP} ERROR a: it broke", "Traceback:", "ValueError: x"]
     write(path, [f"{STAMP} INFO a: fine", "of info", *error, f"{STAMP} INFO a: fine again"])
     lines, _ = read_lines(path, "trainer", None, 10, level="warning")
     assert [line.text for line in lines] == ["a: it broke", "Traceback:", "ValueError: x"]
-
-
-def test_a_page_is_filled_with_matching_lines(path: Path) -> None:
     write(path, [f"{'Needle' if number % 100 == 0 else 'hay'} {number}" for number in range(1000)])
     lines, _ = read_lines(path, "trainer", None, 3, filter="nEEdle")
     assert [line.text for line in lines] == ["Needle 700", "Needle 800", "Needle 900"]
@@ -247,28 +253,18 @@ def test_a_search_takes_only_lines_apart_that_may_match(path: Path, monkeypatch:
 # --- following -------------------------------------------------------------------------------------
 
 
-def test_a_follower_begins_at_the_end(path: Path) -> None:
-    write(path, ["old"])
+def test_a_follower_begins_at_the_end_or_from_the_start_when_asked(path: Path) -> None:
     follower = LogFollower({"trainer": path})
+    assert follower.poll() == []  # it comes later
+    write(path, ["old"])
+    assert numbered(follower.poll()) == [(1, "old")]
+    follower = LogFollower({"trainer": path})
+    set_aside(path)
     assert follower.poll() == []
     write(path, ["new"])
     assert numbered(follower.poll()) == [(2, "new")]
     assert follower.poll() == []
-
-
-def test_a_follower_reads_from_the_start_when_asked(path: Path) -> None:
-    write(path, ["a"])
-    set_aside(path)
-    write(path, ["b"])
-    assert numbered(LogFollower({"trainer": path}, from_start=True).poll()) == [(1, "a"), (2, "b")]
-
-
-def test_a_log_that_comes_later_is_read_from_its_first_line(path: Path) -> None:
-    follower = LogFollower()
-    follower.follow("trainer", path)
-    assert follower.poll() == []
-    write(path, ["first"])
-    assert numbered(follower.poll()) == [(1, "first")]
+    assert numbered(LogFollower({"trainer": path}, from_start=True).poll()) == [(1, "old"), (2, "new")]
 
 
 def test_a_torn_line_is_given_out_once_it_is_whole(path: Path) -> None:
@@ -280,7 +276,7 @@ def test_a_torn_line_is_given_out_once_it_is_whole(path: Path) -> None:
     assert numbered(follower.poll()) == [(1, "gru\u00df!")]
 
 
-def test_no_line_is_lost_or_doubled_when_the_log_is_cut(path: Path) -> None:
+def test_no_line_is_lost_or_doubled_when_the_log_is_cut_and_numbers_are_those_of_pages(path: Path) -> None:
     follower, read = LogFollower({"trainer": path}), []
     for number in range(1, 61):
         write(path, [f"line {number}"])
@@ -289,6 +285,8 @@ def test_no_line_is_lost_or_doubled_when_the_log_is_cut(path: Path) -> None:
         if number % 5 == 0:
             read += follower.poll()
     assert numbered(read) == [(number, f"line {number}") for number in range(1, 61)]
+    page = read_lines(path, "trainer", None, 100)[0]
+    assert page == read[-len(page) :]
 
 
 def test_a_log_set_aside_at_a_restart_is_read_to_its_end(path: Path) -> None:
@@ -312,17 +310,7 @@ def test_parts_that_are_gone_are_skipped_with_their_numbers(path: Path) -> None:
     assert numbered(follower.poll()) == [(5, "line 5"), (6, "line 6")]
 
 
-def test_numbers_of_follower_and_page_agree(path: Path) -> None:
-    follower, read = LogFollower({"trainer": path}), []
-    for number in range(20):
-        write(path, [f"line {number}"])
-        if number in (3, 4, 11):
-            set_aside(path)
-        read += follower.poll()
-    assert read == read_lines(path, "trainer", None, 100)[0]
-
-
-def test_one_poll_is_bounded_and_the_rest_follows(path: Path) -> None:
+def test_one_poll_is_bounded_and_a_line_without_end_does_not_fill_the_memory(path: Path) -> None:
     follower = LogFollower({"trainer": path})
     write(path, (f"line {number} {'x' * 90}" for number in range(20_000)))
     first = follower.poll()
@@ -331,10 +319,6 @@ def test_one_poll_is_bounded_and_the_rest_follows(path: Path) -> None:
     while more := follower.poll():
         rest += more
     assert [line.number for line in rest] == list(range(1, 20_001))
-
-
-def test_a_line_without_end_does_not_fill_the_memory(path: Path) -> None:
-    follower = LogFollower({"trainer": path})
     with path.open("ab") as file:
         file.write(b"x" * 3_000_000)
     assert [follower.poll() for _ in range(48)] == [[]] * 48
@@ -342,7 +326,7 @@ def test_a_line_without_end_does_not_fill_the_memory(path: Path) -> None:
         file.write(b"\nshort\n")
     long, short = follower.poll()
     assert len(long.text) == 8192
-    assert (short.number, short.text) == (2, "short")
+    assert (short.number, short.text) == (20_002, "short")
 
 
 def test_a_service_of_a_new_run_is_followed_in_its_new_file(path: Path) -> None:

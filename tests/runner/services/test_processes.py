@@ -12,9 +12,9 @@ import pytest
 from soulsgui.runner.base import RunnerIdentity
 from soulsgui.runner.services.processes import (
     Adopted,
-    Family,
     Identities,
     OwnChild,
+    ProcessTree,
     UsageMeter,
     kill_leftovers,
     system_memory_kills,
@@ -46,7 +46,7 @@ def end(child: OwnChild) -> None:
     until_now(child.ended)
 
 
-def test_a_record_is_read_back_and_its_process_lives(
+def test_a_record_is_private_and_read_back_while_its_process_lives(
     tmp_path: Path, stranger: "subprocess.Popen[bytes]"
 ) -> None:
     identities = Identities(tmp_path)
@@ -55,26 +55,17 @@ def test_a_record_is_read_back_and_its_process_lives(
     assert identities.all() == [written]
     assert written is not None
     assert written.lives()
+    if sys.platform != "win32":
+        folder = tmp_path / "services"
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert stat.S_IMODE((folder / "trainer.json").stat().st_mode) == 0o600
     stranger.kill()
     stranger.wait()
     assert not written.lives()
+    assert identities.write("telemetry", SLEEP, stranger.pid) is None
     identities.forget("trainer")
     assert identities.all() == []
     identities.forget("trainer")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
-def test_records_are_private(tmp_path: Path, stranger: "subprocess.Popen[bytes]") -> None:
-    Identities(tmp_path).write("trainer", SLEEP, stranger.pid)
-    folder = tmp_path / "services"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE((folder / "trainer.json").stat().st_mode) == 0o600
-
-
-def test_nobody_is_recorded_for_a_process_that_has_ended(tmp_path: Path) -> None:
-    process = subprocess.Popen(command(""))
-    process.wait()
-    assert Identities(tmp_path).write("trainer", SLEEP, process.pid) is None
 
 
 @pytest.mark.parametrize("name", ["", "../trainer", "a/b", ".hidden", "x" * 200])
@@ -139,21 +130,14 @@ def test_a_forged_record_is_not_taken_for_a_living_process(
 
 
 @pytest.mark.processes
-def test_a_child_leads_a_session_of_its_own(tmp_path: Path) -> None:
-    child = started("print('ready', flush=True); import time; time.sleep(600)", tmp_path / "log")
-    assert os.getsid(child.pid) == child.pid
-    child.terminate()
-    until_now(child.ended)
-    assert child.code() == -15
-
-
-@pytest.mark.processes
-def test_killing_a_child_ends_what_it_started(tmp_path: Path) -> None:
+def test_a_child_leads_a_session_of_its_own_and_killing_it_ends_what_it_started(tmp_path: Path) -> None:
     child = started(STUBBORN, tmp_path / "log")
+    assert os.getsid(child.pid) == child.pid
     grandchild = grandchild_of(tmp_path / "log")
     child.terminate()
     assert alive(grandchild)
     end(child)
+    assert child.code() == -9
     until_now(lambda: not alive(grandchild))
 
 
@@ -191,15 +175,15 @@ def test_an_identity_of_a_runner_with_an_impossible_port_is_none(port: int) -> N
     assert RunnerIdentity.read(json.dumps({"server_id": "s", "control_port": port})) is None
 
 
-def test_family_is_the_process_and_its_children() -> None:
-    family, parent = Family(), psutil.Process().ppid()
-    assert family.includes(os.getpid(), os.getpid())
-    assert family.includes(parent, os.getpid())
-    assert family.includes(parent, os.getpid())
-    assert not family.includes(os.getpid(), parent)
-    assert not family.includes(None, os.getpid())
-    assert not family.includes(os.getpid(), 0)
-    assert not family.includes(os.getpid(), 2**22 + 1)
+def test_a_process_tree_is_the_process_and_its_children() -> None:
+    tree, parent = ProcessTree(), psutil.Process().ppid()
+    assert tree.includes(os.getpid(), os.getpid())
+    assert tree.includes(parent, os.getpid())
+    assert tree.includes(parent, os.getpid())
+    assert not tree.includes(os.getpid(), parent)
+    assert not tree.includes(None, os.getpid())
+    assert not tree.includes(os.getpid(), 0)
+    assert not tree.includes(os.getpid(), 2**22 + 1)
 
 
 # --- what they use --------------------------------------------------------------------------------
@@ -218,9 +202,10 @@ def test_it_is_measured_once_a_second_at_most() -> None:
     assert meter.measure([pid])[pid].cpu_percent is not None
 
 
-def test_processes_that_have_ended_are_left_out() -> None:
+def test_a_new_process_is_measured_at_once_and_one_that_has_ended_is_left_out() -> None:
     now = [100.0]
     meter = UsageMeter(lambda: now[0])
+    assert meter.measure([]) == {}
     child = subprocess.Popen(command("import time; time.sleep(600)"))
     assert set(meter.measure([child.pid])) == {child.pid}
     child.kill()
@@ -229,14 +214,9 @@ def test_processes_that_have_ended_are_left_out() -> None:
     assert meter.measure([child.pid]) == {}
 
 
-def test_a_new_process_is_measured_at_once() -> None:
-    meter = UsageMeter(lambda: 100.0)
-    assert meter.measure([]) == {}
-    assert set(meter.measure([os.getpid()])) == {os.getpid()}
-
-
 def test_memory_kills_are_read_from_our_control_group(tmp_path: Path) -> None:
     proc, groups = tmp_path / "proc", tmp_path / "cgroup"
+    assert system_memory_kills(proc, groups) == 0, "a system that does not tell"
     (proc / "self").mkdir(parents=True)
     (proc / "self" / "cgroup").write_text("1:name=systemd:/x\n0::/user.slice/run\n")
     (proc / "vmstat").write_text("nr_free_pages 12\noom_kill 7\n")
@@ -246,7 +226,3 @@ def test_memory_kills_are_read_from_our_control_group(tmp_path: Path) -> None:
         "low 0\noom 3\noom_kill 2\noom_group_kill 0\n"
     )
     assert system_memory_kills(proc, groups) == 2
-
-
-def test_a_system_that_does_not_tell_has_no_memory_kills(tmp_path: Path) -> None:
-    assert system_memory_kills(tmp_path, tmp_path) == 0

@@ -72,16 +72,6 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         bench.until("stopped")
 
 
-def test_it_is_starting_until_it_is_ready(bench: Bench) -> None:
-    bench.say(ready=False)
-    bench.start()
-    bench.step(30)
-    assert bench.service.state == "starting"
-    bench.say(ready=True, tick=1)
-    bench.step()
-    assert bench.service.state == "running"
-
-
 def test_what_is_known_of_the_process_before_makes_nobody_ready(bench: Bench) -> None:
     bench.run()
     kill(bench.service.pid)
@@ -123,20 +113,15 @@ def test_one_whose_tick_stands_still_is_killed_and_started_again(bench: Bench) -
     assert bench.service.status(bench.now, {}).restarts == 1
 
 
-def test_a_moving_tick_is_a_sign_of_life(bench: Bench) -> None:
+def test_a_moving_tick_is_a_sign_of_life_and_long_phases_have_limits_of_their_own(bench: Bench) -> None:
     bench.run()
-    for tick in range(2, 20):
-        bench.say(tick=tick)
-        bench.step(25)
-    assert bench.service.state == "running"
-
-
-@pytest.mark.parametrize(("phase", "limit_s"), [("saving", 300), ("compiling", 600), ("loading", 300)])
-def test_long_phases_have_limits_of_their_own(bench: Bench, phase: str, limit_s: float) -> None:
-    bench.run()
-    bench.say(phase=phase)
-    bench.step(limit_s - 1)
-    assert bench.service.state == "running"
+    for tick, (phase, limit_s) in enumerate(
+        [("", 30), ("saving", 300), ("loading", 300), ("compiling", 600)], 2
+    ):
+        bench.say(tick=tick, phase=phase)
+        bench.step()
+        bench.step(limit_s - 1)
+        assert bench.service.state == "running", phase
     bench.step(2)
     bench.until("backoff")
 
@@ -206,16 +191,14 @@ def test_a_silent_server_is_killed_also_while_it_is_down(bench: Bench) -> None:
     bench.until("backoff")
 
 
-def test_time_that_the_runner_slept_does_not_count(bench: Bench) -> None:
-    bench.run()
+def test_a_stubborn_one_is_killed_after_its_grace_and_time_that_the_runner_slept_does_not_count(
+    bench: Bench,
+) -> None:
+    bench.run(STUBBORN)
     bench.now += 1000
     bench.service.unobserved(1000)
     bench.step(29)
     assert bench.service.state == "running"
-
-
-def test_a_stubborn_one_is_killed_after_its_grace(bench: Bench) -> None:
-    bench.run(STUBBORN)
     bench.service.ask_to_stop(bench.now, None)
     bench.step(3.9)
     assert bench.service.state == "stopping"
@@ -245,7 +228,7 @@ def test_one_that_is_saving_gets_time_to_finish(
     bench.until("stopped")
 
 
-def test_a_second_request_can_shorten_the_grace(bench: Bench) -> None:
+def test_a_second_request_can_shorten_the_grace_and_an_end_at_once_is_no_news(bench: Bench) -> None:
     bench.run(STUBBORN)
     bench.service.ask_to_stop(bench.now, 100.0)
     bench.step(5)
@@ -253,11 +236,10 @@ def test_a_second_request_can_shorten_the_grace(bench: Bench) -> None:
     bench.service.ask_to_stop(bench.now, 1.0)
     bench.step(0.1)
     bench.until("stopped")
-
-
-def test_an_end_at_once_is_no_news(bench: Bench) -> None:
-    bench.run(STUBBORN)
     told = list(bench.events.told)
+    bench.service.spec.log_path.unlink()
+    bench.say(tick=0)
+    bench.run(STUBBORN)
     bench.service.ask_to_stop(bench.now, 0.0)
     bench.until("stopped")
     assert bench.events.told == told
@@ -382,20 +364,15 @@ def test_a_repair_is_tried_before_the_next_start(bench: Bench) -> None:
     assert bench.events.told[-1][1] == "repaired: no such device: /dev/gpu7"
 
 
-def test_a_phase_nobody_knows_is_not_shown(bench: Bench) -> None:
+def test_a_phase_nobody_knows_is_not_shown_and_uptime_is_told_by_the_clock_that_nobody_sets(
+    bench: Bench,
+) -> None:
     bench.run()
-    bench.say(phase="dreaming", detail="of sheep")
-    bench.step()
+    bench.say(tick=2, phase="dreaming", detail="of sheep")
+    bench.step(20)
     status = bench.service.status(bench.now, {})
     assert (status.phase, status.detail) == ("", "of sheep")
-
-
-def test_uptime_is_told_by_the_clock_that_nobody_sets(bench: Bench) -> None:
-    bench.run()
-    bench.say(tick=2)
-    bench.step(20)
-    uptime_s = bench.service.status(bench.now, {}).uptime_s
-    assert uptime_s == pytest.approx(20.1, abs=0.1)
+    assert status.uptime_s == pytest.approx(20.1, abs=0.1)
 
 
 def test_a_process_that_can_not_be_started_again_counts_as_a_failure(bench: Bench) -> None:

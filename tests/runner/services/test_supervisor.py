@@ -136,16 +136,25 @@ async def started(supervisor: Supervisor, folder: Path, script: str, **fields: o
 # --- start and stop --------------------------------------------------------------------------------
 
 
-async def test_a_service_is_started_and_ends_as_asked(supervisor: Supervisor, tmp_path: Path) -> None:
-    pid = await started(supervisor, tmp_path, POLITE)
+async def test_a_service_is_started_with_its_environment_ends_as_asked_and_is_forgotten(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    script = f"import os, sys; print(os.environ['SPICE'], repr(sys.stdin.read()), flush=True)\n{POLITE}"
+    pid = await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
     assert supervisor.running("worker")
     assert supervisor.statuses()[0].state == "running"
     await supervisor.stop("worker")
     assert not alive(pid)
     status = supervisor.statuses()[0]
     assert (status.state, status.outcome, status.pid) == ("stopped", "ended as asked", None)
-    assert text_of(tmp_path / "logs" / "worker.log").endswith("ready\ngoodbye\n")
+    assert text_of(tmp_path / "logs" / "worker.log").endswith("pepper ''\nready\ngoodbye\n")
     assert Identities(tmp_path).all() == []
+    pid = await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
+    await supervisor.remove("worker", "nobody")
+    assert not alive(pid)
+    assert supervisor.statuses() == []
+    with pytest.raises(ServiceError, match="no service 'worker'"):
+        supervisor.spec_of("worker")
 
 
 async def test_starting_twice_starts_once(supervisor: Supervisor, tmp_path: Path) -> None:
@@ -186,23 +195,6 @@ async def test_services_are_stopped_together(supervisor: Supervisor, tmp_path: P
     async with asyncio.timeout(len(names) * grace_s):  # one after the other they would take longer
         await supervisor.stop(*names, "nobody", grace_s=grace_s)
     assert {status.state for status in supervisor.statuses()} == {"stopped"}
-
-
-async def test_a_removed_service_is_forgotten(supervisor: Supervisor, tmp_path: Path) -> None:
-    pid = await started(supervisor, tmp_path, OBEDIENT)
-    await supervisor.remove("worker", "nobody")
-    assert not alive(pid)
-    assert supervisor.statuses() == []
-    with pytest.raises(ServiceError, match="no service 'worker'"):
-        supervisor.spec_of("worker")
-
-
-async def test_a_service_gets_its_environment_and_nothing_to_read(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
-    script = "import os, sys; print(os.environ['SPICE'], repr(sys.stdin.read()), flush=True);" + OBEDIENT
-    await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
-    assert "pepper ''" in text_of(tmp_path / "logs" / "worker.log")
 
 
 async def test_a_program_that_does_not_exist_is_told_at_once(supervisor: Supervisor, tmp_path: Path) -> None:
@@ -247,34 +239,36 @@ async def test_one_that_fails_at_every_start_is_given_up_with_cause_and_last_lin
     assert "soulsgui logs worker" in remedy
 
 
-async def test_one_that_misses_a_module_fails_at_once_with_the_line_that_installs_it(
-    supervisor: Supervisor, tmp_path: Path, events: Events
-) -> None:
-    await supervisor.start(spec(tmp_path, "import cv2_of_nobody.parts"))
-    with pytest.raises(ServiceError) as caught:
-        await supervisor.wait_ready("worker", 10)
-    assert "Python finds no module cv2_of_nobody" in caught.value.message
-    assert caught.value.remedy == f"Install it: {sys.executable} -m pip install cv2_of_nobody"
-    status = supervisor.statuses()[0]
-    assert (status.state, status.failures, status.restarts) == ("failed", 1, 0)
-    assert caught.value.remedy in status.outcome
-    ((level, _what, _cause, remedy, _service),) = [one for one in events.told if one[0] != "info"]
-    assert (level, remedy) == ("error", caught.value.remedy)
+INSTALL = f"Install it: {sys.executable} -m pip install cv2_of_nobody"
 
 
-async def test_one_that_refuses_its_settings_fails_at_once_with_what_it_said(
-    supervisor: Supervisor, tmp_path: Path, events: Events
+@pytest.mark.parametrize(
+    ("script", "words", "remedy", "where"),
+    [
+        (
+            "import cv2_of_nobody.parts",
+            "Python finds no module cv2_of_nobody",
+            INSTALL,
+            "on this computer",
+        ),
+        (FAILING.replace("exit(1)", "exit(2)"), "no such device: /dev/gpu7", "", "with its settings"),
+    ],
+    ids=["missing module", "refused settings"],
+)
+async def test_what_no_other_try_would_change_fails_at_once_with_its_words(
+    supervisor: Supervisor, tmp_path: Path, events: Events, script: str, words: str, remedy: str, where: str
 ) -> None:
-    refusing = FAILING.replace("exit(1)", "exit(2)")
-    await supervisor.start(spec(tmp_path, refusing, refusal_code=2))
+    await supervisor.start(spec(tmp_path, script, refusal_code=2))
     with pytest.raises(ServiceError) as caught:
         await supervisor.wait_ready("worker", 10)
-    assert str(caught.value) == "worker did not become ready: no such device: /dev/gpu7"
+    assert caught.value.message.endswith(words)
+    assert caught.value.remedy == remedy
     status = supervisor.statuses()[0]
     assert (status.state, status.failures, status.restarts) == ("failed", 1, 0)
-    assert status.outcome == "no such device: /dev/gpu7"
-    (told,) = [one for one in events.told if one[0] != "info"]
-    assert told == ("error", "worker can't run with its settings", status.outcome, "", "worker")
+    assert words in status.outcome
+    assert remedy in status.outcome
+    ((level, what, _, advice, _),) = [one for one in events.told if one[0] != "info"]
+    assert (level, what, advice) == ("error", f"worker can't run {where}", remedy)
 
 
 async def test_one_that_was_given_up_can_be_started_by_hand(supervisor: Supervisor, tmp_path: Path) -> None:
@@ -306,10 +300,16 @@ async def test_one_that_was_killed_is_started_again(
     assert outcome.signal == 9
 
 
-async def test_children_of_one_that_was_killed_do_not_meet_the_next(
+async def test_children_count_to_what_a_service_uses_and_end_with_it_when_it_is_killed(
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
     pid = await started(supervisor, tmp_path, PARENT)
+    memory, first = psutil.Process(pid).memory_info().rss, supervisor.statuses()[0]
+    assert (first.cpu_percent, (first.memory_bytes or 0) > memory, first.uptime_s is None) == (
+        None,
+        True,
+        False,
+    )
     grandchild = grandchild_of(tmp_path / "logs" / "worker.log")
     kill(pid)
     await until(lambda: supervisor.statuses()[0].restarts == 1)
@@ -346,35 +346,17 @@ async def test_a_check_that_breaks_harms_no_other_service(supervisor: Supervisor
 
 
 @pytest.mark.allow_warnings
-async def test_supervision_goes_on_when_nobody_can_be_told(tmp_path: Path) -> None:
-    def broken() -> None:
+async def test_each_change_is_told_and_supervision_goes_on_when_nobody_can_be_told(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def tell_and_break() -> None:
+        seen.extend(status.state for status in supervisor.statuses())
         raise RuntimeError("no window")
 
-    supervisor = Supervisor(tmp_path, broken, Events(), QUICK)
-    await started(supervisor, tmp_path, OBEDIENT)
-    await supervisor.close()
-
-
-async def test_a_change_is_told(tmp_path: Path) -> None:
-    seen: list[str] = []
-    supervisor = Supervisor(
-        tmp_path, lambda: seen.extend(status.state for status in supervisor.statuses()), Events(), QUICK
-    )
+    supervisor = Supervisor(tmp_path, tell_and_break, Events(), QUICK)
     await started(supervisor, tmp_path, OBEDIENT)
     await supervisor.close()
     assert list(dict.fromkeys(seen)) == ["starting", "running", "stopping", "stopped"]
-
-
-async def test_what_a_service_uses_is_measured_with_its_children(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
-    pid = await started(supervisor, tmp_path, PARENT)
-    memory = psutil.Process(pid).memory_info().rss
-    first = supervisor.statuses()[0]
-    assert first.cpu_percent is None
-    assert first.memory_bytes is not None
-    assert first.memory_bytes > memory
-    assert first.uptime_s is not None
 
 
 # --- the end ---------------------------------------------------------------------------------------
@@ -391,7 +373,7 @@ async def test_closing_ends_stubborn_children_and_grandchildren(tmp_path: Path, 
     assert "did not stop within" in events.told[-1][2]
 
 
-async def test_closing_stops_higher_tiers_first(tmp_path: Path) -> None:
+async def test_closing_stops_higher_tiers_first_and_nothing_is_started_afterwards(tmp_path: Path) -> None:
     supervisor = Supervisor(tmp_path, lambda: None, Events(), QUICK)
     order = tmp_path / "order"
     script = POLITE.replace("print('goodbye', flush=True)", f"open({str(order)!r}, 'a').write(sys.argv[1])")
@@ -401,12 +383,6 @@ async def test_closing_stops_higher_tiers_first(tmp_path: Path) -> None:
         assert await supervisor.wait_ready(name, 10)
     await supervisor.close()
     assert order.read_text() == "cba"
-
-
-async def test_nothing_is_started_once_everything_ends(tmp_path: Path) -> None:
-    supervisor = Supervisor(tmp_path, lambda: None, Events(), QUICK)
-    await started(supervisor, tmp_path, OBEDIENT)
-    await supervisor.close()
     with pytest.raises(ServiceError, match="everything is being ended"):
         await supervisor.start(spec(tmp_path, OBEDIENT))
 
@@ -477,20 +453,15 @@ async def test_a_stubborn_orphan_is_ended_with_its_children(
     await until(lambda: not alive(grandchild))
 
 
-@pytest.mark.parametrize(
-    "forgery",
-    [{"start_time": 1.0}, {"boot_id": "another"}, {"cmdline": list(command(OBEDIENT))}],
-    ids=["start_time", "boot_id", "cmdline"],
-)
 async def test_a_stranger_under_a_forged_record_is_never_signalled(
-    supervisor: Supervisor, tmp_path: Path, forgery: dict[str, object]
+    supervisor: Supervisor, tmp_path: Path
 ) -> None:
     stranger = subprocess.Popen(command("import time; time.sleep(600)"), **new_session_kwargs())
     try:
         worker = spec(tmp_path, OBEDIENT)
         Identities(tmp_path).write("worker", worker.argv, stranger.pid)
         path = tmp_path / "services" / "worker.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | forgery))
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"start_time": 1.0}))
         assert supervisor.orphans() == []
         assert not await supervisor.adopt(worker)
         await supervisor.stop_orphans()
