@@ -203,7 +203,7 @@ def kill_tree(pid: int) -> bool:
     """End a process and everything it started, at once; return whether it was there."""
     try:
         leader = psutil.Process(pid)
-        _kill([*leader.children(recursive=True), leader])
+        _kill([leader, *leader.children(recursive=True)])
     except psutil.Error:
         return False
     return True

@@ -64,8 +64,10 @@ def test_the_holder_is_named_and_who_comes_second_is_told(tmp_path: Path, platfo
     assert FileLock(path, platform).holder() is None
     path.write_bytes(b"999999999999")  # a longer pid leaves nothing behind
     message = f"locked by process {os.getpid()}"
-    with FileLock(path, platform), pytest.raises(BlockingIOError, match=message):
-        FileLock(path, platform).__enter__()
+    with FileLock(path, platform):
+        assert FileLock(path, platform).holder() == os.getpid()
+        with pytest.raises(BlockingIOError, match=message):
+            FileLock(path, platform).__enter__()
 
 
 def test_acquiring_twice_and_releasing_twice_is_harmless(tmp_path: Path, platform: str) -> None:
