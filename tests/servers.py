@@ -29,43 +29,29 @@ def server_binary() -> str:
     return str(found)
 
 
-@contextmanager
-def running_server(folder: Path, binary: str | None = None, more: str = "") -> Iterator[Address]:
-    """Run a server on a free port with a password, until the block ends.
+def start_server(
+    address: Address, folder: Path, more: str, binary: str | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start a server and return it when it answers.
 
     Args:
-        folder: Where its log goes.
-        binary: The program; None takes `server_binary()`.
+        address: Its port and password; configuration goes through standard input, so that no file and no
+            command line has the password.
+        folder: Where its log and its data go.
         more: Further lines of its configuration.
-    """
-    program = binary or server_binary()
-    address = Address("127.0.0.1", free_port(), secrets.token_urlsafe(16))
-    # Configuration through standard input: the password is in no file and in no command line.
-    text = (
-        f"bind 127.0.0.1\nport {address.port}\nrequirepass {address.password}\n"
-        f'dir "{folder}"\nsave ""\nappendonly no\n{more}\n'
-    )
-    with (folder / "server.log").open("ab") as log:
-        process = subprocess.Popen(
-            [program, "-"], stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT
-        )
-    try:
-        assert process.stdin is not None
-        process.stdin.write(text.encode())
-        process.stdin.close()
-        wait_until_it_answers(address, process, folder / "server.log")
-        yield address
-    finally:
-        process.kill()
-        process.wait()
-
-
-def wait_until_it_answers(address: Address, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Return when the server answers a PING.
+        binary: The program; None takes `server_binary()`.
 
     Raises:
         RuntimeError: It ended, or did not answer in time.
     """
+    text = f'bind 127.0.0.1\nport {address.port}\nrequirepass {address.password}\ndir "{folder}"\nsave ""\n'
+    with (folder / "server.log").open("ab") as log:
+        process = subprocess.Popen(
+            [binary or server_binary(), "-"], stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT
+        )
+    assert process.stdin is not None
+    process.stdin.write(f"{text}{more}\n".encode())
+    process.stdin.close()
     client = connect(address)
     deadline = time.monotonic() + LIMIT_S
     try:
@@ -75,10 +61,26 @@ def wait_until_it_answers(address: Address, process: "subprocess.Popen[bytes]", 
             except AWAY:
                 time.sleep(0.01)
             else:
-                return
+                return process
     finally:
         client.close()
-    raise RuntimeError(f"The test server did not start:\n{log.read_text(errors='replace')}")
+    process.kill()
+    process.wait()
+    raise RuntimeError(
+        f"The test server did not start:\n{(folder / 'server.log').read_text(errors='replace')}"
+    )
+
+
+@contextmanager
+def running_server(folder: Path, binary: str | None = None, more: str = "") -> Iterator[Address]:
+    """Run a server on a free port with a password, and nothing on disk, until the block ends."""
+    address = Address("127.0.0.1", free_port(), secrets.token_urlsafe(16))
+    process = start_server(address, folder, f"appendonly no\n{more}", binary)
+    try:
+        yield address
+    finally:
+        process.kill()
+        process.wait()
 
 
 def with_fresh_prefix(address: Address) -> Address:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -22,14 +21,11 @@ import pytest
 from soulsgui.cli import remote
 from soulsgui.cli.joined import duration_s
 from soulsgui.cli.main import run
-from soulsgui.cli.parser import GROUPS, _parser, parse
-from soulsgui.config.parsing import Layer
+from soulsgui.cli.parser import GROUPS, make_parser, parse
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.errors import UsageError
 from soulsgui.gui.shell.instance import take_opened
 from soulsgui.runner.events import EventLog
-from soulsgui.runner.headless import ServeOptions, serve
 from soulsgui.runner.join.servers import SavedInvitations
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
@@ -38,11 +34,11 @@ from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import (
     ApiError,
-    CheckpointInfo,
     ClientStatus,
     ControlFile,
     ErrorCode,
     NewInvitation,
+    RunStatus,
     Status,
 )
 from soulsgui.wire.invitation import Invitation
@@ -50,10 +46,24 @@ from tests.end_to_end.server import command_line
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
 from tests.runner.fake_program import save
+from tests.states import checkpoint
 
 Capture = pytest.CaptureFixture[str]
 
 HIDDEN = ("probe", "worker", "learner", "job")
+
+
+def invitation(port: int = 1) -> Invitation:
+    """One of a server that nobody runs."""
+    return Invitation(
+        server_id="server-1",
+        server_name="atelier",
+        client="gamer",
+        addresses=(("127.0.0.1", port),),
+        secret="0123456789abcdef-for-tests",
+        prefix="souls:",
+        created=1.0,
+    )
 
 
 @pytest.mark.processes
@@ -99,6 +109,36 @@ def soulsgui(folder: Path, *words: str) -> int:
         return run([*words, "--config-dir", str(folder / "config"), "--data-dir", str(folder / "data")])
     except SystemExit as end:
         return int(end.code or 0)
+
+
+class Runner:
+    """A runner that notes what is asked of it."""
+
+    control = ControlFile(port=1, token="t", server_id="server-1", pid=1)
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.answer: dict[str, Any] | Exception = {"run_id": "r1", "run_dir": "/r1"}
+        self.told = Status(run=RunStatus(algorithm="ppo"))
+        self.states: list[RunStatus] = []
+
+    def command(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append((name, params))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def status(self) -> dict[str, Any]:
+        run = self.states.pop(0) if self.states else self.told.run
+        return self.told.model_copy(update={"run": run}).model_dump(mode="json")
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> Runner:
+    made = Runner()
+    monkeypatch.setattr(remote, "runner_of", lambda _arguments: made)
+    monkeypatch.setattr("soulsgui.cli.inviting.runner_of", lambda _arguments: made)
+    return made
 
 
 def add_run(folder: Path, name: str = "one") -> RunFolder:
@@ -174,6 +214,15 @@ def test_folders_and_settings_stand_anywhere() -> None:
         (["client", "gamer-01"], "There is no invitation in gamer-01"),
         (["client", "soulsgui://join/abc"], "The link is damaged or cut off"),
         (["client", "soulsgui://watch/abc"], "The link is no invitation"),
+        *(
+            (["client", invitation().link, option, "127.0.0.1:1"], "An invitation says where the server is")
+            for option in ("--server", "--server-file")
+        ),
+        # options of serve that contradict each other
+        (["serve", "--until-done"], "needs a goal"),
+        (["serve", "--idle", "--until-done"], "--idle"),
+        (["serve", "--idle", "--resume", "latest"], "--idle"),
+        (["serve", "--resume", "latest", "--preset", "cartpole_ppo"], "--resume"),
         (["trainer", "--run", "nowhere"], "no run"),
         (["telemetry", "--run", "nowhere"], "no run"),
     ],
@@ -186,19 +235,12 @@ def test_wrong_use_is_code_2_and_said_in_words_of_our_own(
     assert captured.out == ""
     assert said in captured.err
     assert "probe" not in captured.err
+    assert not (folder / "data").exists()
 
 
 def test_a_setting_of_another_algorithm_is_said_to_have_no_effect(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    folder: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    class Server:
-        def command(self, name: str, params: dict[str, Any]) -> dict[str, str]:
-            return {"run_id": "r1", "run_dir": "/r1"}
-
-        def status(self) -> dict[str, Any]:
-            return {"run": {"algorithm": "ppo"}}
-
-    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
     monkeypatch.setattr("soulsgui.runner.headless.serve", lambda _folders, _options: 0)
     said = "dqn.agent has no effect while algorithm is ppo: set algorithm=dqn as well.\n"
     agent = ("--set", "dqn.agent=iqn")
@@ -212,13 +254,6 @@ def test_a_setting_of_another_algorithm_is_said_to_have_no_effect(
     assert said in capsys.readouterr().err
 
 
-def test_the_help_shows_every_command_in_one_group(folder: Path, capsys: Capture) -> None:
-    assert soulsgui(folder, "--help") == 0
-    said = capsys.readouterr().out
-    assert sorted(name for names in GROUPS.values() for name in names) == sorted(_parser().shown)
-    assert all(f"\n{title}:\n  {names[0]} " in said for title, names in GROUPS.items())
-
-
 @pytest.mark.parametrize("words", [["runs"], ["clients"], ["config"], ["run"], ["checkpoints"]])
 def test_a_group_alone_shows_its_commands(folder: Path, words: list[str], capsys: Capture) -> None:
     assert soulsgui(folder, *words) == 2
@@ -229,7 +264,7 @@ def test_a_group_alone_shows_its_commands(folder: Path, words: list[str], capsys
     assert "required" not in captured.err
 
 
-@pytest.mark.parametrize("parser", list(every_parser(_parser())), ids=lambda parser: parser.prog)
+@pytest.mark.parametrize("parser", list(every_parser(make_parser())), ids=lambda parser: parser.prog)
 def test_every_option_says_what_it_does_and_its_default(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:
         if action.help is argparse.SUPPRESS or isinstance(action, argparse._SubParsersAction):
@@ -239,39 +274,29 @@ def test_every_option_says_what_it_does_and_its_default(parser: argparse.Argumen
             assert "default" in action.help, f"{parser.prog}: {action.dest}"
 
 
-@pytest.mark.parametrize("command", ["serve", "run start", "invite", "join", "evaluate", "config set"])
-def test_the_help_of_a_main_command_shows_examples(folder: Path, command: str, capsys: Capture) -> None:
-    assert soulsgui(folder, *command.split(), "--help") == 0
-    assert f"examples:\n  soulsgui {command}" in capsys.readouterr().out
-
-
 def test_every_example_can_be_typed() -> None:
-    for parser in every_parser(_parser()):
+    shown = set()
+    for parser in every_parser(make_parser()):
         for line in (parser.epilog or "").splitlines()[1:]:
             program, *words = shlex.split(line)
             assert (program, parse(words).handler) == ("soulsgui", parser.get_default("handler")), line
-
-
-def test_a_data_folder_that_can_not_be_made_is_said(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "file").write_text("")
-    data = tmp_path / "file" / "data"
-    words = ["serve", "--idle", "--data-dir", str(data), "--config-dir", str(tmp_path / "config")]
-    before = signal.getsignal(signal.SIGINT)
-    assert run(words) == 2
-    assert signal.getsignal(signal.SIGINT) is before, "no signal goes to a runner that is gone"
-    said = capsys.readouterr().err
-    assert f"The data folder {data} can't be made" in said
-    assert "--data-dir DIR" in said
+            shown.add(parser.prog.removeprefix("soulsgui "))
+    assert shown >= {"serve", "run start", "invite", "join", "evaluate", "config set"}
 
 
 @pytest.mark.parametrize(
     "words", [["--help"], ["serve", "--help"], ["run", "--help"], ["run", "start", "-h"], ["--version"]]
 )
-def test_help_is_code_0(folder: Path, words: list[str], capsys: Capture) -> None:
+def test_help_is_code_0_and_shows_every_command_in_one_group(
+    folder: Path, words: list[str], capsys: Capture
+) -> None:
     assert soulsgui(folder, *words) == 0
     out = capsys.readouterr().out
     assert "soulsgui" in out
     assert "probe" not in out
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(make_parser().shown)
+    if words == ["--help"]:
+        assert all(f"\n{title}:\n  {names[0]} " in out for title, names in GROUPS.items())
 
 
 @pytest.mark.parametrize(
@@ -308,18 +333,10 @@ def test_without_a_runner_is_code_3_and_silence_on_standard_output(
     ],
 )
 def test_a_quicksave_says_what_there_is_of_the_replay_memory(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
-    saved: dict[str, bool],
-    printed: str,
-    explained: str,
+    folder: Path, runner: Runner, capsys: Capture, saved: dict[str, bool], printed: str, explained: str
 ) -> None:
-    info = CheckpointInfo(
-        id="c", kind="manual", path="/c", model_id=1, env_steps=7, created=0.0, size_bytes=9, valid=True
-    )
-    answer = {"checkpoint": info.model_copy(update=saved).model_dump(mode="json")}
-    monkeypatch.setattr(remote, "runner_of", lambda _: SimpleNamespace(command=lambda *_: answer))
+    info = checkpoint(path="/c", env_steps=7, size_bytes=9, **saved)
+    runner.answer = {"checkpoint": info.model_dump(mode="json")}
     assert soulsgui(folder, "quicksave", "--buffer") == 0
     said = capsys.readouterr()
     assert said.out.startswith("saved /c ")
@@ -391,23 +408,6 @@ def test_config_is_set_shown_checked_and_compared(folder: Path, capsys: Capture)
     assert soulsgui(folder, "config", "set", "seed=-1") == 2
     assert soulsgui(folder, "config", "set", "seeed=1") == 2
     assert "seed: 9" in (folder / "config" / "config.yaml").read_text()
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (ServeOptions(Layer("--set"), until_done=True), "needs a goal"),
-        (ServeOptions(Layer("--set"), idle=True, until_done=True), "--idle"),
-        (ServeOptions(Layer("--set"), idle=True, resume="latest"), "--idle"),
-        (ServeOptions(Layer("--set"), resume="latest", preset="cartpole_ppo"), "--resume"),
-    ],
-)
-def test_options_of_serve_that_contradict_each_other_start_nothing(
-    folder: Path, options: ServeOptions, said: str
-) -> None:
-    with pytest.raises(UsageError, match=said):
-        serve(Folders(folder / "config", folder / "data"), options)
-    assert not (folder / "data").exists()
 
 
 def test_a_resume_that_can_not_be_is_said_before_anything_starts(folder: Path, capsys: Capture) -> None:
@@ -539,23 +539,7 @@ def test_mistakes_that_json_does_not_know_are_listed_all_the_same(folder: Path, 
     assert json.loads(capsys.readouterr().out)["problems"][0]["key"] == "env.kwargs"
 
 
-# --- invitations -----------------------------------------------------------------------------------
-
-
-def invitation(port: int = 1) -> Invitation:
-    """One of a server that nobody runs."""
-    return Invitation(
-        server_id="server-1",
-        server_name="atelier",
-        client="gamer",
-        addresses=(("127.0.0.1", port),),
-        secret="0123456789abcdef-for-tests",
-        prefix="souls:",
-        created=1.0,
-    )
-
-
-def test_only_clients_that_are_there_are_asked_to_stop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_clients_that_are_there_are_asked_to_stop(folder: Path, runner: Runner) -> None:
     clients = [
         ClientStatus(id="here", name="here", state="online", age_s=0.5, invited=1.0),
         ClientStatus(id="client-1", name="client-1", state="joining", local=True),
@@ -563,19 +547,9 @@ def test_only_clients_that_are_there_are_asked_to_stop(folder: Path, monkeypatch
         ClientStatus(id="sent-away", name="sent-away", state="revoked", age_s=3.0, invited=1.0),
         ClientStatus(id="away", name="away", state="left", age_s=3.0),
     ]
-    asked: list[str] = []
-
-    class Server:
-        def status(self) -> dict[str, object]:
-            return Status(clients=clients).model_dump(mode="json")
-
-        def command(self, name: str, params: dict[str, str]) -> dict[str, object]:
-            asked.append(f"{name} {params['client']}")
-            return {}
-
-    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
+    runner.told = Status(clients=clients)
     assert soulsgui(folder, "shutdown", "clients") == 0
-    assert asked == ["clients.stop here", "clients.stop client-1"]
+    assert runner.asked == [("clients.stop", {"client": name}) for name in ("here", "client-1")]
 
 
 def test_a_setting_of_the_server_says_when_it_takes_effect(folder: Path, capsys: Capture) -> None:
@@ -586,50 +560,23 @@ def test_a_setting_of_the_server_says_when_it_takes_effect(folder: Path, capsys:
 
 
 @pytest.mark.parametrize("word", ["gamer-01", "Living room"])
-def test_a_client_is_meant_by_its_id_or_by_its_name(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, word: str
-) -> None:
-    asked: list[str] = []
-
-    class Server:
-        def status(self) -> dict[str, object]:
-            clients = [ClientStatus(id="b", name="b"), ClientStatus(id="gamer-01", name="Living room")]
-            return Status(clients=clients).model_dump(mode="json")
-
-        def command(self, name: str, params: dict[str, str]) -> dict[str, object]:
-            asked.append(f"{name} {params['client']}")
-            return {}
-
-    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
+def test_a_client_is_meant_by_its_id_or_by_its_name(folder: Path, runner: Runner, word: str) -> None:
+    clients = [ClientStatus(id="b", name="b"), ClientStatus(id="gamer-01", name="Living room")]
+    runner.told = Status(clients=clients)
     assert soulsgui(folder, "clients", "pause", word) == 0
-    assert asked == ["clients.pause gamer-01"]
+    assert runner.asked == [("clients.pause", {"client": "gamer-01"})]
 
 
-@pytest.mark.parametrize("role", ["client", "join"])
-def test_an_invitation_is_good_for_its_own_name_alone(folder: Path, role: str, capsys: Capture) -> None:
-    path = folder / "a.soulsgui"
+def test_an_invitation_is_good_for_its_own_name_alone(folder: Path, capsys: Capture) -> None:
+    path, saved = folder / "a.soulsgui", SavedInvitations(Folders(folder / "config", folder / "data"))
     invitation().save(path)
-    assert soulsgui(folder, role, str(path), "--name", "another") == 2
-    assert "for gamer, not for another" in capsys.readouterr().err
-    assert not (folder / "config" / "servers").exists()
-
-
-def test_join_without_an_invitation_keeps_to_the_name_it_was_invited_by(
-    folder: Path, capsys: Capture
-) -> None:
-    saved = SavedInvitations(Folders(folder / "config", folder / "data"))
-    saved.keep(invitation())
-    saved.choose(invitation())
-    assert soulsgui(folder, "join", "--name", "another") == 2
-    assert "for gamer, not for another" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("option", "value"), [("--server", "127.0.0.1:1"), ("--server-file", "x.json")])
-def test_an_invitation_says_itself_where_the_server_is(
-    folder: Path, option: str, value: str, capsys: Capture
-) -> None:
-    assert soulsgui(folder, "client", invitation().link, option, value) == 2
-    assert "An invitation says where the server is" in capsys.readouterr().err
+    for words in (("client", str(path)), ("join", str(path)), ("join",)):
+        if words == ("join",):  # without one it keeps to the one of last time
+            assert not (folder / "config" / "servers").exists()
+            saved.keep(invitation())
+            saved.choose(invitation())
+        assert soulsgui(folder, *words, "--name", "another") == 2
+        assert "for gamer, not for another" in capsys.readouterr().err
 
 
 def test_an_invitation_overwrites_no_file_but_an_older_one_of_the_same_client(
@@ -654,9 +601,8 @@ def test_an_invitation_overwrites_no_file_but_an_older_one_of_the_same_client(
 
 @pytest.mark.parametrize("server_id", ["server-1", "server-2"])
 def test_the_file_of_another_server_is_left_alone_and_an_own_one_replaced_aloud(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, server_id: str
+    folder: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch, capsys: Capture, server_id: str
 ) -> None:
-    asked: list[str] = []
     made = invitation().model_copy(update={"server_id": server_id, "secret": "another-secret-for-tests"})
     told = NewInvitation(
         client="gamer",
@@ -668,14 +614,8 @@ def test_the_file_of_another_server_is_left_alone_and_an_own_one_replaced_aloud(
         file_text=made.file_text,
     )
 
-    class Server:
-        control = ControlFile(port=1, token="t", server_id=server_id, pid=1)
-
-        def command(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
-            asked.append(name)
-            return told.model_dump(mode="json")
-
-    monkeypatch.setattr("soulsgui.cli.inviting.runner_of", lambda _arguments: Server())
+    runner.answer = told.model_dump(mode="json")
+    runner.control = runner.control.model_copy(update={"server_id": server_id})
     path = folder / "gamer.soulsgui"
     invitation().save(path)
     monkeypatch.chdir(folder)
@@ -685,7 +625,7 @@ def test_the_file_of_another_server_is_left_alone_and_an_own_one_replaced_aloud(
         assert (code, Invitation.load(path)) == (0, made)
         assert f"{path} held an earlier invitation of gamer to this server: it is replaced." in said
     else:
-        assert (code, asked, Invitation.load(path)) == (2, [], invitation())
+        assert (code, runner.asked, Invitation.load(path)) == (2, [], invitation())
         assert f"{path} invites gamer to another server, atelier (127.0.0.1:1).\nMove that file away" in said
 
 
@@ -906,22 +846,14 @@ def test_closed_standard_streams_are_no_error(folder: Path, words: str, code: in
 
 
 def test_a_run_is_started_and_resumed_with_settings_and_a_number_of_local_clients(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, runner: Runner
 ) -> None:
-    asked: list[dict[str, Any]] = []
-
-    class Server:
-        def command(self, name: str, params: dict[str, Any]) -> dict[str, str]:
-            asked.append(params)
-            return {"run_id": "r1", "run_dir": "/r1"}
-
-    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
     assert soulsgui(folder, "run", "start", "--local-clients", "3", "--set", "seed=4") == 0
     assert soulsgui(folder, "run", "start") == 0
     assert soulsgui(folder, "run", "resume", "r1", "--local-clients", "1", "--set", "stop.window=9") == 0
     assert soulsgui(folder, "run", "resume", "--set", "stop.windw=9") == 2
     wished = [{"seed": 4, "clients.local": 3}, {}, {"stop.window": 9, "clients.local": 1}]
-    assert [params["overrides"] for params in asked] == wished
+    assert [params["overrides"] for _, params in runner.asked] == wished
 
 
 @pytest.mark.parametrize(
@@ -932,22 +864,17 @@ def test_a_run_is_started_and_resumed_with_settings_and_a_number_of_local_client
     ],
 )
 def test_a_run_that_is_slow_to_start_is_waited_for(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, states: list[str], code: int, words: str
+    folder: Path,
+    runner: Runner,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+    states: list[str],
+    code: int,
+    words: str,
 ) -> None:
-    left = iter(["starting", *states])
-
-    class Server:
-        def command(self, name: str, params: dict[str, Any]) -> dict[str, str]:
-            raise CommandFailedError(ApiError(code=ErrorCode.NO_ANSWER, message="r1 is not ready after 55 s"))
-
-        def status(self) -> dict[str, Any]:
-            state = next(left)
-            error = "no GPU" if state == "failed" else ""
-            return {
-                "run": {"id": "r1", "dir": "/r1", "state": state, "detail": "loading torch", "error": error}
-            }
-
-    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
+    runner.answer = CommandFailedError(ApiError(code=ErrorCode.NO_ANSWER, message="not ready after 55 s"))
+    run = RunStatus(id="r1", dir="/r1", detail="loading torch", error="no GPU", algorithm="ppo")
+    runner.states = [run.model_copy(update={"state": state}) for state in ("starting", *states)]
     monkeypatch.setattr(remote, "_LOOK_EVERY_S", 0.0)
     assert soulsgui(folder, "run", "start") == code
     said = capsys.readouterr()
@@ -956,16 +883,66 @@ def test_a_run_that_is_slow_to_start_is_waited_for(
     assert "loading torch" in said.err
 
 
-def test_a_path_that_is_too_long_is_told_with_the_remedy(folder: Path, capsys: Capture) -> None:
-    assert run(["serve", "--idle", "--data-dir", str(folder / ("x" * 300)), "--config-dir", str(folder)]) == 2
+@pytest.mark.parametrize(
+    ("words", "data", "config", "code", "said"),
+    [
+        (
+            ["serve", "--idle"],
+            "file/data",
+            "config",
+            2,
+            ("The data folder {data} can't be made", "--data-dir DIR"),
+        ),
+        (["serve", "--idle"], "x" * 300, "config", 2, ("File name too long", "--data-dir DIR")),
+        (["status"], "x" * 300, "config", 3, ("control.json can't be read: File name too long",)),
+        (
+            ["config", "show"],
+            "data",
+            "x" * 300,
+            2,
+            ("can't be read in {config}: File name too long", "--config-dir DIR"),
+        ),
+    ],
+)
+def test_a_folder_that_can_not_be_is_told_with_reason_and_remedy(
+    folder: Path, words: list[str], data: str, config: str, code: int, said: tuple[str, ...], capsys: Capture
+) -> None:
+    (folder / "file").touch()
+    before = signal.getsignal(signal.SIGINT)
+    assert run([*words, "--data-dir", str(folder / data), "--config-dir", str(folder / config)]) == code
+    assert signal.getsignal(signal.SIGINT) is before, "no signal goes to a runner that is gone"
+    found = capsys.readouterr().err
+    for part in said:
+        assert part.format(data=folder / data, config=folder / config) in found
+
+
+def test_a_named_file_is_checked_instead_of_ones_own(folder: Path, capsys: Capture) -> None:
+    named, own = folder / "other.yaml", folder / "config" / "config.yaml"
+    own.parent.mkdir()
+    own.write_text("seeed: 3\n")
+    named.write_text("seed: 4\n")
+    assert soulsgui(folder, "config", "check", str(named)) == 0
+    named.write_text("\nppo:\n  gamma: 7\n")
+    assert soulsgui(folder, "config", "check", str(named)) == 2
     said = capsys.readouterr().err
-    assert "File name too long" in said
-    assert "--data-dir DIR" in said
+    assert "other.yaml, line 3: ppo.gamma = 7" in said
+    assert "seeed" not in said
+    assert soulsgui(folder, "config", "check", str(folder / "none.yaml")) == 2
+    assert f"There is no file {folder / 'none.yaml'}." in capsys.readouterr().err
 
 
-def test_a_control_file_that_can_not_be_read_is_told_with_the_reason(folder: Path, capsys: Capture) -> None:
-    assert run(["status", "--data-dir", str(folder / ("x" * 300)), "--config-dir", str(folder)]) == 3
-    assert "control.json can't be read: File name too long" in capsys.readouterr().err
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such files")
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_a_configuration_that_is_no_file_is_refused_at_once(folder: Path, capsys: Capture, kind: str) -> None:
+    own = folder / "config" / "config.yaml"
+    own.parent.mkdir()
+    make = {"pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": Path.mkdir}
+    make[kind](own)
+    for words in (["config", "check"], ["config", "set", "seed=3"], ["config", "check", str(own)]):
+        assert soulsgui(folder, *words) == 2
+        said = capsys.readouterr().err
+        assert "config.yaml: " + ("can't be read" if kind == "folder" else "is a pipe or a device in") in said
+        assert "--config-dir DIR" in said
 
 
 def test_a_setting_without_a_value_is_told_the_usage(folder: Path, capsys: Capture) -> None:
@@ -975,11 +952,3 @@ def test_a_setting_without_a_value_is_told_the_usage(folder: Path, capsys: Captu
     assert "soulsgui config set KEY=VALUE" in said
     assert "mistake" not in said
     assert not (folder / "config" / "config.yaml").exists()
-
-
-def test_a_configuration_that_can_not_be_read_names_its_folder(folder: Path, capsys: Capture) -> None:
-    config = folder / ("x" * 300)
-    assert run(["config", "show", "--config-dir", str(config), "--data-dir", str(folder)]) == 2
-    said = capsys.readouterr().err
-    assert f"can't be read in {config}: File name too long" in said
-    assert "--config-dir DIR" in said

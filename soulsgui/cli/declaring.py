@@ -1,23 +1,128 @@
-"""How commands are declared, those of the API's table among them, and the options that several take."""
+"""How commands are declared, those of the API's table among them, and the parser made from that."""
 
 import argparse
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from soulsgui.config.errors import nearest
 from soulsgui.wire.control.commands import COMMANDS, Command, Params, Typed
 
-WHICH_RUN = "id of the run, or how it begins; default: latest"
-_NO_COMMAND = "the following arguments are required: COMMAND"
-_WRONG_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(")
-_KIND_WORDS = {"int": "a whole number", "float": "a number"}
+Argument = tuple[str, dict[str, Any]]
+"""Names of an argument, as `--follow/-f`, and what else argparse is to know of it."""
 
 
-Commands = Any
-"""The object argparse makes subcommands with; it has no public name."""
+def option(value: str, text: str, **more: Any) -> dict[str, Any]:
+    """Declare an option with a value: a text, empty without one, unless `more` says otherwise."""
+    return {"metavar": value, "help": text, **({} if "type" in more else {"default": ""}), **more}
+
+
+def flag(text: str, **more: Any) -> dict[str, Any]:
+    """Declare an option without a value."""
+    return {"action": "store_true", "help": text, **more}
+
+
+def word(shown: str, text: str, default: str | None = None, **more: Any) -> dict[str, Any]:
+    """Declare what is told by its place; with a default it may be left out."""
+    optional = {} if default is None else {"nargs": "?", "default": default}
+    return {"metavar": shown, "help": text, **optional, **more}
+
+
+JSON = flag("one JSON document on standard output; default: words", dest="as_json")
+
+_EVERYWHERE = {
+    "--config-dir": option(
+        "DIR", "folder of your settings; default: your system's place for them", type=Path
+    ),
+    "--data-dir": option(
+        "DIR", "folder of runs and server state; default: your system's place for them", type=Path
+    ),
+    "--set": option(
+        "KEY=VALUE",
+        "a setting that wins over every file; may be repeated; default: none",
+        type=str,
+        action="append",
+        dest="assignments",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A command as it is typed.
+
+    Attributes:
+        typed: Its words, such as `config show`.
+        handler: What carries it out: `module:function` below `soulsgui.cli`.
+        text: What it does, for its help.
+        arguments: What it takes.
+        examples: How it is used.
+        hidden: Whether only the program itself types it.
+        more: Attributes of every `Arguments` of this command.
+    """
+
+    typed: str
+    handler: str
+    text: str
+    arguments: Sequence[Argument] = ()
+    examples: Sequence[str] = ()
+    hidden: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def of_the_api(begins: Sequence[Argument] = ()) -> Iterator[Declared]:
+    """Yield the typed commands of the API's table; those that begin a run take `begins` as well."""
+    for command in COMMANDS.values():
+        if command.typed:
+            beginning = command.name in ("run.start", "run.resume")
+            yield Declared(
+                command.typed,
+                "remote:begin" if beginning else "remote:plain",
+                command.help,
+                (
+                    *_arguments(command),
+                    *([("--json", JSON)] if command.as_json else ()),
+                    *(begins if beginning else ()),
+                ),
+                command.examples,
+                more={"command": command.name},
+            )
+
+
+def _arguments(command: Command) -> Iterator[Argument]:
+    for name, typed in typed_params(command.params).items():
+        known = command.params.model_fields[name]
+        told: dict[str, Any] = {"help": typed.help or known.description}
+        if typed.default:
+            told["help"] += f"; default: {typed.default}"
+            told["default"] = known.default if typed.implied is None else typed.implied
+        if typed.word:
+            told |= {"metavar": typed.word, "type": int if known.annotation is int else str}
+        else:
+            told |= {"action": "store_const", "const": typed.given or True}
+        if typed.option:
+            yield typed.option, {"dest": name, **told}
+        else:
+            yield name, told | ({"nargs": "?"} if typed.default else {})
+
+
+def typed_params(params: type[Params]) -> dict[str, Typed]:
+    """Return those parameters of a command that are typed, and how."""
+    found = ((name, part) for name, known in params.model_fields.items() for part in known.metadata)
+    return {name: part for name, part in found if isinstance(part, Typed)}
+
+
+def common_options() -> argparse.ArgumentParser:
+    """Return the options that every command takes."""
+    # Without defaults of its own: as a parent it would undo what stood before the command.
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    everywhere = parser.add_argument_group("everywhere")
+    for name, told in _EVERYWHERE.items():
+        everywhere.add_argument(name, **told)
+    return parser
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -27,6 +132,36 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
         self.shown: list[str] = []
         self.groups: Mapping[str, Sequence[str]] = {}
+        self._below: Any = None
+
+    def add(self, declared: Declared) -> None:
+        """Add a command below this one."""
+        *_, last = declared.typed.split()
+        shown: dict[str, Any] = {} if declared.hidden else {"help": declared.text}
+        if declared.examples:
+            shown["epilog"] = "\n".join(["examples:", *(f"  soulsgui {one}" for one in declared.examples)])
+            shown["formatter_class"] = argparse.RawDescriptionHelpFormatter
+        parser = self._commands().add_parser(
+            last, description=declared.text, allow_abbrev=False, parents=[common_options()], **shown
+        )
+        parser.set_defaults(handler=f"soulsgui.cli.{declared.handler}", **declared.more)
+        for names, told in declared.arguments:
+            parser.add_argument(*names.split("/"), **told)
+        if not declared.hidden:
+            self.shown.append(last)
+
+    def add_family(self, name: str, text: str) -> "CommandParser":
+        """Add a command that has commands of its own, and return it."""
+        self.shown.append(name)
+        made: CommandParser = self._commands().add_parser(
+            name, help=text, description=text, allow_abbrev=False
+        )
+        return made
+
+    def _commands(self) -> Any:
+        if self._below is None:
+            self._below = self.add_subparsers(metavar="COMMAND", required=True, parser_class=CommandParser)
+        return self._below
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """As argparse; but what a command does not take is told by the command, not by the program."""
@@ -39,11 +174,10 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End the process with code 2, saying what is wrong."""
-        if message == _NO_COMMAND:
+        if message == "the following arguments are required: COMMAND":
             self.print_help(sys.stderr)
             self.exit(2)
-        wrong = _WRONG_COMMAND.match(message)
-        if wrong is not None:
+        if wrong := re.match(r"argument COMMAND: invalid choice: '(.*?)' \(", message):
             near = nearest(wrong[1], self.shown)
             hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self.shown)}."
             message = f"{wrong[1]!r} is no command. {hint}"
@@ -56,8 +190,7 @@ class CommandParser(argparse.ArgumentParser):
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
-        below = [one for one in self._actions if isinstance(one, argparse._SubParsersAction)]
-        listed = {one.dest: one for action in below for one in action._get_subactions()}
+        listed = {one.dest: one for one in self._commands()._get_subactions()}
         for title, names in self.groups.items():
             formatter.start_section(title)
             formatter.add_arguments([listed[name] for name in names])
@@ -69,165 +202,18 @@ class CommandParser(argparse.ArgumentParser):
         return formatter.format_help()
 
 
+_MISTAKES = {
+    r"argument (.+): invalid int value: (.*)": r"\1 should be a whole number, not \2.",
+    r"argument (.+): invalid float value: (.*)": r"\1 should be a number, not \2.",
+    r"argument (.+): invalid choice: (.*) \(choose from (.*)\)": r"\1 should be one of \3, not \2.",
+    r"argument (.+): expected (?:one|at least one) argument": r"\1 needs a value behind it.",
+    r"unrecognized arguments: (.*)": r"\1 is nothing that it takes.",
+    r"the following arguments are required: (.*)": r"\1 is missing.",
+}
+"""What argparse finds wrong, and what is said of it."""
+
+
 def _own_words(message: str) -> str:
     """Return what argparse finds wrong as a sentence that says what to type instead."""
-    if found := re.fullmatch(r"argument (.+): invalid (int|float) value: (.*)", message, re.DOTALL):
-        return f"{found[1]} should be {_KIND_WORDS[found[2]]}, not {found[3]}."
-    if found := re.fullmatch(r"argument (.+): invalid choice: (.*) \(choose from (.*)\)", message, re.DOTALL):
-        return f"{found[1]} should be one of {found[3]}, not {found[2]}."
-    if found := re.fullmatch(r"argument (.+): expected (?:one|at least one) argument", message):
-        return f"{found[1]} needs a value behind it."
-    if found := re.fullmatch(r"unrecognized arguments: (.*)", message, re.DOTALL):
-        return f"{found[1]} is nothing that it takes."
-    if found := re.fullmatch(r"the following arguments are required: (.*)", message):
-        return f"{found[1]} is missing."
-    return message
-
-
-def common_options() -> argparse.ArgumentParser:
-    """Return the options that every command takes."""
-    # Without defaults of its own: as a parent it would undo what stood before the command.
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
-    everywhere = parser.add_argument_group("everywhere")
-    everywhere.add_argument(
-        "--config-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder of your settings; default: your system's place for them",
-    )
-    everywhere.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="folder of runs and server state; default: your system's place for them",
-    )
-    everywhere.add_argument(
-        "--set",
-        action="append",
-        dest="assignments",
-        metavar="KEY=VALUE",
-        help="a setting that wins over every file; may be repeated; default: none",
-    )
-    return parser
-
-
-def add(
-    commands: Commands, name: str, handler: str, text: str, hidden: bool = False, examples: Sequence[str] = ()
-) -> argparse.ArgumentParser:
-    """Add a command that `module:function` below `soulsgui.cli` carries out, with examples of its use."""
-    shown: dict[str, Any] = {} if hidden else {"help": text}
-    if examples:
-        shown["epilog"] = "\n".join(["examples:", *(f"  soulsgui {example}" for example in examples)])
-        shown["formatter_class"] = argparse.RawDescriptionHelpFormatter
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, description=text, allow_abbrev=False, parents=[common_options()], **shown
-    )
-    parser.set_defaults(handler=f"soulsgui.cli.{handler}")
-    if not hidden:
-        commands.shown.append(name)
-    return parser
-
-
-def group(commands: Commands, name: str, text: str) -> Commands:
-    """Add a command that has commands of its own; return where those are added."""
-    parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-    commands.shown.append(name)
-    return commands_of(parser)
-
-
-def commands_of(parser: CommandParser) -> Commands:
-    """Return where the commands of a parser are added."""
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=CommandParser)
-    # One list for both: whoever adds a command also tells the parser what it may name.
-    commands.shown = parser.shown  # type: ignore[attr-defined]
-    return commands
-
-
-def typed_params(params: type[Params]) -> dict[str, Typed]:
-    """Return those parameters of a command that are typed, and how."""
-    found = ((name, part) for name, field in params.model_fields.items() for part in field.metadata)
-    return {name: part for name, part in found if isinstance(part, Typed)}
-
-
-def add_from_table(commands: Commands, names: str) -> dict[str, argparse.ArgumentParser]:
-    """Add the commands of the API's table that are typed as `names ...`, or so alone; return them by name."""
-    found = {}
-    for command in COMMANDS.values():
-        before, _, word = command.typed.rpartition(" ")
-        if word and names in (before, command.typed):
-            found[command.name] = _add_api_command(commands, word, command)
-    return found
-
-
-def _add_api_command(commands: Commands, word: str, command: Command) -> argparse.ArgumentParser:
-    parser = add(commands, word, "remote:plain", command.help, examples=command.examples)
-    parser.set_defaults(command=command.name)
-    for name, typed in typed_params(command.params).items():
-        field = command.params.model_fields[name]
-        told: dict[str, Any] = {"help": typed.help or field.description}
-        if typed.default:
-            told["help"] += f"; default: {typed.default}"
-            told["default"] = field.default if typed.implied is None else typed.implied
-        if typed.word:
-            told |= {"metavar": typed.word, "type": int if field.annotation is int else str}
-        else:
-            told |= {"action": "store_const", "const": typed.given or True}
-        if typed.option:
-            parser.add_argument(typed.option, dest=name, **told)
-        else:
-            parser.add_argument(name, **told | ({"nargs": "?"} if typed.default else {}))
-    if command.as_json:
-        json_option(parser)
-    return parser
-
-
-def json_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command answer in JSON."""
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        dest="as_json",
-        help="one JSON document on standard output; default: words",
-    )
-
-
-def preset_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command take a preset."""
-    parser.add_argument(
-        "--preset", default="", metavar="NAME", help="a preset below your own settings; default: none"
-    )
-
-
-def run_name_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command name the new run."""
-    parser.add_argument(
-        "--name", default="", metavar="TEXT", help="name of the new run; default: date and time alone"
-    )
-
-
-def local_clients_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command say how many clients play here."""
-    parser.add_argument(
-        "--local-clients", type=int, metavar="N", help="clients on this machine; default: clients.local"
-    )
-
-
-def server_file_option(parser: argparse.ArgumentParser) -> None:
-    """Let a command name the file that holds the server's address."""
-    parser.add_argument(
-        "--server-file",
-        type=Path,
-        metavar="FILE",
-        help="the file that tells where the server is; default: that of the runner of --data-dir",
-    )
-
-
-def invitation_argument(parser: argparse.ArgumentParser, default: str, more: str = "") -> None:
-    """Let a command take an invitation; the caller says what happens without one."""
-    parser.add_argument(
-        "invitation",
-        nargs="?",
-        default="",
-        metavar="INVITATION",
-        help=f"link (soulsgui://join/...) or .soulsgui file of a server's owner{more}; default: {default}",
-    )
+    found = (re.fullmatch(pattern, message, re.DOTALL) for pattern in _MISTAKES)
+    return next((one.expand(_MISTAKES[one.re.pattern]) for one in found if one), message)

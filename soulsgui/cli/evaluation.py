@@ -5,18 +5,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.output import answer, folders_of
 from soulsgui.cli.parser import Arguments
-from soulsgui.config.layers import (
-    combine,
-    defaults_layer,
-    layers_of,
-    load_run_settings,
-)
+from soulsgui.config.layers import combine, defaults_layer, layers_of, load_run_settings
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.config.sections.run import EnvSettings
 from soulsgui.environments.spaces import report_lines
 from soulsgui.errors import CheckpointError, UsageError
 from soulsgui.runner.run.library import LATEST, Library
@@ -44,12 +38,15 @@ def evaluate(arguments: Arguments) -> int:
     if arguments.seed < 0:
         raise UsageError(f"--seed should be at least 0, not {arguments.seed}.")
     path = find_checkpoint(Library(folders_of(arguments).runs), arguments.checkpoint)
-    info = _manifest_of(path)
+    try:
+        info = read_manifest(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} can't be used: {error.message}.", error.remedy) from error
     if arguments.stochastic and info.algorithm in _DRAW_NOTHING:
         name = algorithm_name(info.algorithm, info.agent)
         raise UsageError(f"{path} is of {name}, whose policy draws nothing: leave --stochastic out.")
     settings = _settings_of(path, info, arguments.assignments)
-    env = settings.env
+    env, greedy = settings.env, not arguments.stochastic
     # Late: what is wrong with the command line is said before Gymnasium is imported.
     from soulsgui.environments.make import longest_episode
     from soulsgui.modes.evaluate import evaluate, open_trained
@@ -57,19 +54,21 @@ def evaluate(arguments: Arguments) -> int:
     trained = open_trained(path, env)
     longest = longest_episode(env.id, env.kwargs, env.wrappers, settings.evaluation.max_steps)
     found = evaluate(
-        trained.policy,
-        trained.maker,
-        arguments.episodes,
-        arguments.seed,
-        not arguments.stochastic,
-        max_steps=longest,
+        trained.policy, trained.maker, arguments.episodes, arguments.seed, greedy, max_steps=longest
     )
-    report = found.to_json() | _origin(path, info, env, arguments)
-    if arguments.as_json:
-        say_json(report)
-    else:
-        say(_words(report, found.cut_words))
-    return 0
+    report = found.to_json() | {
+        "checkpoint": str(path),
+        "run_id": info.run_id,
+        "model_id": info.model_id,
+        "env_steps": info.env_steps,
+        "updates": info.updates,
+        "algorithm": info.algorithm,
+        "agent": info.agent,
+        "env_id": env.id,
+        "seed": arguments.seed,
+        "greedy": greedy,
+    }
+    return answer(arguments, report, _words(report, found.cut_words))
 
 
 def find_checkpoint(library: Library, name: str) -> Path:
@@ -104,43 +103,16 @@ def _newest(library: Library, run: RunFolder) -> Path:
     return Path(max(whole, key=lambda info: (info.attempt, info.updates, info.created)).path)
 
 
-def _manifest_of(path: Path) -> Manifest:
-    try:
-        return read_manifest(path)
-    except CheckpointError as error:
-        raise CheckpointError(f"{path} can't be used: {error.message}.", error.remedy) from error
-
-
 def _settings_of(path: Path, info: Manifest, assignments: list[str]) -> Settings:
     """Return the settings of a checkpoint: as its run has them, where it still stands with its run."""
-    own = next((folder for folder in (path.parent, path.parent.parent) if _is_run(folder)), None)
+    above = (RunFolder(folder).config for folder in (path.parent, path.parent.parent))
+    own = next((config for config in above if config.exists()), None)
     if own is not None:
-        tree = load_run_settings(RunFolder(own).config).model_dump(mode="json")
-        below = layer_of_tree(tree, RunFolder(own).config.name)
+        below = layer_of_tree(load_run_settings(own).model_dump(mode="json"), own.name)
     else:
         shipped = defaults_layer()
         below = Layer(shipped.source, shipped.values | {"env.id": info.env_id})
     return combine([below, parse_assignments(assignments)])
-
-
-def _is_run(folder: Path) -> bool:
-    return RunFolder(folder).config.exists()
-
-
-def _origin(path: Path, info: Manifest, env: EnvSettings, arguments: Arguments) -> dict[str, Any]:
-    """Return the checkpoint that was evaluated and how, for `--json`."""
-    return {
-        "checkpoint": str(path),
-        "run_id": info.run_id,
-        "model_id": info.model_id,
-        "env_steps": info.env_steps,
-        "updates": info.updates,
-        "algorithm": info.algorithm,
-        "agent": info.agent,
-        "env_id": env.id,
-        "seed": arguments.seed,
-        "greedy": not arguments.stochastic,
-    }
 
 
 def _words(report: dict[str, Any], cut: str) -> str:
@@ -159,15 +131,11 @@ def _words(report: dict[str, Any], cut: str) -> str:
     return "\n".join(lines + ([f"{cut}."] if cut else []))
 
 
-_KEYS = ("env.id", "env.kwargs", "env.wrappers")
-_ARGUMENT = "the argument ID"
-
-
 def check(arguments: Arguments) -> int:
     """`env check`: what the environment shows and takes, how fast it is, and what is wrong with it."""
     overrides = [parse_assignments(arguments.assignments)]
     if arguments.env_id:
-        overrides.append(parse_assignments([f"env.id={arguments.env_id}"], _ARGUMENT))
+        overrides.append(parse_assignments([f"env.id={arguments.env_id}"], "the argument ID"))
     layers = layers_of(folders_of(arguments), arguments.preset, overrides)
     settings = combine(layers)
     try:
@@ -175,18 +143,14 @@ def check(arguments: Arguments) -> int:
     finally:
         _show("")
     if not report["ok"]:
-        written = {key: _place_of(key, layer) for layer in layers[1:] for key in layer.values}
-        report["places"] = {key: written[key] for key in _KEYS if key in written}
-    if arguments.as_json:
-        say_json(report)
-    else:
-        say("\n".join(report_lines(report)))
+        written: dict[str, str] = {}
+        for layer in layers[1:]:
+            lines = {key: f", line {line}" for key, line in layer.lines.items()}
+            written |= {key: f"{layer.source}{lines.get(key, '')}" for key in layer.values}
+        told = ("env.id", "env.kwargs", "env.wrappers")
+        report["places"] = {key: written[key] for key in told if key in written}
+    answer(arguments, report, "\n".join(report_lines(report)))
     return 0 if report["ok"] else 1
-
-
-def _place_of(key: str, layer: Layer) -> str:
-    """Return where the value of a setting is written: `config.yaml, line 3`."""
-    return f"{layer.source}, line {layer.lines[key]}" if key in layer.lines else layer.source
 
 
 def _show(doing: str) -> None:

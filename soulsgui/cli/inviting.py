@@ -4,7 +4,6 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
@@ -37,7 +36,13 @@ def invite(arguments: Arguments) -> int:
             _ELSEWHERE,
         )
     made = runner.command("clients.invite.create", {"client": client, "reissue": arguments.reissue})
-    _write(path, made, client)
+    try:
+        write_private(path, made["file_text"].encode())
+    except OSError as error:
+        raise SoulsGuiError(
+            f"{client} is invited, but {path} can't be written: {error.strerror or error}.",
+            f"Write it elsewhere: soulsgui invite {client} --reissue --file PATH{SUFFIX}",
+        ) from error
     if earlier is not None:
         sys.stderr.write(f"{path} held an earlier invitation of {client} to this server: it is replaced.\n")
     host, port = made["addresses"][0]
@@ -47,17 +52,8 @@ def invite(arguments: Arguments) -> int:
         wished = bool(runner.command("config.get")["saved"].get("redis.lan"))
         warning = only_here(client, listens, wished)
     if arguments.as_json:
-        say_json(
-            {
-                "name": client,
-                "host": host,
-                "port": port,
-                "username": made["username"],
-                "secret": made["secret"],
-                "link": made["link"],
-                "file": str(path),
-            }
-        )
+        told = {name: made[name] for name in ("username", "secret", "link")}
+        say_json({"name": client, "host": host, "port": port, **told, "file": str(path)})
         if warning:
             sys.stderr.write(f"{warning}\n")
         return 0
@@ -68,7 +64,7 @@ def invite(arguments: Arguments) -> int:
         f"  {path}\n\n  {made['link']}\n\n"
         f"There: soulsgui join {path.name}\n"
         f"or, without SoulsGUI there yet, in its unpacked folder: "
-        f"python3 packaging/bootstrap.py client {path.name}{_after(warning)}"
+        f"python3 packaging/bootstrap.py client {path.name}" + (f"\n\n{warning}" if warning else "")
     )
     return 0
 
@@ -101,7 +97,8 @@ def take_up(arguments: Arguments) -> Invitation:
     check_name(arguments, invitation)
     saved = SavedInvitations(folders_of(arguments))
     path = saved.path_of(invitation.server_id)
-    if not _same_file(Path(word), path):
+    is_file = os.path.isfile(word)  # noqa: PTH113 - a Path raises where a link is too long for a name
+    if not (is_file and path.exists() and path.samefile(word)):
         try:
             saved.keep(invitation)
         except OSError as error:
@@ -109,7 +106,7 @@ def take_up(arguments: Arguments) -> Invitation:
                 f"The invitation can't be kept in {path}: {error.strerror or error}.",
                 "Choose another folder: --config-dir DIR",
             ) from error
-    if is_link(word) or not _is_file(Path(word)):
+    if is_link(word) or not is_file:
         go_on_with_file(arguments.words, word, path)
     return invitation
 
@@ -131,18 +128,6 @@ def go_on_with_file(words: list[str], link: str, path: Path) -> None:
     become([*own_command(told[0]), *told[1:]], os.environ | child_env())
 
 
-def _same_file(one: Path, other: Path) -> bool:
-    with contextlib.suppress(OSError, ValueError):
-        return one.samefile(other)
-    return False
-
-
-def _is_file(path: Path) -> bool:
-    with contextlib.suppress(OSError, ValueError):
-        return path.is_file()
-    return False
-
-
 def _earlier(path: Path, client: str) -> Invitation | None:
     """Return the invitation that stands where another one of the same client is to be written."""
     if not path.parent.is_dir():
@@ -154,17 +139,3 @@ def _earlier(path: Path, client: str) -> Invitation | None:
         if earlier.client == client:
             return earlier
     raise UsageError(f"{path} exists and is no earlier invitation of {client}.", _ELSEWHERE)
-
-
-def _write(path: Path, made: dict[str, Any], client: str) -> None:
-    try:
-        write_private(path, made["file_text"].encode())
-    except OSError as error:
-        raise SoulsGuiError(
-            f"{client} is invited, but {path} can't be written: {error.strerror or error}.",
-            f"Write it elsewhere: soulsgui invite {client} --reissue --file PATH{SUFFIX}",
-        ) from error
-
-
-def _after(warning: str) -> str:
-    return f"\n\n{warning}" if warning else ""

@@ -5,16 +5,16 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.output import answer, say
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient, join_of, wait_for_end
 from soulsgui.config.errors import nearest
 from soulsgui.errors import ServerUnreachableError, UsageError, printable
 from soulsgui.runner.services.outcome import duration_words
 from soulsgui.runner.status_text import count_words
-from soulsgui.wire.control import ClientStatus, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.control import ClientStatus, ServiceStatus, Status
 from soulsgui.wire.control.states import CLIENT, Situation, situation
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def is_asked(arguments: Arguments) -> bool:
 
 def ask(arguments: Arguments) -> int:
     """`join pause|continue|stop|status`: ask the runner of client mode of this data folder."""
-    for_s = duration_s(arguments.pause_for) if arguments.pause_for else None
-    return _ASKED[arguments.invitation](arguments, join_of(folders_of(arguments)), for_s)
+    arguments.pause_for = duration_s(arguments.pause_for) if arguments.pause_for else None
+    return _ASKED[arguments.invitation](arguments, join_of(arguments))
 
 
 def takes_over(arguments: Arguments, before: "Invitation | None", after: "Invitation | None") -> bool:
@@ -57,7 +57,7 @@ def takes_over(arguments: Arguments, before: "Invitation | None", after: "Invita
     if (before.server_id, before.client) != (after.server_id, after.client):
         return False
     try:
-        join_of(folders_of(arguments)).command("servers.join", {"invitation": after.link})
+        join_of(arguments).command("servers.join", {"invitation": after.link})
     except ServerUnreachableError:
         return False
     say("what plays here already has taken the invitation over; see how it is: soulsgui join status")
@@ -76,56 +76,45 @@ def duration_s(words: str) -> float:
     return seconds
 
 
-def _pause(arguments: Arguments, runner: RunnerClient, for_s: float | None) -> int:
-    params: dict[str, Any] = {"after_episode": arguments.after_episode, "for_s": for_s}
-    before = _status(runner).clients[0].wish
-    runner.command("clients.pause", {"client": _client(runner), **params})
+def _pause(arguments: Arguments, runner: RunnerClient) -> int:
+    params = {"after_episode": arguments.after_episode, "for_s": arguments.pause_for}
+    before = _status(runner).clients[0]
+    runner.command("clients.pause", {"client": before.id, **params})
     until = _status(runner).clients[0].paused_until
-    when = "it was paused already" if before == "pause" and for_s is None else "it is paused"
+    when = "it was paused already" if before.wish == "pause" and not arguments.pause_for else "it is paused"
     when = "it pauses after its episode" if arguments.after_episode else when
-    end = until_words(until) if until is not None else ""
-    say(f"{when}{end}; go on: soulsgui join continue")
+    say(f"{when}{until_words(until)}; go on: soulsgui join continue")
     return 0
 
 
-def _continue(_arguments: Arguments, runner: RunnerClient, _for_s: float | None) -> int:
+def _continue(_arguments: Arguments, runner: RunnerClient) -> int:
     if situation(_status(runner)) in (Situation.OFF, Situation.FAILED):
         runner.command("service.start", {"name": CLIENT})
-    runner.command("clients.resume", {"client": _client(runner)})
-    found = _after_pause(runner)
+    runner.command("clients.resume", {"client": _status(runner).clients[0].id})
+    found, last = _status(runner), time.monotonic() + _GOES_ON_WITHIN_S
+    # Until the next heartbeat of the client it seems to be held.
+    while situation(found) is Situation.PAUSED_BY_SERVER and time.monotonic() < last:
+        time.sleep(_LOOK_EVERY_S)
+        found = _status(runner)
     # What else keeps it from playing is not the owner's pause: nothing asked here ends that.
     kept = situation(found) in (Situation.HELD, Situation.PAUSED_BY_SERVER)
     say(f"your pause is over, but it is {state_words(found)}" if kept else "it goes on")
     return 0
 
 
-def _after_pause(runner: RunnerClient) -> Status:
-    """Return the status once the client can have gone on: until its next beat it seems to be held."""
-    last = time.monotonic() + _GOES_ON_WITHIN_S
-    while True:
-        found = _status(runner)
-        if situation(found) is not Situation.PAUSED_BY_SERVER or time.monotonic() >= last:
-            return found
-        time.sleep(_LOOK_EVERY_S)
-
-
-def _stop(_arguments: Arguments, runner: RunnerClient, _for_s: float | None) -> int:
+def _stop(_arguments: Arguments, runner: RunnerClient) -> int:
     runner.command("server.shutdown")
     wait_for_end(runner.control)
     say("this computer helps no longer")
     return 0
 
 
-def _tell(arguments: Arguments, runner: RunnerClient, _for_s: float | None) -> int:
+def _tell(arguments: Arguments, runner: RunnerClient) -> int:
     found = _status(runner)
-    if arguments.as_json:
-        say_json(found.model_dump(mode="json"))
-    else:
-        say(join_text(found))
-    return 0
+    return answer(arguments, found, join_text(found))
 
 
-_ASKED: Mapping[str, Callable[[Arguments, RunnerClient, float | None], int]] = {
+_ASKED: Mapping[str, Callable[[Arguments, RunnerClient], int]] = {
     "pause": _pause,
     "continue": _continue,
     "stop": _stop,
@@ -135,10 +124,6 @@ _ASKED: Mapping[str, Callable[[Arguments, RunnerClient, float | None], int]] = {
 
 def _status(runner: RunnerClient) -> Status:
     return Status.model_validate(runner.status())
-
-
-def _client(runner: RunnerClient) -> str:
-    return _status(runner).clients[0].id
 
 
 _HELD = {
@@ -161,22 +146,19 @@ _PLAIN = {
 
 def join_text(status: Status) -> str:
     """Return how the client of this computer is, in a few lines."""
-    client = status.clients[0] if status.clients else None
+    client, server = status.clients[0] if status.clients else None, status.server
+    place = [server.url] if server.url else []
+    if server.round_trip_s is not None and server.reachable:
+        place.append(f"{1000 * server.round_trip_s:.0f} ms away")
     name = client.id if client is not None else "This computer"
-    lines = [f"{name} helps {_server_words(status.server)}", f"  {state_words(status)}"]
+    helped = server.name or "the server of this computer"
+    where = f" ({', '.join(place)})" if place else ""
+    lines = [f"{name} helps {helped}{where}", f"  {state_words(status)}"]
     if client is not None and client.env_id:
         lines.append(f"  {_figures(client)}")
-    told = [client.error if client is not None else "", status.server.error]
+    told = [client.error if client is not None else "", server.error]
     lines += [f"  {words}" for words in dict.fromkeys(told) if words]
     return "\n".join(printable(line) for line in lines)
-
-
-def _server_words(server: ServerStatus) -> str:
-    name = server.name or "the server of this computer"
-    parts = [server.url] if server.url else []
-    if server.round_trip_s is not None and server.reachable:
-        parts.append(f"{1000 * server.round_trip_s:.0f} ms away")
-    return f"{name} ({', '.join(parts)})" if parts else name
 
 
 def state_words(status: Status) -> str:
@@ -191,11 +173,9 @@ def state_words(status: Status) -> str:
             failures = count_words(service.failures, "failure")
             return f"stopped after {failures}: {service.outcome}; try again: soulsgui join continue"
         case Situation.PAUSED_BY_OWNER:
-            until = until_words(client.paused_until) if client.paused_until is not None else ""
-            return f"paused by you{until}; go on: soulsgui join continue"
+            return f"paused by you{until_words(client.paused_until)}; go on: soulsgui join continue"
         case Situation.HELD:
-            until = until_words(client.held_until) if client.held_until is not None else ""
-            return _HELD[client.held] + until if client.held else "paused"
+            return _HELD[client.held] + until_words(client.held_until) if client.held else "paused"
         case Situation.RETRYING:
             return f"trying again in {duration_words(service.restart_in_s or 0.0)}: {service.outcome}"
         case Situation.FINISHING:
@@ -226,9 +206,9 @@ def _figures(client: ClientStatus) -> str:
     return " · ".join(parts)
 
 
-def until_words(moment: float) -> str:
-    """Return ` until 11:58` for when something ends: rounded up to a whole minute."""
-    return f" until {clock_words(60.0 * math.ceil(moment / 60.0))}"
+def until_words(moment: float | None) -> str:
+    """Return ` until 11:58` for when something ends, rounded up to a whole minute; empty for None."""
+    return f" until {clock_words(60.0 * math.ceil(moment / 60.0))}" if moment is not None else ""
 
 
 def clock_words(moment: float, now: float | None = None) -> str:

@@ -6,14 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from soulsgui.cli.output import folders_of, log_line, moment, say, say_json, warn_without_effect
+from soulsgui.cli.output import answer, folders_of, log_line, moment, say, say_json, warn_without_effect
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.remote import RunnerClient
 from soulsgui.config.declaring import Effect
 from soulsgui.config.errors import ConfigError, nearest
 from soulsgui.config.layers import combine, layers_of, load_settings
 from soulsgui.config.parsing import parse_assignments
-from soulsgui.config.paths import Folders
 from soulsgui.config.schema import all_settings, shipped_with
 from soulsgui.errors import ServerUnreachableError, UsageError, printable
 from soulsgui.runner import settings_file
@@ -27,29 +26,6 @@ from soulsgui.wire.control import CheckpointInfo, ConfigSaveParams, HistoryLogsP
 from soulsgui.wire.messages.server_config import algorithm_name
 
 _FOLLOW_EVERY_S = 0.2
-_CHECKPOINT_HEADS = (
-    "CHECKPOINT",
-    "SAVED",
-    "STEPS",
-    "MODEL",
-    "TRAINING RETURN",
-    "EVALUATION",
-    "SIZE",
-    "STATE",
-    "NOTE",
-)
-_RUN_HEADS = (
-    "RUN",
-    "NAME",
-    "STATE",
-    "ENVIRONMENT",
-    "ALGORITHM",
-    "STEPS",
-    "BEST RETURN",
-    "DURATION",
-    "SIZE",
-    "NOTE",
-)
 
 
 def checkpoints(arguments: Arguments) -> int:
@@ -57,100 +33,84 @@ def checkpoints(arguments: Arguments) -> int:
     library = Library(folders_of(arguments).runs)
     run = library.find(arguments.run)
     found = library.checkpoints.list(run)
-    if arguments.as_json:
-        say_json([info.model_dump(mode="json") for info in found])
-        return 0
-    rows = [
-        [
-            info.id,
-            moment(info.created),
-            f"{info.env_steps:,}",
-            str(info.model_id),
-            *_scores(info),
-            size_words(info.size_bytes),
-            "" if info.valid else f"damaged: {info.error}",
-            info.note,
-        ]
-        for info in found
-    ]
-    say(table(rows, _CHECKPOINT_HEADS) or f"Run {run.run_id} has no checkpoint yet.")
-    return 0
+    told = {
+        "CHECKPOINT": [info.id for info in found],
+        "SAVED": [moment(info.created) for info in found],
+        "STEPS": [f"{info.env_steps:,}" for info in found],
+        "MODEL": [str(info.model_id) for info in found],
+        "TRAINING RETURN": [_score(info, evaluated=False) for info in found],
+        "EVALUATION": [_score(info, evaluated=True) for info in found],
+        "SIZE": [size_words(info.size_bytes) for info in found],
+        "STATE": ["" if info.valid else f"damaged: {info.error}" for info in found],
+        "NOTE": [info.note for info in found],
+    }
+    return answer(arguments, found, _columns(told) or f"Run {run.run_id} has no checkpoint yet.")
 
 
-def _scores(info: CheckpointInfo) -> tuple[str, str]:
-    """Return the mean return it was saved with, that of training episodes or that of an evaluation."""
-    score = "" if info.score is None else f"{info.score:.1f}"
-    return ("", score) if info.scored_by == "evaluation" else (score, "")
+def _columns(told: dict[str, list[str]]) -> str:
+    """Return columns, by their heads, as a table."""
+    return table([list(row) for row in zip(*told.values(), strict=True)], list(told))
+
+
+def _score(info: CheckpointInfo, evaluated: bool) -> str:
+    """Return the mean return it was saved with, if that was of an evaluation, or of training."""
+    told = info.score is not None and evaluated == (info.scored_by == "evaluation")
+    return f"{info.score:.1f}" if told else ""
 
 
 def runs(arguments: Arguments) -> int:
     """`runs list`: the runs in the data folder."""
-    found = _known_runs(folders_of(arguments))
-    if arguments.as_json:
-        say_json([summary.model_dump(mode="json") for summary in found])
-        return 0
-    rows = [
-        [
-            run.id,
-            run.name,
-            run.state,
-            run.env_id,
-            algorithm_name(run.algorithm, run.agent),
-            f"{run.env_steps:,}",
-            f"{run.best_mean_return:.1f}" if run.best_mean_return is not None else "",
-            duration_words(run.seconds),
-            size_words(run.size_bytes),
-            run.note,
-        ]
-        for run in found
-    ]
-    say(table(rows, _RUN_HEADS) or "There is no run yet. Start one: soulsgui serve")
-    return 0
-
-
-def _known_runs(folders: Folders) -> list[RunSummary]:
-    """Ask the runner, who knows which run goes on; without one, none does."""
+    folders = folders_of(arguments)
     try:
+        # The runner knows which run goes on; without one, none does.
         client = RunnerClient(folders.server / CONTROL_FILE)
-        return [RunSummary.model_validate(run) for run in client.command("runs.list")["runs"]]
+        found = [RunSummary.model_validate(run) for run in client.command("runs.list")["runs"]]
     except ServerUnreachableError:
-        return Library(folders.runs).summaries(None)
+        found = Library(folders.runs).summaries(None)
+    told: dict[str, list[str]] = {
+        "RUN": [run.id for run in found],
+        "NAME": [run.name for run in found],
+        "STATE": [run.state for run in found],
+        "ENVIRONMENT": [run.env_id for run in found],
+        "ALGORITHM": [algorithm_name(run.algorithm, run.agent) for run in found],
+        "STEPS": [f"{run.env_steps:,}" for run in found],
+        "BEST RETURN": [
+            f"{run.best_mean_return:.1f}" if run.best_mean_return is not None else "" for run in found
+        ],
+        "DURATION": [duration_words(run.seconds) for run in found],
+        "SIZE": [size_words(run.size_bytes) for run in found],
+        "NOTE": [run.note for run in found],
+    }
+    return answer(arguments, found, _columns(told) or "There is no run yet. Start one: soulsgui serve")
 
 
 def logs(arguments: Arguments) -> int:
     """`logs`: the end of a log, and what is added to it."""
-    folders = folders_of(arguments)
+    folders, service = folders_of(arguments), arguments.service
     paths = log_paths(folders, Library(folders.runs), arguments.run)
-    params = HistoryLogsParams(service=arguments.service, n=min(max(arguments.n, 1), 5000))
-    lines, _ = log_lines(paths, params)
+    lines, _ = log_lines(paths, HistoryLogsParams(service=service, n=min(max(arguments.n, 1), 5000)))
     for line in lines:
         say(log_line(line))
-    if arguments.follow:
-        _follow(arguments.service, paths[arguments.service], lines[-1].number if lines else 0)
-    return 0
-
-
-def _follow(service: str, path: Path, shown: int) -> None:
-    follower = LogFollower({service: path}, from_start=True)
-    while True:
+    shown = lines[-1].number if lines else 0
+    follower = LogFollower({service: paths[service]}, from_start=True)
+    while arguments.follow:
         for line in follower.poll():
             if line.number > shown:
                 say(log_line(line))
         sys.stdout.flush()
         time.sleep(_FOLLOW_EVERY_S)
+    return 0
 
 
 def events(arguments: Arguments) -> int:
     """`events`: what happened on this server."""
     path = folders_of(arguments).server / EVENTS_FILE
     found = [event for event in read_events(path) if event.number > arguments.since]
-    if arguments.as_json:
-        say_json([event.model_dump(mode="json") for event in found])
-        return 0
+    lines = []
     for event in found:
         said = ". ".join(part.rstrip(".") for part in (event.what, event.cause, event.remedy) if part)
-        say(f"{event.number:>5}  {moment(event.time)}  {event.level:<7}  {printable(said, None)}")
-    return 0
+        lines.append(f"{event.number:>5}  {moment(event.time)}  {event.level:<7}  {printable(said, None)}")
+    return answer(arguments, found, "\n".join(lines))
 
 
 _WHEN = {
@@ -173,50 +133,43 @@ def show(arguments: Arguments) -> int:
             f"{part!r} is neither a setting nor a section of them.",
             f"Did you mean {near}?" if near else "See all of them: soulsgui config show",
         )
-    if arguments.as_json:
-        tree: Any = public_tree(settings)
-        for name in part.split(".") if part else ():
-            tree = tree[name]
-        say_json(tree)
-    else:
-        brought = shipped_with(every)
-        for key, value in values.items():
-            with_it = f", as shipped for {settings.agent or settings.algorithm}"
-            note = with_it if key in brought and value == brought[key] else ""
-            say(f"{key}: {_shown(value)}  # {known[key].effect}{note}")
-    return 0
+    tree: Any = public_tree(settings)
+    for name in part.split(".") if part else ():
+        tree = tree[name]
+    brought, lines = shipped_with(every), []
+    for key, value in values.items():
+        as_shipped = f", as shipped for {settings.agent or settings.algorithm}"
+        note = as_shipped if key in brought and value == brought[key] else ""
+        lines.append(f"{key}: {json.dumps(value)}  # {known[key].effect}{note}")
+    return answer(arguments, tree, "\n".join(lines))
 
 
 def check(arguments: Arguments) -> int:
     """`config check`: every mistake, with its place and the nearest valid key."""
+    file: Path | None = arguments.file
+    if file is not None and not file.exists():
+        raise UsageError(f"There is no file {file}.", "Your own is checked by: soulsgui config check")
+    overrides = parse_assignments(arguments.assignments)
     try:
-        settings = load_settings(folders_of(arguments), arguments.preset, arguments.assignments)
+        settings = combine(layers_of(folders_of(arguments), arguments.preset, [overrides], file))
     except ConfigError as error:
         if not arguments.as_json:
             raise
         say_json({"problems": settings_file.as_plain(error)})
         return error.exit_code
-    warn_without_effect(parse_assignments(arguments.assignments).values, lambda: settings.algorithm)
-    if arguments.as_json:
-        say_json({"problems": []})
-    else:
-        say("The configuration is right.")
-    return 0
+    warn_without_effect(overrides.values, lambda: settings.algorithm)
+    return answer(arguments, {"problems": []}, "The configuration is right.")
 
 
 def diff(arguments: Arguments) -> int:
     """`config diff`: what differs from the shipped settings, and where that was written."""
     overrides = parse_assignments(arguments.assignments)
     found = settings_file.difference(folders_of(arguments), arguments.preset, overrides)
-    if arguments.as_json:
-        say_json(found)
-        return 0
+    lines = []
     for one in found:
         place = f"{one['source']}, line {one['line']}" if one["line"] else one["source"]
-        say(f"{one['key']}: {_shown(one['shipped'])} -> {_shown(one['value'])}  ({place})")
-    if not found:
-        say("Nothing differs from the shipped settings.")
-    return 0
+        lines.append(f"{one['key']}: {json.dumps(one['shipped'])} -> {json.dumps(one['value'])}  ({place})")
+    return answer(arguments, found, "\n".join(lines) or "Nothing differs from the shipped settings.")
 
 
 def change(arguments: Arguments) -> int:
@@ -238,7 +191,3 @@ def change(arguments: Arguments) -> int:
             say(f"{', '.join(keys)}: takes effect {when}")
     warn_without_effect(layer.values, lambda: settings.algorithm)
     return 0
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value)

@@ -4,16 +4,16 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
-from soulsgui.cli.parser import Arguments, parse
+from soulsgui.cli.parser import parse
 from soulsgui.errors import SoulsGuiError, printable
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code."""
-    mend_standard_streams()
+    _mend_standard_streams()
     sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
 
 
@@ -23,8 +23,9 @@ def run(argv: Sequence[str]) -> int:
     0 done, 1 failed, 2 wrong use or wrong configuration, 3 the server can't be reached, 4 not allowed.
     """
     arguments = parse(argv)
+    module, _, function = arguments.handler.partition(":")
     try:
-        code = _handler(arguments.handler)(arguments)
+        code: int = getattr(importlib.import_module(module), function)(arguments)
         stream: TextIO | None = sys.stdout  # None when it was closed before we began: `>&-`
         if stream is not None:
             stream.flush()
@@ -49,24 +50,18 @@ def run(argv: Sequence[str]) -> int:
     return code
 
 
-def _handler(name: str) -> Callable[[Arguments], int]:
-    module, _, function = name.partition(":")
-    handler: Callable[[Arguments], int] = getattr(importlib.import_module(module), function)
-    return handler
-
-
-_NAMES = ("stdin", "stdout", "stderr")
-
-
-def mend_standard_streams() -> None:
+def _mend_standard_streams() -> None:
     """Open closed standard streams to nowhere, and let letters that a stream doesn't know become escapes.
 
     A closed one is dangerous: the next file that is opened gets its number, and with it what a child or the
     interpreter prints. To be called first of all.
     """
-    for number, name in enumerate(_NAMES):
-        if not _is_open(number):
-            _open_to_nowhere(number)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # Those before it are open, so that it is the lowest free number, which is the one we get.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         stream: TextIO | None = getattr(sys, name)
         if stream is None:
             mode = "w" if number else "r"
@@ -74,20 +69,3 @@ def mend_standard_streams() -> None:
             setattr(sys, name, made)
         elif number and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
-
-
-def _open_to_nowhere(number: int) -> None:
-    opened = os.open(os.devnull, os.O_RDWR)
-    if opened == number:
-        os.set_inheritable(number, True)
-        return
-    os.dup2(opened, number)
-    os.close(opened)

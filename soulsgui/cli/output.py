@@ -22,14 +22,23 @@ def say(text: str) -> None:
         stream.write(f"{printable(text, None, lines=True)}\n")
 
 
+def say_json(document: Any) -> None:
+    """Write one JSON document, which may hold messages of ours, to standard output."""
+    say(json.dumps(document, indent=2, default=lambda message: message.model_dump(mode="json")))
+
+
+def answer(arguments: Arguments, document: Any, text: str) -> int:
+    """Write what a command found: a JSON document with `--json`, else words; return the exit code."""
+    if arguments.as_json:
+        say_json(document)
+    elif text:
+        say(text)
+    return 0
+
+
 def room() -> int | None:
     """Return the terminal's width in characters; None where output is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
-
-
-def say_json(document: Any) -> None:
-    """Write one JSON document to standard output."""
-    say(json.dumps(document, indent=2))
 
 
 def warn_without_effect(keys: Collection[str], algorithm: Callable[[], str]) -> None:

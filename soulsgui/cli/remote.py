@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.cli.declaring import typed_params
-from soulsgui.cli.output import folders_of, log_line, room, say, say_json, warn_without_effect
+from soulsgui.cli.output import answer, folders_of, log_line, room, say, say_json, warn_without_effect
 from soulsgui.cli.parser import Arguments
-from soulsgui.config.paths import Folders
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError, printable
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.control import COMMANDS, ClientLog, ControlFile, ErrorCode, Status
@@ -52,20 +51,9 @@ class RunnerClient(ApiClient):
             ) from error
 
 
-def client_id(runner: ApiClient, word: str) -> str:
-    """Return the id of a client named by id or name; an unknown word is returned as it is.
-
-    Names are unambiguous: the runner lets no client be called as another one, or by another one's id.
-    """
-    clients = runner.status()["clients"] if word else []
-    if any(one["id"] == word for one in clients):
-        return word
-    return next((one["id"] for one in clients if one["name"] == word), word)
-
-
-def join_of(folders: Folders) -> RunnerClient:
-    """Return the way to the runner of client mode of a data folder."""
-    path = folders.client / CONTROL_FILE
+def join_of(arguments: Arguments) -> RunnerClient:
+    """Return the way to the runner of client mode of a command's data folder."""
+    path = folders_of(arguments).client / CONTROL_FILE
     begin = "Begin: soulsgui join INVITATION (the link or .soulsgui file of a server's owner)"
     if not os.path.exists(path):  # noqa: PTH110 - a Path raises where the name is too long
         raise ServerUnreachableError(f"This computer plays for nobody ({path} is missing).", begin)
@@ -78,8 +66,27 @@ def runner_of(arguments: Arguments) -> RunnerClient:
 
 
 def status(arguments: Arguments) -> int:
-    """`status`: what the server does, once or every second; without one, what plays here for another."""
-    runners = _runners(arguments)
+    """`status`: what the server does, once or every second, and what plays here for another one."""
+    from soulsgui.cli.joined import join_text
+    from soulsgui.runner.status_text import status_text, wrapped
+
+    def of_server(told: dict[str, Any]) -> str:
+        return status_text(told, room())
+
+    def of_join(told: dict[str, Any]) -> str:
+        return "\n".join(wrapped(join_text(Status.model_validate(told)).split("\n"), room()))
+
+    runners: list[tuple[RunnerClient, Callable[[dict[str, Any]], str]]] = []
+    missing: list[ServerUnreachableError] = []
+    for find, words in ((runner_of, of_server), (join_of, of_join)):
+        try:
+            runner = find(arguments)
+            runner.status()  # the control file of one that has ended stays behind
+            runners.append((runner, words))
+        except ServerUnreachableError as error:
+            missing.append(error)
+    if not runners:
+        raise missing[0]
     while True:
         if arguments.as_json:
             say_json(runners[0][0].status())
@@ -94,43 +101,13 @@ def status(arguments: Arguments) -> int:
         time.sleep(_WATCH_EVERY_S)
 
 
-def _runners(arguments: Arguments) -> list[tuple[RunnerClient, Callable[[dict[str, Any]], str]]]:
-    """Return who can be asked here, the server's runner first, each with what makes words of its status."""
-    from soulsgui.cli.joined import join_text
-    from soulsgui.runner.status_text import status_text, wrapped
-
-    def of_join(told: dict[str, Any]) -> str:
-        return "\n".join(wrapped(join_text(Status.model_validate(told)).split("\n"), room()))
-
-    ways: list[tuple[Callable[[], RunnerClient], Callable[[dict[str, Any]], str]]] = [
-        (lambda: runner_of(arguments), lambda told: status_text(told, room())),
-        (lambda: join_of(folders_of(arguments)), of_join),
-    ]
-    found = []
-    missing: list[ServerUnreachableError] = []
-    for way, words in ways:
-        try:
-            runner = way()
-            # The place of one that has ended stays behind.
-            runner.status()
-            found.append((runner, words))
-        except ServerUnreachableError as error:
-            missing.append(error)
-    if not found:
-        raise missing[0]
-    return found
-
-
 def control(arguments: Arguments) -> int:
     """`control`: how to reach the runner, for tunnels."""
     client = runner_of(arguments)
     found = client.control
     hello = client.command("server.hello")
-    if arguments.as_json:
-        say_json(found.model_dump(mode="json"))
-    else:
-        say(f"{found.url}  server {hello['server_id']}  version {hello['version']}  process {hello['pid']}")
-    return 0
+    told = f"{found.url}  server {hello['server_id']}  version {hello['version']}  process {hello['pid']}"
+    return answer(arguments, found, told)
 
 
 def call(arguments: Arguments) -> int:
@@ -152,8 +129,10 @@ def plain(arguments: Arguments) -> int:
     """Run a command of the API's table with typed parameters and print its result."""
     runner = runner_of(arguments)
     params = _typed(arguments)
-    if "client" in params:
-        params["client"] = client_id(runner, params["client"])
+    if params.get("client"):
+        # Names are unambiguous: the runner lets no client be called as another one, or by another one's id.
+        ids = {one[name]: one["id"] for name in ("name", "id") for one in runner.status()["clients"]}
+        params["client"] = ids.get(params["client"], params["client"])
     if arguments.command in ("run.pause", "clients.pause"):
         arguments.paused_before = _is_paused(runner.status(), params.get("client"))
     result = runner.command(arguments.command, params)
@@ -262,26 +241,18 @@ def _tell_save(arguments: Arguments, result: dict[str, Any]) -> None:
 
 def _tell_log(arguments: Arguments, result: dict[str, Any]) -> None:
     found = ClientLog.model_validate(result)
-    if arguments.as_json:
-        say_json(found.model_dump(mode="json"))
-        return
-    for line in found.lines:
-        say(log_line(line))
-    if not found.lines:
-        say(
-            f"{arguments.client} has written nothing yet."
-            if found.whole
-            else f"{arguments.client} has told of no trouble; the rest of its log is on its own computer."
-        )
+    nothing = (
+        f"{arguments.client} has written nothing yet."
+        if found.whole
+        else f"{arguments.client} has told of no trouble; the rest of its log is on its own computer."
+    )
+    answer(arguments, found, "\n".join(map(log_line, found.lines)) or nothing)
 
 
 def _tell_rejects(arguments: Arguments, result: dict[str, Any]) -> None:
     from soulsgui.runner.status_text import reject_rows
 
-    if arguments.as_json:
-        say_json(result["rejects"])
-    else:
-        say(reject_rows(result["rejects"]))
+    answer(arguments, result["rejects"], reject_rows(result["rejects"]))
 
 
 def _tell_rename(arguments: Arguments, _result: dict[str, Any]) -> None:
@@ -319,16 +290,19 @@ def clients(arguments: Arguments) -> int:
     from soulsgui.runner.status_text import client_rows
 
     found = runner_of(arguments).status()["clients"]
-    if arguments.as_json:
-        say_json(found)
-    else:
-        say(client_rows(found, room()))
-    return 0
+    return answer(arguments, found, client_rows(found, room()))
 
 
 def shutdown(arguments: Arguments) -> int:
     """`shutdown`: end the clients, the run, or everything; returns when it is done."""
-    client = _runner_to_end(arguments)
+    try:
+        client = runner_of(arguments)
+    except ServerUnreachableError as error:
+        if not (folders_of(arguments).client / CONTROL_FILE).exists():
+            raise
+        raise ServerUnreachableError(
+            f"{error.message} But this computer plays for a server.", "End that: soulsgui join stop"
+        ) from error
     if arguments.what == "run":
         arguments.command = "run.stop"
         return plain(arguments)
@@ -346,17 +320,6 @@ def shutdown(arguments: Arguments) -> int:
     wait_for_end(client.control)
     say("the server has ended")
     return 0
-
-
-def _runner_to_end(arguments: Arguments) -> RunnerClient:
-    try:
-        return runner_of(arguments)
-    except ServerUnreachableError as error:
-        if (folders_of(arguments).client / CONTROL_FILE).exists():
-            raise ServerUnreachableError(
-                f"{error.message} But this computer plays for a server.", "End that: soulsgui join stop"
-            ) from error
-        raise
 
 
 def wait_for_end(runner: ControlFile) -> None:

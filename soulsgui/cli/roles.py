@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ _LARGEST_RATE = 1e6
 def serve(arguments: Arguments) -> int:
     """`serve`: a server with its runs."""
     from soulsgui.config.layers import combine, layers_of, load_run_settings
-    from soulsgui.config.parsing import Layer, parse_assignments
+    from soulsgui.config.parsing import parse_assignments
     from soulsgui.runner.headless import ServeOptions, serve
     from soulsgui.runner.run.library import Library
 
@@ -35,7 +36,7 @@ def serve(arguments: Arguments) -> int:
     overrides = parse_assignments(arguments.assignments)
     if arguments.local_clients is not None:
         values = overrides.values | {"clients.local": arguments.local_clients}
-        overrides = Layer(overrides.source, values, problems=overrides.problems)
+        overrides = replace(overrides, values=values)
 
     def algorithm() -> str:
         if arguments.resume:
@@ -137,22 +138,19 @@ def join(arguments: Arguments) -> int:
 
 def client(arguments: Arguments) -> int:
     """`client`: plays for a server."""
-    for option in ("num_envs", "episodes", "simulate"):
+    for option, least in {"num_envs": 1, "episodes": 1, "simulate": 1, "workers": 0}.items():
         value = getattr(arguments, option)
-        if value is not None and value < 1:
-            raise UsageError(f"--{option.replace('_', '-')} should be at least 1, not {value}.")
-    if arguments.workers is not None and arguments.workers < 0:
-        raise UsageError(f"--workers should be at least 0, not {arguments.workers}.")
+        if value is not None and value < least:
+            raise UsageError(f"--{option.replace('_', '-')} should be at least {least}, not {value}.")
     if arguments.simulate is not None:
         return _fleet(arguments)
     if arguments.invitation:
         return _invited_client(arguments)
+    name, address = _client_name(arguments), _address(arguments)
     from soulsgui.process import is_supervised, start_over
     from soulsgui.sampling.client import run_client
     from soulsgui.wire.messages.owner import ClientFolder
 
-    name = _client_name(arguments)
-    address = _server(arguments) if arguments.server else _address(arguments)
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
     start_anew = None if is_supervised() else start_over
     return run_client(
@@ -166,9 +164,9 @@ def _fleet(arguments: Arguments) -> int:
         raise UsageError("--simulate goes with neither an invitation nor --episodes.")
     if not 0 < arguments.rate <= _LARGEST_RATE:
         raise UsageError(f"--rate should be above 0 and at most {_LARGEST_RATE:,.0f}, not {arguments.rate}.")
+    address = _address(arguments)
     from soulsgui.sampling.simulate import run_fleet
 
-    address = _server(arguments) if arguments.server else _address(arguments)
     name = arguments.name or "sim"
     return run_fleet(address, name, arguments.simulate, arguments.rate, arguments.num_envs or 1)
 
@@ -190,14 +188,8 @@ def _invited_client(arguments: Arguments) -> int:
     address = find_server(invitation, stop_on_signals())
     if address is None:
         return 0
-    return run_client(
-        address,
-        invitation.client,
-        arguments.num_envs,
-        arguments.episodes,
-        start_anew=start_over,
-        workers=arguments.workers,
-    )
+    name, envs, episodes = invitation.client, arguments.num_envs, arguments.episodes
+    return run_client(address, name, envs, episodes, start_anew=start_over, workers=arguments.workers)
 
 
 def probe(_arguments: Arguments) -> int:
@@ -260,25 +252,21 @@ def _run(arguments: Arguments) -> RunFolder:
 
 
 def _address(arguments: Arguments) -> Address:
-    return Address.read(arguments.server_file or folders_of(arguments).server_address)
-
-
-def _server(arguments: Arguments) -> Address:
-    """The address of a server on this machine, whose password is the user's own."""
+    """Return the address in a file, or that of a server on this machine, whose password is the user's own."""
+    folders = folders_of(arguments)
+    if not getattr(arguments, "server", ""):
+        return Address.read(arguments.server_file or folders.server_address)
     from soulsgui.config.layers import load_settings
     from soulsgui.runner.access.certificate import read_certificate
     from soulsgui.runner.server.redis_server import read_or_make_password
 
     host, colon, port = arguments.server.rpartition(":")
     host = host.strip("[]")
+    wrong = "" if is_loopback(host) else "only servers on this machine can be joined so."
     if not colon or not port.isdigit() or not 0 < int(port) < 65_536:
-        raise UsageError(f"--server {arguments.server}: expected HOST:PORT.", "For instance: 127.0.0.1:6379")
-    if not is_loopback(host):
-        raise UsageError(
-            f"--server {arguments.server}: only servers on this machine can be joined so.",
-            "For instance: 127.0.0.1:6379",
-        )
-    folders = folders_of(arguments)
+        wrong = "expected HOST:PORT."
+    if wrong:
+        raise UsageError(f"--server {arguments.server}: {wrong}", "For instance: 127.0.0.1:6379")
     if not folders.redis_secret.exists():
         raise UsageError(
             f"The password of the server is not here: {folders.redis_secret} is missing.",

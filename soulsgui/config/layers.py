@@ -146,13 +146,15 @@ def preset_layer(name: str, source: str = "--preset") -> Layer:
     return Layer(f"preset {name}", layer.values, layer.lines, layer.problems)
 
 
-def layers_of(folders: Folders, preset: str = "", overrides: Sequence[Layer] = ()) -> list[Layer]:
-    """Return all layers in order: defaults, preset, config.yaml, then `overrides`.
+def layers_of(
+    folders: Folders, preset: str = "", overrides: Sequence[Layer] = (), own: Path | None = None
+) -> list[Layer]:
+    """Return all layers in order: defaults, preset, config.yaml or `own` in its place, then `overrides`.
 
     Raises:
         ConfigError: A file can't be read, or the preset is unknown.
     """
-    return over_defaults([*_with_preset(read_layer(folders.overrides), preset), *overrides])
+    return over_defaults([*_with_preset(read_layer(own or folders.overrides), preset), *overrides])
 
 
 def text_problems(text: str, source: str) -> list[Problem]:

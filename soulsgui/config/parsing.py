@@ -4,6 +4,7 @@ A layer is a flat map from dotted keys to values that remembers where each was w
 """
 
 import codecs
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -276,9 +277,14 @@ def read_settings(path: Path) -> str:
 
     Raises:
         FileNotFoundError: There is none.
-        ConfigError: It can't be read, is too large, or is not UTF-8.
+        ConfigError: It is no file, can't be read, is too large, or is not UTF-8.
     """
     try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # reading it might never end
+            raise file_problem(
+                path, None, f"is a pipe or a device in {path.parent}, not a file. {_ELSEWHERE}"
+            )
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
             size = file.seek(0, 2)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
@@ -90,26 +90,15 @@ class CannotTell(Exception):
     """This system does not tell; with the reason in words."""
 
 
-class WindowsCalls(Protocol):
+class WindowsCalls:
     """What is asked of Windows."""
-
-    def idle_s(self) -> float:
-        """Return the seconds since the last input."""
-
-    def notification_state(self) -> int:
-        """Return what `SHQueryUserNotificationState` says."""
-
-    def foreground_pid(self) -> int:
-        """Return the process of the window in front; 0 for none."""
-
-
-class _Ctypes:
-    """The real Windows."""
 
     def __init__(self) -> None:
         self._dlls: Any = vars(ctypes)["windll"]
 
     def idle_s(self) -> float:
+        """Return the seconds since the last input."""
+
         class LastInput(ctypes.Structure):
             _fields_ = (("size", ctypes.c_uint), ("tick", ctypes.c_uint))
 
@@ -120,12 +109,14 @@ class _Ctypes:
         return float((self._dlls.kernel32.GetTickCount() - last.tick) % 2**32) / 1000.0
 
     def notification_state(self) -> int:
+        """Return what `SHQueryUserNotificationState` says."""
         state = ctypes.c_int(0)
         if self._dlls.shell32.SHQueryUserNotificationState(ctypes.byref(state)) != 0:
             raise CannotTell("Windows does not tell whether a full-screen program runs.")
         return state.value
 
     def foreground_pid(self) -> int:
+        """Return the process of the window in front; 0 for none."""
         pid = ctypes.c_ulong(0)
         window = self._dlls.user32.GetForegroundWindow()
         self._dlls.user32.GetWindowThreadProcessId(window, ctypes.byref(pid))
@@ -157,7 +148,7 @@ class Presence:
     env: Mapping[str, str] | None = None
     find: Callable[[str], str | None] = shutil.which
     run: Callable[[list[str]], str] = _run_tool
-    windows: Callable[[], WindowsCalls] = _Ctypes
+    windows: Callable[[], WindowsCalls] = WindowsCalls
 
     def idle_s(self) -> float:
         """Return the seconds since somebody last used keyboard or mouse."""

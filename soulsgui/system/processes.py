@@ -144,17 +144,7 @@ def kill_group(pid: int, platform: str = sys.platform) -> bool:
     Returns whether anything was there to be ended.
     """
     _refuse_dangerous(pid, platform)
-    if platform != "win32":
-        return _signal_group(pid, signal.SIGKILL, platform)
-    try:
-        leader = psutil.Process(pid)
-        family = [leader, *leader.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return False
-    for member in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            member.kill()
-    return True
+    return kill_tree(pid) if platform == "win32" else _signal_group(pid, signal.SIGKILL, platform)
 
 
 def leads_group(pid: int, platform: str = sys.platform) -> bool:
@@ -209,11 +199,14 @@ def kill_descendants() -> None:
     _kill(psutil.Process().children(recursive=True))
 
 
-def kill_tree(pid: int) -> None:
-    """End a process and everything it started, at once; one that is gone already is no error."""
-    with contextlib.suppress(psutil.Error):
+def kill_tree(pid: int) -> bool:
+    """End a process and everything it started, at once; return whether it was there."""
+    try:
         leader = psutil.Process(pid)
-        _kill([*leader.children(recursive=True), leader])
+        _kill([leader, *leader.children(recursive=True)])
+    except psutil.Error:
+        return False
+    return True
 
 
 def _kill(processes: list[psutil.Process]) -> None:

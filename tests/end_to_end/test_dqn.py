@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,46 +12,29 @@ from tests.end_to_end.server import RunningServer, last_json, soulsgui, wait_for
 PRESET = "cartpole_dqn"
 
 
-def _serve(folder: Path, *words: str, timeout_s: float) -> dict[str, Any]:
+@pytest.mark.parametrize(
+    ("goal", "seed"),
+    [
+        (80, 1),
+        *(
+            pytest.param(475, seed, marks=[pytest.mark.slow, pytest.mark.timeout(600)])
+            for seed in range(1, 6)
+        ),
+    ],
+)
+def test_the_preset_learns_cartpole_and_wastes_nothing(tmp_path: Path, goal: int, seed: int) -> None:
     done = soulsgui(
-        "serve", "--preset", PRESET, "--local-clients", "2", "--until-done", "--json", *words,
-        folder=folder, timeout_s=timeout_s,
+        "serve", "--preset", PRESET, "--local-clients", "2", "--until-done", "--json",
+        "--set", f"stop.mean_return={goal}", "--set", f"seed={seed}", folder=tmp_path, timeout_s=500,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     summary = last_json(done.stdout)
-    assert summary["algorithm"] == "dqn"
+    assert (summary["algorithm"], summary["reached"]) == ("dqn", "mean_return")
+    assert summary["mean_return"] >= goal
     # Clients played as fast as they could, and nothing of it was too old.
     assert summary["rejected"] == {}
     assert not any(summary["restarts"].values())
     assert (Path(summary["run_dir"]) / "checkpoint").is_dir()
-    return summary
-
-
-def test_the_preset_learns_cartpole_and_wastes_nothing(tmp_path: Path) -> None:
-    summary = _serve(tmp_path, "--set", "stop.mean_return=80", timeout_s=150)
-    assert summary["reached"] == "mean_return"
-    assert summary["mean_return"] >= 80
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", range(1, 6))
-def test_the_preset_solves_cartpole(tmp_path: Path, seed: int) -> None:
-    summary = _serve(tmp_path, "--set", f"seed={seed}", timeout_s=500)
-    assert summary["reached"] == "mean_return"
-    assert summary["mean_return"] >= 475
-
-
-def test_a_goal_of_steps_ends_the_run_when_they_are_trained_on(tmp_path: Path) -> None:
-    summary = _serve(
-        tmp_path, "--set", "stop.mean_return=null", "--set", "stop.env_steps=3000",
-        "--set", "dqn.replay_ratio=16", "--set", "dqn.batch_size=64", timeout_s=90,
-    )  # fmt: skip
-    assert summary["reached"] == "env_steps"
-    assert summary["env_steps"] >= 3000
-    # What came in since learning began, after the first 1000 at the earliest, was drawn 16 times, 64 at once.
-    trained_on = summary["updates"] * 64 / 16
-    assert 0 < trained_on <= summary["env_steps"] - 1000 + 200
 
 
 @pytest.fixture(scope="module")
@@ -71,15 +53,15 @@ def _kill(pid: int | None) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def _curve(server: RunningServer, metric: str) -> list[float]:
-    values: list[float] = server.api.command("history.query", {"metric": metric, "points": 200_000})["value"]
-    return values
-
-
 def test_the_replay_ratio_is_kept_by_clients_that_could_play_faster(training: RunningServer) -> None:
+    def told() -> list[float]:
+        curve = training.api.command("history.query", {"metric": "replay_ratio", "points": 200_000})
+        values: list[float] = curve["value"]
+        return values
+
     training.wait_updates(1000)
-    wait_for(lambda: len(_curve(training, "replay_ratio")) >= 3, "rows")
-    assert _curve(training, "replay_ratio")[-1] == pytest.approx(64, rel=0.1)
+    wait_for(lambda: len(told()) >= 3, "rows")
+    assert told()[-1] == pytest.approx(64, rel=0.1)
     assert training.status().run.rejected == {}
 
 
@@ -91,25 +73,16 @@ def test_a_quicksave_holds_the_replay_memory_when_asked(training: RunningServer)
     assert (Path(with_memory["path"]) / "memory.safetensors").is_file()
 
 
-def test_a_killed_client_is_missed_by_nobody(training: RunningServer) -> None:
-    old = training.pid("client-2")
-    _kill(old)
-    training.wait_updates(300)
-    wait_for(lambda: training.pid("client-2") not in (None, old), "a new process")
-    wait_for(lambda: training.client_state("client-2") == "online", "it plays again")
-    training.wait_updates(300)
-    assert training.status().run.rejected == {}
-
-
-def test_a_killed_server_costs_nothing(training: RunningServer) -> None:
+def test_killed_clients_and_servers_cost_nothing(training: RunningServer) -> None:
     before = training.status().run
-    old = training.pid("redis")
-    _kill(old)
-    wait_for(lambda: training.pid("redis") not in (None, old), "the next server")
-    wait_for(lambda: training.status().run.updates >= before.updates + 300, "training goes on")
+    for name in ("client-2", "redis"):
+        old = training.pid(name)
+        _kill(old)
+        wait_for(lambda: training.pid(name) not in (None, old), "a new process")  # noqa: B023
+        training.wait_updates(300)
+    wait_for(lambda: training.client_state("client-2") == "online", "it plays again")
     after = training.status().run
-    assert after.attempt == before.attempt
-    assert after.lost_chunks == 0
+    assert (after.attempt, after.lost_chunks, after.rejected) == (before.attempt, 0, {})
 
 
 def test_a_killed_trainer_goes_on_from_its_checkpoint(training: RunningServer) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import random
 import signal
 import time
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.session import CHUNK_FIELD
 from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
@@ -18,11 +20,56 @@ from tests.faults.report import Report
 from tests.faults.waiting import LIMIT_S
 
 KEYS = Keys()
+STEPS_PER_ROUND = UNHURRIED["ppo.n_steps"] * 4 * 2
+"""Of 2 clients with 4 environments each."""
 
 
 def _kill(pid: int | None) -> None:
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
+
+
+def _kill_redis(server: RunningServer, report: Report) -> float:
+    """Kill it, wait until training goes on; return the seconds from its return to the next update."""
+    old = server.pid("redis")
+    _kill(old)
+    wait_for(lambda: server.pid("redis") not in (None, old) and server.status().server.reachable, "redis")
+    back, updates = time.monotonic(), server.status().run.updates
+    wait_for(lambda: server.status().run.updates > updates, "training goes on")
+    seconds = time.monotonic() - back
+    report.injected("SIGKILL of Redis in mid-run")
+    report.recovered(seconds)
+    return seconds
+
+
+KILLS = [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+
+
+@pytest.mark.parametrize("kills", KILLS)
+def test_what_a_killed_server_had_accepted_is_trained_on(
+    training: RunningServer, report: Report, kills: int
+) -> None:
+    """The first one: nobody but the server's own clients has played yet, so that rounds can be counted."""
+    training.wait_updates(3)
+    before, limits, rng = training.status().run, RestartLimits(), random.Random(3)
+    for number in range(kills):
+        if number and number % (limits.max_failures - 1) == 0:
+            time.sleep(limits.healthy_s + 2)  # more in a row, and the runner rightly gives it up
+        time.sleep(rng.uniform(0, 1.0))  # a kill comes at any moment
+        seconds = _kill_redis(training, report)
+        assert kills == 2 or seconds <= 5.0  # beside other tests the clock says nothing
+    training.wait_updates(3)
+    after = training.status().run
+    report.lost(after.lost_chunks, "chunks by their numbers")
+    assert after.attempt == before.attempt, "the trainer went through it"
+    assert after.lost_chunks == 0
+    # Nothing came twice, and no round was trained on without a step that one of its members had made.
+    assert after.rejected == {}
+    rounds, odd = divmod(after.env_steps, STEPS_PER_ROUND)
+    assert odd == 0
+    assert rounds in (after.updates, after.updates + 1), "the steps of an update are told before it"
+    restarts = {service.name: service.restarts for service in training.status().services}
+    assert restarts == dict.fromkeys(restarts, 0) | {"redis": restarts["redis"]}
 
 
 @dataclass(frozen=True)
@@ -52,7 +99,7 @@ def killed_guest(training: RunningServer) -> Guest:
 def test_a_second_client_is_used_then_late_and_the_run_goes_on(
     training: RunningServer, killed_guest: Guest
 ) -> None:
-    assert killed_guest.steps_per_round > 512 * 1.2, "the guest's samples are part of the rounds"
+    assert killed_guest.steps_per_round > STEPS_PER_ROUND * 1.2, "the guest's samples are part of the rounds"
     wait_for(lambda: training.client_state("guest") in ("late", "lost"), "late", 12)
     training.wait_updates(2)
 
@@ -80,23 +127,7 @@ def test_a_killed_trainer_is_restarted_and_the_curve_goes_on(training: RunningSe
     assert steps == sorted(steps)
 
 
-def test_a_killed_server_is_back_and_nothing_is_lost(training: RunningServer, report: Report) -> None:
-    training.wait_updates(1)
-    before = training.status().run
-    old = training.pid("redis")
-    _kill(old)
-    report.injected("SIGKILL of Redis in mid-run")
-    wait_for(lambda: training.pid("redis") not in (None, old) and training.status().server.reachable, "redis")
-    back = time.monotonic()
-    training.wait_updates(1)
-    report.recovered(time.monotonic() - back)
-    after = training.status()
-    report.lost(after.run.lost_chunks, "chunks by their numbers")
-    assert after.run.attempt == before.attempt, "the trainer went through it"
-    assert after.run.lost_chunks == 0
-
-
-def test_garbage_in_a_stream_is_counted_shown_and_harmless(
+def test_garbage_in_a_stream_is_counted_its_client_cut_off_and_plays_on_by_itself_once_it_is_released(
     training: RunningServer, tmp_path: Path, report: Report
 ) -> None:
     canary = tmp_path / "canary"
@@ -105,29 +136,22 @@ def test_garbage_in_a_stream_is_counted_shown_and_harmless(
         def __reduce__(self) -> tuple[object, ...]:
             return (Path.touch, (canary,))
 
-    connection = training.redis()
-    stream = KEYS.chunks("client-1")
-    for payload in (b"\x00garbage", os.urandom(2000), pickle.dumps(Bomb())):
-        connection.xadd(stream, {CHUNK_FIELD: payload})
-    connection.close()
+    def rejected() -> dict[str, int]:
+        return next(client.rejected for client in training.status().clients if client.id == "client-1")
 
-    def refused() -> int:
-        found = [client for client in training.status().clients if client.id == "client-1"]
-        return found[0].rejected.get("unreadable", 0) if found else 0
-
-    report.injected("two chunks of garbage and one pickle beside the good ones of a client")
-    wait_for(lambda: refused() >= 3, "three refused chunks on the client's card")
-    assert not canary.exists()
-    training.wait_updates(2)
-    wait_for(lambda: training.client_state("client-1") == "online", "it plays again")
-
-
-def test_a_client_that_was_cut_off_plays_on_by_itself_once_it_is_released(training: RunningServer) -> None:
     def steps() -> int:
         return next(client.env_steps for client in training.status().clients if client.id == "client-1")
 
     process = training.pid("client-1")
     connection = training.redis()
+    for payload in (b"\x00garbage", os.urandom(2000), pickle.dumps(Bomb())):
+        connection.xadd(KEYS.chunks("client-1"), {CHUNK_FIELD: payload})
+    report.injected("two chunks of garbage and one pickle beside the good ones of a client")
+    wait_for(lambda: rejected().get("unreadable", 0) >= 3, "three refused chunks on the client's card")
+    assert not canary.exists()
+    training.wait_updates(2)
+    wait_for(lambda: training.client_state("client-1") == "online", "it plays again")
+
     pipeline = connection.pipeline(transaction=True)  # nothing good comes in between
     for _ in range(60):
         pipeline.xadd(KEYS.chunks("client-1"), {CHUNK_FIELD: b"garbage"})
@@ -156,26 +180,21 @@ def test_a_client_that_was_cut_off_plays_on_by_itself_once_it_is_released(traini
     assert sum(staleness.accepted[1:]) == 0
 
 
-def test_a_killed_local_client_is_restarted_and_plays_again(training: RunningServer) -> None:
-    old = training.pid("client-2")
-    _kill(old)
-    wait_for(lambda: training.pid("client-2") not in (None, old), "a new process")
-    wait_for(lambda: training.client_state("client-2") == "online", "it plays")
-    training.wait_updates(2)
-
-
-def test_a_killed_telemetry_goes_on_without_gap_or_double(training: RunningServer) -> None:
-    _kill(training.pid("telemetry"))
-    old = training.status().run.episodes
-    training.wait_updates(3)
-    wait_for(lambda: training.status().run.episodes > old, "episodes")
-
+def test_a_killed_client_plays_again_and_a_killed_telemetry_goes_on_without_gap_or_double(
+    training: RunningServer,
+) -> None:
     def rows() -> list[int]:
-        found: list[int] = training.api.command("history.query", {"metric": "return", "points": 200_000})[
-            "row"
-        ]
+        told = training.api.command("history.query", {"metric": "return", "points": 200_000})
+        found: list[int] = told["row"]
         return found
 
+    old, episodes = training.pid("client-2"), training.status().run.episodes
+    _kill(old)
+    _kill(training.pid("telemetry"))
+    wait_for(lambda: training.pid("client-2") not in (None, old), "a new process")
+    wait_for(lambda: training.client_state("client-2") == "online", "it plays")
+    training.wait_updates(3)
+    wait_for(lambda: training.status().run.episodes > episodes, "episodes")
     seen = len(rows())
     wait_for(lambda: len(rows()) > seen, "new rows in the store")
     found = rows()

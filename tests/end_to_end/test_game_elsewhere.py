@@ -113,20 +113,19 @@ def end(*clients: "subprocess.Popen[bytes]") -> None:
         client.wait()
 
 
-def test_a_run_that_waits_for_its_first_client_is_stopped_at_once(server: RunningServer) -> None:
-    server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 0}})
-    wait_for(lambda: server.status().run.state == "waiting", "the run waits")
-    server.api.command("run.stop", {})
-    assert server.status().run.state == "stopped"
-    wait_for(lambda: server.pid("trainer") is None, "the trainer has ended", 5)
-
-
 def test_the_first_client_tells_the_spaces_and_others_must_have_the_same(server: RunningServer) -> None:
     with pytest.raises(CommandFailedError, match="game_elsewhere") as refused:
         server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 1}})
     assert "clients.local=0" in str(refused.value)
 
-    server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 0}})
+    alone = {"overrides": OVERRIDES | {"clients.local": 0}}
+    server.api.command("run.start", alone)
+    wait_for(lambda: server.status().run.state == "waiting", "the run waits")
+    server.api.command("run.stop", {})
+    assert server.status().run.state == "stopped"
+    wait_for(lambda: server.pid("trainer") is None, "the trainer has ended")
+
+    server.api.command("run.start", alone)
     run = wait_for(lambda: (now := server.status().run).state == "waiting" and now, "the run waits")
     assert run.detail == "for the first client to tell the spaces"
 

@@ -109,7 +109,11 @@ class _Home:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("programs", [_of_readme(), (DQN_TRAINER, DQN_PLAYER)], ids=["readme", "dqn"])
+@pytest.mark.parametrize(
+    "programs",
+    [_of_readme(), pytest.param((DQN_TRAINER, DQN_PLAYER), marks=pytest.mark.slow)],
+    ids=["readme", "dqn"],
+)
 def test_a_node_and_a_connector_meet_without_a_runner_and_again_after_kills(
     programs: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -138,7 +138,7 @@ def who_says(secret: str, *folders: Path) -> list[str]:
     return places + [str(path) for path in files if secret.encode() in path.read_bytes()]
 
 
-def test_an_invited_computer_plays_until_it_is_revoked(
+def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     server: RunningServer, pcs: list[Pc], tmp_path: Path, report: Report
 ) -> None:
     invitation = invite(server, "gamer")
@@ -169,15 +169,26 @@ def test_an_invited_computer_plays_until_it_is_revoked(
     listed = soulsgui("clients", "list", folder=server.folder).stdout
     assert "gamer  revoked" in listed
 
-    # The same computer with a new invitation, this time as a link.
+    # The same computer with a new invitation, this time as a link; it is replaced while it is in use.
     pcs.pop().close()
     again = invite(server, "gamer")
     assert again.server_id == invitation.server_id
     pcs.append(Pc(tmp_path / "pc", "join", again.link))
     wait_for(lambda: server.client_state("gamer") == "online", "it plays again")
-    server.wait_updates(2)
     assert Invitation.load(kept) == again
     assert who_says(again.secret, tmp_path / "pc") == sorted(map(str, private))
+    done = soulsgui("invite", "gamer", "--file", str(tmp_path / "x"), folder=server.folder)
+    assert done.returncode == 1
+    assert "invited already" in done.stderr
+    assert not (tmp_path / "x").exists()
+    invite(server, "gamer", "--reissue")
+    wait_for(lambda: connections_of(server, "gamer") == 0, "it is cut off")
+    with pytest.raises(redis.AuthenticationError):
+        _push(again)
+    pcs.pop().close()
+    pcs.append(Pc(tmp_path / "other", "client", str(server.folder / "gamer.soulsgui")))
+    wait_for(lambda: server.client_state("gamer") == "online", "it plays with the new one")
+    server.wait_updates(2)
 
 
 def _push(invitation: Invitation) -> None:
@@ -224,25 +235,6 @@ def test_a_second_computer_with_the_same_file_stops_before_it_writes_anything(
     report.recovered(time.monotonic() - left)
 
 
-def test_a_reissue_ends_the_older_file_while_it_is_in_use(
-    server: RunningServer, pcs: list[Pc], tmp_path: Path
-) -> None:
-    older = invite(server, "anew")
-    pcs.append(Pc(tmp_path / "pc", "client", older.link))
-    wait_for(lambda: server.client_state("anew") == "online", "it plays")
-    done = soulsgui("invite", "anew", "--file", str(tmp_path / "x"), folder=server.folder)
-    assert done.returncode == 1
-    assert "invited already" in done.stderr
-    assert not (tmp_path / "x").exists()
-    invite(server, "anew", "--reissue")
-    wait_for(lambda: connections_of(server, "anew") == 0, "it is cut off")
-    with pytest.raises(redis.AuthenticationError):
-        _push(older)
-    pcs.pop().close()
-    pcs.append(Pc(tmp_path / "other", "client", str(server.folder / "anew.soulsgui")))
-    wait_for(lambda: server.client_state("anew") == "online", "it plays with the new one")
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 def test_the_rules_stand_when_redis_and_the_runner_are_killed(
     server: RunningServer, pcs: list[Pc], tmp_path: Path
@@ -253,7 +245,9 @@ def test_the_rules_stand_when_redis_and_the_runner_are_killed(
     pcs.append(Pc(tmp_path / "pc", "join", str(server.folder / "stays.soulsgui")))
     server.wait_updates(2)
 
-    _kill(server.pid("redis"))
+    redis_pid = server.pid("redis")
+    assert redis_pid is not None
+    os.kill(redis_pid, signal.SIGKILL)
     server.wait_updates(2)
     with pytest.raises(redis.AuthenticationError):
         _push(gone)
@@ -271,11 +265,6 @@ def test_the_rules_stand_when_redis_and_the_runner_are_killed(
     server.close()
 
 
-def _kill(pid: int | None) -> None:
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-
-
 _UNTIL_ONLINE = """
 import sys, time
 from pathlib import Path
@@ -287,10 +276,6 @@ while not any(one["id"] == sys.argv[2] and one["state"] == "online" for one in a
     time.sleep(0.05)
 print(time.monotonic())
 """
-
-
-def _with_the_tests() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(Path(soulsgui_package.__file__).parents[1])}
 
 
 # --- two machines ----------------------------------------------------------------------------------
@@ -344,7 +329,8 @@ class Cable:
             Waits for that, and returns when it was (monotonic time).
         """
         words = [*self.on(self.server), sys.executable, "-c", _UNTIL_ONLINE, str(folder), client]
-        looking = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=_with_the_tests())
+        env = os.environ | {"PYTHONPATH": str(Path(soulsgui_package.__file__).parents[1])}
+        looking = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
         assert looking.stdout is not None
         try:
             assert looking.stdout.readline() == "looking\n"

@@ -6,17 +6,21 @@
         report.lost(0, "steps")
         report.recovered(1.3)
 
-What was told stands in one table at the end of the session (`tests.faults.table`), a row for each promise and
-test (`tests.faults.promises`), also when the tests ran in other processes (xdist).
+What was told is printed at the end of the session, for each promise (`tests.faults.promises`) and test, also
+when the tests ran in other processes (xdist).
 """
 
-import shutil
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
-from tests.faults.promises import PROMISES
-from tests.faults.table import Note, Told, lines
+from tests.faults.promises import PROMISES, Promise
+
+Note = tuple[str, str, float]
+"""`injected`, `lost` or `recovered`; what; how often, how many, or how many seconds."""
 
 _PROPERTY = "fault"
 
@@ -51,17 +55,50 @@ def report(request: pytest.FixtureRequest) -> Report:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what the tests told, if any of them told of a fault."""
     told = [
-        Told(one.nodeid, kind == "passed", tuple(_notes(one.user_properties)))
+        (one.nodeid, kind == "passed", [note for name, notes in one.user_properties for note in notes])
         for kind in ("passed", "failed")
         for one in terminalreporter.getreports(kind)
+        if any(name == _PROPERTY for name, _ in one.user_properties)
     ]
-    if any(one.notes for one in told):
+    if told:
         terminalreporter.section("faults: what was injected, what was lost, how long recovery took")
-        for line in lines(PROMISES, told, shutil.get_terminal_size((140, 24)).columns):
+        for line in lines(PROMISES, told):
             terminalreporter.line(line)
 
 
-def _notes(properties: "list[tuple[str, object]]") -> list[Note]:
-    """Return the notes among the properties of a test; lists, where they came from another process."""
-    found = [value for name, value in properties if name == _PROPERTY]
-    return [(kind, what, number) for notes in found for kind, what, number in notes]  # type: ignore[attr-defined]
+def lines(promises: Mapping[str, Promise], told: Iterable[tuple[str, bool, Iterable[Note]]]) -> Iterator[str]:
+    """Yield the lines about each test of each promise, and then about tests of none.
+
+    Args:
+        promises: By their name.
+        told: Of each test that told of a fault its id, whether it passed, and its notes.
+    """
+    passed: dict[str, list[bool]] = defaultdict(list)
+    notes: dict[str, list[Note]] = defaultdict(list)
+    for test, well, more in told:  # all forms of a test as one
+        name = test.partition("[")[0].removeprefix("tests/")
+        passed[name].append(well)
+        notes[name] += map(tuple, more)  # lists, where they came from another process
+    kept = [(name, test) for name, promise in promises.items() for test in promise.tests if test in passed]
+    others = [("", test) for test in passed if test not in {test for _, test in kept}]
+    for name, test in kept + others:
+        yield f"{name:>4}  {sum(passed[test])} of {len(passed[test])} passed  {test.rpartition('::')[2]}"
+        for kind, words in zip(("injected", "lost", "recovery"), _facts(notes[test]), strict=True):
+            if words:
+                yield f"      {kind}: {words}"
+
+
+def _facts(notes: list[Note]) -> tuple[str, str, str]:
+    """Return what was injected, what was lost, and how long recovery took."""
+    injected = Counter(what for kind, what, _ in notes if kind == "injected")
+    lost: Counter[str] = Counter()
+    for kind, what, count in notes:
+        if kind == "lost":
+            lost[what] += count  # type: ignore[assignment]
+    seconds = [number for kind, _, number in notes if kind == "recovered"]
+    middle = f" at most, {statistics.median(seconds):.2f} s median of {len(seconds)}" if seconds[1:] else ""
+    return (
+        "; ".join(what if count == 1 else f"{count} × {what}" for what, count in injected.items()),
+        "; ".join(f"{count:,.0f} {what}" for what, count in lost.items()),
+        f"{max(seconds):.2f} s{middle}" if seconds else "",
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from soulsgui.system import free_port
 from soulsgui.wire.connection import Address
-from tests.servers import server_binary, wait_until_it_answers
+from tests.servers import start_server
 
 
 class FaultyServer:
@@ -29,20 +29,9 @@ class FaultyServer:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        address = self.address
-        log = self._folder / "server.log"
-        text = (
-            f'bind 127.0.0.1\nport {address.port}\nrequirepass {address.password}\ndir "{self._folder}"\n'
-            f'save ""\nappendonly {"yes" if self._keeps_data else "no"}\nappendfsync always\n'
-        )
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [server_binary(), "-"], stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
-            )
-        assert self._process.stdin is not None
-        self._process.stdin.write(text.encode())
-        self._process.stdin.close()
-        wait_until_it_answers(address, self._process, log)
+        kept = "yes" if self._keeps_data else "no"
+        more = f"appendonly {kept}\nappendfsync always"
+        self._process = start_server(self.address, self._folder, more)
 
     def kill(self) -> None:
         """End it at once (-9)."""

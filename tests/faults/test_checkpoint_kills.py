@@ -16,6 +16,7 @@ import pytest
 from soulsgui.config.paths import RunFolder
 from soulsgui.training.checkpoint import newest_resumable, read_checkpoint
 from tests.faults import checkpoint_writer
+from tests.faults.report import Report
 from tests.faults.waiting import LIMIT_S
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are made of POSIX processes")
@@ -53,8 +54,11 @@ def _read(output: IO[str], kind: str) -> tuple[str, list[int]]:
     raise AssertionError("the writer ended by itself")
 
 
-def _kill_again_and_again(nursery: "subprocess.Popen[str]", run: RunFolder, kills: int) -> dict[str, int]:
-    """Kill writers at random moments; after each, look at what is there."""
+@pytest.mark.parametrize(("kills", "torn_at_least"), [(25, 1), pytest.param(200, 21, marks=pytest.mark.slow)])
+def test_kills_leave_a_whole_checkpoint_each(
+    nursery: "subprocess.Popen[str]", tmp_path: Path, kills: int, torn_at_least: int, report: Report
+) -> None:
+    run = RunFolder(tmp_path)
     assert nursery.stdin is not None
     assert nursery.stdout is not None
     rng = random.Random(7)
@@ -78,16 +82,6 @@ def _kill_again_and_again(nursery: "subprocess.Popen[str]", run: RunFolder, kill
         lost += found.info.updates - newest_told
         assert [path.name for path in run.root.iterdir()] == ["checkpoint"]
         written = found.info.updates
-    return {"kills": kills, "checkpoints": written, "in the middle of a save": torn, "saved unsaid": lost}
-
-
-def test_25_kills_leave_a_whole_checkpoint_each(nursery: "subprocess.Popen[str]", tmp_path: Path) -> None:
-    told = _kill_again_and_again(nursery, RunFolder(tmp_path), 25)
-    assert told["in the middle of a save"] > 0  # else nothing was put to the test
-
-
-@pytest.mark.slow
-def test_200_kills_leave_a_whole_checkpoint_each(nursery: "subprocess.Popen[str]", tmp_path: Path) -> None:
-    told = _kill_again_and_again(nursery, RunFolder(tmp_path), 200)
-    sys.stdout.write(f"{told}\n")
-    assert told["in the middle of a save"] > 20
+    report.injected(f"{kills} kills of a writer of checkpoints, {torn} of them in the middle of a save")
+    report.lost(0, f"of {written} checkpoints; {lost} were saved unsaid")
+    assert torn >= torn_at_least  # else nothing was put to the test

@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,8 @@ from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from tests.faults.report import Report
 from tests.faults.server import faulty_server
 from tests.faults.waiting import until
-from tests.sampling.free_trainer import FreeTrainer, check_whole, playing_client
-from tests.training.nodes import STEPS, dqn_settings, join, next_round, running_node, small_settings
+from tests.sampling.free_trainer import beat_of, playing_client
+from tests.training.nodes import dqn_settings, running_node, settings_of
 
 HOUR = 3600.0
 
@@ -37,71 +37,38 @@ def step_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return step
 
 
-@pytest.fixture
-def trainer(redis_address: Address) -> Iterator[FreeTrainer]:
-    made = FreeTrainer(redis_address, client__segment_seconds=0.01)
-    made.publish(1)
-    yield made
-    made.close()
-
-
-@pytest.mark.parametrize("wrong_s", [HOUR, -HOUR], ids=["ahead", "behind"])
-def test_a_client_whose_clock_is_wrong_and_stepped_plays_as_any_other(
-    trainer: FreeTrainer,
-    redis_address: Address,
-    step_clock: Callable[[float], None],
-    report: Report,
-    wrong_s: float,
-) -> None:
-    step_clock(wrong_s)
-    with playing_client(redis_address) as client:
-        session = trainer.hello()
-        trainer.grant(None)
-        for stepped_to in (0.0, -wrong_s, wrong_s):
-            since = trainer.steps()
-            until(lambda seen=since: trainer.steps() > seen, "samples arrive")  # type: ignore[misc]
-            step_clock(stepped_to)
-            beat = trainer.beat()
-            counter = beat.counter if beat is not None else 0
-
-            def beats(seen: int = counter) -> bool:
-                now = trainer.beat()
-                return now is not None and now.counter > seen
-
-            until(beats, "it beats on")
-        trainer.wish("pause")
-        until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
-        check_whole(trainer.received())
-        assert trainer.sessions() == [session]
-    report.injected("the client's clock wrong by an hour, stepped three times")
-    report.lost(client.progress.dropped, "steps")
-    assert client.progress.dropped == 0
-
-
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
-def test_a_trainer_whose_clock_is_stepped_trains_on(
+def test_stepped_clocks_of_trainer_and_client_change_nothing(
     redis_address: Address,
+    redis_client: redis.Redis,
+    keys: Keys,
     tmp_path: Path,
     step_clock: Callable[[float], None],
     report: Report,
     algorithm: str,
 ) -> None:
-    settings = small_settings(ppo__round_timeout=2.0) if algorithm == "ppo" else dqn_settings()
     step_clock(HOUR)
-    with running_node(redis_address, tmp_path, settings) as node:
-        player = join(node, "c")
-        played, taken = -1, 0
+    redis_client.hset(keys.clients, "c", "{}")
+    settings = settings_of(algorithm, client__segment_seconds=0.01)
+    with playing_client(redis_address) as client, running_node(redis_address, tmp_path, settings) as node:
+        sessions = set()
         for stepped_to in (0.0, -HOUR, HOUR):
+            updates = node.wait_for_updates(1).updates
+            sessions.add(client.progress.session)
+            beat = beat_of(redis_client, keys)
             step_clock(stepped_to)
-            if algorithm == "ppo":
-                played = next_round(player, played).round_id
-            player.deliver(STEPS)
-            taken += player.num_envs * STEPS
-            node.wait_for(lambda state, want=taken: state.env_steps == want, "its samples are taken in")
-        state = node.wait_for(lambda now: now.updates >= 3, "updates")
-        report.injected("the trainer's clock stepped by an hour, three times")
-        report.lost(0, "steps")
-        assert (state.rejected, state.env_steps) == ({}, taken)
+            node.wait_for_updates(updates + 3)
+
+            def beats(seen: int = beat.counter if beat is not None else 0) -> bool:
+                now = beat_of(redis_client, keys)
+                return now is not None and now.counter > seen
+
+            until(beats, "it beats on")
+        missing = node.node.attempt.intake.sessions.refusals().missing
+        assert sessions == {client.progress.session}
+        assert (node.node.state().rejected, client.progress.dropped, missing) == ({}, 0, 0)
+    report.injected("the clocks of trainer and client wrong by an hour, stepped three times")
+    report.lost(0, "steps or chunks")
 
 
 @pytest.mark.allow_warnings

@@ -1,7 +1,6 @@
 """A client frozen in synchronous PPO (R7): the round closes, waits or stops as configured; it comes back."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,35 @@ def _round_sizes(node: RunningNode, after: int) -> list[tuple[float, float]]:
     return [(row.values["clients"], row.values["round_steps"]) for row in rows]
 
 
-def _freeze_one(
-    address: Address, folder: Path, policy: str, clients: int, timeout_s: float, report: Report
+def _is_waited_for(node: RunningNode, limit_s: float) -> None:
+    until(
+        lambda: "waiting for c1 (" in node.node.training.status.detail, "it says for whom it waits", limit_s
+    )
+    assert node.node.training.status.phase == "waiting"
+    held, elapsed = node.node.agent.updates, node.node.learner.round.elapsed_s
+    until(lambda: node.node.learner.round.elapsed_s > elapsed + 1, "it goes on waiting", limit_s)
+    assert node.node.agent.updates == held
+
+
+def _without(node: RunningNode, after: int, clients: int) -> list[float]:
+    """Return the steps of each round that one client had no part in."""
+    return [steps for count, steps in _round_sizes(node, after) if count == clients - 1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "clients", "timeout_s"),
+    [
+        ("shrink", 2, 1.0),
+        ("wait", 2, 1.0),
+        # `training/test_lost_members.py` has them all, with clients moved by hand.
+        *(
+            pytest.param(policy, 4, 30.0, marks=pytest.mark.slow)
+            for policy in ("shrink", "wait", "redistribute", "stop")
+        ),
+    ],
+)
+def test_a_frozen_client_is_treated_as_configured(
+    redis_address: Address, tmp_path: Path, policy: str, clients: int, timeout_s: float, report: Report
 ) -> None:
     settings = small_settings(
         ppo__lost_member=policy,
@@ -37,8 +63,8 @@ def _freeze_one(
     whole = float(clients * STEPS * ENVS)
     limit_s = timeout_s + 20
     with (
-        running_node(address, folder / "run", settings) as node,
-        fleet(address, folder / "fleet", clients) as them,
+        running_node(redis_address, tmp_path / "run", settings) as node,
+        fleet(redis_address, tmp_path / "fleet", clients) as them,
     ):
         until(lambda: node.node.agent.updates > 2, "rounds of all")
         them.freeze("c1")
@@ -53,7 +79,8 @@ def _freeze_one(
         if policy == "wait":
             _is_waited_for(node, limit_s)
         else:
-            found = until_found(lambda: _without(node, before, clients), "a round closes without it", limit_s)
+            until(lambda: _without(node, before, clients), "a round closes without it", limit_s)
+            found = _without(node, before, clients)[0]
             report.recovered(time.monotonic() - frozen_at)
             # What it owed is missing, or the others made it too.
             assert found == (whole if policy == "redistribute" else whole * (clients - 1) / clients)
@@ -67,42 +94,3 @@ def _freeze_one(
         assert set(rejected) <= {"late"}
         if policy == "wait":
             assert set(_round_sizes(node, 0)) == {(clients, whole)}, "no round without it"
-
-
-def _is_waited_for(node: RunningNode, limit_s: float) -> None:
-    until(
-        lambda: "waiting for c1 (" in node.node.training.status.detail, "it says for whom it waits", limit_s
-    )
-    assert node.node.training.status.phase == "waiting"
-    held, elapsed = node.node.agent.updates, node.node.learner.round.elapsed_s
-    until(lambda: node.node.learner.round.elapsed_s > elapsed + 1, "it goes on waiting", limit_s)
-    assert node.node.agent.updates == held
-
-
-def _without(node: RunningNode, after: int, clients: int) -> float | None:
-    """Return the steps of the first round that one client had no part in."""
-    sizes = _round_sizes(node, after)
-    return next((steps for count, steps in sizes if count == clients - 1), None)
-
-
-def until_found(look: Callable[[], float | None], what: str, limit_s: float) -> float:
-    """Return what is looked for, once it is there."""
-    until(lambda: look() is not None, what, limit_s)
-    found = look()
-    assert found is not None
-    return found
-
-
-@pytest.mark.parametrize("policy", ["shrink", "wait", "redistribute", "stop"])
-def test_one_of_two_frozen_is_treated_as_configured(
-    redis_address: Address, tmp_path: Path, policy: str, report: Report
-) -> None:
-    _freeze_one(redis_address, tmp_path, policy, 2, 1.0, report)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["shrink", "wait", "redistribute", "stop"])
-def test_one_of_four_frozen_is_treated_as_configured(
-    redis_address: Address, tmp_path: Path, policy: str, report: Report
-) -> None:
-    _freeze_one(redis_address, tmp_path, policy, 4, 30.0, report)

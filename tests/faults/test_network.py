@@ -28,7 +28,6 @@ from tests.sampling.free_trainer import (
 )
 
 ENVS = 3
-SLOW_ENV = {"env.id": "tests.sampling.slow_toy:ToysSlow-v0", "env.kwargs": {}}
 BUFFER = 2**16
 # A chunk more than fits may wait, and what was sent without an answer can't be dropped.
 BUFFER_AND_CHUNK = BUFFER + 16_384
@@ -98,25 +97,26 @@ def heard_again(trainer: FreeTrainer, report: Report, limit_s: float, since: flo
 
 @pytest.mark.parametrize(
     "trainer",
-    [{"client.buffer_bytes": BUFFER, "client.when_full": "drop_oldest", **SLOW_ENV}],
+    [{"client.buffer_bytes": BUFFER, "client.when_full": "drop_oldest"}],
     indirect=True,
     ids=["drop_oldest"],
 )
-@pytest.mark.parametrize("gone_s", GONE_S)
+@pytest.mark.parametrize("gone_s", [0.5, pytest.param(60.0, marks=pytest.mark.slow)])
 def test_a_client_that_may_drop_plays_on_without_a_network_and_counts_what_it_dropped(
     trainer: FreeTrainer, proxy: Proxy, report: Report, gone_s: float
 ) -> None:
     with playing_client(proxy.address) as client:
         until_it_plays(trainer, client)
-        played = client.progress.env_steps
+        proxy.stall()
+        client.until_dropped(10_000)
+        dropped = client.progress.dropped
         highest = _without_network(proxy, client, gone_s)
-        assert client.progress.env_steps > played, "it played on"
-        back = time.monotonic()
-        heard_again(trainer, report, 5.0, back)
+        assert client.progress.dropped > dropped, "it plays on"
+        heard_again(trainer, report, 5.0, time.monotonic())
         _check_the_account(trainer, client)
-    report.injected(f"no network for {gone_s:g} s, drop_oldest")
+    report.injected(f"no network for {gone_s:g} s and until 10,000 steps were dropped")
     report.lost(client.progress.dropped, "steps")
-    assert highest <= BUFFER_AND_CHUNK
+    assert BUFFER // 2 < highest <= BUFFER_AND_CHUNK
 
 
 def _without_network(proxy: Proxy, client: PlayingClient, gone_s: float) -> int:
@@ -143,27 +143,6 @@ def _check_the_account(trainer: FreeTrainer, client: PlayingClient) -> None:
         return beat is not None and beat.dropped == client.progress.dropped
 
     until(shown, "the server is told what was dropped")
-
-
-@pytest.mark.parametrize("trainer", [{"client.buffer_bytes": BUFFER}], indirect=True, ids=["drop_oldest"])
-def test_a_buffer_that_is_full_without_a_network_drops_the_oldest(
-    trainer: FreeTrainer, proxy: Proxy, report: Report
-) -> None:
-    """The same with an environment that fills the buffer at once."""
-    trainer.settings |= {"client.when_full": "drop_oldest"}
-    trainer.begin_run("run-1")
-    trainer.publish(2)
-    with playing_client(proxy.address) as client:
-        until_it_plays(trainer, client)
-        proxy.stall()
-        client.until_dropped(10_000)
-        held = client.progress.buffered_bytes
-        proxy.flow()
-        heard_again(trainer, report, 5.0, time.monotonic())
-        _check_the_account(trainer, client)
-    report.injected("no network until 10,000 steps were dropped")
-    report.lost(client.progress.dropped, "steps")
-    assert held <= BUFFER_AND_CHUNK
 
 
 @pytest.mark.parametrize("trainer", [{"client.buffer_bytes": BUFFER}], indirect=True, ids=["wait"])

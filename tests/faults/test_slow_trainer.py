@@ -30,8 +30,17 @@ def _pids(server: RunningServer) -> dict[str, int | None]:
     return {service.name: service.pid for service in server.status().services}
 
 
-def _sleep(server: RunningServer, preset: str, seconds: float, report: Report) -> None:
-    """Let the trainer sleep in the middle of a run, and see what becomes of the others."""
+@pytest.mark.parametrize(
+    ("preset", "seconds"),
+    [
+        ("cartpole_dqn", 2.0),
+        pytest.param("cartpole_dqn", 25.0, marks=pytest.mark.slow),
+        pytest.param("cartpole_ppo", 25.0, marks=pytest.mark.slow),
+    ],
+)
+def test_credits_hold_clients_back_while_the_trainer_sleeps(
+    server: RunningServer, report: Report, preset: str, seconds: float
+) -> None:
     server.start_run(preset=preset, overrides={"stop.mean_return": None, "ppo.round_timeout": 5.0})
     server.wait_updates(3)
     pids, connection = _pids(server), server.redis()
@@ -65,18 +74,6 @@ def _sleep(server: RunningServer, preset: str, seconds: float, report: Report) -
         "every client plays on",
     )
     server.api.command("run.stop")
-
-
-def test_credits_hold_clients_back_while_the_trainer_sleeps(server: RunningServer, report: Report) -> None:
-    _sleep(server, "cartpole_dqn", 2.0, report)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("preset", ["cartpole_dqn", "cartpole_ppo"])
-def test_credits_hold_clients_back_for_as_long_as_a_trainer_may_sleep(
-    server: RunningServer, preset: str, report: Report
-) -> None:
-    _sleep(server, preset, 25.0, report)
 
 
 def _events(server: RunningServer) -> list[str]:

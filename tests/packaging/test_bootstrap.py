@@ -34,7 +34,8 @@ def gate(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "gate"
     folder.mkdir()
     yield folder
-    (folder / "open").touch()
+    for place in (folder, *(below for below in folder.iterdir() if below.is_dir())):
+        (place / "open").touch()
 
 
 def wait_for(path: Path) -> None:
@@ -53,25 +54,36 @@ def test_a_fresh_set_up_announces_itself_and_starts_nothing(ready: TinyProject) 
     assert "Set up in" in told
 
 
-def test_without_a_screen_the_demo_starts_and_its_exit_code_is_passed_on(ready: TinyProject) -> None:
-    done = ready.run()
-    expected = ["serve", "--set", "stop.mean_return=475", "--until-done", "--local-clients", "2"]
-    assert done.stdout == f"{expected} None\n"
+@pytest.mark.parametrize(
+    ("words", "env", "started"),
+    [
+        ((), {}, ["serve", "--set", "stop.mean_return=475", "--until-done", "--local-clients", "2"]),
+        # There is a screen, but no window in this version.
+        (
+            ("--", "--set", "seed=3"),
+            {"DISPLAY": ":99"},
+            [
+                "serve",
+                "--set",
+                "stop.mean_return=475",
+                "--until-done",
+                "--local-clients",
+                "2",
+                "--set",
+                "seed=3",
+            ],
+        ),
+        # What leads Python elsewhere is taken away.
+        (("--", "status", "--json"), {"PYTHONPATH": "/elsewhere"}, ["status", "--json"]),
+    ],
+)
+def test_a_program_is_started_and_its_exit_code_passed_on(
+    ready: TinyProject, words: tuple[str, ...], env: dict[str, str], started: list[str]
+) -> None:
+    done = ready.run(*words, **env)
+    assert done.stdout == f"{started} None\n"
     assert done.returncode == 7
     assert "Setting up" not in done.stderr
-
-
-def test_with_a_screen_but_no_window_in_this_version_the_demo_starts(ready: TinyProject) -> None:
-    assert "'serve'" in ready.run(DISPLAY=":99").stdout
-
-
-def test_additions_and_whole_commands_reach_the_program(ready: TinyProject) -> None:
-    assert ready.run("--", "--set", "seed=3").stdout.endswith("'2', '--set', 'seed=3'] None\n")
-    assert ready.run("--", "status", "--json").stdout == "['status', '--json'] None\n"
-
-
-def test_what_leads_python_elsewhere_is_taken_away(ready: TinyProject) -> None:
-    assert ready.run("--", "status", PYTHONPATH=str(ready.wheels)).stdout == "['status'] None\n"
 
 
 def test_a_second_run_starts_at_once_and_asks_no_pip(ready: TinyProject) -> None:
@@ -140,39 +152,34 @@ def test_settings_of_tools_are_no_reason_to_set_up_again(ready: TinyProject) -> 
 
 
 @ON_POSIX
-def test_an_interrupted_set_up_stops_pip_and_goes_on_the_next_time(tmp_path: Path, gate: Path) -> None:
+def test_an_interrupted_set_up_goes_on_the_next_time_and_the_pip_of_a_killed_one_is_waited_for(
+    tmp_path: Path, gate: Path
+) -> None:
     project = TinyProject(tmp_path)
-    with project.start("setup", TINY_GATE=str(gate)) as process:
-        wait_for(gate / "reached")
-        children = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=HANGS_S)
-    assert process.returncode == 130
-    assert "Interrupted. Type the same command again" in told
-    (gate / "open").touch()
-    assert psutil.wait_procs(children, timeout=HANGS_S)[1] == []
-    again = project.run("setup")
-    assert again.returncode == 0
-    assert "8 of 8 packages" not in again.stderr
-    assert "Set up in" in again.stderr
-    assert project.run("setup").stderr == ""
-
-
-@ON_POSIX
-def test_the_pip_of_a_killed_set_up_is_waited_for(tmp_path: Path, gate: Path) -> None:
-    project = TinyProject(tmp_path)
-    with project.start("setup", TINY_GATE=str(gate)) as killed:
-        wait_for(gate / "reached")
-        children = psutil.Process(killed.pid).children(recursive=True)
-        killed.kill()
-        killed.communicate(timeout=HANGS_S)
+    pips: list[psutil.Process] = []
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        own = gate / number.name
+        own.mkdir()
+        with project.start("setup", TINY_GATE=str(own)) as process:
+            wait_for(own / "reached")
+            pips += psutil.Process(process.pid).children(recursive=True)
+            process.send_signal(number)
+            _, told = process.communicate(timeout=HANGS_S)
+        if number == signal.SIGTERM:
+            assert process.returncode == 130
+            assert "Interrupted. Type the same command again" in told
+            (own / "open").touch()
+            assert psutil.wait_procs(pips, timeout=HANGS_S)[1] == [], "pip was ended, too"
     with project.start("setup") as second:
         assert second.stderr is not None
         assert second.stderr.readline() == "Another set-up of this folder is running; waiting for it.\n"
-        (gate / "open").touch()
-        second.communicate(timeout=HANGS_S)
+        (own / "open").touch()
+        _, told = second.communicate(timeout=HANGS_S)
     assert second.returncode == 0
-    assert psutil.wait_procs(children, timeout=HANGS_S)[1] == []
+    assert "8 of 8 packages" not in told
+    assert "Set up in" in told
+    assert psutil.wait_procs(pips, timeout=HANGS_S)[1] == []
+    assert project.run("setup").stderr == ""
 
 
 def test_a_missing_package_is_explained_with_the_end_of_the_log(tmp_path: Path) -> None:
@@ -184,15 +191,6 @@ def test_a_missing_package_is_explained_with_the_end_of_the_log(tmp_path: Path) 
     assert "  |     The user requested (constraint) redis==1.0" in done.stderr
     assert f"The whole log: {project.venv / 'bootstrap.log'}" in done.stderr
     assert "There is no build of redis" in project.run("--", "status").stderr
-
-
-def test_an_environment_whose_python_is_gone_is_made_anew(ready: TinyProject) -> None:
-    for name in ("python", "python3"):
-        (ready.venv / "bin" / name).unlink(missing_ok=True)
-    done = ready.run("setup")
-    assert done.returncode == 0
-    assert "making .venv" in done.stderr
-    assert ready.run("--", "status").returncode == 7
 
 
 def test_an_environment_that_was_moved_is_made_anew(ready: TinyProject, tmp_path: Path) -> None:
@@ -239,14 +237,13 @@ def test_python_3_8_can_read_the_file_that_refuses_it() -> None:
     ast.parse((ROOT / "packaging" / "bootstrap.py").read_text(encoding="utf-8"), feature_version=(3, 8))
 
 
-@pytest.mark.parametrize(
-    "file", [ROOT / "packaging" / "bootstrap.py", *FIRST_START], ids=lambda file: file.stem
-)
-def test_only_the_standard_library_is_imported(file: Path) -> None:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    assert {name.partition(".")[0] for name in names} <= {*sys.stdlib_module_names, "first_start"}
+def test_only_the_standard_library_is_imported() -> None:
+    for file in (ROOT / "packaging" / "bootstrap.py", *FIRST_START):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        names = [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
+        names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        tops = {name.partition(".")[0] for name in names}
+        assert tops <= {*sys.stdlib_module_names, "first_start"}, file
 
 
 def test_the_folder_does_not_hide_the_library_of_its_name() -> None:

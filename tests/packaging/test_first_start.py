@@ -2,10 +2,11 @@
 
 import http.server
 import io
+import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,43 +28,37 @@ MACHINE = "Linux x86_64, Python 3.11.2"
 PINS = [Pin("a", "1.0", 80.0, "base"), Pin("b", "1.0", 0.1, "base"), Pin("c", "1.0", 0.1, "base")]
 
 
-def never() -> bool:
-    raise AssertionError("the index must not be asked")
+@pytest.mark.parametrize(
+    ("platform", "nvidia", "wheel", "answers", "index", "download_mb", "reason"),
+    [
+        ("linux", False, None, True, torch_build.CPU_INDEX, range(1, 300), ""),
+        ("linux", False, None, False, "", range(3000, 9000), "does not answer"),
+        ("linux", True, None, None, "", range(3000, 9000), "CUDA"),
+        # Elsewhere PyPI's build is the small one.
+        ("win32", False, None, None, "", range(1, 300), ""),
+        ("darwin", False, None, None, "", range(1, 300), ""),
+        ("linux", True, Path("/here/torch.whl"), None, "", [0], "/here"),
+    ],
+)
+def test_the_build_of_torch_is_the_smallest_that_serves(
+    platform: str,
+    nvidia: bool,
+    wheel: Path | None,
+    answers: bool | None,
+    index: str,
+    download_mb: Collection[int],
+    reason: str,
+) -> None:
+    def index_answers() -> bool:
+        assert answers is not None, "the index must not be asked"
+        return answers
 
-
-def choose(
-    platform: str = "linux", *, nvidia: bool = False, wheel: Path | None = None, answers=never
-) -> torch_build.TorchBuild:
-    return torch_build.choose(platform=platform, nvidia=nvidia, local_wheel=wheel, cpu_index_answers=answers)
-
-
-def test_without_a_gpu_linux_gets_the_cpu_build_of_pytorchs_own_index() -> None:
-    build = choose(answers=lambda: True)
-    assert build.index == torch_build.CPU_INDEX
-    assert build.download_mb < 300
-
-
-def test_when_that_index_is_silent_the_large_build_is_taken_and_said_so() -> None:
-    build = choose(answers=lambda: False)
-    assert build.index == ""
-    assert build.download_mb >= 3000
-    assert "does not answer" in build.reason
-
-
-def test_with_an_nvidia_driver_the_build_with_cuda_is_taken() -> None:
-    assert "CUDA" in choose(nvidia=True).reason
-
-
-@pytest.mark.parametrize("platform", ["win32", "darwin"])
-def test_elsewhere_pypis_build_is_the_small_one(platform: str) -> None:
-    build = choose(platform)
-    assert (build.index, build.download_mb < 300) == ("", True)
-
-
-def test_a_wheel_on_this_machine_comes_first(tmp_path: Path) -> None:
-    build = choose(nvidia=True, wheel=tmp_path / "torch.whl")
-    assert (build.download_mb, build.index) == (0, "")
-    assert str(tmp_path) in build.reason
+    build = torch_build.choose(
+        platform=platform, nvidia=nvidia, local_wheel=wheel, cpu_index_answers=index_answers
+    )
+    assert build.index == index
+    assert build.download_mb in download_mb
+    assert reason in build.reason
 
 
 @pytest.mark.parametrize(
@@ -178,11 +173,13 @@ def test_a_line_of_pip_becomes_a_count_and_a_word(line: str, text: str, notable:
     assert (progress.feed(line), progress.text) == (notable, text)
 
 
-def test_the_count_never_passes_what_is_needed() -> None:
+def test_the_count_never_passes_what_is_needed_and_a_silent_index_is_told_once() -> None:
     progress = Progress(PINS[:2])
     for _ in range(5):
         progress.feed("Collecting numpy\n")
     assert progress.text.startswith("2 of 2 ")
+    line = "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by 'X'\n"
+    assert [progress.feed(line), progress.feed(line)] == [True, False]
 
 
 def test_while_pip_says_nothing_what_it_has_installed_is_counted(tmp_path: Path) -> None:
@@ -204,13 +201,6 @@ def test_while_pip_says_nothing_what_it_has_installed_is_counted(tmp_path: Path)
     assert progress.text == "installing 3 of 3: a", "until pip ends"
 
 
-def test_a_silent_index_is_told_once() -> None:
-    progress = Progress([])
-    line = "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by 'X'\n"
-    assert progress.feed(line)
-    assert not progress.feed(line)
-
-
 class _Terminal(io.TextIOWrapper):
     def __init__(self, encoding: str, *, terminal: bool) -> None:
         self.bytes = io.BytesIO()
@@ -221,30 +211,25 @@ class _Terminal(io.TextIOWrapper):
         return self._terminal
 
 
-def test_a_terminal_has_one_line_that_changes() -> None:
-    stream = _Terminal("utf-8", terminal=True)
-    console = Console(stream, iter([0.0, 1.0, 2.0]).__next__)
-    console.show("1 of 3 · looking", notable=False)
-    console.show("2 of 3 · looking", notable=False)
-    console.say("Done.")
-    _, first, second = stream.bytes.getvalue().decode().split("\r")
-    assert first.rstrip() == "  [  1 s] 1 of 3 · looking"
-    assert second.startswith("  [  2 s] 2 of 3 · looking")
-    assert second.endswith(" \nDone.\n")
-
-
-def test_elsewhere_only_what_is_notable_gets_a_line() -> None:
-    stream = _Terminal("utf-8", terminal=False)
+@pytest.mark.parametrize(
+    ("encoding", "terminal", "shown"),
+    [
+        # One line that changes.
+        ("utf-8", True, r"\r  \[  1 s\] 1 of 3 · small +\r  \[ 12 s\] 2 of 3 · large +\nDone ·\n"),
+        # A line for what is notable alone, with the characters that there are.
+        ("utf-8", False, r"  \[ 12 s\] 2 of 3 · large\nDone ·\n"),
+        ("ascii", False, r"  \[ 12 s\] 2 of 3 \? large\nDone \?\n"),
+    ],
+)
+def test_progress_is_one_line_of_a_terminal_and_elsewhere_what_is_notable(
+    encoding: str, terminal: bool, shown: str
+) -> None:
+    stream = _Terminal(encoding, terminal=terminal)
     console = Console(stream, iter([0.0, 1.0, 12.0]).__next__)
-    console.show("small", notable=False)
-    console.show("large", notable=True)
-    assert stream.bytes.getvalue() == b"  [ 12 s] large\n"
-
-
-def test_a_terminal_without_a_character_shows_another() -> None:
-    stream = _Terminal("ascii", terminal=False)
-    Console(stream).say("1 of 3 · looking")
-    assert stream.bytes.getvalue() == b"1 of 3 ? looking\n"
+    console.show("1 of 3 · small", notable=False)
+    console.show("2 of 3 · large", notable=True)
+    console.say("Done ·")
+    assert re.fullmatch(shown, stream.bytes.getvalue().decode(encoding))
 
 
 @pytest.mark.parametrize("platform", ["linux", "win32", "darwin"])
@@ -253,14 +238,10 @@ def test_set_up_and_program_agree_on_the_screen(platform: str, env: dict[str, st
     assert screen.has_screen(env, platform) is system.has_screen(env, platform)
 
 
-def test_x11s_libraries_are_needed_only_where_x11_is() -> None:
-    assert set(screen.needed_libraries({"DISPLAY": ":0"}, "linux")) > set(
-        screen.needed_libraries({}, "linux")
-    )
+def test_a_library_that_can_not_be_loaded_is_missing_and_those_of_x11_are_needed_where_it_is() -> None:
+    alone = set(screen.needed_libraries({}, "linux"))
+    assert set(screen.needed_libraries({"DISPLAY": ":0"}, "linux")) > alone
     assert screen.needed_libraries({"DISPLAY": ":0"}, "darwin") == {}
-
-
-def test_a_library_that_can_not_be_loaded_is_missing() -> None:
     assert screen.missing_libraries(["libnothing.so.9"]) == ["libnothing.so.9"]
     assert screen.missing_libraries(["libthere.so.1"], load=lambda name: object()) == []
 
@@ -376,6 +357,9 @@ def test_an_environment_belongs_to_the_place_where_it_was_made(tmp_path: Path) -
     assert not copied.belongs_here()
     assert copied.installed() == {}
     assert not Venv(tmp_path / "nothing").belongs_here()
+    bare = make_venv(tmp_path / "bare", "version = 3.11.2\n")
+    bare.python.unlink()
+    assert not bare.belongs_here()
 
 
 def test_windows_keeps_its_python_elsewhere(tmp_path: Path) -> None:
@@ -385,7 +369,7 @@ def test_windows_keeps_its_python_elsewhere(tmp_path: Path) -> None:
     assert venv.remove_half_installed() == ["torch-2.13.0.dist-info"]
 
 
-def test_clearing_keeps_the_lock_and_the_log(tmp_path: Path) -> None:
+def test_clearing_keeps_the_lock_and_the_log_and_what_links_lead_to(tmp_path: Path) -> None:
     venv = make_venv(tmp_path, "version = 3.11.2\n")
     venv.lock.touch()
     venv.log.touch()

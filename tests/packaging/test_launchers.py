@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -69,13 +68,16 @@ def test_the_desktop_entry_starts_the_program_beside_it_with_what_was_opened(
 
 
 @posix_only
-def test_a_later_start_writes_into_a_log_of_the_user(tmp_path: Path) -> None:
-    packaging = _tree(tmp_path)
+def test_a_later_start_writes_into_a_log_of_the_user_and_the_mac_launcher_starts_as_well(
+    tmp_path: Path,
+) -> None:
+    packaging, environment = _tree(tmp_path), _environment(tmp_path)
     stamp = packaging.parent / ".venv" / "bootstrap.json"
     stamp.parent.mkdir()
     stamp.touch()
-    subprocess.run([packaging / "launchers" / "soulsgui.sh"], env=_environment(tmp_path), check=True)
-    assert (packaging / "started").exists()
+    for launcher in ("soulsgui.sh", "SoulsGUI.command"):
+        subprocess.run([packaging / "launchers" / launcher], env=environment, check=True)
+        (packaging / "started").unlink()
     assert (tmp_path / "home" / ".local" / "state" / "SoulsGUI" / "start.log").exists()
 
 
@@ -102,33 +104,21 @@ def test_the_menu_entry_starts_the_program_from_its_folder_and_can_be_removed(tm
     assert not any(icon.exists() for icon in icons)
 
 
-@pytest.mark.parametrize("name", ["soulsgui.sh", "install-linux.sh", "SoulsGUI.command", "SoulsGUI.desktop"])
 @posix_only
-def test_what_is_clicked_may_be_executed_and_parses(name: str) -> None:
-    path = LAUNCHERS / name
-    assert os.access(path, os.X_OK)
-    if path.suffix != ".desktop":
-        subprocess.run(["sh", "-n", path], check=True)
-
-
-@posix_only
-def test_the_mac_launcher_starts_the_program(tmp_path: Path) -> None:
-    packaging = _tree(tmp_path)
-    subprocess.run([packaging / "launchers" / "SoulsGUI.command"], env=_environment(tmp_path), check=True)
-    assert (packaging / "started").exists()
-
-
-def _windows_launcher() -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("windows_launcher", str(LAUNCHERS / "SoulsGUI.pyw"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+def test_what_is_clicked_may_be_executed_and_parses() -> None:
+    for name in ("soulsgui.sh", "install-linux.sh", "SoulsGUI.command", "SoulsGUI.desktop"):
+        path = LAUNCHERS / name
+        assert os.access(path, os.X_OK)
+        if path.suffix != ".desktop":
+            subprocess.run(["sh", "-n", path], check=True)
 
 
 def test_on_windows_the_set_up_has_a_console_and_the_window_has_none(tmp_path: Path) -> None:
-    launcher = _windows_launcher()
+    loader = importlib.machinery.SourceFileLoader("windows_launcher", str(LAUNCHERS / "SoulsGUI.pyw"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    launcher = importlib.util.module_from_spec(spec)
+    loader.exec_module(launcher)
     python = tmp_path / "pythonw.exe"
     first, first_flags = launcher.start_command(tmp_path, python, ready=False)
     assert first == [str(tmp_path / "python.exe"), str(tmp_path / "packaging" / "bootstrap.py")]

@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -26,29 +27,20 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def fail_at_replace(source: Path, target: Path, platform: str) -> None:
-    raise OSError(28, "No space left on device")
-
-
 @pytest.mark.parametrize("write", [atomic_write, write_private])
-def test_contents_are_replaced_and_nothing_else_is_left(tmp_path: Path, write) -> None:
+def test_contents_are_replaced_or_stay_and_nothing_else_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write
+) -> None:
+    def fail(source: Path, target: Path, platform: str) -> None:
+        raise OSError(28, "No space left on device")
+
     file = tmp_path / "state.json"
     write(file, b"old")
     write(file, b"new")
-    assert file.read_bytes() == b"new"
-    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
-
-
-@pytest.mark.parametrize("write", [atomic_write, write_private])
-def test_a_failure_leaves_the_old_contents_and_no_leftovers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write
-) -> None:
-    file = tmp_path / "state.json"
-    write(file, b"old")
-    monkeypatch.setattr(files, "replace", fail_at_replace)
+    monkeypatch.setattr(files, "replace", fail)
     with pytest.raises(OSError, match="No space left"):
-        write(file, b"new")
-    assert file.read_bytes() == b"old"
+        write(file, b"newer")
+    assert file.read_bytes() == b"new"
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
 
 
@@ -87,40 +79,27 @@ def test_a_secret_is_private_from_its_first_moment(tmp_path: Path, monkeypatch: 
     assert is_private(tmp_path / "redis.secret")
 
 
-def test_a_secret_is_private_also_where_a_readable_file_stood(tmp_path: Path) -> None:
-    secret = tmp_path / "redis.secret"
-    secret.touch(0o644)
-    write_private(secret, b"requirepass x")
-    assert mode(secret) == 0o600
-
-
-def test_a_secret_never_goes_through_a_planted_link(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
+def test_a_secret_is_private_whatever_stood_in_its_place(tmp_path: Path) -> None:
+    readable, link, elsewhere = (tmp_path / name for name in ("readable", "link", "elsewhere"))
+    readable.touch(0o644)
     elsewhere.write_bytes(b"untouched")
-    link = tmp_path / "redis.secret"
     link.symlink_to(elsewhere)
-    write_private(link, b"requirepass x")
+    for secret in (readable, link):
+        write_private(secret, b"requirepass x")
+        assert mode(secret) == 0o600
+        assert not secret.is_symlink()
     assert elsewhere.read_bytes() == b"untouched"
-    assert not link.is_symlink()
 
 
 @pytest.mark.parametrize("kept", [0o600, 0o640, 0o664])
-def test_an_existing_file_keeps_its_mode(tmp_path: Path, kept: int) -> None:
-    file = tmp_path / "config.yaml"
-    file.touch()
-    file.chmod(kept)
-    atomic_write(file, b"seed: 3")
-    assert mode(file) == kept
-
-
-def test_a_linked_file_is_replaced_at_its_place(tmp_path: Path) -> None:
-    real = tmp_path / "dotfiles.yaml"
-    real.write_bytes(b"old")
-    link = tmp_path / "config.yaml"
+def test_an_existing_file_keeps_its_mode_and_a_link_its_target(tmp_path: Path, kept: int) -> None:
+    real, link = tmp_path / "dotfiles.yaml", tmp_path / "config.yaml"
+    real.touch()
+    real.chmod(kept)
     link.symlink_to(real)
-    atomic_write(link, b"new")
+    atomic_write(link, b"seed: 3")
     assert link.is_symlink()
-    assert real.read_bytes() == b"new"
+    assert (real.read_bytes(), mode(real)) == (b"seed: 3", kept)
 
 
 @pytest.mark.parametrize("others_may", [0o640, 0o604, 0o620])
@@ -134,52 +113,38 @@ def test_a_file_that_others_may_touch_is_not_private_until_made_so(tmp_path: Pat
     assert is_private(file)
 
 
-def test_a_private_folder_can_still_be_entered(tmp_path: Path) -> None:
+def test_a_private_folder_can_still_be_entered_and_windows_leaves_modes_alone(tmp_path: Path) -> None:
     folder = tmp_path / "server"
-    folder.mkdir(0o755)
+    folder.mkdir()
+    folder.chmod(0o755)
+    make_private(folder, platform="win32")
+    assert mode(folder) == 0o755
     make_private(folder)
     assert mode(folder) == 0o700
 
 
-def test_windows_leaves_the_mode_to_the_folder_above(tmp_path: Path) -> None:
-    file = tmp_path / "secret"
-    file.touch()
-    file.chmod(0o644)
-    make_private(file, platform="win32")
-    assert mode(file) == 0o644
-
-
-def test_windows_waits_for_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("platform", "refusals", "tries"), [("win32", 2, 3), ("win32", 1000, 50), ("linux", 1000, 1)]
+)
+def test_windows_waits_a_while_for_a_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, refusals: int, tries: int
+) -> None:
     (tmp_path / "new").write_bytes(b"new")
-    refusals = [PermissionError(13, "in use"), PermissionError(13, "in use")]
+    calls: list[Path] = []
     real = Path.replace
 
     def busy(self: Path, target: Path) -> Path:
-        if refusals:
-            raise refusals.pop()
+        calls.append(self)
+        if len(calls) <= refusals:
+            raise PermissionError(13, "in use")
         return real(self, target)
 
     monkeypatch.setattr(Path, "replace", busy)
     monkeypatch.setattr(files.time, "sleep", lambda seconds: None)
-    replace(tmp_path / "new", tmp_path / "state", platform="win32")
-    assert (tmp_path / "state").read_bytes() == b"new"
-
-
-@pytest.mark.parametrize(("platform", "tries"), [("win32", 50), ("linux", 1)])
-def test_a_lasting_refusal_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, tries: int
-) -> None:
-    calls: list[Path] = []
-
-    def refuse(self: Path, target: Path) -> Path:
-        calls.append(self)
-        raise PermissionError(13, "in use")
-
-    monkeypatch.setattr(Path, "replace", refuse)
-    monkeypatch.setattr(files.time, "sleep", lambda seconds: None)
-    with pytest.raises(PermissionError):
+    with nullcontext() if refusals < tries else pytest.raises(PermissionError):
         replace(tmp_path / "new", tmp_path / "state", platform)
     assert len(calls) == tries
+    assert (tmp_path / "state").exists() == (refusals < tries)
 
 
 def make_folder(path: Path, contents: str) -> Path:
@@ -193,17 +158,13 @@ def contents_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("platform", ["linux", "win32"])
-def test_a_folder_appears_where_none_was(tmp_path: Path, platform: str) -> None:
-    replace_dir(make_folder(tmp_path / "new", "1"), tmp_path / "checkpoint", platform)
-    assert contents_of(tmp_path / "checkpoint") == "1"
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
-
-
-def test_a_folder_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
-    make_folder(tmp_path / "checkpoint", "1")
-    replace_dir(make_folder(tmp_path / "new", "2"), tmp_path / "checkpoint")
-    assert contents_of(tmp_path / "checkpoint") == "2"
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+def test_a_folder_appears_whole_where_none_was_and_in_place_of_an_older_one(
+    tmp_path: Path, platform: str
+) -> None:
+    for contents in ("1", "2"):
+        replace_dir(make_folder(tmp_path / "new", contents), tmp_path / "checkpoint", platform)
+        assert contents_of(tmp_path / "checkpoint") == contents
+        assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
 def test_a_failed_replacement_puts_the_older_folder_back(
@@ -225,18 +186,16 @@ def test_a_failed_replacement_puts_the_older_folder_back(
     assert contents_of(new) == "2"
 
 
-def test_after_a_crash_between_the_renames_the_older_folder_comes_back(tmp_path: Path) -> None:
+def test_after_a_crash_the_older_folder_comes_back_only_where_the_newer_one_is_missing(
+    tmp_path: Path,
+) -> None:
     make_folder(tmp_path / ".checkpoint.old", "1")
     assert recover_dir(tmp_path / "checkpoint")
     assert contents_of(tmp_path / "checkpoint") == "1"
     assert not recover_dir(tmp_path / "checkpoint")
-
-
-def test_after_a_crash_behind_the_renames_the_newer_folder_stays(tmp_path: Path) -> None:
-    make_folder(tmp_path / ".checkpoint.old", "1")
-    make_folder(tmp_path / "checkpoint", "2")
+    make_folder(tmp_path / ".checkpoint.old", "0")
     assert not recover_dir(tmp_path / "checkpoint")
-    assert contents_of(tmp_path / "checkpoint") == "2"
+    assert contents_of(tmp_path / "checkpoint") == "1"
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 

@@ -59,41 +59,26 @@ def test_one_holds_it_at_a_time(tmp_path: Path, platform: str) -> None:
     second.release()
 
 
-def test_the_holder_is_named(tmp_path: Path, platform: str) -> None:
-    lock = FileLock(tmp_path / "lock", platform)
-    assert lock.holder() is None
-    with lock:
-        assert FileLock(tmp_path / "lock", platform).holder() == os.getpid()
-
-
-def test_a_shorter_pid_leaves_nothing_of_a_longer_one(tmp_path: Path, platform: str) -> None:
-    (tmp_path / "lock").write_bytes(b"999999999999")
-    with FileLock(tmp_path / "lock", platform) as lock:
-        assert lock.holder() == os.getpid()
-
-
-def test_taking_a_held_lock_in_a_with_statement_is_an_error(tmp_path: Path, platform: str) -> None:
+def test_the_holder_is_named_and_who_comes_second_is_told(tmp_path: Path, platform: str) -> None:
+    path = tmp_path / "lock"
+    assert FileLock(path, platform).holder() is None
+    path.write_bytes(b"999999999999")  # a longer pid leaves nothing behind
     message = f"locked by process {os.getpid()}"
-    with FileLock(tmp_path / "lock", platform), pytest.raises(BlockingIOError, match=message):
-        FileLock(tmp_path / "lock", platform).__enter__()
+    with FileLock(path, platform):
+        assert FileLock(path, platform).holder() == os.getpid()
+        with pytest.raises(BlockingIOError, match=message):
+            FileLock(path, platform).__enter__()
 
 
 def test_acquiring_twice_and_releasing_twice_is_harmless(tmp_path: Path, platform: str) -> None:
     lock = FileLock(tmp_path / "lock", platform)
     assert lock.acquire()
     assert lock.acquire()
+    assert os.fstat(lock.fileno()).st_ino == lock.path.stat().st_ino
     lock.release()
     lock.release()
     with pytest.raises(ValueError, match="not locked"):
         lock.fileno()
-
-
-def test_the_descriptor_is_told_only_while_held(tmp_path: Path) -> None:
-    lock = FileLock(tmp_path / "lock")
-    with pytest.raises(ValueError, match="not locked"):
-        lock.fileno()
-    with lock:
-        assert os.fstat(lock.fileno()).st_ino == lock.path.stat().st_ino
 
 
 def test_the_system_frees_the_lock_of_a_killed_process(tmp_path: Path) -> None:

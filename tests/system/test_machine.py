@@ -33,44 +33,30 @@ def test_a_free_port_can_be_listened_on(host: str) -> None:
         server.bind((host, port))
 
 
-def test_the_program_that_listens_is_named() -> None:
+def test_the_program_that_listens_is_named_and_of_others_nobody() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        assert who_listens(port) is None, "it is only bound"
         server.listen()
         me = psutil.Process()
-        assert who_listens(server.getsockname()[1]) == f"{me.name()} ({me.pid})"
-
-
-def test_nobody_listens_on_a_free_port() -> None:
+        assert who_listens(port) == f"{me.name()} ({me.pid})"
     assert who_listens(free_port()) is None
 
 
-def test_a_bound_port_without_listener_is_nobodys() -> None:
-    with socket.socket() as client:
-        client.bind(("127.0.0.1", 0))
-        assert who_listens(client.getsockname()[1]) is None
-
-
-def listening(port: int, pid: int | None) -> list[SimpleNamespace]:
-    return [SimpleNamespace(status=psutil.CONN_LISTEN, laddr=SimpleNamespace(port=port), pid=pid)]
-
-
 @pytest.mark.parametrize(
-    ("pid", "told"), [(None, "a program of another user"), (2**22 + 1, "process 4194305")]
+    ("pid", "told"), [(None, "a program of another user"), (2**22 + 1, "process 4194305"), (-1, None)]
 )
 def test_a_listener_that_hides_or_has_just_ended_is_told_of(
-    monkeypatch: pytest.MonkeyPatch, pid: int | None, told: str
+    monkeypatch: pytest.MonkeyPatch, pid: int | None, told: str | None
 ) -> None:
-    monkeypatch.setattr(psutil, "net_connections", lambda kind: listening(6379, pid))
+    def listening(kind: str) -> list[SimpleNamespace]:
+        if told is None:
+            raise psutil.AccessDenied
+        return [SimpleNamespace(status=psutil.CONN_LISTEN, laddr=SimpleNamespace(port=6379), pid=pid)]
+
+    monkeypatch.setattr(psutil, "net_connections", listening)
     assert who_listens(6379) == told
-
-
-def test_a_system_that_does_not_tell_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(kind: str) -> list[SimpleNamespace]:
-        raise psutil.AccessDenied
-
-    monkeypatch.setattr(psutil, "net_connections", refuse)
-    assert who_listens(6379) is None
 
 
 def test_free_space_is_told_for_folders_still_to_be_made(tmp_path: Path) -> None:
@@ -106,22 +92,6 @@ def test_a_user_without_an_entry_has_a_number(kind: type[Exception], monkeypatch
 X11 = {"DISPLAY": ":0"}
 
 
-class _Windows:
-    """A Windows that the test plays."""
-
-    def __init__(self, idle_s: float = 0.0, state: int = 5, pid: int = 0) -> None:
-        self._idle_s, self._state, self._pid = idle_s, state, pid
-
-    def idle_s(self) -> float:
-        return self._idle_s
-
-    def notification_state(self) -> int:
-        return self._state
-
-    def foreground_pid(self) -> int:
-        return self._pid
-
-
 def _x11(answers: dict[str, str], *tools: str, **env: str) -> Presence:
     def run(argv: list[str]) -> str:
         return answers[" ".join(argv)]
@@ -130,13 +100,13 @@ def _x11(answers: dict[str, str], *tools: str, **env: str) -> Presence:
     return Presence("linux", X11 | env, lambda name: name if name in found else None, run)
 
 
-def test_windows_tells_both() -> None:
-    assert Presence("win32", windows=lambda: _Windows(idle_s=12.5)).idle_s() == 12.5
-
-
 @pytest.mark.parametrize(("state", "pid"), [(2, 77), (3, 77), (4, 77), (1, None), (5, None), (6, None)])
-def test_windows_names_the_program_that_fills_the_screen(state: int, pid: int | None) -> None:
-    assert Presence("win32", windows=lambda: _Windows(state=state, pid=77)).full_screen_pid() == pid
+def test_windows_tells_the_last_input_and_the_program_that_fills_the_screen(
+    state: int, pid: int | None
+) -> None:
+    calls = SimpleNamespace(idle_s=lambda: 12.5, notification_state=lambda: state, foreground_pid=lambda: 77)
+    presence = Presence("win32", windows=lambda: calls)
+    assert (presence.idle_s(), presence.full_screen_pid()) == (12.5, pid)
 
 
 def test_macos_tells_the_last_input_and_no_full_screen() -> None:

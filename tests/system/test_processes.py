@@ -65,37 +65,27 @@ def first_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_a_child_leads_a_session_of_its_own(spawn: Spawn) -> None:
-    child = spawn(WAITS)
-    assert os.getsid(child.pid) == child.pid != os.getsid(0)
-
-
-def test_a_polite_child_ends_when_asked(spawn: Spawn) -> None:
+def test_a_polite_child_of_a_session_of_its_own_ends_when_asked(spawn: Spawn) -> None:
     child = spawn(WAITS)
     assert first_line(child) == "ready"
+    assert os.getsid(child.pid) == child.pid != os.getsid(0)
     assert terminate_group(child.pid)
     assert child.wait(LIMIT_S) == -signal.SIGTERM
 
 
-def test_a_child_that_ignores_the_request_is_killed(spawn: Spawn) -> None:
-    child = spawn(IGNORES_TERM)
-    assert first_line(child) == "ready"
-    assert terminate_group(child.pid)
-    with pytest.raises(subprocess.TimeoutExpired):
-        child.wait(0.3)
-    assert kill_group(child.pid)
-    assert child.wait(LIMIT_S) == -signal.SIGKILL
+def ended(grandchild: psutil.Process) -> bool:
+    psutil.wait_procs([grandchild], timeout=LIMIT_S)
+    return not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
 
 
-def test_grandchildren_are_killed_also_after_the_leader_ended(spawn: Spawn) -> None:
+def test_a_grandchild_that_ignores_the_request_is_killed_also_after_its_parent_ended(spawn: Spawn) -> None:
     leader = spawn(FAMILY)
     grandchild = psutil.Process(int(first_line(leader)))
     terminate_group(leader.pid)
     leader.wait(LIMIT_S)
     assert grandchild.is_running()
     assert kill_group(leader.pid)
-    psutil.wait_procs([grandchild], timeout=10)
-    assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+    assert ended(grandchild)
 
 
 def test_windows_kills_the_whole_family(spawn: Spawn) -> None:
@@ -103,8 +93,7 @@ def test_windows_kills_the_whole_family(spawn: Spawn) -> None:
     grandchild = psutil.Process(int(first_line(leader)))
     assert kill_group(leader.pid, platform="win32")
     assert leader.wait(LIMIT_S) == -signal.SIGKILL
-    psutil.wait_procs([grandchild], timeout=10)
-    assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+    assert ended(grandchild)
 
 
 @pytest.mark.parametrize("platform", ["linux", "win32"])
@@ -115,18 +104,19 @@ def test_an_ended_group_is_reported_as_gone(spawn: Spawn, platform: str) -> None
     assert not kill_group(child.pid, platform)
 
 
-def test_windows_sends_ctrl_break(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_sends_ctrl_break_and_tells_of_a_console_it_can_not_reach(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sent: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
+
+    def kill(pid: int, number: int) -> None:
+        if sent:
+            raise OSError(87, "The parameter is incorrect")
+        sent.append((pid, number))
+
+    monkeypatch.setattr(os, "kill", kill)
     assert terminate_group(4711, platform="win32")
     assert sent == [(4711, 1)]
-
-
-def test_windows_reports_a_console_it_can_not_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(pid: int, number: int) -> None:
-        raise OSError(87, "The parameter is incorrect")
-
-    monkeypatch.setattr(os, "kill", refuse)
     assert not terminate_group(4711, platform="win32")
 
 
@@ -206,27 +196,20 @@ def test_an_ended_process_is_not_the_same_before_and_after_it_was_waited_for(
     assert process_identity(child.pid, platform) is None
 
 
-@pytest.mark.parametrize(
-    "forged",
-    [
-        {"start_time": 0.0},
-        {"start_time": math.nan},
-        {"boot_id": "another boot"},
-        {"cmdline": ["nginx"]},
-        {"cmdline": None},
-        {"pid": 1},
-        {"pid": 0},
-        {"pid": -1},
-        {"pid": 2**80},
-        {"pid": "1"},
-        {"start_time": "soon"},
-        {"boot_id": None},
-    ],
-)
-def test_a_record_with_anything_wrong_is_nobody(
-    child: subprocess.Popen[bytes], forged: dict[str, object]
-) -> None:
-    assert not same_process({**identity_of(child.pid), **forged})
+def test_a_record_with_anything_wrong_is_nobody(child: subprocess.Popen[bytes]) -> None:
+    known = identity_of(child.pid)
+    one_tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    wrong: dict[str, tuple[object, ...]] = {
+        "start_time": (0.0, math.nan, "soon", known["start_time"] - one_tick_s),
+        "boot_id": ("another boot", None),
+        "cmdline": (["nginx"], None),
+        "pid": (1, 0, -1, 2**80, "1"),
+    }
+    assert same_process(known)
+    for name, values in wrong.items():
+        for value in values:
+            assert not same_process({**known, name: value}), (name, value)
+    assert not same_process({})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="how Linux ends a process")
@@ -245,22 +228,9 @@ def test_a_process_lives_until_everything_it_holds_is_given_back() -> None:
             assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_an_empty_record_is_nobody() -> None:
-    assert not same_process({})
-
-
-def test_a_pid_used_again_by_the_same_command_is_told_apart(child: subprocess.Popen[bytes]) -> None:
-    identity = identity_of(child.pid)
-    one_tick_s = 1 / os.sysconf("SC_CLK_TCK")
-    assert not same_process({**identity, "start_time": identity["start_time"] - one_tick_s})
-
-
-def test_without_the_kernels_id_the_boot_time_names_the_boot(tmp_path: Path) -> None:
-    assert boot_id(tmp_path / "missing", lambda: 1700000000.4) == "boot-1700000000"
-
-
-def test_the_kernels_id_names_the_boot(tmp_path: Path) -> None:
+def test_the_kernels_id_names_the_boot_and_without_it_the_boot_time(tmp_path: Path) -> None:
     file = tmp_path / "boot_id"
+    assert boot_id(file, lambda: 1700000000.4) == "boot-1700000000"
     file.write_text("07fbf9f7-f848-4f07\n")
     assert boot_id(file) == "07fbf9f7-f848-4f07"
 
@@ -280,22 +250,16 @@ def test_computed_boot_times_may_waver(first: str, second: str, same: bool) -> N
     assert same_boot(first, second) is same
 
 
-def test_the_identity_of_a_process_that_is_just_beginning_waits_for_its_command_line(
+def test_an_identity_waits_for_the_command_line_of_a_process_that_is_just_beginning(
     child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = identity_of(child.pid)
-    seen = [ProcessIdentity(**known), ProcessIdentity(**known), known]
-    for early in seen[:2]:
-        early["cmdline"] = []
+    bare = ProcessIdentity(**{**known, "cmdline": []})
+    seen: list[ProcessIdentity | None] = [bare, bare, known]
     monkeypatch.setattr("soulsgui.system.processes.process_identity", lambda pid: seen.pop(0))
     assert started_process_identity(child.pid) == known
     assert seen == []
-
-
-def test_nobody_is_waited_for_who_has_ended_or_never_gets_a_command_line(
-    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bare = ProcessIdentity(**{**identity_of(child.pid), "cmdline": []})
+    # Nobody is waited for who never gets one, or has ended.
     monkeypatch.setattr("soulsgui.system.processes.process_identity", lambda pid: bare)
     assert started_process_identity(child.pid, limit_s=0.01) == bare
     monkeypatch.setattr("soulsgui.system.processes.process_identity", lambda pid: None)
@@ -343,19 +307,15 @@ def test_macos_lends_no_single_cores() -> None:
     assert (can_pin("darwin"), process.priority, len(process.cores)) == (False, 10, 8)
 
 
-def test_a_real_process_is_held_back(child: Any) -> None:
+def test_a_real_process_is_held_back_and_one_that_is_gone_is_no_error(child: Any) -> None:
     hold_back(child.pid, 1)
     process = psutil.Process(child.pid)
     assert process.nice() in (10, 0x4000)
     if can_pin():
         assert len(process.cpu_affinity()) == 1
-
-
-def test_a_process_that_is_gone_is_no_error() -> None:
-    def gone(pid: int) -> Any:
-        raise psutil.NoSuchProcess(pid)
-
-    hold_back(1, 1, process=gone)
+    child.kill()
+    child.wait()
+    hold_back(child.pid, 1)
 
 
 SECRET = "a-word-nobody-should-see"
