@@ -156,10 +156,22 @@ class Fetch(QObject):
     came = Signal(dict)
     failed = Signal(object)
 
-    def __init__(self, widget: QWidget, ask: MakeCall, interval_ms: int = _FETCH_MS) -> None:
+    def __init__(
+        self,
+        widget: QWidget,
+        ask: MakeCall,
+        interval_ms: int = _FETCH_MS,
+        came: Callable[[dict[str, Any]], None] | None = None,
+        failed: Callable[[ApiError], None] | SignalInstance | None = None,
+    ) -> None:
         super().__init__(widget)
         self._ask = ask
+        if came is not None:
+            self.came.connect(came)
+        if failed is not None:
+            self.failed.connect(failed)
         self._call: Call | None = None
+        self._silent: list[Call] = []
         self._again = False
         self._throttle = Throttle(widget, self._send, interval_ms)
 
@@ -169,10 +181,10 @@ class Fetch(QObject):
 
     def forget(self) -> None:
         """Take no interest any more in what was asked: the question is another one now."""
-        if self._call is not None:
-            self._call.disconnect(self)
-            self._call = None
-        self._again = False
+        for call in (*self._silent, self._call):
+            if call is not None:
+                call.disconnect(self)
+        self._call, self._silent, self._again = None, [], False
 
     @property
     def waiting(self) -> bool:
@@ -186,21 +198,31 @@ class Fetch(QObject):
         self._call = self._ask()
         if self._call is not None:
             self._call.done.connect(self._done)
-            self._call.tell_problem(self._failed)
+            self._call.failed.connect(self._failed)
+            self._call.silent.connect(self._got_no_answer)
 
     def _done(self, result: dict[str, Any]) -> None:
-        self._over()
+        self._end()
         self.came.emit(result)
 
     def _failed(self, error: ApiError) -> None:
-        lost = self._call is not None and self._call.over and error.code is ErrorCode.NO_ANSWER
-        self._over()
-        if not lost:
+        self._end()
+        if error.code is not ErrorCode.NO_ANSWER:  # of a lost connection the banner tells
             self.failed.emit(error)
 
-    def _over(self) -> None:
-        again = self._again
-        self.forget()
+    def _got_no_answer(self, error: ApiError) -> None:
+        # A busy server may answer after all, and to a question that is asked again no sooner.
+        if self._call is not None:
+            self._silent.append(self._call)
+        self._end()
+        self.failed.emit(error)
+
+    def _end(self) -> None:
+        """Go on after an answer, which may be that to an earlier question, or without one."""
+        self._silent = [call for call in self._silent if not call.over]
+        if self._call is None or not (self._call.over or self._call in self._silent):
+            return
+        again, self._call, self._again = self._again, None, False
         if again:
             self.request()
 
@@ -306,6 +328,10 @@ class Feed(QObject):
             self._carry(call, params or {})
         self.asked.emit(command)
         return call
+
+    def ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
+        """Send a command, unless nobody would answer it now."""
+        return self.call(command, params) if self.connection.live else None
 
     # --- what the connection gives -----------------------------------------------------------------
 
