@@ -146,7 +146,8 @@ class Fetch(QObject):
     """Asks the server for one thing, again and again.
 
     While the widget is hidden nothing is asked; one question follows when it is seen again. Of a connection
-    that is lost meanwhile the banner tells, so this does not.
+    that is lost meanwhile the banner tells, so this does not. With `late` an answer is of use also when it
+    comes after it was called silent.
 
     Signals:
         came: The answer is there; with the result.
@@ -163,9 +164,11 @@ class Fetch(QObject):
         interval_ms: int = _FETCH_MS,
         came: Callable[[dict[str, Any]], None] | None = None,
         failed: Callable[[ApiError], None] | SignalInstance | None = None,
+        late: bool = False,
     ) -> None:
         super().__init__(widget)
         self._ask = ask
+        self._late = late
         if came is not None:
             self.came.connect(came)
         if failed is not None:
@@ -211,20 +214,25 @@ class Fetch(QObject):
             self.failed.emit(error)
 
     def _got_no_answer(self, error: ApiError) -> None:
-        # A busy server may answer after all, and to a question that is asked again no sooner.
-        if self._call is not None:
-            self._silent.append(self._call)
-        self._end()
+        call = self._call
+        if call is not None and not call.over:
+            self._end(silent=True)
+            if self._late:
+                self._silent.append(call)
+            else:
+                call.disconnect(self)
         self.failed.emit(error)
 
-    def _end(self) -> None:
-        """Go on after an answer, which may be that to an earlier question, or without one."""
-        self._silent = [call for call in self._silent if not call.over]
-        if self._call is None or not (self._call.over or self._call in self._silent):
-            return
-        again, self._call, self._again = self._again, None, False
-        if again:
-            self.request()
+    def _end(self, silent: bool = False) -> None:
+        """Wait no longer: there is an answer, be it to an earlier question, or none comes."""
+        if not silent:
+            for call in self._silent:
+                call.disconnect(self)
+            self._silent = []
+        if self._call is not None and (silent or self._call.over):
+            again, self._call, self._again = self._again, None, False
+            if again:
+                self.request()
 
 
 Carry = Callable[[Call, dict[str, Any]], None]

@@ -75,8 +75,9 @@ class ConfigEditor(QWidget):
     def _listen(self) -> None:
         feed, tell = self._feed, self._tell
         presets = partial(feed.ask, "config.presets")
-        self._fetch_presets = Fetch(self, presets, came=self._take_presets, failed=tell)
-        self._fetch = Fetch(self, partial(feed.ask, "config.get"), came=self._take, failed=self._failed)
+        self._fetch_presets = Fetch(self, presets, came=self._take_presets, failed=tell, late=True)
+        text = partial(feed.ask, "config.get")
+        self._fetch = Fetch(self, text, came=self._take, failed=self._failed, late=True)
         self._fetch_check = Fetch(self, self._check, came=self._checked, failed=tell)
         # Bound methods: Qt ends their connections with this editor; a dialog's goes before the feed.
         feed.snapshot_taken.connect(self.refresh)

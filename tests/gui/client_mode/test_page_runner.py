@@ -242,7 +242,9 @@ def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
 
     until(seen.app, lambda: steps_per_update() > ENVS * STEPS * 1.2, "its samples are part of the rounds")
     until(seen.app, lambda: page.given.values["share"].text().endswith("%"), "its share is told")
-    assert int(page.given.values["episodes"].text().replace(",", "")) > 0
+    until(
+        seen.app, lambda: page.given.values["episodes"].text() not in ("0", "—"), "its episodes are counted"
+    )
     words = ["Configuration received", "Version fits", "Environment found", "Network agrees"]
     assert [label.word for label in page.checks.labels.values()] == words
     assert page.server.place.text().startswith("this computer, 127.0.0.1:")
@@ -325,3 +327,4 @@ def test_without_its_runner_the_client_ends_by_itself_and_the_switch_starts_anot
         seen.side.feed.call("server.shutdown")
         until(qapp, lambda: not (folders.client / CONTROL_FILE).exists(), "its runner ends", LIMIT_S)
         seen.until("Not joined")
+    wait_for(lambda: not processes_below(tmp_path), "nothing is left running")

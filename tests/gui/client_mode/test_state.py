@@ -253,6 +253,7 @@ def test_what_a_test_found(found: dict[str, Any], level: str, what: str, why: st
         ([MISSING], "Update needed", "pygame 2.5 or newer, which is missing", "Update it here; it then"),
         ([OLD_HERE], "Update needed", "protocol 2, this computer 1", "Update SoulsGUI on this"),
         ([OLD_THERE], "Update of the server needed", "protocol 1, this computer 2", "its owner to update"),
+        ([OLD_THERE, MISSING], "Update needed", "computer 2. It needs pygame 2.5", "Update SoulsGUI on this"),
     ],
 )
 def test_the_older_side_is_to_be_updated(lacks: list[Lack], title: str, needs: str, remedy: str) -> None:

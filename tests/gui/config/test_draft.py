@@ -51,6 +51,7 @@ def test_a_text_that_is_no_yaml_is_not_touched_by_a_form() -> None:
     draft.write("ppo: [")
     draft.want({"seed": 5}, "")
     assert (draft.text, draft.layer, draft.mergeable) == ("ppo: [", None, False)
+    assert read("seed: 1\nseed: 2\n") is None, "nor is one that says two things"
 
 
 @pytest.mark.parametrize(
