@@ -27,6 +27,11 @@ def test_a_value_taken_out_but_not_saved_is_listed() -> None:
     assert (one.spec.key, one.planned, one.unsaved, one.has_running) == ("seed", SHIPPED["seed"], True, False)
 
 
+def test_a_value_that_only_the_run_has_is_listed() -> None:
+    (one,) = differences(SHIPPED, {}, "", {}, {}, SHIPPED | {"seed": 5})
+    assert (one.spec.key, one.running, one.running_differs, one.unsaved) == ("seed", 5, True, False)
+
+
 def test_lists_and_tuples_are_the_same_value() -> None:
     mine = {"network.hidden_sizes": [64, 64]}
     assert differences(SHIPPED, {}, "", mine, mine, {}) == []
