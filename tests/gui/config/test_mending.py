@@ -101,6 +101,8 @@ def test_what_was_mended_in_another_program_is_seen(
     aside.replace(path)
     qtbot.waitUntil(lambda: dialog.text.toPlainText() == "seed: 7\n")
     assert dialog.problem_bar.problems == []
+    path.write_text("seed: 8\n")  # the new file is watched as the old one was
+    qtbot.waitUntil(lambda: dialog.text.toPlainText() == "seed: 8\n")
     with qtbot.waitSignal(dialog.mended):
         dialog.again.click()
 
