@@ -146,7 +146,8 @@ class Fetch(QObject):
     """Asks the server for one thing, again and again.
 
     While the widget is hidden nothing is asked; one question follows when it is seen again. Of a connection
-    that is lost meanwhile the banner tells, so this does not.
+    that is lost meanwhile the banner tells, so this does not. With `late` an answer is of use also when it
+    comes after it was called silent.
 
     Signals:
         came: The answer is there; with the result.
@@ -156,10 +157,24 @@ class Fetch(QObject):
     came = Signal(dict)
     failed = Signal(object)
 
-    def __init__(self, widget: QWidget, ask: MakeCall, interval_ms: int = _FETCH_MS) -> None:
+    def __init__(
+        self,
+        widget: QWidget,
+        ask: MakeCall,
+        interval_ms: int = _FETCH_MS,
+        came: Callable[[dict[str, Any]], None] | None = None,
+        failed: Callable[[ApiError], None] | SignalInstance | None = None,
+        late: bool = False,
+    ) -> None:
         super().__init__(widget)
         self._ask = ask
+        self._late = late
+        if came is not None:
+            self.came.connect(came)
+        if failed is not None:
+            self.failed.connect(failed)
         self._call: Call | None = None
+        self._silent: list[Call] = []
         self._again = False
         self._throttle = Throttle(widget, self._send, interval_ms)
 
@@ -169,10 +184,10 @@ class Fetch(QObject):
 
     def forget(self) -> None:
         """Take no interest any more in what was asked: the question is another one now."""
-        if self._call is not None:
-            self._call.disconnect(self)
-            self._call = None
-        self._again = False
+        for call in (*self._silent, self._call):
+            if call is not None:
+                call.disconnect(self)
+        self._call, self._silent, self._again = None, [], False
 
     @property
     def waiting(self) -> bool:
@@ -186,23 +201,38 @@ class Fetch(QObject):
         self._call = self._ask()
         if self._call is not None:
             self._call.done.connect(self._done)
-            self._call.tell_problem(self._failed)
+            self._call.failed.connect(self._failed)
+            self._call.silent.connect(self._got_no_answer)
 
     def _done(self, result: dict[str, Any]) -> None:
-        self._over()
+        self._end()
         self.came.emit(result)
 
     def _failed(self, error: ApiError) -> None:
-        lost = self._call is not None and self._call.over and error.code is ErrorCode.NO_ANSWER
-        self._over()
-        if not lost:
+        self._end()
+        if error.code is not ErrorCode.NO_ANSWER:  # of a lost connection the banner tells
             self.failed.emit(error)
 
-    def _over(self) -> None:
-        again = self._again
-        self.forget()
-        if again:
-            self.request()
+    def _got_no_answer(self, error: ApiError) -> None:
+        call = self._call
+        if call is not None and not call.over:
+            self._end(silent=True)
+            if self._late:
+                self._silent.append(call)
+            else:
+                call.disconnect(self)
+        self.failed.emit(error)
+
+    def _end(self, silent: bool = False) -> None:
+        """Wait no longer: there is an answer, be it to an earlier question, or none comes."""
+        if not silent:
+            for call in self._silent:
+                call.disconnect(self)
+            self._silent = []
+        if self._call is not None and (silent or self._call.over):
+            again, self._call, self._again = self._again, None, False
+            if again:
+                self.request()
 
 
 Carry = Callable[[Call, dict[str, Any]], None]
@@ -306,6 +336,10 @@ class Feed(QObject):
             self._carry(call, params or {})
         self.asked.emit(command)
         return call
+
+    def ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
+        """Send a command, unless nobody would answer it now."""
+        return self.call(command, params) if self.connection.live else None
 
     # --- what the connection gives -----------------------------------------------------------------
 

@@ -108,6 +108,10 @@ class FakeFeed(QObject):
             QTimer.singleShot(0, call, lambda: _give(call, answer, wanted))
         return call
 
+    def ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
+        """Take a command while it would be answered."""
+        return self.call(command, params) if self.connection.live else None
+
     def sent_of(self, command: str) -> list[Sent]:
         """What was sent under one name, oldest first."""
         return [one for one in self.sent if one.command == command]

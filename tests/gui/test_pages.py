@@ -87,6 +87,15 @@ def test_while_an_answer_is_outstanding_a_page_says_what_it_reads(
         assert reading not in words_on(page)
 
 
+@pytest.mark.parametrize("make", [ConfigPage, LogsPage, RunsPage])
+def test_a_hidden_page_asks_nothing(qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make) -> None:
+    qtbot.addWidget(make(fake, shell))
+    fake.change_run(RunStatus(id="r2", state="running"))
+    fake.take_snapshot(fake.status)
+    qtbot.wait(20)
+    assert fake.sent == []
+
+
 def new_run(feed: FakeFeed, shell: FakeShell) -> NewRunDialog:
     return NewRunDialog(feed)  # type: ignore[arg-type]
 

@@ -4,16 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QFrame,
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.parts import MiddleColumn
@@ -24,8 +15,9 @@ from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.connection import ConnectionState, why_not
 from soulsgui.gui.states import Look
 from soulsgui.gui.text import plural
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
-from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property
+from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property, wrapped
 from soulsgui.wire.control import ApiError, OfferedServer
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation, place_words
@@ -37,10 +29,10 @@ _MOST_PLACES = 3
 class ConsentLine:
     """One thing to know before one agrees."""
 
-    name: str  # identifies it in tests and in code
+    name: str  # tells it from the others
     title: str  # what it is about
     words: str  # what there is to say
-    look: Look | None = None  # A state beside it; None without one
+    look: Look | None = None  # a state below it
 
 
 def consent_title(invitation: Invitation) -> str:
@@ -57,7 +49,7 @@ def consent_lines(
         ConsentLine("what", "What will run here", _what(offered)),
         ConsentLine("sent", "What is sent", _sent(invitation)),
         ConsentLine("cpu", "What it costs", _cost(offered)),
-        ConsentLine("you", "Who decides", _decides()),
+        ConsentLine("you", "Who decides", _DECIDES),
     ]
     if plays_for:
         words = f"This computer plays for {plays_for} at present; that ends. Both stay in the list."
@@ -123,13 +115,10 @@ def _cost(offered: OfferedServer | None) -> str:
     return "One process in the background: while it plays, about one processor core."
 
 
-def _decides() -> str:
-    return (
-        "You: pause it at any time, at once or after its episode, and switch it off. The server can only ask "
-        "it to wait or to stop. When this window is closed it ends its episode and stops."
-    )
-
-
+_DECIDES = (
+    "You: pause it at any time, at once or after its episode, and switch it off. The server can only ask "
+    "it to wait or to stop. When this window is closed it ends its episode and stops."
+)
 _WIDEST_CHARACTERS = 110
 _LOOK_PATIENCE_S = 60.0
 _ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
@@ -140,27 +129,15 @@ class _ConsentRow(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.words = QLabel(self)
-        self.words.setWordWrap(True)
-        self.words.setTextFormat(Qt.TextFormat.PlainText)
-        self.words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.words = wrapped("", self, selectable=True)
         self._mark = IconLabel(0, self)
-        self.state = QLabel(self)
-        self.state.setWordWrap(True)
-        self.state.setTextFormat(Qt.TextFormat.PlainText)
+        self.state = wrapped("", self)
         for label in (self.words, self.state):
             label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._below = QWidget(self)
-        row = QHBoxLayout(self._below)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(6)
-        row.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self.state, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(3)
-        column.addWidget(self.words)
-        column.addWidget(self._below)
+        below = (self._mark, Qt.AlignmentFlag.AlignTop), (self.state, 1)
+        row(*below, on=self._below, margins=NO_MARGINS, gap_px=6)
+        column(self.words, self._below, on=self, margins=NO_MARGINS, gap_px=3)
 
     def show_line(self, line: ConsentLine) -> None:
         """Show what there is to say."""
@@ -193,7 +170,7 @@ class ConsentPanel(QWidget):
         self._accepting: Invitation | None = None
         self._undo: tuple[str, dict[str, Any]] | None = None
         self._asked: Call | None = None
-        self._lines: dict[str, _ConsentRow] = {}
+        self.lines: dict[str, _ConsentRow] = {}
         self._titles: dict[str, QLabel] = {}
         self._build()
         side.feed.connection_changed.connect(self._connection_changed)
@@ -210,20 +187,6 @@ class ConsentPanel(QWidget):
         self._grid.setHorizontalSpacing(20)
         self._grid.setVerticalSpacing(14)
         self._grid.setColumnStretch(1, 1)
-        area = MiddleColumn(_WIDEST_CHARACTERS, self)
-        column = area.column
-        column.setContentsMargins(16, 20, 16, 16)
-        column.setSpacing(16)
-        column.addWidget(self.title)
-        column.addWidget(card)
-        column.addLayout(self._make_foot())
-        column.addStretch(1)
-        self.setFocusProxy(area)
-        around = QVBoxLayout(self)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.addWidget(area)
-
-    def _make_foot(self) -> QHBoxLayout:
         words = Words("Help &train", "Joining …", "Joined")
         self.accept = CommandButton(words, "check", self._send, self)
         self.accept.setObjectName("consentAccept")
@@ -233,11 +196,11 @@ class ConsentPanel(QWidget):
         self.decline = QPushButton("&Not now", self)
         self.decline.setObjectName("consentDecline")
         self.decline.clicked.connect(self._declined)
-        foot = QHBoxLayout()
-        foot.addWidget(self.accept)
-        foot.addWidget(self.decline)
-        foot.addStretch(1)
-        return foot
+        foot = row(self.accept, self.decline, None)
+        area = MiddleColumn(_WIDEST_CHARACTERS, self)
+        area.fill(self.title, card, foot, None, margins=(16, 20, 16, 16), gap_px=16)
+        self.setFocusProxy(area)
+        column(area, on=self, margins=NO_MARGINS)
 
     # --- asking ---
 
@@ -287,7 +250,7 @@ class ConsentPanel(QWidget):
         for line in lines:
             self._line(line).show_line(line)
         shown = {line.name for line in lines}
-        for name, widget in self._lines.items():
+        for name, widget in self.lines.items():
             widget.setVisible(name in shown)
             self._titles[name].setVisible(name in shown)
         connection = self._side.feed.connection
@@ -304,19 +267,14 @@ class ConsentPanel(QWidget):
         return "" if name == self._invitation.server_name else name
 
     def _line(self, line: ConsentLine) -> _ConsentRow:
-        if line.name not in self._lines:
-            row = len(self._lines)
+        if line.name not in self.lines:
+            place = len(self.lines)
             title = muted(QLabel(line.title, self))
             self._titles[line.name] = title
-            self._lines[line.name] = _ConsentRow(self)
-            self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)
-            self._grid.addWidget(self._lines[line.name], row, 1)
-        return self._lines[line.name]
-
-    def words_of(self, name: str) -> str:
-        """Return what it says under `who`, `what`, `sent`, `cpu`, `you` or `instead`, with its state."""
-        line = self._lines[name]
-        return f"{line.words.text()}\n{line.state.text()}".strip()
+            self.lines[line.name] = _ConsentRow(self)
+            self._grid.addWidget(title, place, 0, Qt.AlignmentFlag.AlignTop)
+            self._grid.addWidget(self.lines[line.name], place, 1)
+        return self.lines[line.name]
 
     # --- the answer ---
 

@@ -2,18 +2,19 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedWidget, QWidget
 
 from soulsgui.gui.client_mode.consent import ConsentPanel
 from soulsgui.gui.client_mode.parts import ChecksRow, GivenRow, HelpSwitch, MiddleColumn, PauseRow, StateHead
 from soulsgui.gui.client_mode.rules import RulesRow
 from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
 from soulsgui.gui.client_mode.servers import ServerLine, ServersRow
-from soulsgui.gui.client_mode.state import ClientWords, client_words, lack_words, run_has_ended
+from soulsgui.gui.client_mode.state import client_words, lack_words, run_has_ended
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import dress
 from soulsgui.gui.logs.reader import LogPlace, LogReader
@@ -23,15 +24,16 @@ from soulsgui.gui.plotting.rows import RETURN
 from soulsgui.gui.shell import INVITATION, notify_problem
 from soulsgui.gui.shell.update import UpdateDialog, installation, update_steps
 from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.labels import Heading
 from soulsgui.gui.widgets.log_pane import LogPane
-from soulsgui.wire.control import ApiError, ClientStatus, LogLine, Status
+from soulsgui.wire.control import ClientStatus, LogLine, Status
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation
-from soulsgui.wire.messages.metrics import Row
 
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
+    from soulsgui.gui.shell import Shell
 
 
 _LINES = 300
@@ -40,6 +42,7 @@ _NARROW_MS = 250
 # With fewer the name of its axis is cut off.
 _PLOT_ROWS = 12
 _SMOOTHING = 0.95
+_CURVE = "Returns of the episodes played here"
 
 
 def _take_what_is_left(widget: QWidget) -> None:
@@ -57,15 +60,12 @@ class OwnCurve(QWidget):
         _take_what_is_left(self.host)
         self.curve = LiveCurve(feed, self)
         self.curve.smooth_with(_SMOOTHING)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
-        column.addWidget(Heading("Returns of the episodes played here", 0, self))
-        column.addWidget(self.host, 1)
+        heading = Heading(_CURVE, 0, self)
+        column(heading, (self.host, 1), on=self, margins=NO_MARGINS, gap_px=6)
         self.curve.replaced.connect(self._show_series)
         self.curve.loaded.connect(self._show_empty_text)
         self.curve.changed.connect(self._draw)
-        feed.rows_arrived.connect(self._take)
+        feed.rows_arrived.connect(self.curve.take)
         self.host.when_ready(self._plot_ready)
 
     def show_run(self, run: str) -> None:
@@ -77,11 +77,8 @@ class OwnCurve(QWidget):
         """What came live may have gaps: ask for the curve again."""
         self.curve.renew()
 
-    def _take(self, rows: list[Row]) -> None:
-        self.curve.take(rows)
-
     def _plot_ready(self, plot: "Plot") -> None:
-        plot.setAccessibleName("Returns of the episodes played here")
+        plot.setAccessibleName(_CURVE)
         plot.drawn.connect(self.curve.look_at)
         self._show_series()
 
@@ -132,11 +129,7 @@ class LogSection(QWidget):
         self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
         self._narrow_soon.timeout.connect(self.renew)
         self.pane.narrowed.connect(lambda *_: self._narrow_soon.start())
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
-        column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)
-        column.addWidget(self.pane)
+        column((self.button, Qt.AlignmentFlag.AlignLeft), self.pane, on=self, margins=NO_MARGINS, gap_px=6)
         self._reader = LogReader(feed, self, of_run=False)
         self._reader.newest.connect(self._take)
         self._reader.live.connect(self._add)
@@ -167,10 +160,6 @@ class LogSection(QWidget):
             self.pane.add(lines)
 
 
-if TYPE_CHECKING:
-    from soulsgui.gui.shell import Shell
-
-
 _SHOW_MS = 100
 _WIDEST_CHARACTERS = 140
 
@@ -192,7 +181,6 @@ class ClientPage(QWidget):
         self._side: ClientSide = shell.client_side()
         self._feed = self._side.feed
         self._clock = clock
-        self._words = ClientWords(client_words(self._feed.connection, self._feed.status, clock()).look)
         self._build()
         self._throttle = Throttle(self, self._show, _SHOW_MS)
         self._connect()
@@ -211,31 +199,14 @@ class ClientPage(QWidget):
         self.curve = OwnCurve(self._feed, self)
         self.log = LogSection(self._feed, self)
         self._area = MiddleColumn(_WIDEST_CHARACTERS, self)
-        column = self._area.column
-        column.setContentsMargins(16, 14, 16, 12)
-        column.setSpacing(12)
-        column.addWidget(self.state)
-        column.addLayout(self._controls())
-        column.addWidget(self.servers)
-        column.addWidget(self.rules)
-        column.addWidget(self.checks)
-        column.addWidget(self.given)
-        column.addWidget(self.curve, 1)
-        column.addWidget(self.log)
+        controls = row(self.switch, (self.pausing, 1), gap_px=8)
+        upper = self.state, controls, self.servers, self.rules, self.checks, self.given
+        self._area.fill(*upper, (self.curve, 1), self.log, margins=(16, 14, 16, 12), gap_px=12)
         self.consent = ConsentPanel(self._side, self)
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._area)
         self._stack.addWidget(self.consent)
-        outside = QVBoxLayout(self)
-        outside.setContentsMargins(0, 0, 0, 0)
-        outside.addWidget(self._stack)
-
-    def _controls(self) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        row.addWidget(self.switch)
-        row.addWidget(self.pausing, 1)
-        return row
+        column(self._stack, on=self, margins=NO_MARGINS)
 
     def _connect(self) -> None:
         feed = self._feed
@@ -257,9 +228,9 @@ class ClientPage(QWidget):
             self.server.problem,
             self._side.problem,
         ):
-            problem.connect(self._tell)
+            problem.connect(partial(notify_problem, self._shell))
         for problem in (self.servers.problem, self.consent.problem):
-            problem.connect(self._tell_of_invitation)
+            problem.connect(partial(notify_problem, self._shell, about=INVITATION))
         self.server.told.connect(self._shell.notify)
         self.server.paste_wanted.connect(self.servers.paste_link)
         self._side.invitation_opened.connect(self._ask_consent)
@@ -287,15 +258,10 @@ class ClientPage(QWidget):
         clients = self._feed.status.clients
         return clients[0] if clients else None
 
-    @property
-    def _run_ended(self) -> bool:
-        run = self._server.status.run
-        return run_has_ended(self._server.connection, run, self._feed.status.run.id)
-
     def _show(self) -> None:
         connection, status = self._feed.connection, self._feed.status
-        on_wanted = self._side.on_wanted
-        self._words = words = client_words(connection, status, self._clock(), self._run_ended, on_wanted)
+        run_ended = run_has_ended(self._server.connection, self._server.status.run, status.run.id)
+        words = client_words(connection, status, self._clock(), run_ended, self._side.on_wanted)
         self.state.show_words(words)
         self.server.setVisible(connection.live)
         self.server.show_status(status)
@@ -343,12 +309,6 @@ class ClientPage(QWidget):
 
     def _client_id(self) -> str:
         return self._client.id if self._client is not None else ""
-
-    def _tell(self, error: ApiError) -> None:
-        notify_problem(self._shell, error)
-
-    def _tell_of_invitation(self, error: ApiError) -> None:
-        notify_problem(self._shell, error, INVITATION)
 
     # --- seen and not seen ---
 

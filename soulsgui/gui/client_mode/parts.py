@@ -1,38 +1,37 @@
 """Parts of the page of client mode: the state, the switch, the pause, the checks, and what was given."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QColor, QFontMetrics, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QMenu,
     QPushButton,
     QScrollArea,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
 from soulsgui.gui import text
-from soulsgui.gui.client_mode.state import (
-    ClientWords,
-    checks,
-    why_not_pause,
-    why_not_pause_for,
-    why_not_pause_later,
-    why_not_resume,
-)
+from soulsgui.gui.client_mode.state import ClientWords, checks, pause_refusals
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import colours_of, dress, make_primary
+from soulsgui.gui.widgets.boxes import NO_MARGINS, Margins, Part, column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words, give_menu
-from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, keep_place, muted, set_property
+from soulsgui.gui.widgets.labels import (
+    Heading,
+    IconLabel,
+    StateLabel,
+    keep_place,
+    muted,
+    set_property,
+    wrapped,
+)
 from soulsgui.wire.control import ApiError, ClientStatus
 
 _GAP = 10
@@ -47,24 +46,23 @@ class MiddleColumn(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         middle = QWidget(self)
-        self._inside = QWidget(middle)
-        self.column = QVBoxLayout(self._inside)
-        row = QHBoxLayout(middle)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addStretch(1)
-        row.addWidget(self._inside, 100)
-        row.addStretch(1)
+        self.inside = QWidget(middle)
+        row(None, (self.inside, 100), None, on=middle, margins=NO_MARGINS)
         self.setWidget(middle)
         self._take_font()
 
+    def fill(self, *parts: Part, margins: Margins, gap_px: int) -> None:
+        """Put what is to be seen into the column."""
+        column(*parts, on=self.inside, margins=margins, gap_px=gap_px)
+
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font."""
-        if event.type() == QEvent.Type.FontChange and hasattr(self, "_inside"):
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "inside"):
             self._take_font()
         super().changeEvent(event)
 
     def _take_font(self) -> None:
-        self._inside.setMaximumWidth(self.fontMetrics().averageCharWidth() * self._characters)
+        self.inside.setMaximumWidth(self.fontMetrics().averageCharWidth() * self._characters)
 
 
 class ToggleSwitch(QAbstractButton):
@@ -156,11 +154,9 @@ class StateHead(QFrame):
         self._mark = IconLabel(round(self.fontMetrics().height() * _MARK_LINES), self)
         self._title = Heading("", 2, self)
         self._title.setWordWrap(True)
-        self._detail = QLabel(self)
-        self._detail.setWordWrap(True)
+        self._detail = wrapped("", self, selectable=True)
         for label in (self._title, self._detail):
             label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         # What stands below must not move under the mouse when a line comes or goes.
         keep_place(self._detail)
         self.update_button = QPushButton("Up&date…", self)
@@ -168,17 +164,10 @@ class StateHead(QFrame):
         dress(self.update_button, "arrow-up")
         self.update_button.clicked.connect(self.update_wanted)
         self.update_button.hide()
-        words = QVBoxLayout()
-        words.setSpacing(2)
-        words.addWidget(self._title)
-        words.addWidget(self._detail)
-        words.addWidget(server)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 12, 16, 12)
-        row.setSpacing(14)
-        row.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
-        row.addLayout(words, 1)
-        row.addWidget(self.update_button, 0, Qt.AlignmentFlag.AlignTop)
+        words = column(self._title, self._detail, server, gap_px=2)
+        top = Qt.AlignmentFlag.AlignTop
+        parts = (self._mark, top), (words, 1), (self.update_button, top)
+        row(*parts, on=self, margins=(16, 12, 16, 12), gap_px=14)
 
     def show_words(self, words: ClientWords) -> None:
         """Say how this computer stands."""
@@ -219,9 +208,7 @@ class HelpSwitch(QWidget):
         self.toggle.clicked.connect(self._clicked)
         self._starting = QTimer(self, singleShot=True, interval=_STARTING_MS)
         self._starting.timeout.connect(self._settle)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.toggle)
+        row(self.toggle, on=self, margins=NO_MARGINS)
 
     def show_on(self, on: bool) -> None:
         """Show whether this computer helps."""
@@ -260,23 +247,23 @@ class ChecksRow(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._labels: dict[str, StateLabel] = {}
-        row = FlowLayout(20, parent=self)
-        row.setContentsMargins(4, 0, 4, 0)
-        for check in checks(None):
-            self._labels[check.name] = StateLabel(self)
-            row.addWidget(self._labels[check.name])
+        self.labels = {check.name: StateLabel(self) for check in checks(None)}
+        flow(*self.labels.values(), gap_px=20, on=self).setContentsMargins(4, 0, 4, 0)
         self.show_client(None)
 
     def show_client(self, client: ClientStatus | None) -> None:
         """Show what the client has found out."""
         for check in checks(client):
-            self._labels[check.name].show_look(check.look)
+            self.labels[check.name].show_look(check.look)
 
-    @property
-    def words(self) -> list[str]:
-        """What it says."""
-        return [label.word for label in self._labels.values()]
+
+_GIVEN = (
+    ("episodes", "Episodes", "Finished here for this run"),
+    ("steps", "Steps", "Environment steps made here for this run"),
+    ("rate", "Steps/s", "Environment steps per second"),
+    ("share", "Share", "Part of all environment steps that reach the server at present"),
+    ("return", "Mean return", "Over the last 20 episodes played here"),
+)
 
 
 class GivenRow(QFrame):
@@ -285,35 +272,23 @@ class GivenRow(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("part", "card")
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(16, 10, 16, 10)
-        self._grid.setVerticalSpacing(0)
-        self._values: dict[str, QLabel] = {}
-        for name, caption, tip in (
-            ("episodes", "Episodes", "Finished here for this run"),
-            ("steps", "Steps", "Environment steps made here for this run"),
-            ("rate", "Steps/s", "Environment steps per second"),
-            ("share", "Share", "Part of all environment steps that reach the server at present"),
-            ("return", "Mean return", "Over the last 20 episodes played here"),
-        ):
-            self._add(name, caption, tip)
+        self.values: dict[str, QLabel] = {}
+        grid = QGridLayout(self)
+        grid.setContentsMargins(16, 10, 16, 10)
+        grid.setVerticalSpacing(0)
+        for place, (name, caption, tip) in enumerate(_GIVEN):
+            self.values[name] = value = Heading("", 1, self)
+            value.setAccessibleDescription(tip)
+            for line, label in enumerate((muted(QLabel(caption, self)), value)):
+                label.setToolTip(tip)
+                grid.addWidget(label, line, place)
+            grid.setColumnStretch(place, 1)
         self.show_client(None)
-
-    def _add(self, name: str, caption: str, tip: str) -> None:
-        column = self._grid.columnCount() if self._values else 0
-        title = muted(QLabel(caption, self))
-        value = Heading("", 1, self)
-        for row, label in enumerate((title, value)):
-            label.setToolTip(tip)
-            self._grid.addWidget(label, row, column)
-        self._grid.setColumnStretch(column, 1)
-        value.setAccessibleDescription(tip)
-        self._values[name] = value
 
     def show_client(self, client: ClientStatus | None) -> None:
         """Show what the client of this computer has given; None before there is one."""
         if client is None:
-            shown = dict.fromkeys(self._values, text.NOTHING)
+            shown = dict.fromkeys(self.values, text.NOTHING)
         else:
             shown = {
                 "episodes": text.count(client.episodes),
@@ -323,39 +298,12 @@ class GivenRow(QFrame):
                 "return": text.value(client.mean_return),
             }
         for name, words in shown.items():
-            self._values[name].setText(words)
-
-    def value(self, name: str) -> str:
-        """Return what it says of `episodes`, `steps`, `rate`, `share` or `return`."""
-        return self._values[name].text()
+            self.values[name].setText(words)
 
 
 _GAP_PX = 8
 _HALF_AN_HOUR_S = 1800.0
 _AN_HOUR_S = 3600.0
-
-
-class PauseForButton(CommandButton):
-    """Opens a menu of times to pause for, and sends the chosen one."""
-
-    def __init__(self, send: Callable[[float], Call], parent: QWidget | None = None) -> None:
-        self._send_pause = send
-        self._chosen_s = _HALF_AN_HOUR_S
-        words = Words("Pa&use for", "Pausing …", "Paused")
-        super().__init__(words, "pause", lambda: self._send_pause(self._chosen_s), parent)
-        menu = QMenu(self)
-        for title, seconds in (("30 &minutes", _HALF_AN_HOUR_S), ("1 &hour", _AN_HOUR_S)):
-            menu.addAction(title).triggered.connect(partial(self._choose, seconds))
-        give_menu(self, menu)
-
-    @property
-    def choices(self) -> Sequence[QAction]:
-        """The times there are, the shortest first."""
-        return self.menu().actions()
-
-    def _choose(self, seconds: float) -> None:
-        self._chosen_s = seconds
-        self.send()
 
 
 class PauseRow(QWidget):
@@ -371,31 +319,37 @@ class PauseRow(QWidget):
         super().__init__(parent)
         self._feed = feed
         self._client = client
+        self._chosen_s = _HALF_AN_HOUR_S
         now = Words("&Pause now", "Pausing …", "Paused")
         later = Words("Pause &after this episode", "Asking …", "Pauses after this episode")
         on = Words("&Resume", "Resuming …", "Resumed")
         self.now = CommandButton(now, "pause", self._pause, self)
         self.later = CommandButton(later, "state-draining", lambda: self._pause(after_episode=True), self)
-        self.for_a_time = PauseForButton(lambda seconds: self._pause(for_s=seconds), self)
+        for_a_time = Words("Pa&use for", "Pausing …", "Paused")
+        self.for_a_time = CommandButton(for_a_time, "pause", lambda: self._pause(for_s=self._chosen_s), self)
+        menu = QMenu(self.for_a_time)
+        for title, seconds in (("30 &minutes", _HALF_AN_HOUR_S), ("1 &hour", _AN_HOUR_S)):
+            menu.addAction(title).triggered.connect(partial(self._pause_for, seconds))
+        give_menu(self.for_a_time, menu)
         self.resume = CommandButton(on, "play", self._resume, self)
-        row = FlowLayout(_GAP_PX, parent=self)
-        for button in (self.now, self.later, self.for_a_time, self.resume):
+        buttons = self.now, self.later, self.for_a_time, self.resume
+        flow(*buttons, gap_px=_GAP_PX, on=self)
+        for button in buttons:
             button.problem.connect(self.problem)
-            row.addWidget(button)
 
     def show_words(self, words: ClientWords) -> None:
         """Allow what makes sense in this state."""
-        for button, why in (
-            (self.now, why_not_pause(words)),
-            (self.later, why_not_pause_later(words)),
-            (self.for_a_time, why_not_pause_for(words)),
-            (self.resume, why_not_resume(words)),
-        ):
+        buttons = self.now, self.later, self.for_a_time, self.resume
+        for button, why in zip(buttons, pause_refusals(words), strict=True):
             button.allow(not why, why)
 
     def _pause(self, after_episode: bool = False, for_s: float | None = None) -> Call:
         params = {"client": self._client(), "after_episode": after_episode}
         return self._feed.call("clients.pause", params if for_s is None else params | {"for_s": for_s})
+
+    def _pause_for(self, seconds: float) -> None:
+        self._chosen_s = seconds
+        self.for_a_time.send()
 
     def _resume(self) -> Call:
         return self._feed.call("clients.resume", {"client": self._client()})

@@ -1,23 +1,15 @@
 """When this computer may play: the rules of a good neighbour."""
 
+from functools import partial
 from typing import Any, cast
 
 from PySide6.QtCore import QSignalBlocker, QTime, Signal
 from PySide6.QtGui import QStandardItemModel
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QFrame,
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QTimeEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QGridLayout, QLabel, QTimeEdit, QWidget
 
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
-from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.boxes import flow, row
 from soulsgui.gui.widgets.inputs import give_room
 from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.wire.control import ApiError, RulesState
@@ -43,9 +35,8 @@ class RulesRow(QFrame):
         self._state: RulesState | None = None
         self._sending: Call | None = None
         self._build()
-        self._fetch = Fetch(self, self._ask)
-        self._fetch.came.connect(self._take)
-        self._fetch.failed.connect(self.problem)
+        ask = partial(feed.ask, "rules.get")
+        self._fetch = Fetch(self, ask, came=self._take, failed=self.problem)
         feed.connection_changed.connect(self._connection_changed)
         feed.snapshot_taken.connect(self._fetch.request)
         self._connection_changed()
@@ -76,35 +67,23 @@ class RulesRow(QFrame):
         self.share.currentIndexChanged.connect(self._changed)
         of_cpu = muted(QLabel("Tak&es the processor", self))
         of_cpu.setBuddy(self.share)
-        self.why_idle, self.why_full_screen = self._reason(), self._reason()
+        self.why_idle, self.why_full_screen = muted(ElidedLabel("", self)), muted(ElidedLabel("", self))
         title = muted(QLabel("Plays only while", self))
-        hours = FlowLayout(6)
         self._and = QLabel("and", self)
-        for part in (self.hours, self.begin, self._and, self.end):
-            hours.addWidget(part)
+        hours = flow(self.hours, self.begin, self._and, self.end, gap_px=6)
         grid = QGridLayout(self)
         grid.setContentsMargins(16, 8, 16, 8)
         grid.setHorizontalSpacing(16)
         grid.setVerticalSpacing(4)
         grid.addWidget(title, 0, 0)
-        for row, (box, why) in enumerate(
-            ((self.idle, self.why_idle), (self.full_screen, self.why_full_screen))
-        ):
-            line = QHBoxLayout()
-            line.setSpacing(16)
-            line.addWidget(box)
-            line.addWidget(why, 1)
-            grid.addLayout(line, row, 1, 1, 2)
+        grid.addLayout(row(self.idle, (self.why_idle, 1), gap_px=16), 0, 1, 1, 2)
+        grid.addLayout(row(self.full_screen, (self.why_full_screen, 1), gap_px=16), 1, 1, 1, 2)
         grid.addLayout(hours, 2, 1, 1, 2)
         grid.addWidget(of_cpu, 3, 0)
         grid.addWidget(self.share, 3, 1)
         grid.setColumnStretch(2, 1)
         for box in (self.idle, self.full_screen, self.hours):
             box.toggled.connect(self._changed)
-
-    def _reason(self) -> ElidedLabel:
-        label = muted(ElidedLabel("", self))
-        return label
 
     def _time(self, name: str) -> QTimeEdit:
         edit = QTimeEdit(self)
@@ -117,9 +96,6 @@ class RulesRow(QFrame):
         return edit
 
     # --- what is known ---
-
-    def _ask(self) -> Call | None:
-        return self._feed.call("rules.get") if self._feed.connection.commands_possible else None
 
     def _connection_changed(self) -> None:
         if self._feed.connection.commands_possible:

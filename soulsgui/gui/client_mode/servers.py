@@ -1,6 +1,7 @@
 """The servers that invited this computer, and the one it plays for: where it is, a test, ways to it."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.widgets.ask import AskingButton
+from soulsgui.gui.widgets.boxes import flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, keep_place, muted
 from soulsgui.wire.control import (
     AddressChange,
@@ -112,8 +113,8 @@ class ServerLine(QWidget):
         self._feed = feed
         self._chosen = chosen
         self._state = StateLabel(self)
-        self._place = muted(ElidedLabel("", self))
-        self._place.setMinimumWidth(self.fontMetrics().averageCharWidth() * _PLACE_CHARACTERS)
+        self.place = muted(ElidedLabel("", self))
+        self.place.setMinimumWidth(self.fontMetrics().averageCharWidth() * _PLACE_CHARACTERS)
         words = Words("&Test", "Testing …", "Tested")
         self.test = CommandButton(words, "search", self._test, self)
         self.test.finished.connect(self._tested)
@@ -124,21 +125,14 @@ class ServerLine(QWidget):
         self.paste = FittingButton("Paste new in&vitation", "link", self)
         self.paste.explain("The invitation that you copied; whatever it says, you are asked first")
         self.paste.clicked.connect(self.paste_wanted)
-        row = FlowLayout(_GAP_PX, parent=self)
-        for part in (self._state, self._place, self.change, self.paste, self.test):
-            row.addWidget(part)
+        flow(self._state, self.place, self.change, self.paste, self.test, gap_px=_GAP_PX, on=self)
         keep_place(self)
-
-    @property
-    def place(self) -> str:
-        """Where it says the server is."""
-        return self._place.text()
 
     def show_status(self, status: Status) -> None:
         """Say how the server is."""
         look, where = server_words(status)
         self._state.show_look(look)
-        self._place.setText(where)
+        self.place.setText(where)
         why = why_not(self._feed.connection)
         self.test.allow(not why, why or "Does it answer, let this computer in, and fit its version?")
         lost = bool(status.server.name) and not status.server.reachable
@@ -179,9 +173,8 @@ class ServersRow(QWidget):
         self._feed = side.feed
         self._saved = SavedServers(chosen="", servers=[])
         self._build()
-        self._fetch = Fetch(self, self._ask)
-        self._fetch.came.connect(self._take)
-        self._fetch.failed.connect(self.problem)
+        ask = partial(self._feed.ask, "servers.list")
+        self._fetch = Fetch(self, ask, came=self._take, failed=self.problem)
         self._feed.connection_changed.connect(self._connection_changed)
         self._feed.server_changed.connect(self.refresh)
         self._feed.snapshot_taken.connect(self.refresh)
@@ -207,18 +200,13 @@ class ServersRow(QWidget):
         self.paste = FittingButton("Paste &link", "link", self)
         self.paste.explain("The invitation that you copied: a link, or the text of its file")
         self.paste.clicked.connect(self.paste_link)
-        row = FlowLayout(_GAP_PX, parent=self)
-        for part in (title, self.box, self.open, self.paste, self.forget):
-            row.addWidget(part)
+        flow(title, self.box, self.open, self.paste, self.forget, gap_px=_GAP_PX, on=self)
 
     # --- what is known ---
 
     def refresh(self, *_: object) -> None:
         """Ask for the list again."""
         self._fetch.request()
-
-    def _ask(self) -> Call | None:
-        return self._feed.call("servers.list") if self._feed.connection.commands_possible else None
 
     def _take(self, result: dict[str, Any]) -> None:
         self._saved = SavedServers.model_validate(result)
@@ -272,14 +260,10 @@ class ServersRow(QWidget):
         self._went_over()
 
     def _forget_question(self) -> Question | None:
-        chosen = self.chosen
-        if chosen is None:
+        if self.chosen is None:
             return None
-        return Question(
-            f"Forget {chosen.server_name}?",
-            "This computer stops playing for it. To help it again you need another invitation.",
-            "Forget",
-        )
+        cost = "This computer stops playing for it. To help it again you need another invitation."
+        return Question(f"Forget {self.chosen.server_name}?", cost, "Forget")
 
     def _forget(self) -> Call:
         return self._feed.call(

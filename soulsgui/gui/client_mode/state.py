@@ -1,6 +1,7 @@
 """What this computer does as a client and what is said of its server, in words. Pure."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
@@ -95,10 +96,16 @@ def _with_service(
     if where is Situation.STOPPING:
         return Look("state-stopping", Tone.BUSY, "Stopping …"), ""
     if client is not None and where is Situation.PAUSED_BY_OWNER:
-        word = _paused_words(client.paused_until, now)
-        return Look("state-paused", Tone.PAUSED, word), _away_words(status.server, now)
+        until = client.paused_until
+        word = "Paused by you" if until is None else f"Paused by you until {text.until(until, now)}"
+        away = "" if status.server.reachable else _away_title(status.server, now)
+        return Look("state-paused", Tone.PAUSED, word), away
     if client is not None and client.held and where is Situation.HELD:
-        return _held(client.held), _held_words(client.held_until, now)
+        over = (
+            "when that is over" if client.held_until is None else f"at {text.until(client.held_until, now)}"
+        )
+        look = Look("state-paused", Tone.PAUSED, _HELD[client.held])
+        return look, f"It plays on by itself {over}."
     if where is Situation.RETRYING:
         seconds = text.about(service.restart_in_s or 0.0)
         look = Look("state-retry", Tone.WARNING, f"Trying again in {seconds}")
@@ -108,25 +115,11 @@ def _with_service(
     return _not_there_yet(status.server, now)
 
 
-def _held(why: Held) -> Look:
-    words = {
-        "full_screen": "Paused: full-screen program",
-        "busy": "Paused: somebody is at the computer",
-        "hours": "Paused: outside the hours",
-    }
-    return Look("state-paused", Tone.PAUSED, words[why])
-
-
-def _held_words(until: float | None, now: float) -> str:
-    if until is None:
-        return "It plays on by itself when that is over."
-    return f"It plays on by itself at {text.until(until, now)}."
-
-
-def _paused_words(until: float | None, now: float) -> str:
-    if until is None:
-        return "Paused by you"
-    return f"Paused by you until {text.until(until, now)}"
+_HELD: dict[Held, str] = {
+    "full_screen": "Paused: full-screen program",
+    "busy": "Paused: somebody is at the computer",
+    "hours": "Paused: outside the hours",
+}
 
 
 def _playing(where: Situation, client: ClientStatus, server: ServerStatus, now: float) -> tuple[Look, str]:
@@ -138,8 +131,7 @@ def _playing(where: Situation, client: ClientStatus, server: ServerStatus, now: 
         look = Look("state-warning", Tone.WARNING, "The game does not answer")
         return look, f"No sign of life for {age}."
     if where is Situation.FINISHING:
-        pauses = client.wish == "pause_after_episode"
-        then = "Pauses after it." if pauses else "Stops after it."
+        then = "Pauses after it." if client.wish == "pause_after_episode" else "Stops after it."
         return Look("state-draining", Tone.BUSY, "Finishing episode …"), then
     if where is Situation.AWAY:
         return _away(client, server, now)
@@ -149,12 +141,11 @@ def _playing(where: Situation, client: ClientStatus, server: ServerStatus, now: 
         number = text.count(client.episodes + 1)
         return Look("state-good", Tone.GOOD, f"Playing, episode {number}"), client.env_id
     if where is Situation.BETWEEN_ROUNDS:
-        word = "Waiting for the server"
-        return Look("state-waiting", Tone.BUSY, word), "No round goes on at present."
+        look = Look("state-waiting", Tone.BUSY, "Waiting for the server")
+        return look, "No round goes on at present."
     if where is Situation.WITHOUT_RUN:
-        return Look(
-            "state-waiting", Tone.BUSY, "Waiting for a run"
-        ), "It plays as soon as one is started on the server."
+        look = Look("state-waiting", Tone.BUSY, "Waiting for a run")
+        return look, "It plays as soon as one is started on the server."
     return _not_there_yet(server, now)
 
 
@@ -179,17 +170,13 @@ def _away_title(server: ServerStatus, now: float) -> str:
     return f"Server away since {text.clock(server.changed_at, now)}"
 
 
-def _away_words(server: ServerStatus, now: float) -> str:
-    return "" if server.reachable else _away_title(server, now)
-
-
 def _how_to_join(server: ServerStatus | None) -> str:
     if server is not None and server.name:
         return f"Switch on, and this computer plays for {server.name}."
     return "Open an invitation, or switch on to play for the server that runs on this computer."
 
 
-# --- beside the state ------------------------------------------------------------------------------
+# --- beside the state ---
 
 
 @dataclass(frozen=True)
@@ -200,64 +187,58 @@ class Check:
     look: Look  # whether it is, in icon and words
 
 
+# What is said of each check: not made yet, well, not well.
+_CHECKS: dict[str, dict[bool | None, str]] = {
+    "configuration": {
+        None: "No configuration yet",
+        True: "Configuration received",
+        False: "Configuration not received",
+    },
+    "version": {None: "Version not compared yet", True: "Version fits", False: "Version does not fit"},
+    "environment": {
+        None: "Environment not looked for yet",
+        True: "Environment found",
+        False: "Environment not found",
+    },
+    "network": {
+        None: "Network not compared yet",
+        True: "Network agrees",
+        False: "Network gives other numbers",
+    },
+}
+
+
 def checks(client: ClientStatus | None) -> list[Check]:
     """Return what was looked at, in the order in which it is looked at."""
     found = client.checks if client is not None else {}
-    words = {
-        "configuration": (
-            "Configuration received",
-            "No configuration yet",
-            "Configuration not received",
-        ),
-        "version": ("Version fits", "Version not compared yet", "Version does not fit"),
-        "environment": (
-            "Environment found",
-            "Environment not looked for yet",
-            "Environment not found",
-        ),
-        "network": (
-            "Network agrees",
-            "Network not compared yet",
-            "Network gives other numbers",
-        ),
-    }
+    looks = {None: ("state-idle", Tone.IDLE), True: ("state-good", Tone.GOOD), False: ("state-bad", Tone.BAD)}
     result = []
-    for name, (well, unknown, bad) in words.items():
+    for name, words in _CHECKS.items():
         good = found.get(name)
-        if good is None:
-            look = Look("state-idle", Tone.IDLE, unknown)
-        else:
-            look = Look("state-good", Tone.GOOD, well) if good else Look("state-bad", Tone.BAD, bad)
-        result.append(Check(name, look))
+        result.append(Check(name, Look(*looks[good], words[good])))
     return result
 
 
-def why_not_pause(words: ClientWords) -> str:
-    """Return why there is nothing to pause; empty when there is."""
-    if not words.on or not words.wish:
-        return "This computer does not play at present."
-    return "It is paused already." if words.wish == "pause" and not words.ends else ""
+class PauseRefusals(NamedTuple):
+    """Why each button of the owner's pause is off; empty for one that is on."""
+
+    now: str
+    later: str  # after this episode
+    for_a_time: str  # also for another time than before
+    resume: str
 
 
-def why_not_pause_for(words: ClientWords) -> str:
-    """Return why it can't be paused for a time; empty when it can, also for another time than before."""
-    return "" if words.on and words.wish else "This computer does not play at present."
-
-
-def why_not_pause_later(words: ClientWords) -> str:
-    """Return why it can't be paused after the episode; empty when it can."""
-    if words.wish == "pause":
-        return "It is paused already."
-    if reason := why_not_pause(words):
-        return reason
-    return "It pauses after this episode." if words.wish == "pause_after_episode" else ""
-
-
-def why_not_resume(words: ClientWords) -> str:
-    """Return why there is nothing to go on with; empty when there is."""
-    if not words.on or words.wish not in ("pause", "pause_after_episode"):
-        return "It is not paused by you."
-    return ""
+def pause_refusals(words: ClientWords) -> PauseRefusals:
+    """Return which ways of pausing make sense now."""
+    off = "" if words.on and words.wish else "This computer does not play at present."
+    paused = "It is paused already." if words.wish == "pause" else ""
+    waits = "It pauses after this episode." if words.wish == "pause_after_episode" else ""
+    return PauseRefusals(
+        now=off or ("" if words.ends else paused),
+        later=paused or off or waits,
+        for_a_time=off,
+        resume="" if words.on and (paused or waits) else "It is not paused by you.",
+    )
 
 
 def server_words(status: Status) -> tuple[Look, str]:

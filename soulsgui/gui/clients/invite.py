@@ -2,6 +2,8 @@
 
 import re
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,9 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QPushButton,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -28,9 +28,10 @@ from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.shell import Shell
 from soulsgui.gui.states import Look, run_is_active
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
+from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property, wrapped
 from soulsgui.system import in_words
 from soulsgui.wire.control import ApiError, InvitationInfo, InvitationList, NewInvitation
 from soulsgui.wire.invitation import SUFFIX, Invitation, invitation_file_name, place_words
@@ -106,8 +107,8 @@ class LanSwitch(QFrame):
         self.setProperty("part", "card")
         self._feed = feed
         self._saved = False
-        self.about = _wrapped(self)
-        self.wrong = _wrapped(self, "bad")
+        self.about = wrapped("", self)
+        self.wrong = wrapped("", self, "bad")
         self.wrong.hide()
         words = Words("Allow the private &network", "Saving …", "Saved")
         self.allow = CommandButton(words, "link", self._send, self)
@@ -115,20 +116,10 @@ class LanSwitch(QFrame):
         self.allow.setAutoDefault(False)
         self.allow.finished.connect(self._was_saved)
         self.allow.problem.connect(self._failed)
-        self.restart = QPushButton("Start the server a&new", self)
+        self.restart = _button("Start the server a&new", shell.restart_server, self, "restart")
         self.restart.setObjectName("restartServer")
-        self.restart.setAutoDefault(False)
-        dress(self.restart, "restart")
-        self.restart.clicked.connect(shell.restart_server)
-        buttons = QHBoxLayout()
-        buttons.addWidget(self.allow)
-        buttons.addWidget(self.restart)
-        buttons.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 10, 12, 10)
-        column.addWidget(self.about)
-        column.addWidget(self.wrong)
-        column.addLayout(buttons)
+        buttons = row(self.allow, self.restart, None)
+        column(self.about, self.wrong, buttons, on=self, margins=(12, 10, 12, 10))
         self.hide()
         feed.connection_changed.connect(self._show)
         feed.run_changed.connect(self._show)
@@ -162,14 +153,14 @@ class LanSwitch(QFrame):
         self.wrong.show()
 
 
-def _wrapped(parent: QWidget, tone: str = "", weight: str = "") -> QLabel:
-    label = QLabel(parent)
-    label.setWordWrap(True)
-    if tone:
-        label.setProperty("tone", tone)
-    if weight:
-        label.setProperty("weight", weight)
-    return label
+def _button(words: str, then: Callable[[], None], parent: QWidget, icon: str = "") -> QPushButton:
+    """Return a button that Enter in the name does not press."""
+    button = QPushButton(words, parent)
+    button.setAutoDefault(False)
+    if icon:
+        dress(button, icon)
+    button.clicked.connect(then)
+    return button
 
 
 class InviteDialog(FittingDialog):
@@ -187,12 +178,10 @@ class InviteDialog(FittingDialog):
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._make_asking(shell))
         self._stack.addWidget(self._make_result())
-        column = QVBoxLayout(self)
-        column.addWidget(self._stack)
+        column(self._stack, on=self)
         self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
-        self._fetch = Fetch(self, self._ask)
-        self._fetch.came.connect(self._take)
-        self._fetch.failed.connect(self._failed)
+        ask = partial(feed.ask, "clients.invite.list")
+        self._fetch = Fetch(self, ask, came=self._take, failed=self._failed)
         feed.connection_changed.connect(self._connection_changed)
         self._fetch.request()
         self._allow()
@@ -205,38 +194,17 @@ class InviteDialog(FittingDialog):
         self.name = QLineEdit(page)
         self.name.setObjectName("inviteName")
         self.name.textEdited.connect(self._name_typed)
-        self._reach_mark = IconLabel(0, page)
-        self.reach = _wrapped(page)
-        self.reach.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        reach = QHBoxLayout()
-        reach.addWidget(self._reach_mark, 0, Qt.AlignmentFlag.AlignTop)
-        reach.addWidget(self.reach, 1)
-        self.hint = _wrapped(page, weight="muted")
-        # After the name: the keyboard is not to begin at its button.
-        self.lan = LanSwitch(self._feed, shell, page)
-        self.wrong = _wrapped(page, "bad")
-        self.wrong.hide()
-        self._make_asking_buttons(page)
         form = QFormLayout()
         form.setVerticalSpacing(10)
         form.addRow("&Name of the computer", self.name)
-        foot = QHBoxLayout()
-        foot.addStretch(1)
-        foot.addWidget(self.invite)
-        foot.addWidget(self.cancel)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(12)
-        column.addLayout(form)
-        column.addWidget(self.hint)
-        column.addLayout(reach)
-        column.addWidget(self.lan)
-        column.addWidget(self.wrong)
-        column.addStretch(1)
-        column.addLayout(foot)
-        return page
-
-    def _make_asking_buttons(self, page: QWidget) -> None:
+        self._reach_mark = IconLabel(0, page)
+        self.reach = wrapped("", page, selectable=True)
+        reach = row((self._reach_mark, Qt.AlignmentFlag.AlignTop), (self.reach, 1))
+        self.hint = muted(wrapped("", page))
+        # After the name: the keyboard is not to begin at its button.
+        self.lan = LanSwitch(self._feed, shell, page)
+        self.wrong = wrapped("", page, "bad")
+        self.wrong.hide()
         self._first = Words("&Invite", "Inviting …", "Invited")
         self._again = Words("&Invite anew", "Inviting …", "Invited")
         self.invite = CommandButton(self._first, "add", self._send, page)
@@ -245,46 +213,31 @@ class InviteDialog(FittingDialog):
         self.invite.setDefault(True)
         self.invite.finished.connect(self._created)
         self.invite.problem.connect(self._failed)
-        self.cancel = QPushButton("&Cancel", page)
-        self.cancel.setAutoDefault(False)
-        self.cancel.clicked.connect(self.reject)
+        foot = row(None, self.invite, _button("&Cancel", self.reject, page))
+        parts = (form, self.hint, reach, self.lan, self.wrong, None, foot)
+        column(*parts, on=page, margins=NO_MARGINS, gap_px=12)
+        return page
 
     def _make_result(self) -> QWidget:
         page = QWidget(self)
         self._title = Heading("", 1, page)
         self._title.setWordWrap(True)
-        self.told = _wrapped(page)
-        self.said = _wrapped(page, "good")
-        self.not_done = _wrapped(page, "bad")
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(12)
-        for part in (self._title, self.told, self._make_card(page), self.said, self.not_done):
-            column.addWidget(part)
-        column.addStretch(1)
-        column.addLayout(self._make_foot(page))
-        return page
-
-    def _make_card(self, page: QWidget) -> QFrame:
+        self.told = wrapped("", page)
+        self.said = wrapped("", page, "good")
+        self.not_done = wrapped("", page, "bad")
         card = QFrame(page)
         card.setProperty("part", "card")
         self.link = QLineEdit(card)
         self.link.setObjectName("inviteLink")
         self.link.setReadOnly(True)
         self.link.setAccessibleName("The invitation as a link")
-        self.copy = QPushButton("&Copy link", card)
+        self.copy = _button("&Copy link", self._copy, card, "copy")
         make_primary(self.copy)
-        dress(self.copy, "copy")
-        self.copy.clicked.connect(self._copy)
-        self.file = QPushButton("&Save file…", card)
-        dress(self.file, "save")
-        self.file.clicked.connect(self._ask_for_path)
-        inside = QHBoxLayout(card)
-        inside.setContentsMargins(12, 10, 12, 10)
-        inside.addWidget(self.link, 1)
-        inside.addWidget(self.copy)
-        inside.addWidget(self.file)
-        return card
+        save = _button("&Save file…", self._ask_for_path, card, "save")
+        row((self.link, 1), self.copy, save, on=card, margins=(12, 10, 12, 10))
+        parts = (self._title, self.told, card, self.said, self.not_done, None, self._make_foot(page))
+        column(*parts, on=page, margins=NO_MARGINS, gap_px=12)
+        return page
 
     def _make_foot(self, page: QWidget) -> QHBoxLayout:
         words = Words("&Revoke it", "Revoking …", "Revoked")
@@ -292,23 +245,10 @@ class InviteDialog(FittingDialog):
         self.revoke.setAutoDefault(False)
         self.revoke.finished.connect(lambda _: self._begin_again())
         self.revoke.problem.connect(self._not_revoked)
-        self.another = QPushButton("Invite &another", page)
-        self.another.setAutoDefault(False)
-        self.another.clicked.connect(self._begin_again)
-        close = QPushButton("Cl&ose", page)
-        close.setAutoDefault(False)
-        close.clicked.connect(self.accept)
-        foot = QHBoxLayout()
-        foot.addWidget(self.revoke)
-        foot.addStretch(1)
-        foot.addWidget(self.another)
-        foot.addWidget(close)
-        return foot
+        another = _button("Invite &another", self._begin_again, page)
+        return row(self.revoke, None, another, _button("Cl&ose", self.accept, page))
 
     # --- what is known ---
-
-    def _ask(self) -> Call | None:
-        return self._feed.call("clients.invite.list") if self._feed.connection.commands_possible else None
 
     def _take(self, result: dict[str, Any]) -> None:
         self._listed = listed = InvitationList.model_validate(result)
@@ -395,7 +335,7 @@ class InviteDialog(FittingDialog):
         dialog = QFileDialog(self, "Save the invitation")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
-        dialog.setNameFilter("Invitations ({pattern})".format(pattern=f"*{SUFFIX}"))
+        dialog.setNameFilter(f"Invitations (*{SUFFIX})")
         dialog.selectFile(invitation_file_name(self._made.client))
         dialog.fileSelected.connect(self.save_to)
         dialog.finished.connect(dialog.deleteLater)

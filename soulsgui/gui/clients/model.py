@@ -94,7 +94,7 @@ def _number(
     shown: Callable[[ClientStatus], str],
     key: Callable[[ClientStatus], float | None],
     about: str = "",
-    width: int = 11,
+    width: int = 8,
 ) -> Column[Seen]:
     # Sorted by ten thousand times in a turn: one call within another, no more.
     return Column(
@@ -108,28 +108,32 @@ def _number(
     )
 
 
+def _words(name: str, title: str, read: Callable[[ClientStatus], str], width: int = 10) -> Column[Seen]:
+    return Column(
+        name,
+        title,
+        lambda seen: read(seen.status) or text.NOTHING,
+        lambda seen: read(seen.status),
+        width=width,
+    )
+
+
 COLUMNS: tuple[Column[Seen], ...] = (
     Column(
         "state",
         "State",
         lambda seen: state_words(seen.status, seen.age_s),
         lambda seen: client_look(shown_state(seen.status)).rank,
-        width=32,
+        width=20,
     ),
-    Column("name", "Client", lambda seen: seen.status.name, _name, width=16),
-    Column(
-        "host",
-        "Host",
-        lambda seen: seen.status.host or text.NOTHING,
-        lambda seen: seen.status.host,
-        width=14,
-    ),
+    Column("name", "Client", lambda seen: seen.status.name, _name, width=12),
+    _words("host", "Host", lambda s: s.host, width=12),
     Column(
         "env",
         "Environment",
         lambda seen: _environment(seen.status),
         lambda seen: seen.status.env_id,
-        width=22,
+        width=20,
     ),
     _number("episodes", "Episodes", lambda s: text.count(s.episodes), lambda s: s.episodes),
     _number("last", "Last return", lambda s: text.value(s.last_return), lambda s: s.last_return),
@@ -140,7 +144,7 @@ COLUMNS: tuple[Column[Seen], ...] = (
         lambda s: text.compact(s.env_steps_per_s) if s.env_steps_per_s else text.NOTHING,
         lambda s: s.env_steps_per_s,
         "Environment steps per second, and how they were in the last minute",
-        width=20,
+        width=14,
     ),
     _number(
         "waits",
@@ -155,7 +159,6 @@ COLUMNS: tuple[Column[Seen], ...] = (
         lambda s: text.count(s.lag),
         lambda s: s.lag,
         "Updates between the weights it plays with and the newest ones",
-        width=18,
     ),
     _number(
         "buffered",
@@ -181,20 +184,15 @@ COLUMNS: tuple[Column[Seen], ...] = (
         number=True,
         about="Time since its last sign of life, by the server's clock",
     ),
-    Column(
-        "version",
-        "Version",
-        lambda seen: seen.status.version or text.NOTHING,
-        lambda seen: seen.status.version,
-    ),
-    Column(
-        "error",
-        "Last error",
-        lambda seen: seen.status.error,
-        lambda seen: seen.status.error,
-        width=30,
-    ),
+    _words("version", "Version", lambda s: s.version),
+    Column("error", "Last error", lambda seen: seen.status.error, width=20),
 )
+
+GIVEN_UP_FIRST = (
+    *("version", "dropped", "buffered", "last", "waits", "rejected", "host"),
+    *("error", "episodes", "lag", "env", "rate"),
+)
+"""Columns in the order in which they are left out where there is no room for all."""
 
 
 class ClientsModel(NamedRows):

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -27,19 +26,21 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import ROSTER_ACTIONS, why_no_log
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import CLIENTS
+from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.command_button import Words
 from soulsgui.gui.widgets.dialog import FittingDialog, FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.labels import set_property, set_tip
+from soulsgui.gui.widgets.labels import muted, set_property, set_tip, wrapped
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ClientLog, ClientStatus, Status
 
 _CHARACTERS = 150
-_LINES = 18
+_LINES = 26
 _ASKED = 200
 _NAME_CHARACTERS = 64
 _LONGEST_NAME = 64
+_TICK_MS = 1000
 
 
 class ClientLogDialog(FittingDialog):
@@ -50,45 +51,22 @@ class ClientLogDialog(FittingDialog):
         self.setObjectName("clientLogDialog")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(f"Log of {client.name}")
-        self._feed = feed
         self._client = client
+        told = f"Warnings and errors that {client.name} has told; the whole log is on its own computer."
         self.pane = LogPane(self)
         self.pane.show_empty_text("Asking the server …")
-        self.wrong = self._told("", "tone", "bad")
+        self.wrong = wrapped("", self, "bad")
         self.wrong.hide()
-        self._build()
-        self._fetch = Fetch(self, self._ask)
-        self._fetch.came.connect(self._take)
-        self._fetch.failed.connect(self._failed)
-        self._fetch.request()
-
-    def _build(self) -> None:
-        told = f"Warnings and errors that {self._client.name} has told; the whole log is on its own computer."
-        hint = self._told(told, "weight", "muted")
         self.renew = QPushButton("&Ask again", self)
         dress(self.renew, "restart")
-        self.renew.clicked.connect(lambda: self._fetch.request())
-        column = QVBoxLayout(self)
-        column.setSpacing(10)
-        column.addWidget(hint)
-        column.addWidget(self.pane, 1)
-        column.addWidget(self.wrong)
-        column.addLayout(self.foot(self.renew))
+        hint = muted(wrapped(told, self))
+        column(hint, (self.pane, 1), self.wrong, self.foot(self.renew), on=self, gap_px=10)
         metrics = self.fontMetrics()
-        self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * (_LINES + 8))
-
-    def _told(self, words: str, name: str, value: str) -> QLabel:
-        """Make a label of several lines: names are those that others gave, never markup."""
-        label = QLabel(words, self)
-        label.setWordWrap(True)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setProperty(name, value)
-        return label
-
-    def _ask(self) -> Call | None:
-        if not self._feed.connection.live:
-            return None
-        return self._feed.call("clients.log", {"client": self._client.id, "n": _ASKED})
+        self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
+        question = {"client": client.id, "n": _ASKED}
+        fetch = Fetch(self, lambda: feed.ask("clients.log", question), came=self._take, failed=self._failed)
+        self.renew.clicked.connect(fetch.request)
+        fetch.request()
 
     def _take(self, result: dict[str, Any]) -> None:
         self.wrong.hide()
@@ -121,9 +99,6 @@ class RenameDialog(FormDialog):
     def _send(self) -> Call:
         self.wrong.hide()
         return self._feed.call("clients.rename", {"client": self._client, "name": self.name.text().strip()})
-
-
-_TICK_MS = 1000
 
 
 class RosterSection(ClientsSection):
@@ -179,15 +154,19 @@ class RosterSection(ClientsSection):
             set_tip(button, away or "Let another computer play for this server")
         one = self.only
         reason = away or ("" if one is not None else "Choose one client first.")
-        _allow(self.rename, reason, "Call it something else here; its id stays")
         elsewhere = one is not None and not one.local
-        tip = "What went wrong there" if elsewhere else "What it writes, on the page Logs"
-        _allow(self.log, reason or (why_no_log(one) if one is not None else ""), tip)
+        log_tip = "What went wrong there" if elsewhere else "What it writes, on the page Logs"
+        no_log = reason or (why_no_log(one) if one is not None else "")
+        for action, why, tip in (
+            (self.rename, reason, "Call it something else here; its id stays"),
+            (self.log, no_log, log_tip),
+        ):
+            action.setEnabled(not why)
+            action.explain(why or tip)
 
     def _rename(self) -> None:
-        one = self.only
-        if one is not None:
-            RenameDialog(self.feed, one, self).open()
+        if self.only is not None:
+            RenameDialog(self.feed, self.only, self).open()
 
     def _show_log(self) -> None:
         one = self.only
@@ -197,22 +176,15 @@ class RosterSection(ClientsSection):
             ClientLogDialog(self.feed, one, self).open()
 
 
-def _allow(button: FittingButton, why_not_now: str, tip: str) -> None:
-    button.setEnabled(not why_not_now)
-    button.explain(why_not_now or tip)
-
-
-def facts(client: ClientStatus, now: float) -> dict[str, str]:
-    """Return what is told of a client, by name."""
-    invited = text.clock(client.invited, now) if client.invited is not None else ""
-    return {
-        "id": client.id if client.name == client.id else f"{client.name} ({client.id})",
-        "state": state_words(client, client.age_s),
-        "rejected": text.reasons(client.rejected),
-        "error": client.error or text.NOTHING,
-        "version": client.version or text.NOTHING,
-        "invited": invited or ("one of this server's own" if client.local else "no"),
-    }
+# Name, title, row, column and how many columns wide the value is.
+_FACTS = (
+    ("id", "Client", 0, 0, 1),
+    ("state", "State", 1, 0, 1),
+    ("version", "Version", 0, 2, 1),
+    ("invited", "Invited", 1, 2, 1),
+    ("rejected", "Rejected", 2, 0, 3),
+    ("error", "Last error", 3, 0, 3),
+)
 
 
 class ClientDetails(QFrame):
@@ -221,52 +193,38 @@ class ClientDetails(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("part", "card")
-        self._values: dict[str, QLabel] = {}
+        self.values: dict[str, QLabel] = {}
         grid = QGridLayout(self)
         grid.setContentsMargins(16, 10, 16, 10)
         grid.setHorizontalSpacing(14)
         grid.setVerticalSpacing(4)
-        for place, (name, title) in enumerate(
-            (
-                ("id", "Client"),
-                ("state", "State"),
-                ("version", "Version"),
-                ("invited", "Invited"),
-                ("rejected", "Rejected"),
-                ("error", "Last error"),
-            )
-        ):
-            row, column = (place % 2, 2 * (place // 2)) if place < 4 else (place - 2, 0)
-            self._add(grid, name, title, row, column, 3 if place >= 4 else 1)
-        for column in (1, 3):
-            grid.setColumnStretch(column, 1)
+        for name, title, row, place, span in _FACTS:
+            self.values[name] = value = wrapped("", self, selectable=True)
+            value.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+            value.setAccessibleName(title)
+            grid.addWidget(muted(QLabel(title, self)), row, place, Qt.AlignmentFlag.AlignTop)
+            grid.addWidget(value, row, place + 1, 1, span)
+        for place in (1, 3):
+            grid.setColumnStretch(place, 1)
         self.show_client(None)
-
-    def _add(self, grid: QGridLayout, name: str, title: str, row: int, column: int, span: int) -> None:
-        caption = QLabel(title, self)
-        caption.setProperty("weight", "muted")
-        value = QLabel(self)
-        value.setWordWrap(True)
-        value.setTextFormat(Qt.TextFormat.PlainText)
-        value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        value.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        value.setAccessibleName(title)
-        grid.addWidget(caption, row, column, Qt.AlignmentFlag.AlignTop)
-        grid.addWidget(value, row, column + 1, 1, span)
-        self._values[name] = value
 
     def show_client(self, client: ClientStatus | None) -> None:
         """Show another client, or the same one anew; None for none."""
         self.setVisible(client is not None)
         if client is None:
             return
-        for name, words in facts(client, time.time()).items():
-            self._values[name].setText(words)
-        set_property(self._values["error"], "tone", "bad" if client.error else "")
-
-    def value(self, name: str) -> str:
-        """Return what it says of `id`, `state`, `rejected`, `error`, `version` or `invited`."""
-        return self._values[name].text()
+        invited = text.clock(client.invited, time.time()) if client.invited is not None else ""
+        facts = {
+            "id": client.id if client.name == client.id else f"{client.name} ({client.id})",
+            "state": state_words(client, client.age_s),
+            "rejected": text.reasons(client.rejected),
+            "error": client.error or text.NOTHING,
+            "version": client.version or text.NOTHING,
+            "invited": invited or ("one of this server's own" if client.local else "no"),
+        }
+        for name, words in facts.items():
+            self.values[name].setText(words)
+        set_property(self.values["error"], "tone", "bad" if client.error else "")
 
 
 class ClientsPage(QWidget):
@@ -277,25 +235,21 @@ class ClientsPage(QWidget):
         self.setObjectName("clientsPage")
         self._feed = feed
         self._memory = Memory(shell.settings(), CLIENTS)
-        self.roster = RosterSection(feed, shell, self)
-        self.landing = self.roster.table
+        self.roster = roster = RosterSection(feed, shell, self)
+        self.landing = roster.table
         self.details = ClientDetails(self)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 10, 12, 8)
-        column.setSpacing(8)
-        column.addWidget(self.roster, 1)
-        column.addWidget(self.details)
+        column((roster, 1), self.details, on=self, margins=(12, 10, 12, 8), gap_px=8)
         self._timer = QTimer(self, interval=_TICK_MS)
         self._timer.timeout.connect(self._tick)
         feed.snapshot_taken.connect(self._take_snapshot)
         # Also while hidden: the small curves would have gaps.
-        feed.clients_changed.connect(self.roster.apply)
-        feed.connection_changed.connect(self.roster.show_connection)
-        self.roster.problem.connect(lambda error: notify_problem(shell, error))
-        self.roster.chosen_changed.connect(lambda: self.details.show_client(self.roster.only))
-        self.roster.replace(feed.status.clients)
-        self.roster.show_connection(feed.connection)
-        self._memory.restore(self.roster.table)
+        feed.clients_changed.connect(roster.apply)
+        feed.connection_changed.connect(roster.show_connection)
+        roster.problem.connect(lambda error: notify_problem(shell, error))
+        roster.chosen_changed.connect(lambda: self.details.show_client(roster.only))
+        roster.replace(feed.status.clients)
+        roster.show_connection(feed.connection)
+        self._memory.restore(roster.table)
 
     def show_where(self, client: str = "", **_: Any) -> None:
         """Choose the client of this id."""

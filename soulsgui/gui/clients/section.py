@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import (
+    QEvent,
     QItemSelectionModel,
     QModelIndex,
     QPersistentModelIndex,
-    QPoint,
     QPointF,
     QRectF,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QLabel,
     QMenu,
@@ -21,11 +21,10 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
-from soulsgui.gui.clients.model import RATES_ROLE, ClientsModel
+from soulsgui.gui.clients.model import GIVEN_UP_FIRST, RATES_ROLE, ClientsModel
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed, together
 from soulsgui.gui.icons import dress, palette_colours
@@ -34,10 +33,10 @@ from soulsgui.gui.models.rules import CLIENT_ACTIONS, ClientAction, Question, po
 from soulsgui.gui.states import clients_here
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.ask import AskingButton
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import FilterEdit
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, muted, wrapped
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import ClientStatus
 
@@ -91,6 +90,40 @@ class Sparkline(QStyledItemDelegate):
         painter.restore()
 
 
+class ClientsTable(Table):
+    """A table without sideways scrolling: what says least is left out where there is no room for all."""
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Show as many columns as there is room for now."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.fit_columns()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Do the same when the letters have another size."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange) and self.model() is not None:
+            self.fit_columns()
+
+    def fit_columns(self) -> None:
+        """Hide columns, first those that say least, until the others fit."""
+        header, model = self.horizontalHeader(), self.model()
+        assert isinstance(model, ClientsModel)
+        for section in range(header.count()):
+            header.setSectionHidden(section, False)
+        # The last one is as wide as the room that is left.
+        last = header.logicalIndex(header.count() - 1)
+        widths = {section: header.sectionSize(section) for section in range(header.count())}
+        widths[last] = max(self.usual_width(last), header.sectionSizeHint(last))
+        needed = sum(widths.values())
+        for name in GIVEN_UP_FIRST:
+            if needed <= self.viewport().width():
+                return
+            section = model.column_number(name)
+            header.setSectionHidden(section, True)
+            needed -= widths[section]
+
+
 _TICK_MS = 200
 GAP_PX = 6
 
@@ -117,41 +150,33 @@ class ClientsSection(QWidget):
         self.feed = feed
         self._actions = actions
         self.model = ClientsModel(self)
-        self.table = Table(name, "Clients", self)
+        self.table = ClientsTable(name, "Clients", self)
         self.table.setModel(self.model)
         self.table.setItemDelegateForColumn(
             self.model.column_number("rate"), Sparkline(RATES_ROLE, self.table)
         )
         self.table.sort_by(self.model.column_number("name"))
         self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.table.customContextMenuRequested.connect(self._open_menu)
+        self.table.customContextMenuRequested.connect(
+            lambda place: self.menu().popup(self.table.viewport().mapToGlobal(place))
+        )
         self.table.selectionModel().selectionChanged.connect(lambda *_: self.arrange_buttons())
         self.empty = self.make_empty()
-        self._count = ElidedLabel("", self)
-        self._count.setProperty("weight", "muted")
+        self._count = muted(ElidedLabel("", self))
         self.words = FilterEdit("Filter by name, host, state, environment or error", self)
         self.words.textChanged.connect(self._narrow)
         self.buttons: dict[str, CommandButton] = {}
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.table)
         self._stack.addWidget(self.empty)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(GAP_PX)
-        for parts in self.rows():
-            row = FlowLayout(GAP_PX)
-            for part in parts:
-                row.addWidget(part)
-            column.addLayout(row)
-        column.addWidget(self._stack, 1)
+        lines = [flow(*parts, gap_px=GAP_PX) for parts in self.rows()]
+        column(*lines, (self._stack, 1), on=self, margins=NO_MARGINS, gap_px=GAP_PX)
         self._throttle = Throttle(self, self._tick, _TICK_MS)
 
     def make_empty(self) -> QWidget:
         """Return what is shown instead of a table without rows."""
-        label = QLabel(self)
-        label.setWordWrap(True)
+        label = muted(wrapped("", self))
         label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        label.setProperty("weight", "muted")
         return label
 
     def rows(self) -> list[list[QWidget]]:
@@ -255,9 +280,6 @@ class ClientsSection(QWidget):
             able, reason = possible(action.name, chosen, self.feed.status)
             allowed = bool(able) and connection.commands_possible
             self.buttons[action.name].allow(allowed, action.tip if allowed else why_not(connection) or reason)
-
-    def _open_menu(self, place: QPoint) -> None:
-        self.menu().popup(self.table.viewport().mapToGlobal(place))
 
     def menu(self) -> QMenu:
         """Return a menu with the same actions as the toolbar."""

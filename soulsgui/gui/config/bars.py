@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, Signal, SignalInstance
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
 
 from soulsgui.config.errors import Problem
 from soulsgui.gui.colours import Tone
@@ -15,9 +15,10 @@ from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.icons import colours_of, dress
 from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.text import plural
+from soulsgui.gui.widgets.boxes import NO_MARGINS, Part, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.inputs import PresetBox
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, muted, set_property
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, muted, set_property, wrapped
 from soulsgui.wire.control import Preset
 
 
@@ -26,22 +27,14 @@ class EditorHead(QWidget):
 
     def __init__(self, save: MakeCall, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._heading = Heading("Next run", 2, self)
         self._path = muted(ElidedLabel("", self))
-        self._state = ElidedLabel("", self)
-        self._state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self.state = ElidedLabel("", self)
+        self.state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.discard = QPushButton("Discard changes", self)
         dress(self.discard, "reset")
-        words = Words("Save", "Saving …", "Saved")
-        self.save = CommandButton(words, "check", save, self)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
-        row.addWidget(self._heading)
-        row.addWidget(self._path, 3)
-        row.addWidget(self._state, 2)
-        row.addWidget(self.discard)
-        row.addWidget(self.save)
+        self.save = CommandButton(Words("Save", "Saving …", "Saved"), "check", save, self)
+        parts = Heading("Next run", 2, self), (self._path, 3), (self.state, 2), self.discard, self.save
+        row(*parts, on=self, margins=NO_MARGINS, gap_px=8)
 
     def show_state(self, path: str, unsaved: bool, mistakes: int, away: str) -> None:
         """Say how things stand, and allow what makes sense."""
@@ -50,18 +43,13 @@ class EditorHead(QWidget):
             tone, words = "bad", plural(mistakes, "{n} mistake", "{n} mistakes")
         elif unsaved:
             tone, words = "warning", "Not saved yet"
-        self._state.setText(words)
-        set_property(self._state, "tone", tone)
+        self.state.setText(words)
+        set_property(self.state, "tone", tone)
         self._path.setText(f"What the next run will use: {path}" if path else "")
         reason = away or ("Mend the mistakes first." if mistakes else "")
         reason = reason or ("" if unsaved else "There is nothing to save.")
         self.save.allow(not reason, reason or "Save (Ctrl+S)")
         self.discard.setEnabled(unsaved)
-
-    @property
-    def state(self) -> str:
-        """How it stands, in words."""
-        return self._state.text()
 
 
 class PresetRow(QWidget):
@@ -78,32 +66,22 @@ class PresetRow(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._presets: dict[str, Preset] = {}
-        self._winning: list[str] = []
+        self.winning: list[str] = []  # the settings of the user's own that win over the preset
         self.box = PresetBox("None (as shipped)", self)
         self.box.setAccessibleName("Preset")
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
         label = QLabel("&Preset", self)
         label.setBuddy(self.box)
-        self._about = muted(ElidedLabel("", self))
-        head = QHBoxLayout()
-        head.addWidget(label)
-        head.addWidget(self.box)
-        head.addWidget(self._about, 1)
-        self._words = ElidedLabel("", self)
+        self.about = muted(ElidedLabel("", self))
+        self.words = ElidedLabel("", self)
         self.give = QPushButton("Use the preset's values", self)
         dress(self.give, "reset")
-        self.give.clicked.connect(lambda: self.give_way.emit(list(self._winning)))
+        self.give.clicked.connect(lambda: self.give_way.emit(list(self.winning)))
         self._foot = QWidget(self)
         self._foot.hide()
-        foot = QHBoxLayout(self._foot)
-        foot.setContentsMargins(0, 0, 0, 0)
-        foot.addWidget(self._words, 1)
-        foot.addWidget(self.give)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        column.addLayout(head)
-        column.addWidget(self._foot)
+        row((self.words, 1), self.give, on=self._foot, margins=NO_MARGINS)
+        head = row(label, self.box, (self.about, 1))
+        column(head, self._foot, on=self, margins=NO_MARGINS, gap_px=4)
 
     def offer(self, presets: Sequence[Preset]) -> bool:
         """Offer these presets; tells whether they are others than before."""
@@ -127,40 +105,27 @@ class PresetRow(QWidget):
         preset = self._presets.get(name)
         nothing = "Your own settings lie over the shipped ones."
         unknown = "There is no such preset."
-        self._about.setText(preset.about if preset else unknown if name else nothing)
-        self._winning = still_winning(preset.values, mine) if preset else []
-        self._foot.setVisible(bool(self._winning))
-        theirs = self.values(name)
+        self.about.setText(preset.about if preset else unknown if name else nothing)
+        self.winning = still_winning(preset.values, mine) if preset else []
+        self._foot.setVisible(bool(self.winning))
+        theirs, known = self.values(name), specs()
         shown = [
-            f"{key} = {specs()[key].shown(mine[key])} (preset: {specs()[key].shown(theirs[key])})"
-            for key in self._winning
+            f"{key} = {known[key].shown(mine[key])} (preset: {known[key].shown(theirs[key])})"
+            for key in self.winning
         ]
-        self._words.setText(f"Your own settings win over it: {', '.join(shown)}")
-
-    @property
-    def winning(self) -> list[str]:
-        """The settings of the user's own that win over the preset."""
-        return list(self._winning)
-
-    @property
-    def words(self) -> str:
-        """What is said of the preset."""
-        return f"{self._about.text()}\n{self._words.text() if self._winning else ''}".strip()
+        self.words.setText(f"Your own settings win over it: {', '.join(shown)}")
 
 
 _SHOWN = 4
 
 
-def _bar(frame: QFrame, icon: str, tone: Tone, place: Qt.AlignmentFlag) -> QHBoxLayout:
-    frame.setProperty("part", "bar")
-    set_property(frame, "tone", tone)
-    mark = IconLabel(0, frame)
+def _fill_bar(bar: QFrame, icon: str, tone: Tone, place: Qt.AlignmentFlag, *parts: Part) -> None:
+    bar.setProperty("part", "bar")
+    set_property(bar, "tone", tone)
+    mark = IconLabel(0, bar)
     mark.show_icon(icon, tone)
-    row = QHBoxLayout(frame)
-    row.setContentsMargins(10, 5, 6, 5)
-    row.addWidget(mark, 0, place)
-    frame.hide()
-    return row
+    row((mark, place), *parts, on=bar, margins=(10, 5, 6, 5))
+    bar.hide()
 
 
 class ProblemBar(QFrame):
@@ -175,28 +140,28 @@ class ProblemBar(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("problemBar")
-        self._problems: list[Problem] = []
+        self.problems: list[Problem] = []
         self._words = QLabel(self)
         self._words.setTextFormat(Qt.TextFormat.RichText)
         self._words.setWordWrap(True)
         self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
         self._words.linkActivated.connect(self.open)
-        _bar(self, "state-bad", Tone.BAD, Qt.AlignmentFlag.AlignTop).addWidget(self._words, 1)
+        _fill_bar(self, "state-bad", Tone.BAD, Qt.AlignmentFlag.AlignTop, (self._words, 1))
 
     def show_problems(self, problems: Sequence[Problem]) -> None:
         """Show these mistakes, or nothing."""
-        self._problems = list(problems)
+        self.problems = list(problems)
         self._write()
-        self.setVisible(bool(self._problems))
+        self.setVisible(bool(self.problems))
 
     def _write(self) -> None:
         colour = colours_of(self).tones[Tone.BAD]
         links = [
             f'<a href="{number}" style="color: {colour}">{html.escape(sentence(problem))}</a>'
-            for number, problem in enumerate(self._problems[:_SHOWN])
+            for number, problem in enumerate(self.problems[:_SHOWN])
         ]
-        if len(self._problems) > _SHOWN:
-            links.append(f"… and {len(self._problems) - _SHOWN} more.")
+        if len(self.problems) > _SHOWN:
+            links.append(f"… and {len(self.problems) - _SHOWN} more.")
         self._words.setText("<br>".join(links))
 
     def changeEvent(self, event: QEvent) -> None:
@@ -205,14 +170,9 @@ class ProblemBar(QFrame):
             self._write()
         super().changeEvent(event)
 
-    @property
-    def problems(self) -> list[Problem]:
-        """The mistakes that are shown."""
-        return list(self._problems)
-
     def open(self, link: str) -> None:
         """Follow a link: the number of a mistake."""
-        self.opened.emit(self._problems[int(link)])
+        self.opened.emit(self.problems[int(link)])
 
 
 class ConflictBar(QFrame):
@@ -231,10 +191,7 @@ class ConflictBar(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("conflictBar")
-        words = QLabel("config.yaml was changed meanwhile, by hand or from another window.", self)
-        words.setWordWrap(True)
-        row = _bar(self, "state-warning", Tone.WARNING, Qt.AlignmentFlag.AlignVCenter)
-        row.addWidget(words, 1)
+        words = wrapped("config.yaml was changed meanwhile, by hand or from another window.", self)
         self.merge_button = self._button(
             "Keep my edits", "Puts the values you changed into the new text", self.merge
         )
@@ -242,8 +199,8 @@ class ConflictBar(QFrame):
         self.overwrite_button = self._button(
             "Overwrite", "Saves your text; the other changes are lost", self.overwrite
         )
-        for button in (self.merge_button, self.reload_button, self.overwrite_button):
-            row.addWidget(button)
+        parts = (words, 1), self.merge_button, self.reload_button, self.overwrite_button
+        _fill_bar(self, "state-warning", Tone.WARNING, Qt.AlignmentFlag.AlignVCenter, *parts)
 
     def _button(self, words: str, tip: str, signal: SignalInstance) -> QPushButton:
         button = QPushButton(words, self)

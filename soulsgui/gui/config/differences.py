@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QLabel, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QLabel, QStackedLayout, QWidget
 
 from soulsgui.config.declaring import Effect
 from soulsgui.gui import text
@@ -15,6 +15,7 @@ from soulsgui.gui.models.records import Column, RecordsModel
 from soulsgui.gui.settings.row import effect_words
 from soulsgui.gui.settings.spec import FieldSpec, specs
 from soulsgui.gui.states import Look
+from soulsgui.gui.widgets.boxes import column
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.labels import muted
 from soulsgui.gui.widgets.table import Table
@@ -86,48 +87,29 @@ def _origin(one: Difference) -> str:
     return f"preset {one.origin}" if one.origin else "shipped"
 
 
-def _running_look(one: Difference) -> Look:
-    if one.running_differs:
-        return Look("state-info", Tone.BUSY, "differs")
-    return Look("", Tone.TEXT, "")
-
-
-def columns() -> tuple[Column[Difference], ...]:
-    """Return every column, from left to right."""
-    return (
-        Column(
-            "key",
-            "Setting",
-            lambda one: one.spec.key,
-            tip=lambda one: one.spec.info.description,
-            width=28,
+COLUMNS: tuple[Column[Difference], ...] = (
+    Column("key", "Setting", lambda one: one.spec.key, tip=lambda one: one.spec.info.description, width=28),
+    Column("shipped", "Shipped", lambda one: one.spec.shown(one.shipped), width=18),
+    Column(
+        "planned",
+        "Next run",
+        _planned,
+        look=lambda one: Look("", Tone.WARNING if one.unsaved else Tone.TEXT, ""),
+        width=20,
+    ),
+    Column("origin", "Comes from", _origin, width=24),
+    Column(
+        "running",
+        "Running",
+        lambda one: one.spec.shown(one.running) if one.has_running else text.NOTHING,
+        look=lambda one: (
+            Look("state-info", Tone.BUSY, "") if one.running_differs else Look("", Tone.TEXT, "")
         ),
-        Column("shipped", "Shipped", lambda one: one.spec.shown(one.shipped), width=18),
-        Column(
-            "planned",
-            "Next run",
-            _planned,
-            look=lambda one: Look("", Tone.WARNING if one.unsaved else Tone.TEXT, ""),
-            width=20,
-        ),
-        Column("origin", "Comes from", _origin, width=24),
-        Column(
-            "running",
-            "Running",
-            lambda one: one.spec.shown(one.running) if one.has_running else text.NOTHING,
-            look=_running_look,
-            width=18,
-            about="What the run uses that goes on",
-        ),
-        Column("effect", "Takes effect", lambda one: effect_words(one.spec.info.effect)[0], width=18),
-    )
-
-
-class DifferencesModel(RecordsModel[Difference]):
-    """The table of differences."""
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(columns(), lambda one: one.spec.key, parent=parent)
+        width=18,
+        about="What the run uses that goes on",
+    ),
+    Column("effect", "Takes effect", lambda one: effect_words(one.spec.info.effect)[0], width=18),
+)
 
 
 def effect_sentence(keys: Iterable[str]) -> str:
@@ -155,7 +137,7 @@ class DifferencesTab(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.model = DifferencesModel(self)
+        self.model: RecordsModel[Difference] = RecordsModel(COLUMNS, lambda one: one.spec.key, parent=self)
         self.table = Table("differencesTable", "Differences", self)
         self.table.setModel(self.model)
         self.table.setSelectionMode(Table.SelectionMode.SingleSelection)
@@ -168,10 +150,7 @@ class DifferencesTab(QWidget):
             parent=self,
         )
         page = QWidget(self)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 8, 0, 0)
-        column.addWidget(about)
-        column.addWidget(self.table, 1)
+        column(about, (self.table, 1), on=page, margins=(0, 8, 0, 0))
         self._stack = QStackedLayout(self)
         self._stack.addWidget(page)
         self._stack.addWidget(self._empty)

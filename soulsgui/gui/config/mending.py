@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QFileSystemWatcher, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from soulsgui.config.editing import read_text, save_text, text_hash, with_values
 from soulsgui.config.errors import ConfigError, Problem
@@ -17,10 +17,10 @@ from soulsgui.gui.config.yaml_edit import YamlEdit
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
+from soulsgui.gui.widgets.boxes import column, flow, row
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import ElidedLabel, muted
+from soulsgui.gui.widgets.labels import ElidedLabel, muted, wrapped
 from soulsgui.system import explained, replace
 
 
@@ -108,26 +108,17 @@ class MendConfigDialog(FittingDialog):
             self.text.go_to(first)
 
     def _build(self) -> None:
-        about = QLabel(
-            "The server can't start while this file has mistakes. Nothing of a run is touched.", self
-        )
-        about.setWordWrap(True)
+        words = "The server can't start while this file has mistakes. Nothing of a run is touched."
         place = muted(ElidedLabel(str(self.mending.path), self))
         self.problem_bar = ProblemBar(self)
         self.problem_bar.opened.connect(self._open_problem)
         self.text = YamlEdit(self)
         self.text.setAccessibleName("Text of config.yaml")
         self.text.textChanged.connect(self._typed)
-        self.wrong = QLabel(self)
-        self.wrong.setWordWrap(True)
-        self.wrong.setProperty("tone", "bad")
+        self.wrong = wrapped("", self, "bad")
         self.wrong.hide()
-        column = QVBoxLayout(self)
-        for part in (about, place, self.problem_bar):
-            column.addWidget(part)
-        column.addWidget(self.text, 1)
-        column.addWidget(self.wrong)
-        column.addLayout(self._foot())
+        parts = wrapped(words, self), place, self.problem_bar, (self.text, 1), self.wrong, self._foot()
+        column(*parts, on=self)
         save = QShortcut(QKeySequence(QKeySequence.StandardKey.Save), self)
         save.activated.connect(self.try_again)
         self.resize(_WIDTH, _HEIGHT)
@@ -146,15 +137,9 @@ class MendConfigDialog(FittingDialog):
         self.again.clicked.connect(self.try_again)
         close = QPushButton("Close", self)
         close.clicked.connect(self.reject)
-        ways = FlowLayout(_GAP_PX)
-        for button in (self.take_out, self.open_file, self.aside):
-            ways.addWidget(button)
-        row = QHBoxLayout()
-        row.setSpacing(_GAP_PX)
-        row.addLayout(ways, 1)
-        row.addWidget(self.again, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(close, 0, Qt.AlignmentFlag.AlignBottom)
-        return row
+        ways = flow(self.take_out, self.open_file, self.aside, gap_px=_GAP_PX)
+        below = Qt.AlignmentFlag.AlignBottom
+        return row((ways, 1), (self.again, below), (close, below), gap_px=_GAP_PX)
 
     # --- what is shown ---
 

@@ -2,19 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QLocale, QSignalBlocker, Signal
 from PySide6.QtGui import QDoubleValidator
-from PySide6.QtWidgets import (
-    QFormLayout,
-    QLabel,
-    QLineEdit,
-    QPlainTextEdit,
-    QPushButton,
-    QSpinBox,
-    QWidget,
-)
+from PySide6.QtWidgets import QFormLayout, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.feed import Call, Feed, Fetch
@@ -25,6 +18,7 @@ from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.inputs import ENVIRONMENT, PresetBox, give_room
+from soulsgui.gui.widgets.labels import muted, wrapped
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
 CLIENTS, GOAL = "clients.local", "stop.mean_return"
@@ -96,19 +90,19 @@ class NewRunDialog(FormDialog):
         self._make_fields()
         self._make_buttons()
         self._build()
-        self._fetch_presets = Fetch(self, self._ask_presets)
-        self._fetch_presets.came.connect(self._presets_came)
-        self._fetch_config = Fetch(self, self._ask_config)
-        self._fetch_config.came.connect(self._config_came)
+        self._fetch_presets = Fetch(
+            self, partial(feed.ask, "config.presets"), came=self._presets_came, failed=self._not_had
+        )
+        self._fetch_config = Fetch(
+            self, partial(feed.ask, "config.get"), came=self._config_came, failed=self._not_had
+        )
         self._missing = {self._fetch_presets, self._fetch_config}
-        for fetch in self._missing:
-            fetch.failed.connect(self._not_had)
         feed.run_changed.connect(self._update)
         feed.connection_changed.connect(self._connection_changed)
         self._update()
         self._ask()
 
-    # --- parts -------------------------------------------------------------------------------------
+    # --- parts ---
 
     def _make_fields(self) -> None:
         none = "Settings of the chosen run" if self._overrides else "Current settings"
@@ -124,7 +118,7 @@ class NewRunDialog(FormDialog):
         self.clients = QSpinBox(self)
         give_room(self.clients)
         self.clients.setRange(0, _MOST_CLIENTS)
-        self.clients.valueChanged.connect(self._number_typed)
+        self.clients.valueChanged.connect(lambda: self._typed.add(self.clients))
         self.clients.setToolTip("How many clients play on the server's own machine")
         self.goal = QLineEdit(self)
         validator = QDoubleValidator(self.goal)
@@ -133,18 +127,12 @@ class NewRunDialog(FormDialog):
         self.goal.textChanged.connect(self._goal_typed)
         self.goal.setPlaceholderText("none: until it is stopped")
         self.goal.setToolTip("The run ends when the mean return of its last episodes reaches this")
-        self.no_goal = self._line("bad", "tone")
-        self.no_goal.setText("That is not a number. Leave it empty for no goal.")
-        self.hint = self._line("muted", "weight")
-        self.active = self._line("warning", "tone")
-
-    def _line(self, value: str, name: str) -> QLabel:
-        label = QLabel(self)
-        label.setProperty(name, value)
-        label.setWordWrap(True)
-        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        label.hide()
-        return label
+        no_number = "That is not a number. Leave it empty for no goal."
+        self.no_goal = wrapped(no_number, self, "bad", selectable=True)
+        self.hint = muted(wrapped("", self, selectable=True))
+        self.active = wrapped("", self, "warning", selectable=True)
+        for line in (self.no_goal, self.hint, self.active):
+            line.hide()
 
     def _make_buttons(self) -> None:
         self._start_words = Words("&Start", "Starting …", "Started")
@@ -171,7 +159,7 @@ class NewRunDialog(FormDialog):
         self.arrange(form, self.start, _CHARACTERS, aside=[self.again])
         self.name.setFocus()
 
-    # --- what is chosen ----------------------------------------------------------------------------
+    # --- what is chosen ---
 
     def _ask(self) -> None:
         """Ask for what is not here yet."""
@@ -181,12 +169,6 @@ class NewRunDialog(FormDialog):
         for fetch in self._missing:
             if not fetch.waiting:
                 fetch.request()
-
-    def _ask_presets(self) -> Call | None:
-        return self._feed.call("config.presets") if self._feed.connection.commands_possible else None
-
-    def _ask_config(self) -> Call | None:
-        return self._feed.call("config.get") if self._feed.connection.commands_possible else None
 
     def _not_had(self, error: ApiError) -> None:
         self.show_problem(error)
@@ -232,9 +214,6 @@ class NewRunDialog(FormDialog):
         self._explain(choice)
         self._update()
 
-    def _number_typed(self) -> None:
-        self._typed.add(self.clients)
-
     def _goal_typed(self) -> None:
         self._typed.add(self.goal)
         self._update()
@@ -257,7 +236,7 @@ class NewRunDialog(FormDialog):
         self.hint.setText(" ".join(parts))
         self.hint.show()
 
-    # --- beginning ---------------------------------------------------------------------------------
+    # --- beginning ---
 
     def _send(self) -> Call:
         self.wrong.hide()
@@ -290,8 +269,7 @@ class NewRunDialog(FormDialog):
         if active:
             cost = f"“{run_title(run)}” goes on. It is saved and ended first."
             if run.checkpoint_age_s is not None:
-                age = text.about(run.checkpoint_age_s)
-                cost += " " + f"Its last checkpoint is {age} old."
+                cost += f" Its last checkpoint is {text.about(run.checkpoint_age_s)} old."
             self.active.setText(cost)
         self.active.setVisible(active)
         refusal = why_not(self._feed.connection)

@@ -1,16 +1,17 @@
 """The editor of config.yaml, as a page and as a dialog: reads it from the server, checks it, saves it."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QByteArray, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QHideEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.config.errors import Problem
 from soulsgui.config.schema import shipped_with
 from soulsgui.gui.config.bars import ConflictBar, EditorHead, PresetRow, ProblemBar
-from soulsgui.gui.config.differences import effect_sentence
+from soulsgui.gui.config.differences import differences, effect_sentence
 from soulsgui.gui.config.draft import Draft, changed_keys, read_problems, sentence
 from soulsgui.gui.config.views import Views
 from soulsgui.gui.feed import Call, Feed, Fetch
@@ -19,6 +20,7 @@ from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.widgets.ask import Leave, LeaveWords, ask, ask_unsaved
+from soulsgui.gui.widgets.boxes import NO_MARGINS, Margins, column
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode, Preset
 
@@ -35,9 +37,10 @@ class ConfigEditor(QWidget):
     While the connection is away one can go on typing; saving waits for it.
     """
 
+    margins: Margins = NO_MARGINS
+
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setObjectName("configEditor")
         self._feed = feed
         self._shell = shell
         self._memory = Memory(shell.settings(), "config")
@@ -45,6 +48,7 @@ class ConfigEditor(QWidget):
         self._draft = Draft()
         self._problems: list[Problem] = []
         self._checked_text = ""
+        self._not_read = ""  # why the file could not be had, while nothing is shown yet
         self._after_saving: Callable[[bool], None] | None = None
         self._after_asking: Callable[[bool], None] | None = None
         self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)
@@ -65,27 +69,19 @@ class ConfigEditor(QWidget):
         self.conflict_bar = ConflictBar(self)
         self.views = Views(self)
         self._memory.restore(self.views.differences.table)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.head)
-        column.addWidget(self.presets)
-        column.addWidget(self.conflict_bar)
-        column.addWidget(self.problem_bar)
-        column.addWidget(self.views, 1)
+        parts = self.head, self.presets, self.conflict_bar, self.problem_bar, (self.views, 1)
+        column(*parts, on=self, margins=self.margins, gap_px=8)
 
     def _listen(self) -> None:
-        self._fetch_presets = Fetch(self, lambda: self._ask("config.presets"))
-        self._fetch_presets.came.connect(self._take_presets)
-        self._fetch = Fetch(self, lambda: self._ask("config.get"))
-        self._fetch.came.connect(self._take)
-        self._fetch_check = Fetch(self, self._check)
-        self._fetch_check.came.connect(self._checked)
-        for fetch in (self._fetch, self._fetch_presets, self._fetch_check):
-            fetch.failed.connect(self._tell)
+        feed, tell = self._feed, self._tell
+        presets = partial(feed.ask, "config.presets")
+        self._fetch_presets = Fetch(self, presets, came=self._take_presets, failed=tell, late=True)
+        text = partial(feed.ask, "config.get")
+        self._fetch = Fetch(self, text, came=self._take, failed=self._failed, late=True)
+        self._fetch_check = Fetch(self, self._check, came=self._checked, failed=tell)
         # Bound methods: Qt ends their connections with this editor; a dialog's goes before the feed.
-        self._feed.snapshot_taken.connect(self.refresh)
-        self._feed.connection_changed.connect(self._connection_changed)
+        feed.snapshot_taken.connect(self.refresh)
+        feed.connection_changed.connect(self._connection_changed)
         self.presets.chosen.connect(self._choose_preset)
         self.presets.give_way.connect(self._give_way)
         self.problem_bar.opened.connect(self.views.open_problem)
@@ -116,8 +112,10 @@ class ConfigEditor(QWidget):
             # A server that is merely busy would leave the page empty.
             self.refresh()
 
-    def _ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
-        return self._feed.call(command, params) if self._feed.connection.commands_possible else None
+    def _failed(self, error: ApiError) -> None:
+        self._not_read = f"{error.message}\n{error.remedy}".strip()
+        self._show_state()
+        self._tell(error)
 
     def _take_presets(self, result: dict[str, Any]) -> None:
         changed = self.presets.offer([Preset.model_validate(preset) for preset in result["presets"]])
@@ -165,10 +163,6 @@ class ConfigEditor(QWidget):
         self._flush()
         return self._draft.text
 
-    def reveal(self, key: str) -> None:
-        """Show a setting in the form."""
-        self.views.reveal(key)
-
     def _fill(self) -> None:
         """Write the draft into every view."""
         if self._values is None:
@@ -179,20 +173,19 @@ class ConfigEditor(QWidget):
         self._show_state()
 
     def _base(self) -> dict[str, Any]:
-        """What would be without the user's own values."""
-        return self._shipped() | self._preset_values()
+        """Return what would be without the user's own values."""
+        return self._shipped() | self.presets.values(self._preset())
 
     def _shipped(self) -> dict[str, Any]:
-        """What is shipped with the algorithm and the agent of the draft."""
+        """Return what is shipped with the algorithm and the agent of the draft."""
         assert self._values is not None
         defaults, own = self._values.defaults, self._draft.layer
-        return defaults | shipped_with(defaults, self._preset_values(), own.values if own else {})
+        return defaults | shipped_with(
+            defaults, self.presets.values(self._preset()), own.values if own else {}
+        )
 
     def _preset(self) -> str:
         return self._draft.layer.preset if self._draft.layer is not None else ""
-
-    def _preset_values(self) -> dict[str, Any]:
-        return self.presets.values(self._preset())
 
     def _show_differences(self) -> None:
         layer, values = self._draft.layer, self._values
@@ -201,9 +194,9 @@ class ConfigEditor(QWidget):
             return
         saved: Mapping[str, Any] = self._draft.saved.values if self._draft.saved is not None else {}
         self.presets.show_choice(layer.preset, layer.values)
-        self.views.show_differences(
-            self._shipped(), self._preset_values(), layer.preset, layer.values, saved, values.running
-        )
+        preset = self.presets.values(layer.preset)
+        found = differences(self._shipped(), preset, layer.preset, layer.values, saved, values.running)
+        self.views.show_differences(found)
 
     def _show_problems(self) -> None:
         own = self.views.wrong()
@@ -217,9 +210,11 @@ class ConfigEditor(QWidget):
         mistakes = len(self.problem_bar.problems)
         self.head.show_state(path, self.unsaved, mistakes, why_not(self._feed.connection))
         self.views.setEnabled(self._values is not None)
+        self.views.say_waiting(why_not(self._feed.connection) or self._not_read)
 
     def _connection_changed(self) -> None:
-        if self._feed.connection.commands_possible:
+        self._not_read = ""
+        if self._feed.connection.live:
             self.refresh()
             self._soon.start()
         self._show_state()
@@ -254,7 +249,7 @@ class ConfigEditor(QWidget):
 
     def _check(self) -> Call | None:
         self._checked_text = self._draft.text
-        return self._ask("config.check", {"text": self._checked_text})
+        return self._feed.ask("config.check", {"text": self._checked_text})
 
     def _checked(self, result: dict[str, Any]) -> None:
         if self._checked_text == self._draft.text:
@@ -288,8 +283,8 @@ class ConfigEditor(QWidget):
 
     def _save(self) -> Call:
         self._flush()
-        params = {"text": self._draft.text, "base_hash": self._draft.base_hash}
-        return self._feed.call("config.save", params)
+        draft = self._draft
+        return self._feed.call("config.save", {"text": draft.text, "base_hash": draft.base_hash})
 
     def _saved(self, result: dict[str, Any]) -> None:
         self._flush()
@@ -336,12 +331,8 @@ class ConfigEditor(QWidget):
             self.head.save.send()
 
     def _ask_to_discard(self) -> None:
-        question = Question(
-            "Discard your changes?",
-            "What you typed since the last save is lost.",
-            "Discard",
-        )
-        ask(self, question, self.discard_changes)
+        cost = "What you typed since the last save is lost."
+        ask(self, Question("Discard your changes?", cost, "Discard"), self.discard_changes)
 
     def discard_changes(self) -> None:
         """Go back to what is saved."""
@@ -401,43 +392,24 @@ class ConfigEditor(QWidget):
         self._memory.keep(self.views.differences.table)
 
 
-class ConfigPage(QWidget):
-    """The editor of the server's config.yaml."""
+class ConfigPage(ConfigEditor):
+    """The editor as a page."""
+
+    margins = (12, 10, 12, 8)
 
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(feed, shell, parent)
         self.setObjectName("configPage")
-        self.editor = ConfigEditor(feed, shell, self)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 10, 12, 8)
-        column.addWidget(self.editor)
 
     def show_where(self, setting: str = "", **_: Any) -> None:
         """Show a setting."""
         if setting:
-            self.editor.reveal(setting)
-
-    def refresh(self) -> None:
-        """Ask for the file again."""
-        self.editor.refresh()
+            self.views.reveal(setting)
 
     @property
     def landing(self) -> QWidget:
         """What gets the keyboard when the page opens: the tab in front, which hands it on."""
-        return self.editor.views.currentWidget()
-
-    @property
-    def unsaved(self) -> bool:
-        """Whether something was typed that is not saved."""
-        return self.editor.unsaved
-
-    def before_run(self, then: Callable[[bool], None]) -> None:
-        """Tell whether a run may be begun; unsaved changes, which it would not use, are asked about first."""
-        self.editor.before_run(then)
-
-    def may_leave(self, then: Callable[[bool], None]) -> None:
-        """Tell whether one may leave; unsaved changes are asked about first."""
-        self.editor.may_leave(then)
+        return self.views.currentWidget()
 
 
 _GEOMETRY = "configDialog/geometry"
@@ -454,12 +426,7 @@ class ConfigDialog(FittingDialog):
         self.setWindowTitle("Configuration")
         self._settings = shell.settings()
         self.editor = ConfigEditor(feed, shell, self)
-        column = QVBoxLayout(self)
-        column.addWidget(self.editor, 1)
-        column.addLayout(self.foot())
-        self._restore()
-
-    def _restore(self) -> None:
+        column((self.editor, 1), self.foot(), on=self)
         self.resize(_WIDTH, _HEIGHT)
         state = self._settings.value(_GEOMETRY)
         if isinstance(state, QByteArray):

@@ -4,15 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QTabWidget, QWidget
 
 from soulsgui.config.errors import Problem
-from soulsgui.gui.config.differences import DifferencesTab, differences
+from soulsgui.gui.config.differences import Difference, DifferencesTab
 from soulsgui.gui.config.draft import FILE_NAME, Draft, by_key, by_line, line_of
 from soulsgui.gui.config.yaml_edit import YamlEdit
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.spec import specs
-from soulsgui.gui.widgets.labels import muted
+from soulsgui.gui.widgets.boxes import column
+from soulsgui.gui.widgets.labels import muted, wrapped
+
+_READING = "Reading the configuration …"
 
 
 class Views(QTabWidget):
@@ -40,19 +43,13 @@ class Views(QTabWidget):
         self._stale = False
         self._filling = False
         self._form_page = QWidget(self)
-        self._unreadable = QLabel(self._form_page)
-        self._unreadable.setWordWrap(True)
-        self._unreadable.setProperty("tone", "bad")
-        self._unreadable.setText(
-            "The text is not YAML at the moment, so the form can't show it. Mend it in the tab YAML."
-        )
+        unreadable = "The text is not YAML at the moment, so the form can't show it. Mend it in the tab YAML."
+        self._unreadable = wrapped(unreadable, self._form_page, "bad")
         self._unreadable.hide()
-        self._waiting = muted(QLabel("Reading the configuration …", self._form_page))
+        self._waiting = muted(wrapped(_READING, self._form_page))
         self._waiting.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        column = QVBoxLayout(self._form_page)
-        column.setContentsMargins(0, 8, 0, 0)
-        column.addWidget(self._unreadable)
-        column.addWidget(self._waiting, 1)
+        parts = self._unreadable, (self._waiting, 1)
+        self._form_column = column(*parts, on=self._form_page, margins=(0, 8, 0, 0))
         self.addTab(self._form_page, "&Form")
         self.addTab(self._text_page(), "&YAML")
         self.addTab(self.differences, "&Differences")
@@ -63,12 +60,13 @@ class Views(QTabWidget):
     def _text_page(self) -> QWidget:
         page = QWidget(self)
         page.setFocusProxy(self.text)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 8, 0, 0)
         about = muted(QLabel("Only what differs from the shipped values needs to stand here.", page))
-        column.addWidget(about)
-        column.addWidget(self.text, 1)
+        column(about, (self.text, 1), on=page, margins=(0, 8, 0, 0))
         return page
+
+    def say_waiting(self, why: str) -> None:
+        """Say why there is no form yet: a reason, or that the file is being read."""
+        self._waiting.setText(why or _READING)
 
     # --- filling ---
 
@@ -108,10 +106,9 @@ class Views(QTabWidget):
         if self.form is None:
             self.form = SettingsForm(self._form_page)
             self.form.edited.connect(self._form_changed)
-            layout = self._form_page.layout()
-            assert isinstance(layout, QVBoxLayout)
             self._waiting.hide()
-            layout.addWidget(self.form, 1)
+            self._form_column.addWidget(self.form, 1)
+            self.form.show()
             self._form_page.setFocusProxy(self.form)
         self.form.setEnabled(draft.layer is not None)
         self._filling = True
@@ -133,21 +130,11 @@ class Views(QTabWidget):
         """What was typed in the form is of no interest any more."""
         self._pending = False
 
-    def show_differences(
-        self,
-        shipped: Mapping[str, Any],
-        preset: Mapping[str, Any],
-        preset_name: str,
-        mine: Mapping[str, Any],
-        saved: Mapping[str, Any],
-        running: Mapping[str, Any],
-    ) -> None:
-        """Fill the table of differences; the arguments are those of `differences`."""
-        found = differences(shipped, preset, preset_name, mine, saved, running)
+    def show_differences(self, found: Sequence[Difference]) -> None:
+        """Fill the table of differences, and tell in its tab how many there are."""
         self.differences.show_differences(found)
-        place = self.indexOf(self.differences)
         words = "&Differences"
-        self.setTabText(place, f"{words} ({len(found)})" if found else words)
+        self.setTabText(self.indexOf(self.differences), f"{words} ({len(found)})" if found else words)
 
     # --- problems ---
 

@@ -1,14 +1,15 @@
 """The page of the logs: of each service or of all, of this run or an earlier one."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QDir, QSignalBlocker, QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QComboBox, QFileDialog, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFileDialog, QLabel, QSizePolicy, QWidget
 
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Feed, Fetch
 from soulsgui.gui.logs.reader import (
     MOST_LINES,
     PAGE_LINES,
@@ -25,8 +26,9 @@ from soulsgui.gui.logs.reader import (
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.text import plural
+from soulsgui.gui.widgets.boxes import column, flow
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.labels import muted
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus, RunSummary
 
@@ -54,7 +56,7 @@ class LogsPage(QWidget):
         self.landing = self.pane = LogPane(self)
         self._build()
         self._reader = LogReader(feed, self)
-        self._runs = Fetch(self, self._ask_runs)
+        self._runs = Fetch(self, partial(feed.ask, "runs.list"), came=self._take_runs)
         self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
         self._connect()
         self._offer_services()
@@ -65,30 +67,20 @@ class LogsPage(QWidget):
     # --- building ---
 
     def _build(self) -> None:
-        self.service = QComboBox(self)
-        self.service.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.run = QComboBox(self)
-        self.run.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self._note = QLabel(self)
-        self._note.setProperty("weight", "muted")
+        self.service, self.run = QComboBox(self), QComboBox(self)
+        parts: list[QWidget] = []
+        for caption, box in (("&Service", self.service), ("&Run", self.run)):
+            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+            label = QLabel(caption, self)
+            label.setBuddy(box)
+            parts += [label, box]
+        self._note = muted(QLabel(self))
+        self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.earlier = FittingButton("Load &earlier", "arrow-up", self)
         self.save = FittingButton("Save &as…", "export", self)
         self.save.explain("Save the lines shown as a text file")
-        self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        row = FlowLayout(8)
-        for caption, box in (("&Service", self.service), ("&Run", self.run)):
-            label = QLabel(caption, self)
-            label.setBuddy(box)
-            row.addWidget(label)
-            row.addWidget(box)
-        row.addWidget(self._note)
-        row.addWidget(self.earlier)
-        row.addWidget(self.save)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 10, 12, 8)
-        column.setSpacing(8)
-        column.addLayout(row)
-        column.addWidget(self.pane, 1)
+        head = flow(*parts, self._note, self.earlier, self.save, gap_px=8)
+        column(head, (self.pane, 1), on=self, margins=(12, 10, 12, 8), gap_px=8)
 
     def _connect(self) -> None:
         self.service.activated.connect(lambda _: self._read())
@@ -103,7 +95,6 @@ class LogsPage(QWidget):
         self._reader.earlier.connect(self._take_earlier)
         self._reader.live.connect(self._take_live)
         self._reader.failed.connect(self._failed)
-        self._runs.came.connect(self._take_runs)
         self._feed.snapshot_taken.connect(self.refresh)
         self._feed.run_changed.connect(self._run_changed)
         self._feed.services_changed.connect(self._offer_services)
@@ -176,9 +167,6 @@ class LogsPage(QWidget):
             for name in offered:
                 self.service.addItem(service_words(name), name)
             self.service.setCurrentIndex(max(self.service.findData(chosen), 0))
-
-    def _ask_runs(self) -> Call | None:
-        return self._feed.call("runs.list") if self._feed.connection.live else None
 
     def _take_runs(self, result: dict[str, Any]) -> None:
         self._offer_runs([RunSummary.model_validate(run) for run in result["runs"]])

@@ -100,13 +100,10 @@ def reaches_back_to(lines: Sequence[LogLine], moment: float) -> bool:
     return any(line.time is not None and line.time < moment for line in lines)
 
 
-def as_file(lines: Iterable[LogLine]) -> str:
+def as_file(lines: Sequence[LogLine]) -> str:
     """Return lines as the text of a file: as they stand in the window, each with its date."""
-    return "".join(f"{_day(line)} {written(line)}".strip() + "\n" for line in lines)
-
-
-def _day(line: LogLine) -> str:
-    return "" if line.time is None else f"{datetime.fromtimestamp(line.time):%Y-%m-%d}"
+    days = ("" if line.time is None else f"{datetime.fromtimestamp(line.time):%Y-%m-%d}" for line in lines)
+    return "".join(f"{day} {written(line)}".strip() + "\n" for day, line in zip(days, lines, strict=True))
 
 
 _ASK_EVERY_MS = 150
@@ -139,14 +136,10 @@ class LogReader(QObject):
         self.refusal: ApiError | None = None
         self._count = PAGE_LINES
         self._before: int | None = None
-        self._more = False
+        self.has_earlier = False  # whether there may be lines before those that are shown
         self._waiting: list[LogLine] | None = None
-        self._newest = Fetch(widget, self._ask_newest, _ASK_EVERY_MS)
-        self._newest.came.connect(self._take_newest)
-        self._newest.failed.connect(self._not_had)
-        self._earlier = Fetch(widget, self._ask_earlier, _ASK_EVERY_MS)
-        self._earlier.came.connect(self._take_earlier)
-        self._earlier.failed.connect(self.failed)
+        self._newest = Fetch(widget, self._ask_newest, _ASK_EVERY_MS, self._take_newest, self._not_had)
+        self._earlier = Fetch(widget, self._ask_earlier, _ASK_EVERY_MS, self._take_earlier, self.failed)
         feed.log_arrived.connect(self._take_live)
 
     # --- what is wanted ---
@@ -155,7 +148,7 @@ class LogReader(QObject):
         """Read the newest lines of a log."""
         self.place = place
         self._count = count
-        self._more, self.refusal = False, None
+        self.has_earlier, self.refusal = False, None
         self._earlier.forget()
         self._newest.forget()
         self._waiting = []
@@ -175,11 +168,6 @@ class LogReader(QObject):
             self._newest.request()
 
     @property
-    def has_earlier(self) -> bool:
-        """Whether there may be lines before those that are shown."""
-        return self._more
-
-    @property
     def loading(self) -> bool:
         """Whether lines are on their way."""
         return self._waiting is not None or self._earlier.waiting
@@ -192,15 +180,12 @@ class LogReader(QObject):
         return self._feed.status.run.id if self._of_run else ""
 
     def _ask_newest(self) -> Call | None:
-        if not self._feed.connection.live:
-            return None
-        return self._feed.call("history.logs", self.place.question(self._present_run, self._count))
+        return self._feed.ask("history.logs", self.place.question(self._present_run, self._count))
 
     def _ask_earlier(self) -> Call | None:
-        if not self._feed.connection.live or self._before is None:
+        if self._before is None:
             return None
-        question = self.place.question(self._present_run, before=self._before)
-        return self._feed.call("history.logs", question)
+        return self._feed.ask("history.logs", self.place.question(self._present_run, before=self._before))
 
     # --- answers ---
 
@@ -210,7 +195,7 @@ class LogReader(QObject):
         if self.place.service:
             self._remember(lines, int(result["first"]), self._count)
         else:
-            self._more = len(lines) >= self._count < MOST_LINES
+            self.has_earlier = len(lines) >= self._count < MOST_LINES
         waiting, self._waiting = self._waiting, None
         self.newest.emit(lines)
         self._take_live(waiting or [])
@@ -224,7 +209,7 @@ class LogReader(QObject):
         """Note where to go on reading backwards."""
         if lines:
             self._before = lines[0].number
-        self._more = len(lines) >= asked and self._before is not None and self._before > first
+        self.has_earlier = len(lines) >= asked and self._before is not None and self._before > first
 
     def _not_had(self, error: ApiError) -> None:
         waiting, self._waiting, self.refusal = self._waiting, None, error

@@ -1,6 +1,7 @@
 """The checkpoints of the chosen run: list, quicksave, load, note."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from PySide6.QtGui import QGuiApplication, QKeySequence, QShortcut
@@ -12,24 +13,25 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QPushButton,
     QStackedLayout,
-    QVBoxLayout,
     QWidget,
 )
 
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
+from soulsgui.gui.models.records import RecordsModel
 from soulsgui.gui.models.rules import Question, load_question, why_not_loaded, why_refused
-from soulsgui.gui.runs.models import CheckpointsModel, described
+from soulsgui.gui.runs.models import CHECKPOINT_COLUMNS, described
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.ask import AskingButton
+from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.empty_state import EmptyState
-from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.gui.widgets.table import Table
-from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
+from soulsgui.wire.control import CheckpointInfo, RunSummary
 from soulsgui.wire.messages.metrics import CheckpointRow, Row
 from soulsgui.wire.messages.server_config import learns_from_log_probs
 
@@ -49,8 +51,7 @@ class NoteDialog(FormDialog):
         self.note = QPlainTextEdit(note, self)
         self._named = name is not None
         self._save = save
-        words = Words("&Save", "Saving …", "Saved")
-        self.save = self.make_main(words, self._send)
+        self.save = self.make_main(Words("&Save", "Saving …", "Saved"), self._send)
         self.save.finished.connect(lambda _: self.accept())
         self.arrange(self._form(), self.save, _CHARACTERS)
         QShortcut(QKeySequence.StandardKey.Save, self).activated.connect(self.save.send)
@@ -60,10 +61,9 @@ class NoteDialog(FormDialog):
         form = QFormLayout()
         self.name.setAccessibleName("Name")
         self.name.setMaxLength(200)
+        self.name.setVisible(self._named)
         if self._named:
             form.addRow("&Name", self.name)
-        else:
-            self.name.hide()
         self.note.setProperty("role", "field")
         self.note.setTabChangesFocus(True)
         self.note.setAccessibleName("Note")
@@ -88,12 +88,11 @@ class CheckpointsTab(QWidget):
         self._shell = shell
         self._run: RunSummary | None = None
         self._wanted = ""
-        self.model = CheckpointsModel(self)
+        self.model = RecordsModel(CHECKPOINT_COLUMNS, lambda info: info.id, parent=self)
         self.table = Table("checkpointsTable", "Checkpoints", self)
+        self._tell = partial(notify_problem, shell)
         self._build()
-        self._fetch = Fetch(self, self._ask)
-        self._fetch.came.connect(self._take)
-        self._fetch.failed.connect(lambda error: notify_problem(shell, error))
+        self._fetch = Fetch(self, self._ask, came=self._take, failed=self._tell)
         feed.rows_arrived.connect(self._rows_arrived)
         feed.allowed_changed.connect(self._allow)
         self._allow()
@@ -112,11 +111,8 @@ class CheckpointsTab(QWidget):
         self._stack = QStackedLayout()
         self._stack.addWidget(self.table)
         self._stack.addWidget(self._empty)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 8, 0, 0)
-        column.addLayout(self._saving_row())
-        column.addLayout(self._stack, 1)
-        column.addLayout(self._chosen_row())
+        parts = self._saving_row(), (self._stack, 1), self._chosen_row()
+        column(*parts, on=self, margins=(0, 8, 0, 0))
 
     def _saving_row(self) -> QHBoxLayout:
         self.note = QLineEdit(self)
@@ -125,35 +121,26 @@ class CheckpointsTab(QWidget):
         words = Words("Quicksave", "Saving …", "Saved")
         self.save = CommandButton(words, "save", self._save, self)
         self.save.finished.connect(self._saved)
-        self.save.problem.connect(lambda error: notify_problem(self._shell, error))
+        self.save.problem.connect(self._tell)
         self.note.returnPressed.connect(self.save.click)
         self.memory = QCheckBox("With replay &memory", self)
         self.memory.setToolTip("May be large. Loaded again, learning goes on where it was at once.")
-        row = QHBoxLayout()
-        row.addWidget(self.note, 1)
-        row.addWidget(self.memory)
-        row.addWidget(self.save)
-        return row
+        return row((self.note, 1), self.memory, self.save)
 
     def _chosen_row(self) -> QHBoxLayout:
-        self._words = ElidedLabel("", self)
-        self._words.setProperty("weight", "muted")
+        self._words = muted(ElidedLabel("", self))
         words = Words("Load…", "Loading …", "Loaded")
         self.load = AskingButton(words, "load", self._load, self._load_question, self)
         loaded = "The checkpoint was loaded; the training goes on from it."
         self.load.finished.connect(lambda _: self._shell.notify("success", loaded))
-        self.load.problem.connect(lambda error: notify_problem(self._shell, error))
+        self.load.problem.connect(self._tell)
         self.edit = QPushButton("Edit note…", self)
         dress(self.edit, "edit")
         self.edit.clicked.connect(self._edit)
         self.copy = QPushButton("Copy path", self)
         dress(self.copy, "copy")
         self.copy.clicked.connect(self._copy)
-        row = QHBoxLayout()
-        row.addWidget(self._words, 1)
-        for button in (self.edit, self.copy, self.load):
-            row.addWidget(button)
-        return row
+        return row((self._words, 1), self.edit, self.copy, self.load)
 
     # --- what is shown ---
 
@@ -187,31 +174,26 @@ class CheckpointsTab(QWidget):
     def choose(self, checkpoint: str) -> None:
         """Make a checkpoint the current one, now or as soon as it is listed."""
         self._wanted = checkpoint
-        row = self.model.row_of(checkpoint)
-        if row is not None:
+        place = self.model.row_of(checkpoint)
+        if place is not None:
             self._wanted = ""
-            self.table.selectRow(row)
+            self.table.selectRow(place)
 
     def _ask(self) -> Call | None:
-        if self._run is None or not self._feed.connection.commands_possible:
-            return None
-        return self._feed.call("checkpoint.list", {"run": self._run.id})
+        return self._feed.ask("checkpoint.list", {"run": self._run.id}) if self._run is not None else None
 
     def _take(self, result: dict[str, Any]) -> None:
         found = [CheckpointInfo.model_validate(one) for one in result["checkpoints"]]
         self.model.replace(found)
-        self._empty.say("No checkpoint yet", self._empty_hint())
+        soon = "The first one is saved after a few rounds. A quicksave saves one now."
+        hint = soon if self._goes_on() else "This run ended before one was saved."
+        self._empty.say("No checkpoint yet", hint)
         self._stack.setCurrentIndex(0 if found else 1)
         if self._wanted:
             self.choose(self._wanted)
         if self.chosen is None and found:
             self.table.selectRow(0)
         self._allow()
-
-    def _empty_hint(self) -> str:
-        if self._goes_on():
-            return "The first one is saved after a few rounds. A quicksave saves one now."
-        return "This run ended before one was saved."
 
     def _rows_arrived(self, rows: Iterable[Row]) -> None:
         run = self._run.id if self._run is not None else ""
@@ -220,12 +202,8 @@ class CheckpointsTab(QWidget):
 
     # --- what can be done ---
 
-    @property
-    def _active(self) -> RunStatus:
-        return self._feed.status.run
-
     def _goes_on(self) -> bool:
-        active = self._active
+        active = self._feed.status.run
         return self._run is not None and active.id == self._run.id and run_is_active(active.state)
 
     def _allow(self, *_: object) -> None:
@@ -236,7 +214,7 @@ class CheckpointsTab(QWidget):
         self.save.allow(not refusal, refusal or "Save a checkpoint now (Ctrl+Shift+S)")
         self.note.setEnabled(not refusal)
         self.memory.setEnabled(not refusal)
-        self.memory.setVisible(self._goes_on() and not learns_from_log_probs(self._active.algorithm))
+        self.memory.setVisible(self._goes_on() and not learns_from_log_probs(self._feed.status.run.algorithm))
         chosen = self.chosen
         reason = why_not_loaded(chosen)
         tip = "Go on with the training from this checkpoint"
@@ -261,7 +239,7 @@ class CheckpointsTab(QWidget):
     def _load_question(self) -> Question | None:
         if self._run is None or self.chosen is None:
             return None
-        return load_question(self.chosen, self._run, self._active)
+        return load_question(self.chosen, self._run, self._feed.status.run)
 
     def _load(self) -> Call:
         chosen = self.chosen

@@ -1,21 +1,13 @@
 """The chosen run: what it is, what can be done with it, and its tabs."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QSizePolicy,
-    QStackedLayout,
-    QTabWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedLayout, QTabWidget, QWidget
 
 from soulsgui.config.declaring import Effect
 from soulsgui.config.paths import Folders
@@ -40,11 +32,11 @@ from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_look
 from soulsgui.gui.widgets.ask import AskingButton
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton
-from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, muted, set_property, wrapped
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import ApiError, ConfigValues, Event, RunSummary
 
@@ -60,9 +52,7 @@ class EventsTab(QWidget):
         self.model = EventsModel(self)
         self.table = Table("runEventsTable", "Events of the run", self)
         self._build()
-        self._fetch = Fetch(self, self._ask)
-        self._fetch.came.connect(self._take)
-        self._fetch.failed.connect(lambda error: notify_problem(shell, error))
+        self._fetch = Fetch(self, self._ask, came=self._take, failed=partial(notify_problem, shell))
         feed.event_arrived.connect(self._arrived)
 
     def _build(self) -> None:
@@ -75,21 +65,12 @@ class EventsTab(QWidget):
         self._stack = QStackedLayout()
         self._stack.addWidget(self.table)
         self._stack.addWidget(self._empty)
-        self._words = QLabel(self)
-        self._words.setWordWrap(True)
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
-        self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._words.setProperty("weight", "muted")
+        self.words = muted(wrapped("", self, selectable=True))
         self.log = QPushButton("Show the log", self)
         dress(self.log, "log")
         self.log.clicked.connect(self._show_log)
-        foot = QHBoxLayout()
-        foot.addWidget(self._words, 1)
-        foot.addWidget(self.log, 0, Qt.AlignmentFlag.AlignTop)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 8, 0, 0)
-        column.addLayout(self._stack, 1)
-        column.addLayout(foot)
+        foot = row((self.words, 1), (self.log, Qt.AlignmentFlag.AlignTop))
+        column((self._stack, 1), foot, on=self, margins=(0, 8, 0, 0))
         self._show_chosen()
 
     def show_run(self, run: RunSummary | None) -> None:
@@ -117,9 +98,7 @@ class EventsTab(QWidget):
         return self.model.at(self.table.currentIndex().row())
 
     def _ask(self) -> Call | None:
-        if not self._run or not self._feed.connection.commands_possible:
-            return None
-        return self._feed.call("history.events", {"since": 0})
+        return self._feed.ask("history.events", {"since": 0}) if self._run else None
 
     def _take(self, result: dict[str, Any]) -> None:
         self._empty.say("Nothing happened yet", "Starts, stops and crashes stand here.")
@@ -148,7 +127,7 @@ class EventsTab(QWidget):
         event = self.chosen
         self.log.setEnabled(event is not None)
         words = [] if event is None else [event.what, event.cause, event.remedy]
-        self._words.setText(". ".join(part.rstrip(".") for part in words if part))
+        self.words.setText(". ".join(part.rstrip(".") for part in words if part))
 
     def _show_log(self) -> None:
         if self.chosen is not None:
@@ -163,15 +142,10 @@ class RunSettingsTab(QWidget):
         self._feed = feed
         self._run = ""
         self.form: SettingsForm | None = None
-        self._words = QLabel(self)
-        self._words.setWordWrap(True)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 8, 0, 0)
-        self._column.addWidget(self._words)
+        self.words = wrapped("", self)
+        self._column = column(self.words, on=self, margins=(0, 8, 0, 0))
         self._column.addStretch(0)
-        self._fetch = Fetch(self, self._ask)
-        self._fetch.came.connect(self._take)
-        self._fetch.failed.connect(self._failed)
+        self._fetch = Fetch(self, self._ask, came=self._take, failed=self._failed)
 
     def show_run(self, run: RunSummary | None) -> None:
         """Show the settings of a run."""
@@ -188,19 +162,12 @@ class RunSettingsTab(QWidget):
         """Ask for the settings again."""
         self._fetch.request()
 
-    @property
-    def words(self) -> str:
-        """What is said over the form."""
-        return self._words.text()
-
     def _say(self, words: str, tone: str = "muted") -> None:
-        self._words.setText(words)
-        set_property(self._words, "tone", tone)
+        self.words.setText(words)
+        set_property(self.words, "tone", tone)
 
     def _ask(self) -> Call | None:
-        if not self._run or not self._feed.connection.commands_possible:
-            return None
-        return self._feed.call("config.get", {"run": self._run})
+        return self._feed.ask("config.get", {"run": self._run}) if self._run else None
 
     def _take(self, result: dict[str, Any]) -> None:
         values = ConfigValues.model_validate(result)
@@ -270,33 +237,20 @@ class RunDetails(QWidget):
         self._title = ElidedLabel("", self)
         self._title.setProperty("heading", "1")
         self._title.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        self._facts = ElidedLabel("", self)
-        self._facts.setProperty("weight", "muted")
+        self._facts = muted(ElidedLabel("", self))
         self._note = ElidedLabel("", self)
         what = QWidget(self)
         what.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         what.setMinimumWidth(_HEAD_CHARACTERS * self.fontMetrics().averageCharWidth())
-        line = QHBoxLayout(what)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(_GAP_PX)
-        line.addWidget(self._title)
-        line.addWidget(self._state)
-        line.addStretch(1)
-        head = FlowLayout(_GAP_PX)
-        for part in (what, *self._buttons()):
-            head.addWidget(part)
+        row(self._title, self._state, None, on=what, margins=NO_MARGINS, gap_px=_GAP_PX)
+        head = flow(what, *self._buttons(), gap_px=_GAP_PX)
         self.tabs = QTabWidget(self)
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(self.checkpoints, "Check&points")
         self.tabs.addTab(self.settings, "Confi&guration")
         self.tabs.addTab(self.events, "&Events")
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 6, 0, 0)
-        column.setSpacing(4)
-        column.addLayout(head)
-        column.addWidget(self._facts)
-        column.addWidget(self._note)
-        column.addWidget(self.tabs, 1)
+        parts = (head, self._facts, self._note, (self.tabs, 1))
+        column(*parts, on=self, margins=(0, 6, 0, 0), gap_px=4)
 
     def _buttons(self) -> list[FittingButton]:
         words = Words("Resume", "Resuming …", "Resumed")
@@ -309,7 +263,7 @@ class RunDetails(QWidget):
         self.again = CommandButton(words, "play", self._read_settings, self)
         self.again.finished.connect(self._use_again)
         for command in (self.resume, self.without_goal, self.again):
-            command.problem.connect(lambda error: notify_problem(self._shell, error))
+            command.problem.connect(partial(notify_problem, self._shell))
         self.edit = FittingButton("Edit…", "edit", self)
         self.edit.clicked.connect(self._edit)
         self.copy = FittingButton("Copy path", "copy", self)

@@ -2,33 +2,25 @@
 
 import time
 from collections.abc import Iterable
+from datetime import datetime
 
 from PySide6.QtCore import QObject
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.records import Column, RecordsModel, number
-from soulsgui.gui.models.rules import algorithm_title, run_title, why_not_loaded
+from soulsgui.gui.models.rules import algorithm_title, why_not_loaded
 from soulsgui.gui.states import Look, level_look, run_is_active, run_look
 from soulsgui.wire.control import CheckpointInfo, Event, RunStatus, RunSummary, ScoredBy
+
+_FOLLOWED = ("state", "reached", "name", "env_steps", "episodes", "best_mean_return", "seconds", "error")
 
 
 def with_status(run: RunSummary, status: RunStatus) -> RunSummary:
     """Return a run of the library with what the newest status says of it."""
     if status.id != run.id:
         return run
-    return run.model_copy(
-        update={
-            "state": status.state,
-            "reached": status.reached,
-            "name": status.name,
-            "env_steps": status.env_steps,
-            "episodes": status.episodes,
-            "best_mean_return": status.best_mean_return,
-            "seconds": status.seconds,
-            "error": status.error,
-        }
-    )
+    return run.model_copy(update={name: getattr(status, name) for name in _FOLLOWED})
 
 
 def reached_words(run: RunSummary) -> str:
@@ -42,6 +34,11 @@ def reached_words(run: RunSummary) -> str:
         "failed": "Failed.",
     }
     return words.get(run.reached, run_look(run.state).word)
+
+
+def _name(run: RunSummary) -> str:
+    """Return what tells a run from the others; ids of one day begin alike."""
+    return run.name or (f"{datetime.fromtimestamp(run.created):%Y-%m-%d %H:%M:%S}" if run.created else run.id)
 
 
 _BEST = (
@@ -58,7 +55,7 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
         look=lambda run: run_look(run.state),
         width=12,
     ),
-    Column("name", "Name", run_title, tip=lambda run: run.id, width=18),
+    Column("name", "Name", _name, tip=lambda run: run.id, width=23),
     Column("env", "Environment", lambda run: run.env_id or text.NOTHING, width=15),
     Column("algorithm", "Algorithm", lambda run: algorithm_title(run) or text.NOTHING, width=9),
     number("steps", "Steps", lambda run: text.compact(run.env_steps), lambda run: run.env_steps),
@@ -79,7 +76,7 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
         "Created",
         lambda run: text.clock(run.created, time.time()) if run.created else text.NOTHING,
         lambda run: run.created,
-        width=16,
+        width=19,
     ),
     Column("note", "Note", lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=16),
 )
@@ -107,24 +104,20 @@ class RunsModel(RecordsModel[RunSummary]):
         return next((run for run in self.records if run.id == run_id), None)
 
 
+# What each kind of checkpoint looks like, and is.
+_KINDS = {
+    "current": (
+        Look("save", Tone.TEXT, "Current", 0),
+        "Saved every few rounds by itself, and at the end of the run",
+    ),
+    "best": (Look("star", Tone.TEXT, "Best", 1), "The model with the best mean return so far"),
+    "manual": (Look("pin", Tone.TEXT, "Quicksave", 2), "Saved by hand"),
+}
+
+
 def kind_look(kind: str) -> Look:
-    """Return how a kind of checkpoint looks."""
-    looks = {
-        "current": Look("save", Tone.TEXT, "Current", 0),
-        "best": Look("star", Tone.TEXT, "Best", 1),
-        "manual": Look("pin", Tone.TEXT, "Quicksave", 2),
-    }
-    return looks.get(kind) or Look("help", Tone.IDLE, kind.capitalize(), 3)
-
-
-def kind_tip(kind: str) -> str:
-    """Return what a kind of checkpoint is."""
-    tips = {
-        "current": "Saved every few rounds by itself, and at the end of the run",
-        "best": "The model with the best mean return so far",
-        "manual": "Saved by hand",
-    }
-    return tips.get(kind, kind)
+    """Return how a kind of checkpoint looks, also one of a newer server."""
+    return _KINDS[kind][0] if kind in _KINDS else Look("help", Tone.IDLE, kind.capitalize(), 3)
 
 
 def condition_look(checkpoint: CheckpointInfo) -> Look:
@@ -159,7 +152,7 @@ CHECKPOINT_COLUMNS: tuple[Column[CheckpointInfo], ...] = (
         "Kind",
         lambda info: kind_look(info.kind).word,
         lambda info: kind_look(info.kind).rank,
-        tip=lambda info: kind_tip(info.kind),
+        tip=lambda info: _KINDS[info.kind][1] if info.kind in _KINDS else info.kind,
         look=lambda info: kind_look(info.kind),
         width=15,
     ),
@@ -202,13 +195,6 @@ CHECKPOINT_COLUMNS: tuple[Column[CheckpointInfo], ...] = (
     ),
     Column("note", "Note", lambda info: " ".join(info.note.split()), tip=lambda info: info.note, width=28),
 )
-
-
-class CheckpointsModel(RecordsModel[CheckpointInfo]):
-    """The checkpoints of one run."""
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(CHECKPOINT_COLUMNS, lambda info: info.id, parent=parent)
 
 
 _LEVELS = ("error", "warning", "info")

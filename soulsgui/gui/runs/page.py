@@ -1,20 +1,13 @@
 """The page of the runs: the active one on top, then the past ones; the chosen one with its tabs below."""
 
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QSplitter,
-    QStackedLayout,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSplitter, QStackedLayout, QWidget
 
-from soulsgui.gui.feed import Call, Feed, Fetch
+from soulsgui.gui.feed import Feed, Fetch
 from soulsgui.gui.geometry import Memory
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
@@ -24,9 +17,10 @@ from soulsgui.gui.runs.models import RunsModel
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.shell.pages import RUNS
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.boxes import column, row
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.inputs import FilterEdit
-from soulsgui.gui.widgets.labels import set_tip
+from soulsgui.gui.widgets.labels import muted, set_tip
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import RunStatus, RunSummary
 
@@ -48,10 +42,16 @@ class RunsPage(QWidget):
         self.details = RunDetails(feed, shell, self)
         self._listed = False
         self._build()
-        self._fetch = Fetch(self, self._ask)
-        self._fetch.came.connect(self._take)
-        self._fetch.failed.connect(lambda error: notify_problem(shell, error))
-        self._follow()
+        ask = partial(feed.ask, "runs.list")
+        tell = partial(notify_problem, shell)
+        self._fetch = Fetch(self, ask, came=self._take, failed=tell)
+        feed.snapshot_taken.connect(self.refresh)
+        feed.run_changed.connect(self._run_changed)
+        feed.connection_changed.connect(self._show_connection)
+        feed.allowed_changed.connect(self._allow_start)
+        self.details.edited.connect(self._edited)
+        self.refresh()
+        self._show_connection()
         self._memory.restore(self._splitter, self.table, self.details.checkpoints.table)
 
     # --- building ---
@@ -77,16 +77,12 @@ class RunsPage(QWidget):
         self._stack.addWidget(self._splitter)
         self._stack.addWidget(self.empty)
         self._stack.setCurrentIndex(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 10, 12, 8)
-        column.addLayout(self._head())
-        column.addLayout(self._stack, 1)
+        column(self._head(), (self._stack, 1), on=self, margins=(12, 10, 12, 8))
 
     def _head(self) -> QHBoxLayout:
         self.words = FilterEdit("Search names, notes, environments, states", self)
         self.words.textChanged.connect(self._narrow)
-        self._count = QLabel(self)
-        self._count.setProperty("weight", "muted")
+        self._count = muted(QLabel(self))
         again = QPushButton("Refresh", self)
         again.setToolTip("List the runs again (F5)")
         dress(again, "restart")
@@ -94,20 +90,7 @@ class RunsPage(QWidget):
         shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Refresh), self)
         shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         shortcut.activated.connect(self.refresh)
-        row = QHBoxLayout()
-        row.addWidget(self.words, 1)
-        row.addWidget(self._count)
-        row.addWidget(again)
-        return row
-
-    def _follow(self) -> None:
-        self._feed.snapshot_taken.connect(self.refresh)
-        self._feed.run_changed.connect(self._run_changed)
-        self._feed.connection_changed.connect(self._show_connection)
-        self._feed.allowed_changed.connect(self._allow_start)
-        self.details.edited.connect(self._edited)
-        self.refresh()
-        self._show_connection()
+        return row((self.words, 1), self._count, again)
 
     # --- what is shown ---
 
@@ -129,9 +112,6 @@ class RunsPage(QWidget):
     def chosen(self) -> RunSummary | None:
         """The run in the current row."""
         return self.model.at(self.table.currentIndex().row())
-
-    def _ask(self) -> Call | None:
-        return self._feed.call("runs.list") if self._feed.connection.commands_possible else None
 
     def _take(self, result: dict[str, Any]) -> None:
         runs = [RunSummary.model_validate(run) for run in result["runs"]]
@@ -158,12 +138,12 @@ class RunsPage(QWidget):
         self.empty.button.setVisible(self._listed)
 
     def _choose(self) -> None:
-        row = self.model.row_of(self._wanted) if self._by_hand else None
+        place = self.model.row_of(self._wanted) if self._by_hand else None
         selection = self.table.selectionModel()
-        if row is None and (not selection.hasSelection() or not self._by_hand):
-            row = 0
-        if row is not None and row < self.model.rowCount() and not selection.isRowSelected(row):
-            self.table.selectRow(row)
+        if place is None and (not selection.hasSelection() or not self._by_hand):
+            place = 0
+        if place is not None and place < self.model.rowCount() and not selection.isRowSelected(place):
+            self.table.selectRow(place)
         self.details.show_run(self.chosen)
         self.details.setEnabled(self.chosen is not None)
 

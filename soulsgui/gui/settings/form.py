@@ -8,17 +8,16 @@ from PySide6.QtGui import QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QCheckBox,
     QFrame,
-    QHBoxLayout,
     QLabel,
     QListWidget,
     QListWidgetItem,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
 from soulsgui.gui.settings.row import SettingRow
 from soulsgui.gui.settings.spec import section_titles, specs, title_of
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import Heading, WrappedLabel, muted
 
@@ -119,7 +118,7 @@ class SettingsForm(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("settingsForm")
-        self._edits = Edits({}, {})
+        self.edits = Edits({}, {})
         self._server_problems: dict[str, str] = {}
         self._rows: dict[str, SettingRow] = {}
         self._sections: dict[str, QFrame] = {}
@@ -132,9 +131,6 @@ class SettingsForm(QWidget):
         self.setFocusProxy(self._words)
         self._modified_only = QCheckBox("&Modified only", self)
         self._modified_only.toggled.connect(self._narrow)
-        head = QHBoxLayout()
-        head.addWidget(self._words, 1)
-        head.addWidget(self._modified_only)
         self._index = QListWidget(self)
         self._index.setProperty("part", "navigation")
         self._index.setAccessibleName("Sections")
@@ -147,47 +143,35 @@ class SettingsForm(QWidget):
         self._nothing = muted(QLabel("No setting matches. Empty the search to see all.", self))
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._nothing.hide()
-        body = QHBoxLayout()
-        body.setSpacing(_GAP_PX)
-        body.addWidget(self._index)
-        body.addWidget(self._area, 1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(head)
-        column.addWidget(self._nothing)
-        column.addLayout(body, 1)
+        head = row((self._words, 1), self._modified_only)
+        body = row(self._index, (self._area, 1), gap_px=_GAP_PX)
+        column(head, self._nothing, (body, 1), on=self, margins=NO_MARGINS)
         find = QShortcut(QKeySequence.StandardKey.Find, self)
         find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         find.activated.connect(self._words.setFocus)
 
     def _page(self) -> QWidget:
         page = QWidget()
-        column = QVBoxLayout(page)
-        column.setContentsMargins(4, 0, 10, 0)
-        column.setSpacing(10)
+        sections = []
         for name, description in section_titles().items():
-            column.addWidget(self._section(name, description, page))
+            sections.append(self._section(name, description, page))
             item = QListWidgetItem(title_of(name) if name else "General", self._index)
             item.setData(Qt.ItemDataRole.UserRole, name)
-        column.addStretch(1)
+        column(*sections, None, on=page, margins=(4, 0, 10, 0), gap_px=10)
         return page
 
     def _section(self, name: str, description: str, parent: QWidget) -> QFrame:
         frame = QFrame(parent)
         frame.setProperty("part", "card")
-        column = QVBoxLayout(frame)
-        column.setContentsMargins(14, 10, 14, 10)
-        column.setSpacing(0)
-        column.addWidget(Heading(title_of(name) if name else "General", 1, frame))
-        about = muted(WrappedLabel(description, frame))
-        column.addWidget(about)
+        heading = Heading(title_of(name) if name else "General", 1, frame)
+        parts: list[QWidget] = [heading, muted(WrappedLabel(description, frame))]
         for key, spec in specs().items():
             if spec.section == name:
-                row = SettingRow(spec, frame)
-                row.typed.connect(self._typed)
-                row.reset_asked.connect(self._reset)
-                column.addWidget(row)
-                self._rows[key] = row
+                self._rows[key] = setting = SettingRow(spec, frame)
+                setting.typed.connect(self._typed)
+                setting.reset_asked.connect(self._reset)
+                parts.append(setting)
+        column(*parts, on=frame, margins=(14, 10, 14, 10), gap_px=0)
         self._sections[name] = frame
         return frame
 
@@ -195,31 +179,26 @@ class SettingsForm(QWidget):
 
     def load(self, base: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
         """Show values; what was changed and not saved is forgotten."""
-        self._edits = Edits(base, saved)
+        self.edits = Edits(base, saved)
         self._server_problems = {}
         self._show_all()
         self.edited.emit()
 
     def rebase(self, base: Mapping[str, Any]) -> None:
         """Show other values without the user's own, whose own ones stay."""
-        before = {key: self._edits.base(key) for key in self._rows}
-        self._edits.rebase(base)
-        for key in [key for key in before if before[key] != self._edits.base(key)]:
-            if not self._edits.modified(key):
-                self._rows[key].editor.show_value(self._edits.value(key))
+        before = {key: self.edits.base(key) for key in self._rows}
+        self.edits.rebase(base)
+        for key in [key for key in before if before[key] != self.edits.base(key)]:
+            if not self.edits.modified(key):
+                self._rows[key].editor.show_value(self.edits.value(key))
             self._show_row(key)
 
     def show_draft(self, own: Mapping[str, Any]) -> None:
         """Show the user's own values as they shall be, changed elsewhere and not saved yet."""
-        self._edits.take(own)
+        self.edits.take(own)
         self._server_problems = {}
         self._show_all()
         self.edited.emit()
-
-    @property
-    def edits(self) -> Edits:
-        """What was changed."""
-        return self._edits
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
         """Show what the server found wrong, by dotted key: rules between settings, for example."""
@@ -230,9 +209,9 @@ class SettingsForm(QWidget):
 
     def set_read_only(self, read_only: bool) -> None:
         """Let the values only be looked at."""
-        for row in self._rows.values():
-            row.editor.setEnabled(not read_only)
-            row.reset.setEnabled(not read_only)
+        for shown in self._rows.values():
+            shown.editor.setEnabled(not read_only)
+            shown.reset.setEnabled(not read_only)
 
     def row(self, key: str) -> SettingRow:
         """Return the row of a setting."""
@@ -242,32 +221,32 @@ class SettingsForm(QWidget):
         """Scroll to a setting and put the keyboard there."""
         self._words.clear()
         self._modified_only.setChecked(False)
-        row = self.row(key)
-        QTimer.singleShot(0, row, lambda: self._area.ensureWidgetVisible(row, 0, 60))
-        row.editor.setFocus()
+        wanted = self.row(key)
+        QTimer.singleShot(0, wanted, lambda: self._area.ensureWidgetVisible(wanted, 0, 60))
+        wanted.editor.setFocus()
 
     def _typed(self, key: str, value: object, problem: str) -> None:
-        self._edits.type(key, value, problem)
+        self.edits.type(key, value, problem)
         self._server_problems.pop(key, None)
         self._show_row(key)
         self.edited.emit()
 
     def _reset(self, key: str) -> None:
-        self._edits.reset(key)
+        self.edits.reset(key)
         self._server_problems.pop(key, None)
-        self._rows[key].editor.show_value(self._edits.value(key))
+        self._rows[key].editor.show_value(self.edits.value(key))
         self._show_row(key)
         self._rows[key].editor.setFocus()
         self.edited.emit()
 
     def _show_all(self) -> None:
-        for key, row in self._rows.items():
-            row.editor.show_value(self._edits.value(key))
+        for key, each in self._rows.items():
+            each.editor.show_value(self.edits.value(key))
             self._show_row(key)
         self._narrow()
 
     def _show_row(self, key: str) -> None:
-        edits = self._edits
+        edits = self.edits
         problem = edits.problems.get(key) or self._server_problems.get(key, "")
         self._rows[key].show_state(edits.modified(key), edits.unsaved(key), edits.base(key), problem)
 
@@ -277,12 +256,12 @@ class SettingsForm(QWidget):
         words, only = self._words.text(), self._modified_only.isChecked()
         shown = {
             key
-            for key, row in self._rows.items()
-            if row.spec.matches(words) and (not only or self._edits.modified(key))
+            for key, each in self._rows.items()
+            if each.spec.matches(words) and (not only or self.edits.modified(key))
         }
-        for key, row in self._rows.items():
-            if row.isHidden() is (key in shown):
-                row.setVisible(key in shown)
+        for key, each in self._rows.items():
+            if each.isHidden() is (key in shown):
+                each.setVisible(key in shown)
         sections = {self._rows[key].spec.section for key in shown}
         for number in range(self._index.count()):
             item = self._index.item(number)
@@ -315,7 +294,7 @@ class SettingsForm(QWidget):
         self._area.setMinimumHeight(_LEAST_LINES * metrics.height())
         least = max(self._settings.minimumSizeHint().width(), _LINE_CHARACTERS * metrics.averageCharWidth())
         self._index.setVisible(self.width() >= least + bar + self._index.maximumWidth() + _GAP_PX)
-        column = self.layout()
-        assert column is not None
+        around = self.layout()
+        assert around is not None
         # Now: until Qt does it by itself the settings would stand beside the room of a hidden list.
-        column.activate()
+        around.activate()

@@ -4,25 +4,15 @@ import html
 import re
 from typing import Any
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.config.declaring import Effect
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
-from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
 from soulsgui.gui.widgets.labels import Badge, Heading, WrappedLabel, keep_place, muted, set_property
 
 _CHARACTERS = {Kind.WHOLE: 14, Kind.NUMBER: 14, Kind.SCHEDULE: 30, Kind.TEXT: 30, Kind.STRUCTURE: 30}
@@ -41,15 +31,12 @@ class Editor(QWidget):
     def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.spec = spec
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
 
     def _hold(self, widget: QWidget) -> None:
         widget.setObjectName(f"setting-{self.spec.key}")
         widget.setAccessibleName(f"{self.spec.section} {self.spec.title}".strip())
         widget.setAccessibleDescription(self.spec.info.description)
-        self._row.addWidget(widget)
-        self._row.addStretch(1)
+        row(widget, None, on=self, margins=NO_MARGINS)
         self.setFocusProxy(widget)
 
     def show_value(self, value: Any) -> None:
@@ -79,10 +66,9 @@ class SwitchEditor(Editor):
 
     def show_value(self, value: Any) -> None:
         """Show a value without telling of it."""
-        self._box.blockSignals(True)
-        self._box.setChecked(bool(value))
+        with QSignalBlocker(self._box):
+            self._box.setChecked(bool(value))
         self._box.setText(as_yaml(bool(value)))
-        self._box.blockSignals(False)
 
     def read(self) -> tuple[Any, str]:
         """Return the value; nothing can be wrong with it."""
@@ -109,9 +95,8 @@ class ChoiceEditor(Editor):
 
     def show_value(self, value: Any) -> None:
         """Show a value without telling of it."""
-        self._box.blockSignals(True)
-        self._box.setCurrentText(str(value))
-        self._box.blockSignals(False)
+        with QSignalBlocker(self._box):
+            self._box.setCurrentText(str(value))
 
     def read(self) -> tuple[Any, str]:
         """Return the value; nothing can be wrong with it."""
@@ -169,12 +154,7 @@ class LineEditor(Editor):
         set_property(self._line, "wrong", "true" if wrong else "false")
 
 
-def make_editor(spec: FieldSpec, parent: QWidget | None = None) -> Editor:
-    """Return the editor for a setting."""
-    kinds: dict[Kind, type[Editor]] = {Kind.SWITCH: SwitchEditor, Kind.CHOICE: ChoiceEditor}
-    return kinds.get(spec.kind, LineEditor)(spec, parent)
-
-
+_EDITORS: dict[Kind, type[Editor]] = {Kind.SWITCH: SwitchEditor, Kind.CHOICE: ChoiceEditor}
 _TITLE_CHARACTERS = 22
 _CODE = re.compile("`([^`]+)`")
 
@@ -186,16 +166,6 @@ def effect_words(effect: Effect) -> tuple[str, Tone]:
         Effect.RESUME: ("new run or resume", Tone.IDLE),
         Effect.RESTART_RUNNER: ("server restart", Tone.WARNING),
     }[effect]
-
-
-def effect_tip(spec: FieldSpec) -> str:
-    """Return what the badge means."""
-    if spec.info.effect is Effect.RESUME:
-        return (
-            "When a change takes effect. A run that goes on takes another value by:\n"
-            f"soulsgui run resume --set {spec.key}=VALUE"
-        )
-    return "When a change takes effect"
 
 
 class SettingRow(QWidget):
@@ -216,12 +186,14 @@ class SettingRow(QWidget):
         self._title = Heading(spec.title, 0, self)
         self._title.setWordWrap(True)
         self._title.setToolTip(spec.key)
-        self.editor = make_editor(spec, self)
+        self.editor = _EDITORS.get(spec.kind, LineEditor)(spec, self)
         self.editor.edited.connect(self._edited)
         self._title.setBuddy(self.editor)
         words, tone = effect_words(spec.info.effect)
         badge = Badge(words, tone, self)
-        badge.setToolTip(effect_tip(spec))
+        by_command = f"A run that goes on takes another value by:\nsoulsgui run resume --set {spec.key}=VALUE"
+        resumed = spec.info.effect is Effect.RESUME
+        badge.setToolTip(f"When a change takes effect{f'. {by_command}' if resumed else ''}")
         self._unit = muted(QLabel(spec.info.unit, self))
         self.reset = QPushButton("Reset", self)
         self.reset.setProperty("role", "flat")
@@ -232,22 +204,12 @@ class SettingRow(QWidget):
         self._about = muted(WrappedLabel(self._description(), self))
         self._about.setTextFormat(Qt.TextFormat.RichText)
         self._about.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._wrong = WrappedLabel("", self)
-        self._wrong.setProperty("tone", "bad")
-        self._wrong.hide()
-        self._place(badge)
-
-    def _place(self, badge: Badge) -> None:
+        self.wrong = WrappedLabel("", self)
+        self.wrong.setProperty("tone", "bad")
+        self.wrong.hide()
         self._unit.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        line = FlowLayout(10)
-        for part in (self._title, self.editor, self._unit, badge, self.reset):
-            line.addWidget(part)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 6, 0, 6)
-        column.setSpacing(2)
-        column.addLayout(line)
-        column.addWidget(self._wrong)
-        column.addWidget(self._about)
+        line = flow(self._title, self.editor, self._unit, badge, self.reset, gap_px=10)
+        column(line, self.wrong, self._about, on=self, margins=(0, 6, 0, 6), gap_px=2)
         self._take_font()
 
     def _description(self) -> str:
@@ -276,14 +238,9 @@ class SettingRow(QWidget):
         self._title.setText(f"{self.spec.title} •" if unsaved else self.spec.title)
         self.reset.setVisible(modified)
         self.reset.setToolTip(f"Back to {self.spec.shown(base)}")
-        self._wrong.setText(problem)
-        self._wrong.setVisible(bool(problem))
+        self.wrong.setText(problem)
+        self.wrong.setVisible(bool(problem))
         self.editor.mark_wrong(bool(problem))
         value, wrong = self.editor.read()
         hint = "" if wrong else self.spec.hint(value)
         self._unit.setText(f"{self.spec.info.unit} = {hint}" if hint else self.spec.info.unit)
-
-    @property
-    def problem(self) -> str:
-        """What is said to be wrong."""
-        return self._wrong.text()

@@ -9,13 +9,7 @@ from PySide6.QtGui import QAction, QIcon, QPainter
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon, QWidget
 
 from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
-from soulsgui.gui.client_mode.state import (
-    ClientWords,
-    client_words,
-    run_has_ended,
-    why_not_pause,
-    why_not_resume,
-)
+from soulsgui.gui.client_mode.state import ClientWords, client_words, pause_refusals, run_has_ended
 from soulsgui.gui.colours import LIGHT, Colours
 from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import app_icon, dress, icon, palette_colours, pixmap, qcolor
@@ -53,10 +47,11 @@ def tray_words(words: ClientWords, connection: Connection) -> TrayWords:
     """Return what the tray says and offers."""
     cut = why_not(connection)
     off = "" if words.on else "This computer does not help at present."
+    refusals = pause_refusals(words)
     return TrayWords(
         tip=f"SoulsGUI: {words.look.word}",
-        no_pause=cut or why_not_pause(words),
-        no_resume=cut or why_not_resume(words),
+        no_pause=cut or refusals.now,
+        no_resume=cut or refusals.resume,
         no_stop=cut or off,
     )
 

@@ -1,9 +1,10 @@
 """The first page anybody sees: three ways to begin."""
 
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call, Feed
@@ -12,11 +13,10 @@ from soulsgui.gui.models.connection import ConnectionState, why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.boxes import column, flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_tip
+from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_tip, wrapped
 from soulsgui.installing import can_train, how_to_train
-from soulsgui.wire.control import ApiError
 
 TRY_IT_PRESET = "cartpole_ppo"
 _ICON_PX = 44
@@ -35,22 +35,11 @@ class Tile(QFrame):
         mark.show_icon(icon, Tone.ACCENT)
         heading = Heading(title, 1, self)
         heading.setWordWrap(True)
-        text = muted(QLabel(words, self))
-        text.setWordWrap(True)
+        text = muted(wrapped(words, self))
         text.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.why = QLabel(self)
-        self.why.setWordWrap(True)
-        self.why.setProperty("tone", "warning")
+        self.why = wrapped("", self, "warning")
         self.why.hide()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 18, 20, 18)
-        column.setSpacing(10)
-        column.addWidget(mark)
-        column.addWidget(heading)
-        column.addWidget(text, 1)
-        column.addWidget(self.why)
-        column.addWidget(button)
-        self.button = button
+        column(mark, heading, (text, 1), self.why, button, on=self, margins=(20, 18, 20, 18), gap_px=10)
 
     def say_why(self, why: str) -> None:
         """Say why the button is off; nothing when it is on."""
@@ -89,7 +78,7 @@ class WelcomePage(QWidget):
     def _make_buttons(self) -> None:
         words = Words("Tr&y it now", "Starting …", "Started")
         self.try_it = CommandButton(words, "play", self._start, self)
-        self.try_it.problem.connect(self._failed)
+        self.try_it.problem.connect(partial(notify_problem, self._shell))
         self.train = QPushButton("New r&un…", self)
         dress(self.train, "add")
         self.train.clicked.connect(lambda: self._shell.open_new_run())
@@ -124,19 +113,12 @@ class WelcomePage(QWidget):
                 self,
             ),
         )
-        lead = muted(QLabel("One computer trains, many play, and you steer all of it from here.", self))
-        lead.setWordWrap(True)
-        tiles = FlowLayout(_GAP_PX, columns=True)
         for tile in self.tiles:
             tile.setMinimumWidth(self.fontMetrics().averageCharWidth() * _TILE_CHARACTERS)
-            tiles.addWidget(tile)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(32, 12, 32, 28)
-        column.setSpacing(_GAP_PX)
-        column.addWidget(Heading("Welcome to SoulsGUI", 2, self))
-        column.addWidget(lead)
-        column.addLayout(tiles)
-        column.addStretch(1)
+        lead = "One computer trains, many play, and you steer all of it from here."
+        tiles = flow(*self.tiles, gap_px=_GAP_PX, columns=True)
+        parts = Heading("Welcome to SoulsGUI", 2, self), muted(wrapped(lead, self)), tiles, None
+        column(*parts, on=self, margins=(32, 12, 32, 28), gap_px=_GAP_PX)
 
     def _snapshot_taken(self) -> None:
         self._feed.call("config.presets").done.connect(self._presets_came)
@@ -153,9 +135,6 @@ class WelcomePage(QWidget):
         # What it does next is seen there: its services start, then the curve moves.
         self._shell.show_page("overview")
         return call
-
-    def _failed(self, error: ApiError) -> None:
-        notify_problem(self._shell, error)
 
     def _update(self) -> None:
         connection = self._feed.connection

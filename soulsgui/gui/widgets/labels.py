@@ -41,6 +41,18 @@ def muted(label: L) -> L:
     return label
 
 
+def wrapped(words: str, parent: QWidget, tone: str = "", selectable: bool = False) -> QLabel:
+    """Return a label of several lines. What others called something is in it, and is never markup."""
+    label = QLabel(words, parent)
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    if tone:
+        label.setProperty("tone", tone)
+    if selectable:
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
 class ElidedLabel(QLabel):
     """A line that ends in … when there is no room; its tooltip tells the whole."""
 

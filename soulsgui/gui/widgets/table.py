@@ -6,6 +6,8 @@ from PySide6.QtCore import QAbstractItemModel, QByteArray, QEvent, QModelIndex, 
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
+from soulsgui.gui.models.records import NamedRows
+
 _LEAST_ROWS = 3
 
 
@@ -134,11 +136,16 @@ class Table(QTableView):
 
     def _size_columns(self) -> None:
         model = self.model()
-        if model is None or not hasattr(model, "column_width"):
+        if not isinstance(model, NamedRows):
             return
-        character = self.fontMetrics().averageCharWidth()
         for section in range(model.columnCount()):
-            title = str(model.headerData(section, Qt.Orientation.Horizontal) or "")
-            # Room for the title with the arrow of the sorted column.
-            least = self.fontMetrics().horizontalAdvance(title) + 4 * character
-            self.setColumnWidth(section, max(model.column_width(section) * character + 24, least))
+            self.setColumnWidth(section, self.usual_width(section))
+
+    def usual_width(self, section: int) -> int:
+        """Return the width of a column before the user changes it."""
+        model, character = self.model(), self.fontMetrics().averageCharWidth()
+        assert isinstance(model, NamedRows)
+        title = str(model.headerData(section, Qt.Orientation.Horizontal) or "")
+        # Room for the title with the arrow of the sorted column.
+        least = self.fontMetrics().horizontalAdvance(title) + 4 * character
+        return max(model.column_width(section) * character + 24, least)

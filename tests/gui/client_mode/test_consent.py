@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.client_mode.consent import ConsentPanel, consent_lines, consent_title
@@ -23,9 +22,11 @@ INVITATION = Invitation(
     prefix="souls:",
     created=1.0,
 )
+SECOND = INVITATION.model_copy(update={"server_id": "server-2", "server_name": "cellar"})
 SERVER = SavedServer(
     server_id="server-1", server_name="atelier", client="gamer-01", addresses=[], created=1.0
 )
+OFFERED = OfferedServer(server=SERVER, known=False, env_id="Toy-v0", num_envs=4, cores=8)
 
 
 def words(offered: OfferedServer | None, trouble: str = "", plays_for: str = "") -> dict[str, str]:
@@ -36,15 +37,7 @@ def words(offered: OfferedServer | None, trouble: str = "", plays_for: str = "")
 
 
 def test_it_says_who_asks_what_runs_what_is_sent_what_it_costs_and_who_decides() -> None:
-    offered = OfferedServer(
-        server=SERVER,
-        known=False,
-        address="192.168.1.5:6379",
-        round_trip_s=0.0031,
-        env_id="Toy-v0",
-        num_envs=4,
-        cores=8,
-    )
+    offered = OFFERED.model_copy(update={"address": "192.168.1.5:6379", "round_trip_s": 0.0031})
     said = words(offered)
     assert consent_title(INVITATION) == "Help atelier train?"
     assert list(said) == ["who", "what", "sent", "cpu", "you"]
@@ -74,36 +67,25 @@ def test_it_says_whom_this_computer_leaves_for_it() -> None:
     assert "plays for cellar at present" in words(None, plays_for="cellar")["instead"]
 
 
-def test_it_says_how_many_processes_run_here_and_what_else_is_called() -> None:
-    offered = OfferedServer(
-        server=SERVER,
-        known=False,
-        env_id="Toy-v0",
-        num_envs=4,
-        workers=3,
-        restart_hook="toys:start",
-        cores=8,
-    )
-    said = words(offered)
-    assert "3 more for its environments: while they play, up to 3 of this computer's 8 cores" in said["cpu"]
-    assert "toys:start is called on this computer" in said["what"]
-    one = offered.model_copy(update={"num_envs": 1, "workers": 9, "restart_hook": ""})
-    assert "one more for its environments" in words(one)["cpu"], "no worker is without an environment"
-    assert "called" not in words(one)["what"]
-    small = offered.model_copy(update={"num_envs": 64, "workers": 64, "cores": 2})
-    assert "64 more for its environments: while they play, up to 2 of" in words(small)["cpu"]
-
-
-FIRST = Invitation(
-    server_id="server-1",
-    server_name="atelier",
-    client="gamer-01",
-    addresses=(("192.168.1.5", 6379),),
-    secret="0123456789abcdef-for-tests",
-    prefix="souls:",
-    created=1.0,
+@pytest.mark.parametrize(
+    ("offered", "cost"),
+    [
+        ({"workers": 3}, "3 more for its environments: while they play, up to 3 of this computer's 8 cores"),
+        ({"workers": 9, "num_envs": 1}, "one more for its environments"),  # none without an environment
+        (
+            {"workers": 64, "num_envs": 64, "cores": 2},
+            "64 more for its environments: while they play, up to 2",
+        ),
+    ],
 )
-SECOND = FIRST.model_copy(update={"server_id": "server-2", "server_name": "cellar"})
+def test_it_says_how_many_processes_run_here(offered: dict[str, int], cost: str) -> None:
+    assert cost in words(OFFERED.model_copy(update=offered))["cpu"]
+
+
+def test_it_says_what_else_is_called_here() -> None:
+    hooked = OFFERED.model_copy(update={"restart_hook": "toys:start"})
+    assert "toys:start is called on this computer" in words(hooked)["what"]
+    assert "called" not in words(OFFERED)["what"]
 
 
 class _Asked:
@@ -111,24 +93,25 @@ class _Asked:
 
     def __init__(self, qtbot: QtBot) -> None:
         self.feed = FakeFeed()
-        self.side = ClientSide(feed=self.feed)  # type: ignore[arg-type]
-        self.panel = ConsentPanel(self.side)
+        side = ClientSide(feed=self.feed)  # type: ignore[arg-type]
+        self.panel = ConsentPanel(side)
         qtbot.addWidget(self.panel)
-        self.answered = 0
+        self.answers: list[None] = []
         self.problems: list[ApiError] = []
-        self.panel.answered.connect(self._count)
+        self.panel.answered.connect(lambda: self.answers.append(None))
         self.panel.problem.connect(self.problems.append)
-        self.panel.ask(FIRST)
+        self.panel.ask(INVITATION)
 
-    def _count(self) -> None:
-        self.answered += 1
+    @property
+    def answered(self) -> int:
+        return len(self.answers)
 
     def commands(self) -> list[tuple[str, dict[str, Any]]]:
         return [(one.command, one.params) for one in self.feed.sent if one.command != "servers.look"]
 
 
 @pytest.fixture
-def asked(qapp: QApplication, theme: Theme, qtbot: QtBot) -> _Asked:
+def asked(theme: Theme, qtbot: QtBot) -> _Asked:
     return _Asked(qtbot)
 
 
@@ -143,7 +126,7 @@ def test_while_it_joins_there_is_no_no(asked: _Asked) -> None:
     assert panel.decline.isEnabled()
     assert [one.message for one in asked.problems] == ["The server is full."]
     panel.decline.click()
-    assert (asked.answered, asked.commands()) == (1, [("servers.join", {"invitation": FIRST.link})])
+    assert (asked.answered, asked.commands()) == (1, [("servers.join", {"invitation": INVITATION.link})])
 
 
 def test_a_second_question_is_not_answered_by_the_first_yes(asked: _Asked) -> None:
@@ -169,14 +152,13 @@ def test_a_no_after_silence_is_kept_also_when_the_join_goes_through_later(
     asked: _Asked, known: bool, undone: tuple[str, dict[str, Any]]
 ) -> None:
     panel, feed = asked.panel, asked.feed
-    server = SavedServer(server_id="server-1", server_name="", client="", addresses=[], created=1.0)
-    feed.sent[-1].call.answer(OfferedServer(server=server, known=known).model_dump(mode="json"))
+    feed.sent[-1].call.answer(OFFERED.model_copy(update={"known": known}).model_dump(mode="json"))
     panel.accept.click()
     joining = feed.sent[-1].call
     joining.silent.emit(refusal("No answer."))
     assert panel.accept.stage is Stage.SILENT
     panel.decline.click()
-    panel.ask(FIRST)
+    panel.ask(INVITATION)
     joining.answer({"server_id": "server-1"})
     assert asked.commands()[-1] == undone
     assert asked.answered == 1, "the question that is asked again is not answered by that"

@@ -11,10 +11,11 @@ import psutil
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
+from soulsgui.gui.client_mode.consent import ConsentPanel
 from soulsgui.gui.client_mode.page import ClientPage
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.loop import Tasks
@@ -28,6 +29,7 @@ from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import RunningServer, command_line, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeFeed, FakeShell
+from tests.gui.questions import answer
 from tests.gui.shell.driving import connected_feed, fail_loudly, finish, qt_asyncio, until
 
 NAME = "gamer-01"
@@ -110,6 +112,11 @@ def joined(training: RunningServer) -> Iterator[RunningServer]:
     join.wait(LIMIT_S)
 
 
+def told_of(panel: ConsentPanel, name: str) -> str:
+    """What the question says of a thing, with its state."""
+    return f"{panel.lines[name].words.text()}\n{panel.lines[name].state.text()}"
+
+
 def _folders(folder: Path) -> Folders:
     return Folders(folder / "config", folder / "data")
 
@@ -147,7 +154,7 @@ def _invite(server: RunningServer, name: str) -> Invitation:
 
 
 # First: the client of the fixtures below plays from its first use on.
-def test_a_pasted_link_is_asked_about_and_then_played_for(
+def test_a_pasted_link_is_asked_about_then_played_for_until_it_is_forgotten_or_revoked(
     qapp: QApplication, theme: Theme, qtbot: QtBot, training: RunningServer, tmp_path: Path
 ) -> None:
     name = "gamer-21"
@@ -157,8 +164,8 @@ def test_a_pasted_link_is_asked_about_and_then_played_for(
         path = tmp_path / "mine.soulsgui"
         invitation.save(path)
         page.servers.open_path(str(path))
-        pc.wait(lambda: "It answers at" in page.consent.words_of("who"), "the server was asked")
-        assert f"CartPole-v1, {ENVS} copies" in page.consent.words_of("what")
+        pc.wait(lambda: "It answers at" in told_of(page.consent, "who"), "the server was asked")
+        assert f"CartPole-v1, {ENVS} copies" in told_of(page.consent, "what")
         assert training.client_state(name) == "joining", "nothing plays before the yes"
         pc.click(page.consent.decline)
         assert (pc.asks, pc.side.invitation) == (False, None)
@@ -174,7 +181,7 @@ def test_a_pasted_link_is_asked_about_and_then_played_for(
         pc.until("Playing")
         pc.wait(lambda: training.client_state(name) == "online", "the server sees it play")
         assert page.switch.toggle.isChecked()
-        assert page.server.place.startswith(f"{invitation.server_name}, 127.0.0.1:")
+        assert page.server.place.text().startswith(f"{invitation.server_name}, 127.0.0.1:")
         pc.wait(lambda: page.servers.chosen is not None, "it is listed")
         pc.wait(lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
@@ -186,26 +193,19 @@ def test_a_pasted_link_is_asked_about_and_then_played_for(
         assert training.client_state(name) == "paused", "the owner's pause wins"
 
         pc.click(page.servers.forget)
-        (box,) = page.findChildren(QMessageBox)
-        pc.click(next(button for button in box.buttons() if button.text().replace("&", "") == "Forget"))
+        answer(page, "Forget")
         pc.wait(lambda: page.servers.chosen is None, "it is forgotten")
         pc.wait(lambda: training.client_state(name) == "left", "it said goodbye")
         assert not list(pc.folders.servers.iterdir())
 
-
-def test_a_revoked_invitation_says_so_before_and_after_the_yes(
-    qapp: QApplication, theme: Theme, qtbot: QtBot, training: RunningServer, tmp_path: Path
-) -> None:
-    invitation = _invite(training, "gamer-22")
-    with _another_computer(qapp, qtbot, tmp_path) as pc:
         pc.side.open_invitation(invitation)
-        pc.click(pc.page.consent.accept)
+        pc.click(page.consent.accept)
         pc.until("Playing")
-        training.api.command("clients.revoke", {"client": "gamer-22"})
+        training.api.command("clients.revoke", {"client": name})
         pc.until("no longer accepts this invitation")
         pc.side.open_invitation(invitation)
         shut_out = "does not let this computer in"
-        pc.wait(lambda: shut_out in pc.page.consent.words_of("who"), "the server was asked again")
+        pc.wait(lambda: shut_out in told_of(page.consent, "who"), "the server was asked again")
 
 
 def _episodes_on_server(server: RunningServer, client: str) -> int:
@@ -241,37 +241,34 @@ def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
         return (now.env_steps - first.env_steps) / max(now.updates - first.updates, 1)
 
     until(seen.app, lambda: steps_per_update() > ENVS * STEPS * 1.2, "its samples are part of the rounds")
-    until(seen.app, lambda: page.given.value("share").endswith("%"), "its share is told")
-    assert int(page.given.value("episodes").replace(",", "")) > 0
+    until(seen.app, lambda: page.given.values["share"].text().endswith("%"), "its share is told")
+    until(
+        seen.app, lambda: page.given.values["episodes"].text() not in ("0", "—"), "its episodes are counted"
+    )
     words = ["Configuration received", "Version fits", "Environment found", "Network agrees"]
-    assert page.checks.words == words
-    assert page.server.place.startswith("this computer, 127.0.0.1:")
+    assert [label.word for label in page.checks.labels.values()] == words
+    assert page.server.place.text().startswith("this computer, 127.0.0.1:")
     until(seen.app, lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
 
-def test_pause_now_is_seen_on_the_server_until_resume(seen: _Seen, joined: RunningServer) -> None:
+def test_its_owner_pauses_it_at_once_or_after_its_episodes_also_while_the_server_is_killed(
+    seen: _Seen, joined: RunningServer
+) -> None:
     seen.click(seen.page.pausing.now)
     seen.until("Paused by you")
     until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server shows it")
-    steps = _own_client(joined).env_steps
+    before = _own_client(joined)
     joined.wait_updates(2)
-    assert _own_client(joined).env_steps == steps, "nothing is stepped while paused"
+    assert _own_client(joined).env_steps == before.env_steps, "nothing is stepped while paused"
     seen.click(seen.page.pausing.resume)
     seen.until("Playing")
     until(seen.app, lambda: joined.client_state(NAME) == "online", "it plays again")
-
-
-def test_pause_after_the_episode_ends_all_episodes_first(seen: _Seen, joined: RunningServer) -> None:
-    episodes = _own_client(joined).episodes
     seen.click(seen.page.pausing.later)
     seen.until("Paused by you")
     until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server shows it")
-    assert _own_client(joined).episodes >= episodes + ENVS, "each environment ended its episode"
+    assert _own_client(joined).episodes >= before.episodes + ENVS, "each environment ended its episode"
     seen.click(seen.page.pausing.resume)
     seen.until("Playing")
-
-
-def test_pausing_works_while_the_server_is_killed(seen: _Seen, joined: RunningServer) -> None:
     redis = joined.pid("redis")
     assert redis is not None
     os.kill(redis, 9)
@@ -280,6 +277,9 @@ def test_pausing_works_while_the_server_is_killed(seen: _Seen, joined: RunningSe
     until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server, back, shows it", LIMIT_S)
     seen.click(seen.page.pausing.resume)
     seen.until("Playing")
+    assert not seen.page.log.pane.isVisible()
+    seen.click(seen.page.log.button)
+    until(seen.app, lambda: "start of client" in seen.page.log.pane.text, "its lines")
 
 
 def test_a_killed_client_is_started_again_and_its_curve_goes_on(seen: _Seen, joined: RunningServer) -> None:
@@ -295,12 +295,6 @@ def test_a_killed_client_is_started_again_and_its_curve_goes_on(seen: _Seen, joi
         pass
     rows = answered.args[0]["row"]
     assert rows == list(range(1, len(rows) + 1))
-
-
-def test_the_log_opens_behind_its_button(seen: _Seen) -> None:
-    assert not seen.page.log.pane.isVisible()
-    seen.click(seen.page.log.button)
-    until(seen.app, lambda: "start of client" in seen.page.log.pane.text, "its lines")
 
 
 def test_without_its_runner_the_client_ends_by_itself_and_the_switch_starts_another_one(
@@ -333,3 +327,4 @@ def test_without_its_runner_the_client_ends_by_itself_and_the_switch_starts_anot
         seen.side.feed.call("server.shutdown")
         until(qapp, lambda: not (folders.client / CONTROL_FILE).exists(), "its runner ends", LIMIT_S)
         seen.until("Not joined")
+    wait_for(lambda: not processes_below(tmp_path), "nothing is left running")

@@ -10,13 +10,11 @@ from soulsgui.gui.client_mode.state import (
     client_words,
     how_to_update,
     lack_words,
+    pause_refusals,
     server_words,
     trial_words,
     trip_words,
     update_title,
-    why_not_pause,
-    why_not_pause_later,
-    why_not_resume,
 )
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServerTest, ServiceStatus, Status
@@ -26,19 +24,23 @@ NOW = 1_790_000_000.0
 LIVE = Connection(ConnectionState.CONNECTED, "this computer")
 
 
-def _status(
-    service: str = "running", state: str = "online", reachable: bool = True, run: str = "run-1", **rest: Any
-) -> Status:
-    of_service = {name: rest.pop(name) for name in ("outcome", "failures", "restart_in_s") if name in rest}
+def _status(service: str = "running", state: str = "online", run: str = "run-1", **rest: Any) -> Status:
+    """The service, what the client tells, and the server, each by the names of its fields."""
+
+    def taken(*names: str) -> dict[str, Any]:
+        return {name: rest.pop(name) for name in names if name in rest}
+
+    of_service = {"name": "client", "kind": "client", "state": service}
+    of_service |= taken("outcome", "failures", "restart_in_s")
+    server = {"url": "redis://127.0.0.1:6379", "reachable": True, "changed_at": NOW - 60}
+    server |= taken("url", "name", "reachable", "round_trip_s") | {"error": rest.pop("tried", "")}
     return Status(
         run=RunStatus(id=run),
-        services=[
-            ServiceStatus.model_validate({"name": "client", "kind": "client", "state": service} | of_service)
-        ],
+        services=[ServiceStatus.model_validate(of_service)],
         clients=[
             ClientStatus.model_validate({"id": "c", "name": "c", "state": state, "env_id": "Toy-v0"} | rest)
         ],
-        server=ServerStatus(url="redis://127.0.0.1:6379", reachable=reachable, changed_at=NOW - 60),
+        server=ServerStatus.model_validate(server),
     )
 
 
@@ -46,10 +48,10 @@ AWAY = "Server away since"
 HALF_PAST = text.until(NOW + 1800, NOW)
 
 
-def test_a_client_waits_for_a_run_when_the_one_it_played_for_has_ended() -> None:
-    words = client_words(LIVE, _status(state="waiting"), NOW, run_ended=True)
-    assert words.look.word == "Waiting for a run"
-    assert words.detail == "It plays as soon as one is started on the server."
+ATELIER = {"name": "atelier", "url": "redis://192.168.1.5:6379"}
+NO_ROUTE = "No answer from 192.168.1.5:6379 (no route to host)."
+NOT_LET_IN = "client.c is not let in at pc:1: ask for a new one."
+TOO_OLD = {"checks": {"configuration": True, "version": False}, "error": "It speaks protocol 9."}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_a_client_waits_for_a_run_when_the_one_it_played_for_has_ended() -> None
 def test_without_a_live_runner(connection: ConnectionState, title: str, on: bool) -> None:
     words = client_words(Connection(connection, "this computer"), _status(), NOW)
     assert (words.look.word, words.on, words.wish) == (title, on, "")
-    assert why_not_pause(words)
+    assert pause_refusals(words).now
 
 
 @pytest.mark.parametrize("state", [ConnectionState.STARTING, ConnectionState.CONNECTING])
@@ -85,30 +87,24 @@ def test_a_runner_that_comes_up_to_play_is_connecting(state: ConnectionState) ->
     [
         (_status("stopped"), "Not joined", "switch on"),
         (_status("stopped", outcome="ended as asked"), "Not joined", "switch on"),
-        (
-            _status("stopped", outcome="exit 0 after 3 s: the server asked it to stop"),
-            "Not joined",
-            "asked it to",
-        ),
+        (_status("stopped", outcome="exit 0 after 3 s: asked it to stop"), "Not joined", "asked it to"),
+        (_status("stopped", **ATELIER), "Not joined", "Switch on, and this computer plays for atelier."),
         (_status("starting"), "Connecting …", ""),
         (_status("starting", reachable=False), AWAY, "tried again"),
+        (_status("starting", reachable=False, tried=NO_ROUTE), AWAY, f"{NO_ROUTE} It is tried again all the"),
         (_status("starting", wish="pause"), "Paused by you", ""),
         (_status("stopping"), "Stopping …", ""),
         (_status("backoff", restart_in_s=8.0, outcome="exit 1"), "Trying again in 8 s", "exit 1"),
         (
             _status("backoff", restart_in_s=8.0, outcome="exit 1", error="name in use"),
-            "Trying again",
-            "name in",
+            "Trying",
+            "name in use",
         ),
         (_status("backoff", wish="pause"), "Paused by you", ""),
         (_status("failed", failures=5, outcome="exit 1"), "Stopped after 5 failures", "exit 1"),
-        (
-            _status("failed", failures=5, error="no such environment"),
-            "Stopped after 5",
-            "no such environment",
-        ),
+        (_status("failed", failures=5, error="no such environment"), "Stopped after 5", "no such env"),
         (_status(state="joining"), "Connecting …", ""),
-        (_status(state="waiting", run=""), "Waiting for a run", "as soon as"),
+        (_status(state="waiting", run=""), "Waiting for a run", "It plays as soon as one is started on"),
         (_status(state="waiting"), "Waiting for the server", "No round"),
         (_status(episodes=96), "Playing, episode 97", "Toy-v0"),
         (_status(state="draining", wish="pause_after_episode"), "Finishing episode …", "Pauses after it."),
@@ -119,7 +115,7 @@ def test_a_runner_that_comes_up_to_play_is_connecting(state: ConnectionState) ->
         (_status(wish="pause"), "Paused by you", ""),
         (_status(wish="pause", paused_until=NOW + 1800), f"Paused by you until {HALF_PAST}", ""),
         (_status(state="paused", wish="pause", reachable=False), "Paused by you", AWAY),
-        (_status(state="paused", held="full_screen"), "Paused: full-screen program", "by itself"),
+        (_status(state="paused", held="full_screen"), "Paused: full-screen program", "when that is over."),
         (_status(state="paused", held="busy"), "Paused: somebody is at the computer", "by itself"),
         (_status("starting", held="hours"), "Paused: outside the hours", "by itself"),
         (
@@ -136,6 +132,14 @@ def test_a_runner_that_comes_up_to_play_is_connecting(state: ConnectionState) ->
         (_status(state="refused", error="other spaces"), "Cut off", "other spaces"),
         (_status(state="late", age_s=9.0), "The game does not answer", "9 s"),
         (_status(state="lost", age_s=90.0), "The game does not answer", "1 min"),
+        *(
+            (_status(service, "revoked", error=NOT_LET_IN, reachable=False), "Revoked", NOT_LET_IN)
+            for service in ("running", "starting", "backoff")
+        ),
+        *(
+            (_status(service, **TOO_OLD), "Update needed", "It speaks protocol 9. Update SoulsGUI")
+            for service in ("running", "backoff", "failed")
+        ),
     ],
 )
 def test_states_of_the_client(status: Status, title: str, detail: str) -> None:
@@ -143,15 +147,11 @@ def test_states_of_the_client(status: Status, title: str, detail: str) -> None:
     assert title in words.look.word
     assert detail in words.detail
     assert words.look.icon.startswith("state-")
+    assert words.on is (status.services[0].state not in ("stopped", "failed", "stopping"))
 
 
-@pytest.mark.parametrize(
-    ("service", "on"),
-    [("stopped", False), ("failed", False), ("stopping", False)]
-    + [(state, True) for state in ("starting", "running", "backoff")],
-)
-def test_the_switch_shows_whether_this_computer_helps(service: str, on: bool) -> None:
-    assert client_words(LIVE, _status(service), NOW).on is on
+def test_a_client_waits_for_a_run_when_the_one_it_played_for_has_ended() -> None:
+    assert client_words(LIVE, _status(state="waiting"), NOW, run_ended=True).look.word == "Waiting for a run"
 
 
 @pytest.mark.parametrize(
@@ -164,20 +164,36 @@ def test_the_switch_shows_whether_this_computer_helps(service: str, on: bool) ->
 )
 def test_what_the_owner_can_do_next(wish: str, allowed: tuple[bool, bool, bool]) -> None:
     words = client_words(LIVE, _status(wish=wish), NOW)
-    reasons = (why_not_pause(words), why_not_pause_later(words), why_not_resume(words))
-    assert tuple(not reason for reason in reasons) == allowed
+    reasons = pause_refusals(words)
+    assert (not reasons.now, not reasons.later, not reasons.resume) == allowed
 
 
 def test_nothing_can_be_paused_while_it_is_off() -> None:
-    words = client_words(LIVE, _status("stopped", wish="pause"), NOW)
-    assert all((why_not_pause(words), why_not_pause_later(words), why_not_resume(words)))
+    assert all(pause_refusals(client_words(LIVE, _status("stopped", wish="pause"), NOW)))
 
 
-def test_the_server_is_named_with_its_address() -> None:
-    assert server_words(_status())[1] == "this computer, 127.0.0.1:6379"
-    good, away = server_words(_status())[0], server_words(_status(reachable=False))[0]
-    assert good.icon != away.icon
-    assert server_words(Status())[1] == "this computer, not reached"
+def test_a_pause_for_a_time_can_be_made_one_for_another_time_or_for_good() -> None:
+    words = client_words(LIVE, _status(wish="pause", paused_until=NOW + 1800), NOW)
+    refusals = pause_refusals(words)
+    assert (refusals.now, refusals.for_a_time, refusals.resume) == ("", "", "")
+    assert refusals.later
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (_status(), "this computer, 127.0.0.1:6379"),
+        (Status(), "this computer, not reached"),
+        (_status(**ATELIER), "atelier, 192.168.1.5:6379"),
+        (_status(**ATELIER | {"url": ""}), "atelier"),
+        (_status(**ATELIER, round_trip_s=0.02), "atelier, 192.168.1.5:6379, answers in 20 ms"),
+        (_status(**ATELIER, round_trip_s=0.02, reachable=False), "atelier, 192.168.1.5:6379, not reached"),
+    ],
+)
+def test_the_server_is_named_with_its_address_and_round_trip(status: Status, words: str) -> None:
+    look, where = server_words(status)
+    assert where == words
+    assert look.icon == ("state-good" if status.server.reachable else "state-lost")
 
 
 def test_checks_say_what_is_well_what_is_not_and_what_is_not_known() -> None:
@@ -185,43 +201,6 @@ def test_checks_say_what_is_well_what_is_not_and_what_is_not_known() -> None:
     found = checks(_status(checks={"configuration": True, "version": False}).clients[0])
     assert [check.look.icon for check in found] == ["state-good", "state-bad", "state-idle", "state-idle"]
     assert [check.look.word for check in found][:2] == ["Configuration received", "Version does not fit"]
-
-
-# --- a server that invited ---
-
-
-def _invited(status: Status, **server: Any) -> Status:
-    named = status.server.model_copy(update={"name": "atelier", "url": "redis://192.168.1.5:6379"} | server)
-    return status.model_copy(update={"server": named})
-
-
-def test_the_server_that_invited_is_named() -> None:
-    status = _invited(_status("stopped"))
-    assert client_words(LIVE, status, NOW).detail == "Switch on, and this computer plays for atelier."
-    assert server_words(status)[1] == "atelier, 192.168.1.5:6379"
-    assert server_words(_invited(status, url=""))[1] == "atelier"
-
-
-def test_a_server_that_is_not_found_is_said_with_what_was_tried() -> None:
-    error = "No answer from 192.168.1.5:6379 (no route to host)."
-    words = client_words(LIVE, _invited(_status("starting"), reachable=False, error=error), NOW)
-    assert words.look.word.startswith(AWAY)
-    assert words.detail == f"{error} It is tried again all the time."
-
-
-@pytest.mark.parametrize("service", ["running", "starting", "backoff"])
-def test_a_revoked_invitation_is_called_so_whatever_the_client_does(service: str) -> None:
-    error = "client.c is not let in at pc:1: ask for a new one."
-    words = client_words(LIVE, _invited(_status(service, state="revoked", error=error), reachable=False), NOW)
-    assert (words.look.word, words.detail, words.on) == ("Revoked", error, True)
-
-
-@pytest.mark.parametrize("service", ["running", "backoff", "failed"])
-def test_a_version_that_does_not_fit_needs_an_update(service: str) -> None:
-    status = _status(service, checks={"configuration": True, "version": False}, error="It speaks protocol 9.")
-    words = client_words(LIVE, status, NOW)
-    assert words.look.word == "Update needed"
-    assert words.detail.startswith("It speaks protocol 9. Update SoulsGUI")
 
 
 OWN = Lack(what="soulsgui", has="0.1", needs="0.3")
@@ -233,13 +212,6 @@ OLD_THERE = Lack(what=PROTOCOL_NAME, has="2", needs="1")
 @pytest.mark.parametrize(("seconds", "words"), [(0.0004, "under 1 ms"), (0.0034, "3 ms"), (1.2, "1,200 ms")])
 def test_a_round_trip_is_told_in_milliseconds(seconds: float, words: str) -> None:
     assert trip_words(seconds) == words
-
-
-def test_a_server_that_answers_is_said_with_its_round_trip_and_one_that_does_not_without() -> None:
-    server = ServerStatus(url="redis://10.0.0.5:6379", name="atelier", reachable=True, round_trip_s=0.02)
-    assert server_words(Status(server=server))[1] == "atelier, 10.0.0.5:6379, answers in 20 ms"
-    lost = server.model_copy(update={"reachable": False})
-    assert server_words(Status(server=lost))[1] == "atelier, 10.0.0.5:6379, not reached"
 
 
 @pytest.mark.parametrize(
@@ -281,6 +253,7 @@ def test_what_a_test_found(found: dict[str, Any], level: str, what: str, why: st
         ([MISSING], "Update needed", "pygame 2.5 or newer, which is missing", "Update it here; it then"),
         ([OLD_HERE], "Update needed", "protocol 2, this computer 1", "Update SoulsGUI on this"),
         ([OLD_THERE], "Update of the server needed", "protocol 1, this computer 2", "its owner to update"),
+        ([OLD_THERE, MISSING], "Update needed", "computer 2. It needs pygame 2.5", "Update SoulsGUI on this"),
     ],
 )
 def test_the_older_side_is_to_be_updated(lacks: list[Lack], title: str, needs: str, remedy: str) -> None:

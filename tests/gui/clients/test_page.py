@@ -1,6 +1,5 @@
 """The page of the clients before a played runner: what it says, what it allows, what each button asks for."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,12 +7,15 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtWidgets import QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.clients.model import RATES_ROLE
+from soulsgui.gui.clients.model import COLUMNS, RATES_ROLE
 from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage
 from soulsgui.gui.clients.section import spark_points
+from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
 from tests import states
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+from tests.gui.questions import answer
 
 INVITED = 1_790_000_000.0
 
@@ -62,11 +64,11 @@ def test_everyone_is_listed_and_the_chosen_one_told_of(page: ClientsPage) -> Non
     assert not page.details.isVisible()
     page.roster.choose("gamer-01")
     assert page.details.isVisible()
-    assert page.details.value("rejected") == "12 late, 3 shape"
-    assert page.details.value("version") == "0.4.0"
+    assert page.details.values["rejected"].text() == "12 late, 3 shape"
+    assert page.details.values["version"].text() == "0.4.0"
     page.roster.choose("client-1")
-    assert page.details.value("error") == "it raised"
-    assert page.details.value("invited") == "one of this server's own"
+    assert page.details.values["error"].text() == "it raised"
+    assert page.details.values["invited"].text() == "one of this server's own"
     page.roster.choose("gamer-01", "client-1")
     assert not page.details.isVisible()
 
@@ -101,23 +103,24 @@ def test_each_button_sends_its_command_for_the_chosen_one(
         qtbot.mouseClick(page.roster.buttons[name], Qt.MouseButton.LeftButton)
         if name == "revoke":
             assert not fake.sent_of("clients.revoke"), "it asks first"
-            (box,) = page.findChildren(QMessageBox)
-            next(button for button in box.buttons() if button.text().replace("&", "") == "Revoke").click()
+            answer(page, "Revoke")
         assert (fake.sent[-1].command, fake.sent[-1].params) == (f"clients.{name}", {"client": "gamer-01"})
 
 
 def test_the_filter_finds_states_and_an_empty_page_says_what_to_do(
     page: ClientsPage, fake: FakeFeed, shell: FakeShell, qtbot: QtBot
 ) -> None:
+    empty = page.roster.empty
+    assert isinstance(empty, EmptyState)
     page.roster.words.setText("never seen")
     assert list(column(page, "name")) == ["gamer-02"]
     page.roster.words.setText("nobody at all")
-    assert "No client fits" in page.roster.empty.words  # type: ignore[attr-defined]
-    assert not page.roster.empty.button.isVisible()  # type: ignore[attr-defined]
+    assert "No client fits" in empty.words
+    assert not empty.button.isVisible()
     page.roster.words.clear()
     fake.take_snapshot(Status())
-    qtbot.waitUntil(lambda: "Nobody plays" in page.roster.empty.words)  # type: ignore[attr-defined]
-    qtbot.mouseClick(page.roster.empty.button, Qt.MouseButton.LeftButton)  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: "Nobody plays" in empty.words)
+    qtbot.mouseClick(empty.button, Qt.MouseButton.LeftButton)
     assert shell.opened == [("invite", {})]
 
 
@@ -192,8 +195,30 @@ def test_a_small_curve_ends_at_the_right_edge_and_stands_on_zero() -> None:
     assert spark_points([0.0, 0.0], room, 10) == []
 
 
+def shown_columns(page: ClientsPage) -> list[str]:
+    table = page.roster.table
+    return [column.name for place, column in enumerate(COLUMNS) if not table.isColumnHidden(place)]
+
+
+def test_what_says_least_gives_way_to_the_rest_and_nothing_is_scrolled_sideways(
+    page: ClientsPage, both_themes: Theme, qtbot: QtBot
+) -> None:
+    bar = page.roster.table.horizontalScrollBar()
+    page.resize(2600, 700)
+    assert shown_columns(page) == [column.name for column in COLUMNS]
+    page.resize(1160, 700)  # beside the pages' list in a window of 1,280 pixels
+    usual = shown_columns(page)
+    assert {"state", "name", "host", "env", "episodes", "mean", "rate", "lag", "age", "error"} <= set(usual)
+    qtbot.waitUntil(lambda: bar.maximum() == 0)
+    both_themes.set_font_scale(150)
+    qtbot.waitUntil(lambda: bar.maximum() == 0 and len(shown_columns(page)) < len(usual))
+    assert {"state", "name", "mean", "age"} <= set(shown_columns(page))
+    both_themes.set_font_scale(100)
+    qtbot.waitUntil(lambda: shown_columns(page) == usual)
+
+
 def test_columns_are_where_the_user_left_them(
-    page: ClientsPage, fake: FakeFeed, shell: FakeShell, qtbot: QtBot, tmp_path: Path
+    page: ClientsPage, fake: FakeFeed, shell: FakeShell, qtbot: QtBot
 ) -> None:
     page.roster.table.setColumnWidth(1, 333)
     page.hide()

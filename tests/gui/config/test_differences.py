@@ -1,10 +1,11 @@
 from soulsgui.gui.config.differences import (
+    COLUMNS,
     YOURS,
-    DifferencesModel,
     differences,
     effect_sentence,
     still_winning,
 )
+from soulsgui.gui.models.records import RecordsModel
 from soulsgui.gui.settings.spec import specs
 
 SHIPPED = {key: spec.info.default for key, spec in specs().items()}
@@ -13,18 +14,12 @@ PRESET = {"ppo.epochs": 3, "network.hidden_sizes": [8, 8], "env.id": "CartPole-v
 
 def test_only_what_is_not_the_same_everywhere_is_listed() -> None:
     mine = {"seed": 9, "ppo.epochs": 5}
-    rows = {
-        one.spec.key: one
-        for one in differences(SHIPPED, PRESET, "small", mine, {"ppo.epochs": 5}, SHIPPED | {"ppo.epochs": 5})
+    found = differences(SHIPPED, PRESET, "small", mine, {"ppo.epochs": 5}, SHIPPED | {"ppo.epochs": 5})
+    assert {one.spec.key: (one.origin, one.unsaved, one.running_differs) for one in found} == {
+        "seed": (YOURS, True, True),
+        "ppo.epochs": (YOURS, False, False),
+        "network.hidden_sizes": ("small", False, True),
     }
-    assert set(rows) == {"seed", "ppo.epochs", "network.hidden_sizes"}
-    assert (rows["seed"].origin, rows["seed"].unsaved) == (YOURS, True)
-    assert (rows["ppo.epochs"].origin, rows["ppo.epochs"].unsaved) == (YOURS, False)
-    assert not rows["ppo.epochs"].running_differs
-    assert (rows["network.hidden_sizes"].origin, rows["network.hidden_sizes"].running_differs) == (
-        "small",
-        True,
-    )
 
 
 def test_a_value_taken_out_but_not_saved_is_listed() -> None:
@@ -32,13 +27,14 @@ def test_a_value_taken_out_but_not_saved_is_listed() -> None:
     assert (one.spec.key, one.planned, one.unsaved, one.has_running) == ("seed", SHIPPED["seed"], True, False)
 
 
+def test_a_value_that_only_the_run_has_is_listed() -> None:
+    (one,) = differences(SHIPPED, {}, "", {}, {}, SHIPPED | {"seed": 5})
+    assert (one.spec.key, one.running, one.running_differs, one.unsaved) == ("seed", 5, True, False)
+
+
 def test_lists_and_tuples_are_the_same_value() -> None:
-    assert (
-        differences(
-            SHIPPED, {}, "", {"network.hidden_sizes": [64, 64]}, {"network.hidden_sizes": [64, 64]}, {}
-        )
-        == []
-    )
+    mine = {"network.hidden_sizes": [64, 64]}
+    assert differences(SHIPPED, {}, "", mine, mine, {}) == []
 
 
 def test_settings_that_win_over_a_preset() -> None:
@@ -48,7 +44,7 @@ def test_settings_that_win_over_a_preset() -> None:
 
 def test_values_stand_in_the_table_as_yaml_has_them() -> None:
     mine = {"normalize.observations": False, "ppo.n_clients": 3, "env.kwargs": {"wind": True}, "seed": 3}
-    model = DifferencesModel()
+    model = RecordsModel(COLUMNS, lambda one: one.spec.key)
     model.replace(differences(SHIPPED, {}, "", mine, {**mine, "seed": 9}, SHIPPED))
     columns = [model.column_number(name) for name in ("shipped", "planned", "running")]
     shown = {

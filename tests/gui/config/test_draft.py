@@ -26,22 +26,13 @@ network:
 """
 
 
-def wanted(text: str) -> dict[str, object]:
-    layer = read(text)
-    assert layer is not None
-    return dict(layer.values)
-
-
-def test_wanting_what_is_there_changes_nothing() -> None:
+def test_only_what_differs_is_written_and_comments_stay() -> None:
     layer = read(TEXT)
     assert layer is not None
-    same = wanted(TEXT) | {"network.hidden_sizes": (32, 32)}
-    assert with_wanted(TEXT, layer, same, "cartpole_ppo") == TEXT
-
-
-def test_only_what_differs_is_written_and_comments_stay() -> None:
+    own = dict(layer.values) | {"network.hidden_sizes": (32, 32)}
+    assert with_wanted(TEXT, layer, own, "cartpole_ppo") == TEXT
     draft = Draft(TEXT, "h")
-    own = wanted(TEXT) | {"ppo.gamma": 0.9, "seed": 5}
+    own |= {"ppo.gamma": 0.9, "seed": 5}
     del own["ppo.epochs"]
     draft.want(own, "")
     assert yaml.safe_load(draft.text) == {
@@ -49,26 +40,18 @@ def test_only_what_differs_is_written_and_comments_stay() -> None:
         "network": {"hidden_sizes": [32, 32]},
         "seed": 5,
     }
-    assert "# mine" in draft.text
-    assert "# patient" in draft.text
-    assert "[32, 32]" in draft.text
+    assert all(kept in draft.text for kept in ("# mine", "# patient", "[32, 32]"))
     assert draft.dirty
+    draft.write(TEXT)
+    assert not draft.dirty, "going back to the same text is no change"
 
 
 def test_a_text_that_is_no_yaml_is_not_touched_by_a_form() -> None:
     draft = Draft(TEXT, "h")
     draft.write("ppo: [")
     draft.want({"seed": 5}, "")
-    assert draft.text == "ppo: ["
-    assert draft.layer is None
-    assert not draft.mergeable
-
-
-def test_going_back_to_the_same_text_is_no_change() -> None:
-    draft = Draft(TEXT, "h")
-    draft.write("seed: 1\n")
-    draft.write(TEXT)
-    assert not draft.dirty
+    assert (draft.text, draft.layer, draft.mergeable) == ("ppo: [", None, False)
+    assert read("seed: 1\nseed: 2\n") is None, "nor is one that says two things"
 
 
 @pytest.mark.parametrize(
@@ -110,42 +93,18 @@ def test_keys_that_two_texts_set_differently() -> None:
     assert changed_keys(None, read("seed: 1\n")) == ["seed"]
 
 
-UNKNOWN = {
-    "source": "config.yaml",
-    "line": 4,
-    "key": "ppo.gama",
-    "value": None,
-    "reason": "is not a setting.",
-    "nearest": "ppo.gamma",
-}
-RANGE = {
-    "source": "config.yaml",
-    "line": 4,
-    "key": "ppo.clip",
-    "value": True,
-    "reason": "should be at most 10",
-    "nearest": "",
-}
-ELSEWHERE = {
-    "source": "preset x",
-    "line": 2,
-    "key": "seed",
-    "value": -1,
-    "reason": "should be at least 0.",
-    "nearest": "",
-}
-BROKEN = {
-    "source": "config.yaml",
-    "line": 9,
-    "key": "",
-    "value": None,
-    "reason": "not valid YAML: x",
-    "nearest": "",
-}
+FIELDS = ("source", "line", "key", "value", "reason", "nearest")
+TOLD = [
+    ("config.yaml", 4, "ppo.gama", None, "is not a setting.", "ppo.gamma"),
+    ("config.yaml", 4, "ppo.clip", True, "should be at most 10", ""),
+    ("preset x", 2, "seed", -1, "should be at least 0.", ""),
+    ("config.yaml", 9, "", None, "not valid YAML: x", ""),
+]
+PROBLEMS = read_problems(dict(zip(FIELDS, told, strict=True)) for told in TOLD)
 
 
 def test_each_mistake_is_a_sentence_with_its_place() -> None:
-    assert [sentence(problem) for problem in read_problems([UNKNOWN, RANGE, ELSEWHERE, BROKEN])] == [
+    assert [sentence(problem) for problem in PROBLEMS] == [
         "Line 4: ppo.gama is not a setting. Did you mean ppo.gamma?",
         "Line 4: ppo.clip = true: should be at most 10.",
         "preset x: seed = -1: should be at least 0.",
@@ -154,8 +113,7 @@ def test_each_mistake_is_a_sentence_with_its_place() -> None:
 
 
 def test_mistakes_by_setting_and_by_line() -> None:
-    problems = read_problems([UNKNOWN, RANGE, ELSEWHERE, BROKEN])
-    assert set(by_key(problems)) == {"ppo.gama", "ppo.clip", "seed"}
-    lines = by_line(problems)
+    assert set(by_key(PROBLEMS)) == {"ppo.gama", "ppo.clip", "seed"}
+    lines = by_line(PROBLEMS)
     assert set(lines) == {4, 9}
     assert lines[4].count("\n") == 1

@@ -25,28 +25,15 @@ def path(tmp_path: Path) -> Path:
 # --- the file ---
 
 
-def places(mending: Mending) -> list[tuple[int | None, str]]:
-    return [(problem.line, problem.key) for problem in mending.problems]
-
-
-def test_every_mistake_is_told_with_line_and_key(path: Path) -> None:
+def test_a_file_with_mistakes_is_not_saved(path: Path) -> None:
     mending = Mending(path)
-    assert places(mending) == [(3, "ppo.gama"), (5, "seed")]
+    assert [(one.line, one.key) for one in mending.problems] == [(3, "ppo.gama"), (5, "seed")]
     assert mending.problems[0].nearest == "ppo.gamma"
-
-
-def test_settings_are_taken_out_and_the_rest_is_saved_with_its_comments(path: Path) -> None:
-    mending = Mending(path)
     mending.take_out("ppo.gama")
-    assert places(mending) == [(4, "seed")]
+    assert [(one.line, one.key) for one in mending.problems] == [(4, "seed")]
     with pytest.raises(ConfigError):
         mending.save()
     assert path.read_text() == WRONG
-    mending.take_out("seed")
-    assert mending.changed
-    mending.save()
-    assert path.read_text() == "# mine\nppo:\n  epochs: 3\n"
-    assert not mending.changed
 
 
 def test_a_change_by_somebody_else_is_overwritten_only_when_asked_again(path: Path) -> None:
@@ -58,17 +45,6 @@ def test_a_change_by_somebody_else_is_overwritten_only_when_asked_again(path: Pa
     assert path.read_text() == "seed: 2\n"
     mending.save()
     assert path.read_text() == "seed: 1\n"
-
-
-def test_what_is_no_text_can_be_set_aside_whole(path: Path) -> None:
-    path.write_bytes(b"\xff\xfe\x00\x01")
-    mending = Mending(path)
-    assert (mending.readable, mending.text) == (False, "")
-    assert "UTF-16" in mending.problems[0].reason
-    aside = mending.set_aside(1_000_000.0)
-    assert aside.read_bytes() == b"\xff\xfe\x00\x01"
-    assert not path.exists()
-    assert mending.problems == []
 
 
 # --- the dialog ---
@@ -125,6 +101,8 @@ def test_what_was_mended_in_another_program_is_seen(
     aside.replace(path)
     qtbot.waitUntil(lambda: dialog.text.toPlainText() == "seed: 7\n")
     assert dialog.problem_bar.problems == []
+    path.write_text("seed: 8\n")  # the new file is watched as the old one was
+    qtbot.waitUntil(lambda: dialog.text.toPlainText() == "seed: 8\n")
     with qtbot.waitSignal(dialog.mended):
         dialog.again.click()
 
@@ -144,14 +122,18 @@ def test_a_refusal_of_the_disk_is_said(
     dialog.text.setPlainText(WRONG)  # with nothing unsaved it closes unasked
 
 
-def test_a_file_that_is_no_text_is_set_aside(qtbot: QtBot, theme: Theme, path: Path) -> None:
-    path.write_bytes(b"seed: 1 # \xe9\n")
+@pytest.mark.parametrize(("written", "why"), [(b"\xff\xfe\x00\x01", "UTF-16"), (b"seed: 1 # \xe9\n", "")])
+def test_a_file_that_is_no_text_is_set_aside_whole(
+    qtbot: QtBot, theme: Theme, path: Path, written: bytes, why: str
+) -> None:
+    path.write_bytes(written)
     dialog = MendConfigDialog(path)
     dialog.open()
+    assert why in dialog.mending.problems[0].reason
     assert not dialog.text.isEnabled()
     assert not dialog.take_out.isEnabled()
     with qtbot.waitSignal(dialog.mended):
         dialog.aside.click()
     (aside,) = path.parent.glob("config.yaml.*")
-    assert aside.read_bytes() == b"seed: 1 # \xe9\n"
+    assert aside.read_bytes() == written
     assert not path.exists()

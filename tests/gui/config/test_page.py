@@ -1,4 +1,4 @@
-"""The editor of the configuration over a real file: what its controls do to config.yaml."""
+"""The editor of the configuration: what it asks, allows and says, and what it does to config.yaml."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,25 +6,32 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLineEdit, QMessageBox, QWidget
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QLabel, QLineEdit, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
+from soulsgui.config.schema import shipped_with
 from soulsgui.errors import SoulsGuiError
 from soulsgui.gui.config.draft import Draft
 from soulsgui.gui.config.page import ConfigDialog, ConfigEditor, ConfigPage
 from soulsgui.gui.feed import Feed
+from soulsgui.gui.settings.form import SettingsForm
+from soulsgui.gui.settings.row import SettingRow
+from soulsgui.gui.settings.spec import specs
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.runner import settings_file
 from soulsgui.runner.refusal import as_api_error
-from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams
+from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode
 from tests.end_to_end.server import RunningServer
-from tests.gui.fake_feed import FakeFeed, FakeShell, Result
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Result, refusal
+from tests.gui.questions import answer, question
 
 FORM, TEXT, DIFFERENCES = 0, 1, 2
 BUSY = (Stage.RUNNING, Stage.DONE)
+DEFAULTS = {key: spec.info.default for key, spec in specs().items()}
+RUNNING = {**DEFAULTS, **shipped_with(DEFAULTS), "env.num_envs": 2, "ppo.gamma": 0.98}
 OWN = """# What this server trains by default.
 env:
   num_envs: 2   # the machine is small
@@ -52,7 +59,7 @@ def shared(theme: Theme, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
         patch.setattr("soulsgui.gui.widgets.command_button._DONE_MS", 1)
         page = ConfigPage(feed, shell)  # type: ignore[arg-type]
     page.resize(1100, 690)
-    page.editor.views.fill(Draft(), {})
+    page.views.fill(Draft(), {})
     page.show()
     yield Opened(page, feed, shell)
     page.hide()
@@ -71,50 +78,77 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def page(qtbot: QtBot, shared: Opened, file: Path) -> ConfigPage:
     page, feed, shell = shared
-    folders = Folders(file.parent, file.parent)
-    feed.answers = {
-        "config.get": lambda _: settings_file.values(folders, {}),
-        "config.presets": {"presets": [preset.model_dump(mode="json") for preset in settings_file.presets()]},
-        "config.check": lambda params: checked(folders, params),
-        "config.save": lambda params: saved(folders, params),
-    }
-    page.editor.discard_changes()
-    page.editor.conflict_bar.hide()
-    page.editor.views.setCurrentIndex(FORM)
+    feed.answers = answers(file)
+    feed.connect_as(LIVE)
+    page.discard_changes()
+    page.conflict_bar.hide()
+    page.views.setCurrentIndex(FORM)
     page.activateWindow()
     page.landing.setFocus()
     page.refresh()
-    ready(qtbot, page.editor)
-    qtbot.waitUntil(lambda: page.editor.text == OWN and page.editor.head.save.stage not in BUSY)
+    ready(qtbot, page)
+    timers = page.findChildren(QTimer, options=Qt.FindChildOption.FindDirectChildrenOnly)
+    qtbot.waitUntil(lambda: page.text == OWN and page.head.save.stage not in BUSY)
+    qtbot.waitUntil(lambda: not any(timer.isActive() for timer in timers))
+    feed.sent.clear()
     shell.told.clear()
     return page
 
 
-def checked(folders: Folders, params: dict[str, Any]) -> Result:
-    return {"problems": settings_file.problems(folders, ConfigCheckParams.model_validate(params))}
-
-
-def saved(folders: Folders, params: dict[str, Any]) -> Result:
-    try:
-        return settings_file.save(folders, ConfigSaveParams.model_validate(params))
-    except SoulsGuiError as error:
-        return as_api_error(error, "config.save")
+@pytest.fixture
+def played(page: ConfigPage, shared: Opened) -> FakeFeed:
+    return shared.feed
 
 
 @pytest.fixture
-def shell(shared: Opened) -> FakeShell:
+def window(page: ConfigPage, shared: Opened) -> FakeShell:
     return shared.shell
+
+
+def answers(file: Path) -> dict[str, Any]:
+    """What a runner answers whose user has written this file."""
+    folders = Folders(file.parent, file.parent)
+
+    def checked(params: dict[str, Any]) -> Result:
+        return {"problems": settings_file.problems(folders, ConfigCheckParams.model_validate(params))}
+
+    def saved(params: dict[str, Any]) -> Result:
+        try:
+            return settings_file.save(folders, ConfigSaveParams.model_validate(params))
+        except SoulsGuiError as error:
+            return as_api_error(error, "config.save")
+
+    return {
+        "config.get": lambda _: settings_file.values(folders, RUNNING),
+        "config.presets": {"presets": [preset.model_dump(mode="json") for preset in settings_file.presets()]},
+        "config.check": checked,
+        "config.save": saved,
+    }
+
+
+def values(text: str, **fields: Any) -> ConfigValues:
+    """What a runner says of a file with this text."""
+    usual: dict[str, Any] = {"defaults": DEFAULTS, "saved": {}, "running": RUNNING, "path": "/c/config.yaml"}
+    return ConfigValues.model_validate(usual | {"text": text, "hash": f"hash of {text}"} | fields)
 
 
 def ready(qtbot: QtBot, editor: ConfigEditor) -> None:
     qtbot.waitUntil(
-        lambda: editor.views.filled and editor.presets.box.count() > 1 and editor.head.state == "Saved"
+        lambda: editor.views.filled and editor.presets.box.count() > 1 and editor.head.state.text() == "Saved"
     )
 
 
-def line_of(editor: ConfigEditor, key: str) -> QLineEdit:
+def form_of(editor: ConfigEditor) -> SettingsForm:
     assert editor.views.form is not None
-    line = editor.views.form.row(key).editor.findChild(QLineEdit)
+    return editor.views.form
+
+
+def row_of(editor: ConfigEditor, key: str) -> SettingRow:
+    return form_of(editor).row(key)
+
+
+def line_of(editor: ConfigEditor, key: str) -> QLineEdit:
+    line = row_of(editor, key).editor.findChild(QLineEdit)
     assert line is not None
     return line
 
@@ -131,51 +165,35 @@ def save(qtbot: QtBot, editor: ConfigEditor) -> None:
     qtbot.waitUntil(editor.head.save.isEnabled)
     with qtbot.waitSignal(editor.head.save.finished):
         qtbot.keyClick(editor, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
-    qtbot.waitUntil(lambda: editor.head.state == "Saved")
+    qtbot.waitUntil(lambda: editor.head.state.text() == "Saved")
 
 
-def open_question(page: QWidget) -> QMessageBox:
-    (box,) = (box for box in page.findChildren(QMessageBox) if box.isVisible())
-    return box
-
-
-def answer(page: QWidget, words: str) -> None:
-    box = open_question(page)
-    assert all(button.icon().isNull() for button in box.buttons())
-    next(button for button in box.buttons() if button.text().replace("&", "") == words).click()
-
-
-def test_a_change_in_the_form_is_saved_with_every_comment(
-    qtbot: QtBot, page: ConfigPage, shell: FakeShell, file: Path
+def test_changes_and_resets_in_the_form_are_saved_with_every_comment(
+    qtbot: QtBot, page: ConfigPage, window: FakeShell, file: Path
 ) -> None:
-    type_into(qtbot, page.editor, "seed", "7")
-    assert page.editor.head.state == "Not saved yet"
-    save(qtbot, page.editor)
+    type_into(qtbot, page, "seed", "7")
+    assert page.head.state.text() == "Not saved yet"
+    save(qtbot, page)
     text = file.read_text()
     assert yaml.safe_load(text) == {"env": {"num_envs": 2}, "ppo": {"gamma": 0.995}, "seed": 7}
     for comment in ("# What this server trains by default.", "# the machine is small", "# patient"):
         assert comment in text
-    assert shell.told[-1].level == "success"
-    assert "seed" in shell.told[-1].detail
-
-
-def test_a_reset_takes_the_entry_out_of_the_file(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
-    assert page.editor.views.form is not None
-    row = page.editor.views.form.row("ppo.gamma")
-    row.reset.click()
-    assert row.editor.read() == (0.99, "")
-    save(qtbot, page.editor)
-    assert yaml.safe_load(file.read_text()) == {"env": {"num_envs": 2}}
+    assert window.told[-1].level == "success"
+    assert "seed" in window.told[-1].detail
+    gamma = row_of(page, "ppo.gamma")
+    gamma.reset.click()
+    assert gamma.editor.read() == (0.99, "")
+    save(qtbot, page)
+    assert yaml.safe_load(file.read_text()) == {"env": {"num_envs": 2}, "seed": 7}
 
 
 def test_a_value_typed_wrong_is_not_saved(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
-    type_into(qtbot, page.editor, "ppo.gamma", "1.5")
-    assert page.editor.head.state == "1 mistake"
-    assert not page.editor.head.save.isEnabled()
-    qtbot.keyClick(page.editor, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+    type_into(qtbot, page, "ppo.gamma", "1.5")
+    assert page.head.state.text() == "1 mistake"
+    assert not page.head.save.isEnabled()
+    qtbot.keyClick(page, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
     answer(page, "Mend it")
-    assert page.editor.views.form is not None
-    assert page.editor.views.form.row("ppo.gamma").problem
+    assert row_of(page, "ppo.gamma").wrong.text()
     assert file.read_text() == OWN
 
 
@@ -185,29 +203,30 @@ def test_whoever_goes_on_past_a_mistake_mends_it_or_goes_without(
 ) -> None:
     went: list[bool] = []
     ask = getattr(page, way)
-    type_into(qtbot, page.editor, "seed", "8")
-    type_into(qtbot, page.editor, "ppo.gamma", "1.5")
-    page.editor.views.setCurrentIndex(DIFFERENCES)
+    type_into(qtbot, page, "seed", "8")
+    type_into(qtbot, page, "ppo.gamma", "1.5")
+    page.views.setCurrentIndex(DIFFERENCES)
     ask(went.append)
-    assert "ppo.gamma = 1.5" in open_question(page).informativeText()
-    assert open_question(page).icon() is QMessageBox.Icon.Warning
+    assert "ppo.gamma = 1.5" in question(page).informativeText()
+    assert question(page).icon() is QMessageBox.Icon.Warning
+    assert all(button.icon().isNull() for button in question(page).buttons())
     answer(page, "Mend it")
-    assert page.editor.views.currentIndex() == FORM
-    assert page.window().focusWidget() is line_of(page.editor, "ppo.gamma")
+    assert page.views.currentIndex() == FORM
+    assert page.window().focusWidget() is line_of(page, "ppo.gamma")
     ask(went.append)
     answer(page, "Cancel")
     assert went == [False, False]
-    assert page.editor.head.state == "1 mistake"
-    qtbot.waitUntil(lambda: len(page.editor.views.text.problems) == 1)
+    assert page.head.state.text() == "1 mistake"
+    qtbot.waitUntil(lambda: len(page.views.text.problems) == 1)
     ask(went.append)
     answer(page, {"may_leave": "Discard", "before_run": "Start without"}[way])
     assert went == [False, False, True]
-    assert page.unsaved is bool(page.editor.problem_bar.problems) is (way == "before_run")
+    assert page.unsaved is bool(page.problem_bar.problems) is (way == "before_run")
     assert file.read_text() == OWN
 
 
 def test_a_value_typed_wrong_is_lost_in_no_view(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
-    editor = page.editor
+    editor = page
     type_into(qtbot, editor, "network.hidden_sizes", "many")
     editor.views.setCurrentIndex(TEXT)
     assert "hidden_sizes: many" in editor.views.text.toPlainText()
@@ -218,14 +237,14 @@ def test_a_value_typed_wrong_is_lost_in_no_view(qtbot: QtBot, page: ConfigPage, 
     assert line_of(editor, "network.hidden_sizes").text() == "many"
     editor.presets.chosen.emit("lunarlander_ppo")
     assert line_of(editor, "network.hidden_sizes").text() == "many"
-    assert editor.head.state == "1 mistake"
+    assert editor.head.state.text() == "1 mistake"
     assert file.read_text() == OWN
 
 
 def test_mistakes_in_the_text_are_shown_at_line_and_setting(
     qtbot: QtBot, page: ConfigPage, file: Path
 ) -> None:
-    editor = page.editor
+    editor = page
     editor.views.setCurrentIndex(TEXT)
     editor.views.text.setPlainText(OWN.replace("gamma: 0.995", "gama: 0.995\n  clip: 70"))
     qtbot.waitUntil(lambda: len(editor.problem_bar.problems) == 2)
@@ -234,40 +253,32 @@ def test_mistakes_in_the_text_are_shown_at_line_and_setting(
     editor.problem_bar.open("1")
     assert editor.views.text.textCursor().blockNumber() + 1 == 8
     editor.views.setCurrentIndex(FORM)
-    assert editor.views.form is not None
-    assert "10" in editor.views.form.row("ppo.clip").problem
+    assert "10" in row_of(editor, "ppo.clip").wrong.text()
     assert not editor.head.save.isEnabled()
     editor.views.setCurrentIndex(TEXT)
+    editor.views.text.setPlainText("ppo:\n  learning_rate: {schedule: linear, from: 0.001, to: 0}\n")
+    qtbot.waitUntil(lambda: "stop.env_steps" in editor.views.text.problems.get(2, ""))
     editor.views.text.setPlainText(OWN.replace("gamma: 0.995", "clip: 0.3"))
     save(qtbot, editor)
     assert yaml.safe_load(file.read_text())["ppo"] == {"clip": 0.3}
 
 
-def test_a_rule_between_settings_is_told_by_the_server(qtbot: QtBot, page: ConfigPage) -> None:
-    editor = page.editor
-    editor.views.setCurrentIndex(TEXT)
-    editor.views.text.setPlainText("ppo:\n  learning_rate: {schedule: linear, from: 0.001, to: 0}\n")
-    qtbot.waitUntil(lambda: bool(editor.problem_bar.problems))
-    assert "stop.env_steps" in editor.views.text.problems[2]
-
-
 def test_text_that_is_no_yaml_leaves_the_form_alone(qtbot: QtBot, page: ConfigPage) -> None:
-    editor = page.editor
+    editor = page
     editor.views.setCurrentIndex(TEXT)
     editor.views.text.setPlainText("ppo: [1,\n")
-    qtbot.waitUntil(lambda: editor.head.state == "1 mistake")
+    qtbot.waitUntil(lambda: editor.head.state.text() == "1 mistake")
     editor.views.setCurrentIndex(FORM)
-    assert editor.views.form is not None
-    assert not editor.views.form.isEnabled()
+    assert not form_of(editor).isEnabled()
     editor.discard_changes()
-    assert editor.views.form.isEnabled()
-    assert editor.views.form.row("ppo.gamma").editor.read() == (0.995, "")
+    assert form_of(editor).isEnabled()
+    assert row_of(editor, "ppo.gamma").editor.read() == (0.995, "")
 
 
 def test_a_preset_lies_under_ones_own_settings_and_says_which_still_win(
     qtbot: QtBot, page: ConfigPage, file: Path
 ) -> None:
-    editor = page.editor
+    editor = page
     file.write_text("env:\n  id: CartPole-v1\nstop:\n  mean_return: 50\n  window: 7\n")
     editor.refresh()
     qtbot.waitUntil(lambda: "mean_return: 50" in editor.text)
@@ -275,15 +286,14 @@ def test_a_preset_lies_under_ones_own_settings_and_says_which_still_win(
     editor.presets.box.setCurrentIndex(place)
     editor.presets.box.activated.emit(place)
     assert {"env.id", "stop.mean_return"} <= set(editor.presets.winning)
-    assert "LunarLander-v3" in editor.presets.words
+    assert "LunarLander-v3" in editor.presets.words.text()
     save(qtbot, editor)
     saved = yaml.safe_load(file.read_text())
     assert saved["preset"] == "lunarlander_ppo"
     assert (saved["env"]["id"], saved["stop"]["mean_return"]) == ("CartPole-v1", 50)
     editor.presets.give.click()
     assert editor.presets.winning == []
-    assert editor.views.form is not None
-    assert editor.views.form.row("env.id").editor.read() == ("LunarLander-v3", "")
+    assert row_of(editor, "env.id").editor.read() == ("LunarLander-v3", "")
     save(qtbot, editor)
     saved = yaml.safe_load(file.read_text())
     assert "env" not in saved
@@ -305,17 +315,19 @@ def change_meanwhile(qtbot: QtBot, editor: ConfigEditor, file: Path) -> str:
 def test_edits_can_be_kept_on_a_file_changed_meanwhile_or_given_up_or_saved_over_it(
     qtbot: QtBot, page: ConfigPage, file: Path
 ) -> None:
-    editor, bar = page.editor, page.editor.conflict_bar
+    editor, bar = page, page.conflict_bar
     theirs = change_meanwhile(qtbot, editor, file)
     bar.reload_button.click()
-    assert (editor.head.state, editor.text) == ("Saved", theirs)
+    assert (editor.head.state.text(), editor.text) == ("Saved", theirs)
+    assert row_of(editor, "seed").editor.read() == (99, "")
     assert file.read_text() == theirs
     file.write_text(OWN)
     editor.refresh()
     qtbot.waitUntil(lambda: editor.text == OWN)
+    assert not bar.isVisible(), "nothing was typed: what is there now is simply shown"
     change_meanwhile(qtbot, editor, file)
     bar.merge_button.click()
-    assert editor.head.state == "Not saved yet"
+    assert editor.head.state.text() == "Not saved yet"
     save(qtbot, editor)
     mine = {"env": {"num_envs": 2}, "ppo": {"gamma": 0.9}}
     assert yaml.safe_load(file.read_text()) == mine | {"seed": 99}
@@ -331,51 +343,167 @@ def test_edits_can_be_kept_on_a_file_changed_meanwhile_or_given_up_or_saved_over
     assert not bar.isVisible()
 
 
-def test_a_file_changed_while_nothing_was_typed_is_simply_shown(
-    qtbot: QtBot, page: ConfigPage, file: Path
+@pytest.mark.parametrize(
+    ("way", "without", "with_it"),
+    [("may_leave", "Discard", "Save"), ("before_run", "Start without", "Save and use")],
+)
+def test_unsaved_changes_are_asked_about_before_the_page_is_left_and_before_a_run_begins(
+    qtbot: QtBot, page: ConfigPage, file: Path, way: str, without: str, with_it: str
 ) -> None:
-    file.write_text("seed: 5\n")
-    page.editor.refresh()
-    qtbot.waitUntil(lambda: page.editor.text == "seed: 5\n")
-    assert page.editor.views.form is not None
-    assert page.editor.views.form.row("seed").editor.read() == (5, "")
-    assert not page.editor.conflict_bar.isVisible()
-
-
-def test_leaving_with_unsaved_changes_asks_and_saves(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
     went: list[bool] = []
-    page.may_leave(went.append)
-    assert went == [True]
-    type_into(qtbot, page.editor, "seed", "11")
-    page.may_leave(went.append)
-    assert open_question(page).icon() is QMessageBox.Icon.Question
+    ask = getattr(page, way)
+    ask(went.append)
+    assert went == [True], "there is nothing to ask"
+    type_into(qtbot, page, "seed", "11")
+    ask(went.append)
+    assert question(page).icon() is QMessageBox.Icon.Question
     answer(page, "Cancel")
-    assert went == [True, False]
-    page.may_leave(went.append)
-    answer(page, "Save")
-    qtbot.waitUntil(lambda: went == [True, False, True])
-    assert yaml.safe_load(file.read_text())["seed"] == 11
+    ask(went.append)
+    answer(page, without)
+    assert went == [True, False, True]
+    assert page.unsaved is (way == "before_run"), "what was typed stays for a run after this one"
+    assert file.read_text() == OWN
+    type_into(qtbot, page, "seed", "13")
+    ask(went.append)
+    answer(page, with_it)
+    qtbot.waitUntil(lambda: went == [True, False, True, True])
+    assert yaml.safe_load(file.read_text())["seed"] == 13
 
 
-def test_a_new_run_asks_about_unsaved_changes_it_would_not_use(
+# --- before a runner that the test plays ---
+
+
+def test_until_there_is_a_form_it_is_said_why(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
+    fake.connection = LOST
+    page = ConfigPage(fake, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(page)
+    page.show()
+    waiting = [label for label in page.views.findChildren(QLabel) if "Not connected" in label.text()]
+    fake.connect_as(LIVE)
+    qtbot.waitUntil(lambda: [label.text() for label in waiting] == ["Reading the configuration …"])
+    qtbot.waitUntil(lambda: bool(fake.sent_of("config.get")))
+    fake.sent_of("config.get")[-1].call.refuse(refusal("It can't be read.", "Mend the disk."))
+    assert waiting[0].text() == "It can't be read.\nMend the disk."
+    page.refresh()
+    qtbot.waitUntil(lambda: len(fake.sent_of("config.get")) == 2)
+    busy = fake.sent_of("config.get")[-1].call
+    busy.silent.emit(refusal("No answer from my-server.", code=ErrorCode.NO_ANSWER))
+    qtbot.waitUntil(lambda: len(fake.sent_of("config.get")) == 3)
+    busy.answer(values("seed: 3\n").model_dump(mode="json"))
+    assert page.head.state.text() == "Saved", "it came late, and is shown all the same"
+    assert not waiting[0].isVisible()
+    page.hide()
+
+
+def texts_checked(played: FakeFeed) -> list[str]:
+    """The texts that were sent to be checked, but for the saved one."""
+    texts = [one.params["text"] for one in played.sent_of("config.check")]
+    return [text for text in texts if text != OWN]
+
+
+def test_what_was_typed_is_checked_once_after_a_moment(
+    qtbot: QtBot, page: ConfigPage, played: FakeFeed
+) -> None:
+    type_into(qtbot, page, "seed", "12")
+    qtbot.waitUntil(lambda: bool(texts_checked(played)))
+    assert [yaml.safe_load(text)["seed"] for text in texts_checked(played)] == [12]
+
+
+def test_what_is_typed_while_it_is_saved_stays_unsaved(
+    qtbot: QtBot, page: ConfigPage, played: FakeFeed
+) -> None:
+    del played.answers["config.save"]
+    type_into(qtbot, page, "seed", "4")
+    page.head.save.click()
+    type_into(qtbot, page, "seed", "45")
+    saved = values(OWN + "seed: 4\n")
+    played.answers["config.get"] = saved
+    played.sent_of("config.save")[0].call.answer({"text": saved.text, "hash": saved.hash})
+    assert page.head.state.text() == "Not saved yet"
+    assert yaml.safe_load(page.text)["seed"] == 45
+
+
+def test_a_conflict_whose_text_is_no_yaml_can_not_be_merged(
     qtbot: QtBot, page: ConfigPage, file: Path
 ) -> None:
-    begun: list[bool] = []
-    page.before_run(begun.append)
-    assert begun == [True]
-    type_into(qtbot, page.editor, "seed", "13")
-    page.before_run(begun.append)
-    answer(page, "Cancel")
-    page.before_run(begun.append)
-    answer(page, "Start without")
-    assert begun == [True, False, True]
-    assert page.unsaved, "what was typed stays"
-    assert file.read_text() == OWN
-    page.before_run(begun.append)
-    answer(page, "Save and use")
-    qtbot.waitUntil(lambda: len(begun) == 4)
-    assert begun[-1] is True
-    assert yaml.safe_load(file.read_text())["seed"] == 13
+    page.views.setCurrentIndex(TEXT)
+    page.views.text.setPlainText("seed: [")
+    file.write_text("seed: 9\n")
+    page.refresh()
+    qtbot.waitUntil(page.conflict_bar.isVisible)
+    assert not page.conflict_bar.merge_button.isEnabled()
+    assert page.conflict_bar.merge_button.toolTip()
+
+
+def test_without_a_connection_one_can_go_on_typing_and_saving_waits(
+    qtbot: QtBot, page: ConfigPage, played: FakeFeed
+) -> None:
+    played.connect_as(LOST)
+    type_into(qtbot, page, "seed", "4")
+    assert not page.head.save.isEnabled()
+    assert page.head.save.toolTip() == "Not connected to my-server."
+    played.connect_as(LIVE)
+    qtbot.waitUntil(lambda: bool(texts_checked(played)))
+    assert yaml.safe_load(page.text)["seed"] == 4
+    assert page.head.save.isEnabled()
+
+
+def test_the_running_value_stands_beside_the_planned_one_and_leads_to_the_setting(
+    qtbot: QtBot, page: ConfigPage
+) -> None:
+    type_into(qtbot, page, "ppo.epochs", "12")
+    page.views.setCurrentIndex(DIFFERENCES)
+    model = page.views.differences.model
+    rows = {
+        one.spec.key: (one.shipped, one.planned, one.running, one.running_differs, one.unsaved)
+        for one in model.records
+    }
+    assert rows == {
+        "env.num_envs": (DEFAULTS["env.num_envs"], 2, 2, False, False),
+        "ppo.gamma": (DEFAULTS["ppo.gamma"], 0.995, 0.98, True, False),
+        "ppo.epochs": (DEFAULTS["ppo.epochs"], 12, DEFAULTS["ppo.epochs"], True, True),
+    }
+    page.views.differences.table.selectRow(0)
+    page.views.differences.table.row_opened.emit(model.index(0, 0))
+    assert page.views.currentIndex() == FORM
+    page.views.setCurrentIndex(TEXT)
+    page.show_where(setting="ppo.clip")
+    assert page.views.currentIndex() == FORM
+
+
+def test_an_agent_brings_its_shipped_values_along(qtbot: QtBot, page: ConfigPage) -> None:
+    for key, value in (("algorithm", "dqn"), ("dqn.agent", "r2d2"), ("dqn.batch_size", 320)):
+        row_of(page, key).typed.emit(key, value, "")
+    memory, batch = row_of(page, "network.recurrent"), row_of(page, "dqn.batch_size")
+    qtbot.waitUntil(lambda: memory.editor.read() == ("lstm", ""))
+    assert not memory.reset.isVisible(), "it is shipped so"
+    assert "640" in batch.reset.toolTip(), "what the user set stays, and can be taken back to the agent's"
+    shipped = {one.spec.key: one.shipped for one in page.views.differences.model.records}
+    assert shipped["dqn.batch_size"] == 640
+    batch.reset_asked.emit("dqn.batch_size")
+    row_of(page, "dqn.agent").typed.emit("dqn.agent", "dqn", "")
+    qtbot.waitUntil(lambda: memory.editor.read() == ("none", ""))
+    assert batch.editor.read() == (128, "")
+
+
+def test_a_preset_that_is_not_known_is_said_so(qtbot: QtBot, page: ConfigPage, played: FakeFeed) -> None:
+    played.answers["config.get"] = values("preset: gone\n", preset="gone")
+    page.refresh()
+    qtbot.waitUntil(lambda: "no such preset" in page.presets.about.text())
+
+
+def test_a_refused_save_tells_why_and_loses_nothing(
+    qtbot: QtBot, page: ConfigPage, played: FakeFeed, window: FakeShell
+) -> None:
+    played.answers["config.save"] = refusal("No space left.", "Free some.", ErrorCode.FAILED)
+    type_into(qtbot, page, "seed", "4")
+    page.head.save.click()
+    qtbot.waitUntil(lambda: page.head.save.stage is Stage.FAILED)
+    assert (window.told[-1].text, window.told[-1].detail) == ("No space left.", "Free some.")
+    assert yaml.safe_load(page.text)["seed"] == 4
+
+
+# --- before a real runner ---
 
 
 def test_the_dialog_saves_by_a_real_runner_and_asks_when_it_is_closed(

@@ -1,5 +1,8 @@
 """Runs and checkpoints as their tables show them."""
 
+from datetime import datetime
+from typing import Any
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
@@ -13,28 +16,27 @@ from soulsgui.gui.runs.models import (
     kind_look,
     with_status,
 )
-from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
+from soulsgui.wire.control import RunStatus, RunSummary
 from tests.states import checkpoint
 
 GOOD = checkpoint()
-DAMAGED = GOOD.model_copy(update={"valid": False, "resumable": False, "error": "manifest.json is missing"})
-WEIGHTS = GOOD.model_copy(update={"kind": "best", "resumable": False})
 
 
 @pytest.mark.parametrize(
-    ("checkpoint", "condition", "reason"),
+    ("changed", "condition", "reason"),
     [
-        (GOOD, "Complete", ""),
-        (WEIGHTS, "Weights only", "weights alone"),
-        (DAMAGED, "Damaged", "manifest.json is missing."),
+        ({}, "Complete", ""),
+        ({"kind": "best", "resumable": False}, "Weights only", "weights alone"),
+        ({"valid": False, "error": "manifest.json is missing"}, "Damaged", "manifest.json is missing."),
     ],
 )
 def test_its_condition_and_why_it_can_not_be_loaded(
-    checkpoint: CheckpointInfo, condition: str, reason: str
+    changed: dict[str, Any], condition: str, reason: str
 ) -> None:
-    assert condition_look(checkpoint).word == condition
-    assert reason in why_not_loaded(checkpoint)
-    assert bool(why_not_loaded(checkpoint)) == bool(reason)
+    info = GOOD.model_copy(update=changed)
+    assert condition_look(info).word == condition
+    assert reason in why_not_loaded(info)
+    assert bool(why_not_loaded(info)) == bool(reason)
 
 
 @pytest.mark.parametrize(
@@ -85,3 +87,12 @@ def test_the_best_mean_says_what_it_is(qapp: QApplication) -> None:
     assert model.headerData(column, Qt.Orientation.Horizontal) == "Best mean"
     assert "at its end may be lower" in model.headerData(column, Qt.Orientation.Horizontal, tip)
     assert "at its end may be lower" in model.data(model.index(0, column), tip)
+
+
+def test_runs_without_a_name_are_told_apart_by_their_start(qapp: QApplication) -> None:
+    model = RunsModel()
+    begun = datetime(2026, 11, 24, 13, 16, 32).timestamp()
+    unnamed = RunSummary(id="2026-11-24_13-16-32_cartpole", state="finished", created=begun)
+    model.take([OLD, unnamed, unnamed.model_copy(update={"id": "odd", "created": 0.0})], RunStatus())
+    name = model.column_number("name")
+    assert {model.index(row, name).data() for row in range(3)} == {"old", "2026-11-24 13:16:32", "odd"}

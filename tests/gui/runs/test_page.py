@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QLabel, QMessageBox, QWidget
+from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.control import CheckpointInfo, Event, Hello, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+from tests.gui.questions import answer, question
 from tests.states import checkpoint, checkpoint_row
 
 ACTIVE = RunSummary(
@@ -58,25 +59,6 @@ def choose(page: RunsPage, qtbot: QtBot, run: str) -> None:
     page.show_where(run=run)
     qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.id == run)
     qtbot.waitUntil(lambda: page.details.checkpoints.chosen is not None)
-
-
-def question(page: QWidget) -> QMessageBox:
-    found = page.findChild(QMessageBox)
-    assert found is not None
-    return found
-
-
-def press(box: QMessageBox, words: str) -> None:
-    next(button for button in box.buttons() if button.text().replace("&", "") == words).click()
-
-
-def test_a_hidden_page_asks_nothing(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> None:
-    page = RunsPage(server, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(page)
-    server.change_run(GOES_ON.model_copy(update={"env_steps": 900}))
-    server.take_snapshot(server.status)
-    qtbot.wait(20)
-    assert server.sent == []
 
 
 def test_without_runs_it_says_what_to_do_next(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
@@ -142,7 +124,7 @@ def test_another_run_is_resumed_after_the_active_one_was_given_up(
     assert server.sent_of("run.resume") == []
     assert page.details.resume.stage is Stage.IDLE
     page.details.resume.click()
-    press(question(page), "Stop and resume")
+    answer(page, "Stop and resume")
     (sent,) = server.sent_of("run.resume")
     assert sent.params == {"run": "r2", "if_active": "stop"}
     sent.call.answer({"run_id": "r2", "run_dir": "/r2"})
@@ -166,21 +148,26 @@ def test_loading_sends_the_checkpoint_after_a_yes(page: RunsPage, server: FakeFe
     page.details.checkpoints.load.click()
     box = question(page)
     assert "600 steps" in box.informativeText()
-    press(box, "Load")
+    answer(page, "Load")
     (sent,) = server.sent_of("run.resume")
     assert sent.params == {"run": "r3", "checkpoint": "checkpoint", "if_active": "stop"}
     sent.call.answer({})
 
 
-def test_a_saved_checkpoint_is_listed_without_asking(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
+def test_a_saved_checkpoint_is_listed_without_asking(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tab = page.details.checkpoints
     newer = SAVED.model_copy(update={"id": "best_model", "kind": "best", "created": 10.0})
     server.answers["checkpoint.list"] = checkpoints(newer, SAVED)
-    asked = len(server.sent_of("checkpoint.list"))
-    for run in ("r2", "r3"):
-        server.bring_rows(checkpoint_row(5, "best", "best_model", run_id=run))
-    qtbot.waitUntil(lambda: page.details.checkpoints.model.row_of("best_model") == 0)
-    assert len(server.sent_of("checkpoint.list")) == asked + 1
-    assert page.details.checkpoints.chosen == SAVED
+    listed_again: list[bool] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(tab, "refresh", lambda: listed_again.append(True))
+        server.bring_rows(checkpoint_row(5, "best", "best_model", run_id="r2"))
+        assert listed_again == [], "that of another run is of no interest"
+    server.bring_rows(checkpoint_row(5, "best", "best_model", run_id="r3"))
+    qtbot.waitUntil(lambda: tab.model.row_of("best_model") == 0)
+    assert tab.chosen == SAVED
 
 
 def test_an_answer_about_another_run_comes_too_late(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
@@ -211,52 +198,35 @@ def event(number: int, what: str, **fields: str) -> Event:
     return Event(number=number, time=1.0, what=what, **({"level": "error", "run_id": "r3"} | fields))
 
 
-def test_no_text_of_an_event_is_cut_where_there_is_room(
+def test_no_text_of_an_event_is_cut_where_there_is_room_and_what_says_nothing_takes_none(
     qtbot: QtBot, page: RunsPage, server: FakeFeed
 ) -> None:
     events, what = page.details.events, "redis ended unexpectedly, " * 5
     page.details.tabs.setCurrentWidget(events)
     page.resize(2400, 900)
+    table, model = events.table, events.model
+    whats, cause, remedy = (model.column_number(name) for name in ("what", "cause", "remedy"))
+    server.bring_event(event(1, what))
+    server.bring_event(event(2, "something else", run_id="r9"))
+    assert [one.number for one in model.records] == [1], "they arrive as they happen, those of this run"
+    assert table.isColumnHidden(cause)
+    assert table.isColumnHidden(remedy)
+
+    def fits(column: int) -> bool:
+        return table.columnWidth(column) >= table.sizeHintForColumn(column) > 0
+
+    qtbot.waitUntil(lambda: fits(whats))
     told = event(1, what, cause="killed", remedy="Wait.")
     server.answers["history.events"] = {"events": [told.model_dump(mode="json")]}
     page.refresh()
-    table, model = events.table, events.model
-    names = ("what", "cause", "remedy")
-
-    def fits(name: str) -> bool:
-        column = model.column_number(name)
-        return table.columnWidth(column) >= table.sizeHintForColumn(column) > 0
-
-    qtbot.waitUntil(lambda: all(fits(name) for name in names))
+    qtbot.waitUntil(lambda: all(fits(column) for column in (whats, cause, remedy)))
     page.resize(900, 900)
-    qtbot.waitUntil(lambda: not fits("what"))
-    assert fits("cause"), "what is short is whole also where there is little room"
+    qtbot.waitUntil(lambda: not fits(whats))
+    assert fits(cause), "what is short is whole also where there is little room"
     assert sum(table.columnWidth(each) for each in range(model.columnCount())) <= table.viewport().width()
+    assert what in str(model.index(0, whats).data(Qt.ItemDataRole.ToolTipRole))
     table.selectRow(0)
-    labels = [label.text() for label in events.findChildren(QLabel)]
-    assert f"{what}. killed. Wait" in labels, "the chosen one is told whole below the table"
-
-
-def test_events_arrive_as_they_happen_and_have_the_room_of_columns_that_say_nothing(
-    qtbot: QtBot, page: RunsPage, server: FakeFeed
-) -> None:
-    events = page.details.events
-    page.details.tabs.setCurrentWidget(events)
-    table, model = events.table, events.model
-    what, cause = model.column_number("what"), model.column_number("cause")
-    told = event(1, "the run has reached its goal " * 3)
-    server.bring_event(told)
-    server.bring_event(event(2, "something else", run_id="r9"))
-    assert model.records == [told]
-    others = table.columnWidth(model.column_number("time")) + table.columnWidth(model.column_number("level"))
-    page.resize(others + table.sizeHintForColumn(what) + 60, 900)
-    qtbot.waitUntil(lambda: table.columnWidth(what) >= table.sizeHintForColumn(what))
-    page.resize(others + 200, 900)
-    qtbot.waitUntil(lambda: table.columnWidth(what) < table.sizeHintForColumn(what))
-    assert told.what in str(model.index(0, what).data(Qt.ItemDataRole.ToolTipRole))
-    assert table.isColumnHidden(cause)
-    server.bring_event(event(3, told.what, cause="killed"))
-    assert not table.isColumnHidden(cause)
+    assert events.words.text() == f"{what}. killed. Wait", "the chosen one is told whole below the table"
 
 
 def test_without_a_connection_all_stays_readable_and_nothing_can_be_sent(
@@ -277,7 +247,7 @@ def test_without_a_connection_all_stays_readable_and_nothing_can_be_sent(
 def test_settings_that_can_not_be_read_say_why(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
     server.answers["config.get"] = refusal("config.json: no configuration.", "Choose another run.")
     page.details.tabs.setCurrentWidget(page.details.settings)
-    qtbot.waitUntil(lambda: "no configuration" in page.details.settings.words)
+    qtbot.waitUntil(lambda: "no configuration" in page.details.settings.words.text())
     assert page.details.settings.form is None
 
 
@@ -305,7 +275,7 @@ def test_a_run_that_reached_its_goal_goes_on_without_it(
     assert not page.details.resume.isEnabled()
     assert "reached its goal" in page.details.resume.toolTip()
     page.details.without_goal.click()
-    press(question(page.details.without_goal), "Stop and resume")
+    answer(page.details.without_goal, "Stop and resume")
     (sent,) = server.sent_of("run.resume")
     assert sent.params == {"run": "r2", "if_active": "stop", "without_goal": True}
     choose(page, qtbot, "r1")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.feed import Feed
@@ -15,6 +15,7 @@ from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.runs.page import RunsPage
 from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import FakeShell
+from tests.gui.questions import answer
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +40,6 @@ def page(qtbot: QtBot, feed: Feed, shell: FakeShell, run: Path) -> Iterator[Runs
     qtbot.waitUntil(lambda: made.chosen is not None)
     yield made
     made.hide()
-
-
-def answer(page: QWidget, yes: str) -> None:
-    """Answer the open question."""
-    box = page.findChild(QMessageBox)
-    assert box is not None
-    next(button for button in box.buttons() if button.text().replace("&", "") == yes).click()
 
 
 def note_dialog(page: QWidget) -> NoteDialog:

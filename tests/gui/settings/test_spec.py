@@ -1,5 +1,7 @@
 """What a form knows of each setting, and what was changed in it."""
 
+from typing import Any
+
 import pytest
 
 from soulsgui.config.schema import Settings, all_settings
@@ -12,18 +14,13 @@ RAMP = {"schedule": "linear", "from": 0.001, "to": 0.0}
 
 
 @pytest.mark.parametrize("key", list(all_settings()))
-def test_every_setting_survives_being_written_and_read(key: str) -> None:
+def test_every_setting_is_explained_and_survives_being_written_and_read(key: str) -> None:
     spec = specs()[key]
     value = all_settings()[key].default
     if spec.kind in (Kind.SWITCH, Kind.CHOICE):
         assert spec.check(value) == (value, "")
     else:
         assert spec.read(spec.written(value)) == (value, "")
-
-
-@pytest.mark.parametrize("key", list(all_settings()))
-def test_every_setting_has_a_section_an_explanation_and_a_known_effect(key: str) -> None:
-    spec = specs()[key]
     assert spec.section in section_titles()
     assert spec.info.description
     assert effect_words(spec.info.effect)[0]
@@ -31,22 +28,19 @@ def test_every_setting_has_a_section_an_explanation_and_a_known_effect(key: str)
 
 
 @pytest.mark.parametrize(
-    ("key", "kind"),
+    ("kind", "keys"),
     [
-        ("env.id", Kind.TEXT),
-        ("env.kwargs", Kind.STRUCTURE),
-        ("network.hidden_sizes", Kind.STRUCTURE),
-        ("network.activation", Kind.CHOICE),
-        ("normalize.observations", Kind.SWITCH),
-        ("ppo.n_steps", Kind.WHOLE),
-        ("ppo.n_clients", Kind.WHOLE),
-        ("ppo.gamma", Kind.NUMBER),
-        ("ppo.learning_rate", Kind.SCHEDULE),
-        ("vtrace.clip", Kind.SCHEDULE),
+        (Kind.TEXT, ["env.id"]),
+        (Kind.STRUCTURE, ["env.kwargs", "network.hidden_sizes"]),
+        (Kind.CHOICE, ["network.activation"]),
+        (Kind.SWITCH, ["normalize.observations"]),
+        (Kind.WHOLE, ["ppo.n_steps", "ppo.n_clients"]),
+        (Kind.NUMBER, ["ppo.gamma"]),
+        (Kind.SCHEDULE, ["ppo.learning_rate", "vtrace.clip"]),
     ],
 )
-def test_each_type_gets_its_editor(key: str, kind: Kind) -> None:
-    assert specs()[key].kind is kind
+def test_each_type_gets_its_editor(kind: Kind, keys: list[str]) -> None:
+    assert {specs()[key].kind for key in keys} == {kind}
 
 
 @pytest.mark.parametrize(
@@ -103,9 +97,11 @@ def test_ranges_are_told_in_words(key: str, limits: str) -> None:
     assert specs()[key].limits == limits
 
 
-def test_bytes_are_told_in_sizes_too() -> None:
+def test_bytes_are_told_in_sizes_too_and_names_are_written_for_people() -> None:
     assert specs()["redis.max_memory"].hint(536_870_912) == "537 MB"
     assert specs()["ppo.n_steps"].hint(256) == ""
+    assert title_of("gae_lambda") == "GAE lambda"
+    assert title_of("num_envs") == "Number of environments"
 
 
 @pytest.mark.parametrize(
@@ -120,11 +116,6 @@ def test_bytes_are_told_in_sizes_too() -> None:
 )
 def test_search_looks_at_key_title_and_explanation(words: str, key: str, found: bool) -> None:
     assert specs()[key].matches(words) is found
-
-
-def test_names_are_written_for_people() -> None:
-    assert title_of("gae_lambda") == "GAE lambda"
-    assert title_of("num_envs") == "Number of environments"
 
 
 # --- edits ---
@@ -147,46 +138,44 @@ def test_saved_values_win_over_shipped_ones(edits: Edits) -> None:
     assert edits.value("ppo.gamma") == 0.95
     assert edits.value("network.hidden_sizes") == (32, 32)
     assert edits.value("ppo.epochs") == DEFAULTS.ppo.epochs
-    assert edits.modified("ppo.gamma")
-    assert not edits.modified("ppo.epochs")
-    assert unsaved(edits) == set()
+    assert (edits.modified("ppo.gamma"), edits.modified("ppo.epochs")) == (True, False)
+    assert (edits.own, unsaved(edits)) == (SAVED, set())
 
 
-def test_a_typed_value_is_a_change_and_typing_it_back_is_none(edits: Edits) -> None:
-    edits.type("ppo.epochs", 3)
-    assert edits.own == SAVED | {"ppo.epochs": 3}
-    assert unsaved(edits) == {"ppo.epochs"}
-    edits.type("ppo.epochs", DEFAULTS.ppo.epochs)
-    assert unsaved(edits) == set()
+GAMMA, EPOCHS = DEFAULTS.ppo.gamma, DEFAULTS.ppo.epochs
+NO_GAMMA = {"network.hidden_sizes": (32, 32)}
 
 
-def test_typing_the_shipped_value_takes_the_entry_out_of_the_file(edits: Edits) -> None:
-    edits.type("ppo.gamma", DEFAULTS.ppo.gamma)
-    assert edits.own.keys() == SAVED.keys() - {"ppo.gamma"}
-    assert unsaved(edits) == {"ppo.gamma"}
-    assert not edits.modified("ppo.gamma")
-    edits.type("ppo.gamma", 0.95)
-    assert unsaved(edits) == set()
-
-
-def test_a_reset_takes_a_saved_entry_out_and_forgets_what_was_typed(edits: Edits) -> None:
-    edits.type("ppo.gamma", 0.5)
-    edits.reset("ppo.gamma")
-    assert edits.own.keys() == SAVED.keys() - {"ppo.gamma"}
-    assert edits.value("ppo.gamma") == DEFAULTS.ppo.gamma
-    edits.type("ppo.epochs", 3)
-    edits.reset("ppo.epochs")
-    assert unsaved(edits) == {"ppo.gamma"}
+@pytest.mark.parametrize(
+    ("steps", "own", "changed"),
+    [
+        ([("ppo.epochs", 3)], SAVED | {"ppo.epochs": 3}, {"ppo.epochs"}),
+        ([("ppo.epochs", 3), ("ppo.epochs", EPOCHS)], SAVED, set()),
+        ([("ppo.gamma", GAMMA)], NO_GAMMA, {"ppo.gamma"}),  # the shipped value needs no entry
+        ([("ppo.gamma", GAMMA), ("ppo.gamma", 0.95)], SAVED, set()),
+        ([("ppo.gamma", 0.5), ("ppo.gamma",)], NO_GAMMA, {"ppo.gamma"}),
+        ([("ppo.epochs", 3), ("ppo.epochs",)], SAVED, set()),
+    ],
+    ids=["typed", "typed back", "typed as shipped", "and back", "reset", "reset without an entry"],
+)
+def test_what_is_typed_and_reset_makes_the_entries_of_the_file(
+    edits: Edits, steps: list[tuple[Any, ...]], own: dict[str, Any], changed: set[str]
+) -> None:
+    for key, *typed in steps:
+        if typed:
+            edits.type(key, *typed)
+        else:
+            edits.reset(key)
+    assert (edits.own, unsaved(edits)) == (own, changed)
+    assert edits.modified("ppo.gamma") is ("ppo.gamma" in own)
 
 
 def test_what_is_wrong_is_named_and_kept(edits: Edits) -> None:
     edits.type("ppo.gamma", "high", "Expected a number.")
     assert edits.problems == {"ppo.gamma": "Expected a number."}
-    assert edits.own == SAVED | {"ppo.gamma": "high"}
-    assert unsaved(edits) == {"ppo.gamma"}
+    assert (edits.own, unsaved(edits)) == (SAVED | {"ppo.gamma": "high"}, {"ppo.gamma"})
     edits.type("ppo.gamma", 0.9)
-    assert edits.problems == {}
-    assert edits.own == SAVED | {"ppo.gamma": 0.9}
+    assert (edits.problems, edits.own) == ({}, SAVED | {"ppo.gamma": 0.9})
 
 
 def test_a_draft_from_elsewhere_is_what_is_unsaved() -> None:
@@ -194,9 +183,5 @@ def test_a_draft_from_elsewhere_is_what_is_unsaved() -> None:
     edits.type("ppo.clip", 0.3)
     edits.take({"seed": 3, "ppo.epochs": 4, "network.hidden_sizes": [8]})
     assert edits.value("ppo.epochs") == 4
-    assert {key for key in specs() if edits.unsaved(key)} == {
-        "ppo.gamma",
-        "ppo.epochs",
-        "network.hidden_sizes",
-    }
+    assert unsaved(edits) == {"ppo.gamma", "ppo.epochs", "network.hidden_sizes"}
     assert edits.own == {"seed": 3, "ppo.epochs": 4, "network.hidden_sizes": (8,)}

@@ -89,6 +89,28 @@ def test_a_forgotten_question_is_not_told_of(
         server.calls[0].answer({})
 
 
+@pytest.mark.parametrize("late", [True, False])
+def test_an_answer_that_comes_late_is_taken_where_it_is_of_use_unless_there_is_a_newer_one(
+    qtbot: QtBot, widget: QWidget, server: Server, late: bool
+) -> None:
+    came: list[object] = []
+    fetch = Fetch(widget, server, interval_ms=1, came=came.append, late=late)
+    silence = ApiError(code=ErrorCode.NO_ANSWER, message="no answer")
+    widget.show()
+    for times in (1, 2, 3):
+        fetch.request()
+        asked(qtbot, server, times)
+        if times < 3:
+            server.calls[-1].silent.emit(silence)
+    first, second, third = server.calls
+    second.answer({"n": 2})
+    assert came == ([{"n": 2}] if late else [])
+    assert fetch.waiting
+    third.answer({"n": 3})
+    first.answer({"n": 1})
+    assert came[-1] == {"n": 3}
+
+
 @pytest.mark.parametrize(("code", "told"), [(ErrorCode.NOT_FOUND, True), (ErrorCode.NO_ANSWER, False)])
 def test_a_refusal_is_told_but_not_a_lost_connection(
     qtbot: QtBot, fetch: Fetch, widget: QWidget, server: Server, code: ErrorCode, told: bool

@@ -1,0 +1,59 @@
+"""Layouts written as the list of what stands in them."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLayout, QVBoxLayout, QWidget
+
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+
+Item = QWidget | QLayout
+Part = Item | tuple[Item, int] | tuple[Item, Qt.AlignmentFlag] | None
+"""A widget or layout, alone, with its stretch, or aligned; None takes the room that is left."""
+
+Margins = tuple[int, int, int, int]
+NO_MARGINS: Margins = (0, 0, 0, 0)
+
+
+def column(
+    *parts: Part, on: QWidget | None = None, margins: Margins | None = None, gap_px: int | None = None
+) -> QVBoxLayout:
+    """Return parts below each other, as the layout of a widget or for another layout."""
+    layout = QVBoxLayout() if on is None else QVBoxLayout(on)
+    _fill(layout, parts, margins, gap_px)
+    return layout
+
+
+def row(
+    *parts: Part, on: QWidget | None = None, margins: Margins | None = None, gap_px: int | None = None
+) -> QHBoxLayout:
+    """Return parts side by side, as the layout of a widget or for another layout."""
+    layout = QHBoxLayout() if on is None else QHBoxLayout(on)
+    _fill(layout, parts, margins, gap_px)
+    return layout
+
+
+def flow(*parts: QWidget, gap_px: int, on: QWidget | None = None, columns: bool = False) -> FlowLayout:
+    """Return widgets side by side that go on in the next line where there is no room."""
+    layout = FlowLayout(gap_px, columns, on)
+    for part in parts:
+        layout.addWidget(part)
+    return layout
+
+
+def _fill(layout: QBoxLayout, parts: tuple[Part, ...], margins: Margins | None, gap_px: int | None) -> None:
+    if margins is not None:
+        layout.setContentsMargins(*margins)
+    if gap_px is not None:
+        layout.setSpacing(gap_px)
+    for part in parts:
+        if part is None:
+            layout.addStretch(1)
+            continue
+        item, place = part if isinstance(part, tuple) else (part, 0)
+        stretch, alignment = (0, place) if isinstance(place, Qt.AlignmentFlag) else (place, _ANYWHERE)
+        if isinstance(item, QWidget):
+            layout.addWidget(item, stretch, alignment)
+        else:
+            layout.addLayout(item, stretch)
+
+
+_ANYWHERE = Qt.AlignmentFlag(0)
