@@ -71,7 +71,7 @@ class FakeFeed(QObject):
     run_changed = Signal(object)
     services_changed = Signal(object)
     server_changed = Signal(object)
-    allowed_changed = Signal()
+    allowed_changed = Signal(object)
     clients_changed = Signal(object, object)
     rows_arrived = Signal(object)
     event_arrived = Signal(object)
@@ -143,7 +143,7 @@ class FakeFeed(QObject):
         """The runner would refuse these commands, with a `_` for each dot, and no others."""
         allowed = {command.replace("_", ".", 1): reason for command, reason in why.items()}
         self.status = self.status.model_copy(update={"allowed": allowed})
-        self.allowed_changed.emit()
+        self.allowed_changed.emit(allowed)
 
     def change_clients(self, changed: list[ClientStatus], removed: list[str] | None = None) -> None:
         """Clients change, or are gone."""

@@ -59,13 +59,14 @@ class OfferBar(QFrame):
     problem = Signal(object)
     run_wanted = Signal(str)
 
-    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+    def __init__(self, feed: Feed, pages: PageStack, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("offer")
         self.setProperty("part", "banner")
         self.setProperty("tone", Tone.GOOD)
         self._feed = feed
-        self._pages: PageStack | None = None
+        # The next step is offered over these: two need no offer, and one may hold unsaved changes.
+        self._pages = pages
         self._before = feed.status.run
         self._offer = Offer("", "")
         mark = IconLabel(0, self)
@@ -99,13 +100,9 @@ class OfferBar(QFrame):
         row.addLayout(flow, 1)
         row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignVCenter)
         self.hide()
-
-    def watch(self, pages: PageStack) -> None:
-        """Offer what comes next over these pages: two need no offer, and one may hold unsaved changes."""
-        self._pages = pages
-        self._feed.snapshot_taken.connect(self._snapshot_taken)
-        self._feed.run_changed.connect(self._look)
-        self._feed.asked.connect(self._asked)
+        feed.snapshot_taken.connect(self._snapshot_taken)
+        feed.run_changed.connect(self._look)
+        feed.asked.connect(self._asked)
 
     def make(self, offer: Offer) -> None:
         """Offer what comes next."""
@@ -129,7 +126,7 @@ class OfferBar(QFrame):
         run = self._feed.status.run
         offer = offer_for(self._before, run)
         self._before = run
-        if offer is not None and self._pages is not None and self._pages.shown not in _WITHOUT_OFFER:
+        if offer is not None and self._pages.shown not in _WITHOUT_OFFER:
             self.make(offer)
         elif run_is_active(run.state):
             self.hide()
@@ -144,8 +141,7 @@ class OfferBar(QFrame):
                 self._begin("run.start", {"preset": self._offer.next_preset})
 
         # The next run would not use what was typed and not saved.
-        if self._pages is not None:
-            self._pages.before_run(go_on)
+        self._pages.ask("before_run", go_on)
 
     def _go_on(self) -> None:
         self.hide()

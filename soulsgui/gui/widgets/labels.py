@@ -194,12 +194,8 @@ class Badge(QLabel):
     def __init__(self, text: str = "", tone: Tone = Tone.IDLE, parent: QWidget | None = None) -> None:
         super().__init__(text, parent)
         self.setProperty("part", "badge")
+        self.setProperty("tone", tone)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Maximum)
-        self.set_tone(tone)
-
-    def set_tone(self, tone: Tone) -> None:
-        """Give it another colour."""
-        set_property(self, "tone", tone)
 
 
 class Heading(QLabel):

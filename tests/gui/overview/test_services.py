@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.overview.services import ServiceCard, card_words, group_words
+from soulsgui.gui.overview.services import CardSignals, ServiceCard, card_words, group_words
 from soulsgui.gui.theme import Theme
 from tests.gui.fake_feed import FakeFeed
 from tests.states import service
@@ -80,7 +80,7 @@ def time() -> SimpleNamespace:
 
 @pytest.fixture
 def card(qtbot: QtBot, theme: Theme, fake: FakeFeed, time: SimpleNamespace) -> ServiceCard:
-    made = ServiceCard("trainer", fake.call, clock=lambda: time.now)
+    made = ServiceCard("trainer", fake.call, None, lambda: time.now, lambda: None, CardSignals())
     qtbot.addWidget(made)
     made.resize(330, 140)
     made.show()

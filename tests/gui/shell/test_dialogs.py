@@ -13,7 +13,6 @@ from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.wire.control import (
-    ApiError,
     ConfigValues,
     ErrorCode,
     Hello,
@@ -125,50 +124,6 @@ def test_settings_of_another_run_go_along(qtbot: QtBot, theme: Theme) -> None:
     }
 
 
-def test_enter_before_the_settings_are_here_begins_the_run_as_soon_as_they_are(
-    qtbot: QtBot, theme: Theme
-) -> None:
-    feed = running_feed()
-    answers, feed.answers = feed.answers, {}
-    dialog = NewRunDialog(feed, preset="lunarlander_ppo")
-    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
-    qtbot.addWidget(dialog)
-    dialog.open()
-    qtbot.waitUntil(lambda: len(feed.sent) == 2)
-    qtbot.keyClicks(dialog.name, "walk")
-    qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
-    # The run that goes on ends meanwhile.
-    feed.change_run(RUN.model_copy(update={"state": "finished"}))
-    feed.sent_of("config.get")[0].call.answer(CONFIG.model_dump(mode="json"))
-    assert not feed.sent_of("run.start"), "which settings the preset has is not known yet"
-    feed.sent_of("config.presets")[0].call.answer(answers["config.presets"])
-    [begun] = feed.sent_of("run.start")
-    assert (begun.params["name"], begun.params["preset"]) == ("walk", "lunarlander_ppo")
-
-
-@pytest.mark.parametrize("fault", [refusal(), LOST])
-def test_enter_is_forgotten_where_the_settings_can_not_be_had(
-    qtbot: QtBot, theme: Theme, fault: ApiError | Connection
-) -> None:
-    feed = idle_feed()
-    answers, feed.answers = feed.answers, {}
-    dialog = NewRunDialog(feed)
-    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
-    qtbot.addWidget(dialog)
-    dialog.open()
-    qtbot.waitUntil(lambda: len(feed.sent) == 2)
-    qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
-    for asked in list(feed.sent):
-        asked.call.refuse(fault if isinstance(fault, ApiError) else refusal(code=ErrorCode.NO_ANSWER))
-    if isinstance(fault, Connection):
-        feed.connect_as(fault)
-    feed.answers = answers
-    feed.connect_as(CONNECTED)
-    dialog.again.click()
-    qtbot.waitUntil(dialog.start.isEnabled)
-    assert not feed.sent_of("run.start")
-
-
 def test_an_active_run_is_stopped_only_where_the_button_says_so(qtbot: QtBot, theme: Theme) -> None:
     feed = running_feed()
     dialog = new_run(qtbot, feed)
@@ -216,9 +171,46 @@ def asking(qtbot: QtBot, feed: FakeFeed) -> NewRunDialog:
     return dialog
 
 
-def give_settings(feed: FakeFeed) -> None:
+def give_presets(feed: FakeFeed) -> None:
     feed.sent_of("config.presets")[-1].call.answer({"presets": [LUNAR.model_dump(mode="json")]})
+
+
+def give_settings(feed: FakeFeed) -> None:
+    give_presets(feed)
     feed.sent_of("config.get")[-1].call.answer(CONFIG.model_dump(mode="json"))
+
+
+def test_enter_before_the_settings_are_here_begins_the_run_as_soon_as_they_are(
+    qtbot: QtBot, theme: Theme
+) -> None:
+    feed = running_feed()
+    dialog = asking(qtbot, feed)
+    qtbot.keyClicks(dialog.name, "walk")
+    qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
+    # The run that goes on ends meanwhile.
+    feed.change_run(RUN.model_copy(update={"state": "finished"}))
+    feed.sent_of("config.get")[0].call.answer(CONFIG.model_dump(mode="json"))
+    assert not feed.sent_of("run.start"), "which settings the preset has is not known yet"
+    give_presets(feed)
+    [begun] = feed.sent_of("run.start")
+    assert (begun.params["name"], begun.params["preset"]) == ("walk", "lunarlander_ppo")
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_enter_is_forgotten_where_the_settings_can_not_be_had(qtbot: QtBot, theme: Theme, lost: bool) -> None:
+    feed = idle_feed()
+    dialog = asking(qtbot, feed)
+    qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
+    for asked in list(feed.sent):
+        asked.call.refuse(refusal(code=ErrorCode.NO_ANSWER if lost else ErrorCode.NOT_NOW))
+    if lost:
+        feed.connect_as(LOST)
+    feed.connect_as(CONNECTED)
+    dialog.again.click()
+    qtbot.waitUntil(lambda: len(feed.sent_of("config.get")) == len(feed.sent_of("config.presets")) == 2)
+    give_settings(feed)
+    assert dialog.start.isEnabled()
+    assert not feed.sent_of("run.start")
 
 
 def test_what_is_typed_before_the_settings_come_stays(qtbot: QtBot, theme: Theme) -> None:

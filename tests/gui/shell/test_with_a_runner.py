@@ -25,7 +25,7 @@ from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import RunningServer, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
-from tests.gui.shell.driving import fail_loudly, finish, until
+from tests.gui.shell.driving import close_messages, fail_loudly, finish, until
 from tests.gui.shell.stub_pages import stub_pages
 
 LEFT = Qt.MouseButton.LeftButton
@@ -54,7 +54,7 @@ class Open:
 
     def close(self) -> None:
         finish(self.qapp, self.tasks)
-        self.window.messages.clear()
+        close_messages(self.window.messages)
         self.window.hide()
         self.window.deleteLater()
 

@@ -76,52 +76,50 @@ def test_the_bar_is_there_only_while_there_is_a_message(qtbot: QtBot, bar: Messa
     assert not bar.isVisible()
     bar.show_notice(Notice("error", "No space left", "Free 200 MB."))
     assert bar.isVisible()
-    close = bar.rows()[0].findChildren(QPushButton)[-1]
+    close = bar.rows[0].findChildren(QPushButton)[-1]
     qtbot.mouseClick(close, Qt.MouseButton.LeftButton)
     assert not bar.isVisible()
-    assert bar.notices == []
+    assert bar.rows == []
 
 
 def test_the_action_button_acts_and_closes(qtbot: QtBot, bar: MessageBar) -> None:
     acted: list[int] = []
     bar.show_notice(Notice("error", "No answer.", "Try again.", "Retry", lambda: acted.append(1)))
-    qtbot.mouseClick(bar.rows()[0].action, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(bar.rows[0].action, Qt.MouseButton.LeftButton)
     assert acted == [1]
-    assert bar.notices == []
+    assert bar.rows == []
 
 
 def test_the_same_message_again_only_counts_up(bar: MessageBar) -> None:
     for _ in range(3):
         bar.show_notice(Notice("error", "No space left"))
-    assert len(bar.rows()) == 1
-    assert "(× 3)" in bar.rows()[0].words
+    assert len(bar.rows) == 1
+    assert "(× 3)" in bar.rows[0].words
 
 
 def test_only_the_newest_three_are_shown(bar: MessageBar) -> None:
     for number in range(5):
         bar.show_notice(Notice("warning", f"warning {number}"))
-    assert [notice.text for notice in bar.notices] == ["warning 2", "warning 3", "warning 4"]
-    bar.clear()
-    assert bar.notices == []
+    assert [row.notice.text for row in bar.rows] == ["warning 2", "warning 3", "warning 4"]
 
 
 def test_of_one_thing_one_message_stands_until_it_is_settled(bar: MessageBar) -> None:
     bar.show_notice(Notice("error", "Failed"))
     for text in ("No link", "Damaged"):
         bar.show_notice(Notice("error", text, about="invitation"))
-    assert [notice.text for notice in bar.notices] == ["Failed", "Damaged"]
+    assert [row.notice.text for row in bar.rows] == ["Failed", "Damaged"]
     bar.settle("invitation")
-    assert [notice.text for notice in bar.notices] == ["Failed"]
+    assert [row.notice.text for row in bar.rows] == ["Failed"]
 
 
 def test_good_news_goes_away_by_itself_and_errors_stay(qtbot: QtBot, bar: MessageBar) -> None:
     bar.show_notice(Notice("success", "Saved"))
     bar.show_notice(Notice("error", "Failed"))
-    good, bad = bar.rows()
-    assert good.brief
-    assert not bad.brief
+    good, bad = bar.rows
+    assert good.timer.isActive()
+    assert not bad.timer.isActive()
     good.expire()
-    assert [notice.text for notice in bar.notices] == ["Failed"]
+    assert [row.notice.text for row in bar.rows] == ["Failed"]
 
 
 # --- the rest ---
