@@ -34,6 +34,15 @@ from soulsgui.wire.messages.metrics import Row
 SERVER = "my-server"
 LIVE = Connection(ConnectionState.CONNECTED, SERVER)
 LOST = Connection(ConnectionState.RECONNECTING, SERVER, since=1_790_000_000.0)
+HELLO = Hello(
+    version="1",
+    server_id="s1",
+    pid=7,
+    started=1_790_000_000.0,
+    data_dir="/d",
+    config_dir="/c",
+    capabilities=[],
+)
 
 Result = dict[str, Any] | Message | ApiError
 Answer = Result | Callable[[dict[str, Any]], Result]

@@ -105,10 +105,7 @@ class NamedRows(QAbstractTableModel):
 
     def column_number(self, name: str) -> int:
         """Return the place of a column."""
-        for number, head in enumerate(self._heads):
-            if head.name == name:
-                return number
-        raise KeyError(name)
+        return [head.name for head in self._heads].index(name)
 
     def column_width(self, section: int) -> int:
         """Return how many characters wide a column wants to be."""

@@ -169,8 +169,3 @@ class EndStrip(QFrame):
 
     def _go_on(self) -> Call:
         return self._feed.call("run.resume", {"run": self._run.id, "without_goal": True})
-
-    @property
-    def words(self) -> str:
-        """What it says; empty while it is hidden."""
-        return "" if self.isHidden() else f"{self._title.text()}\n{self._detail.text()}"

@@ -251,12 +251,6 @@ class _Card(QFrame):
         set_property(self._sentence, "tone", words.tone)
         self.setAccessibleName(f"{words.title}: {words.state}. {words.sentence}")
 
-    @property
-    def words(self) -> str:
-        """All it says."""
-        labels = (self._title, *self._labels)
-        return "\n".join(label.text() for label in labels if label.text()).replace(_NO_BREAK, " ")
-
     # --- room ---
 
     def minimumSizeHint(self) -> QSize:

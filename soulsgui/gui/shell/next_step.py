@@ -14,6 +14,7 @@ from soulsgui.gui.shell.pages import CLIENT, OVERVIEW, PageStack
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import IconLabel
+from soulsgui.gui.widgets.message_bar import close_button
 from soulsgui.wire.control import RunStatus
 
 NEXT_PRESET = "lunarlander_ppo"
@@ -84,11 +85,7 @@ class OfferBar(QFrame):
         self.go_on.clicked.connect(self._go_on)
         self.open_run = QPushButton("Open run", self)
         self.open_run.clicked.connect(self._open_run)
-        self.close_button = QPushButton(self)
-        self.close_button.setProperty("role", "flat")
-        self.close_button.setAccessibleName("Close this message")
-        self.close_button.setToolTip("Close")
-        dress(self.close_button, "close")
+        self.close_button = close_button(self)
         self.close_button.clicked.connect(self.hide)
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 6, 6, 6)

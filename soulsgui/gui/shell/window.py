@@ -99,11 +99,6 @@ class StatusLine(QWidget):
         self._mark.show_icon("power", Tone.IDLE)
         self._words.setText(" · ".join(part for part in (server, "no server runs") if part))
 
-    @property
-    def words(self) -> str:
-        """What it says."""
-        return self._words.text()
-
 
 class MainWindow(QMainWindow):
     """The window of one runner. It is the `Shell` of its pages.
@@ -163,8 +158,8 @@ class MainWindow(QMainWindow):
         self.messages.lay_over(right)
         column = QVBoxLayout()
         column.setSpacing(0)
-        for part in (self.banner, self.offer):
-            column.addWidget(part)
+        column.addWidget(self.banner)
+        column.addWidget(self.offer)
         column.addWidget(right, 1)
         inside = QWidget(self)
         row = QHBoxLayout(inside)
@@ -212,11 +207,9 @@ class MainWindow(QMainWindow):
 
     def _add_shortcuts(self) -> None:
         for number, name in enumerate(self.navigation.names, start=1):
-            keys = QShortcut(QKeySequence(f"Ctrl+{number}"), self)
-            keys.activated.connect(lambda name=name: self.show_page(name))
-        save = QShortcut(QKeySequence("Ctrl+Shift+S"), self)
+            QShortcut(f"Ctrl+{number}", self, lambda name=name: self.show_page(name))
+        save = QShortcut("Ctrl+Shift+S", self, self._quicksave)
         save.setContext(Qt.ShortcutContext.ApplicationShortcut)
-        save.activated.connect(self._quicksave)
 
     def _restore(self) -> None:
         self.setMinimumSize(_SMALLEST)

@@ -136,11 +136,6 @@ class IconLabel(QWidget):
             self._name, self._tone = name, tone
             self.update()
 
-    @property
-    def icon_name(self) -> str:
-        """What is shown."""
-        return self._name
-
     def sizeHint(self) -> QSize:
         """As high as a line of text, or as said."""
         edge = self._size or QFontMetrics(self.font()).height() + 1

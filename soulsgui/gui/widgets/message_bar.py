@@ -61,14 +61,19 @@ class Banner(QFrame):
             self.setAccessibleName(f"{words.title}. {words.detail}")
         self.setVisible(words is not None)
 
-    @property
-    def words(self) -> str:
-        """What it says."""
-        return f"{self._title.text()}\n{self._detail.text()}".strip()
-
     def _clicked(self) -> None:
         if self._connection is not None:
             self.acted.emit(self._connection.state)
+
+
+def close_button(parent: QWidget) -> QPushButton:
+    """Return the button that puts a message away."""
+    close = QPushButton(parent)
+    close.setProperty("role", "flat")
+    close.setAccessibleName("Close this message")
+    close.setToolTip("Close")
+    dress(close, "close")
+    return close
 
 
 _SHOWN = 3
@@ -120,11 +125,7 @@ class NoticeRow(QFrame):
             self.action = QPushButton(notice.action, self)
             self.action.clicked.connect(self._act)
             row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)
-        close = QPushButton(self)
-        close.setProperty("role", "flat")
-        close.setAccessibleName("Close this message")
-        close.setToolTip("Close")
-        dress(close, "close")
+        close = close_button(self)
         close.clicked.connect(self.expire)
         row.addWidget(close, 0, Qt.AlignmentFlag.AlignVCenter)
         self._write()
@@ -132,11 +133,6 @@ class NoticeRow(QFrame):
         self.timer.timeout.connect(self.expire)
         if notice.level in ("info", "success"):
             self.timer.start()
-
-    @property
-    def words(self) -> str:
-        """What it says."""
-        return self._text.text()
 
     def expire(self) -> None:
         """Go away now."""

@@ -17,6 +17,7 @@ from soulsgui.gui.plotting.rows import Axis, Mark
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.theme import Theme, ThemeChoice
 from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, history, points_drawn, update
+from tests.gui.reading import part_of
 from tests.gui.wheel import turn_wheel
 
 
@@ -31,8 +32,7 @@ def plot(qtbot: QtBot, theme: Theme) -> Plot:
 
 
 def canvas(plot: Plot) -> pg.PlotWidget:
-    found = plot.findChild(pg.PlotWidget)
-    assert found is not None
+    found = part_of(plot, pg.PlotWidget)
     return found
 
 

@@ -15,21 +15,18 @@ from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.wire.control import (
     ConfigValues,
     ErrorCode,
-    Hello,
     Preset,
     RunStatus,
     ServerStatus,
     Status,
 )
-from tests.gui.fake_feed import LOST, FakeFeed, refusal
+from tests.gui.fake_feed import HELLO, LOST, FakeFeed, refusal
+from tests.gui.reading import part_of
 
 NOW = 1_790_000_000.0
 UP = ServerStatus(reachable=True)
 RUN = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=125.0)
 CONNECTED = Connection(ConnectionState.CONNECTED, "my-server")
-HELLO = Hello(
-    version="1", server_id="s1", pid=7, started=NOW, data_dir="/d", config_dir="/c", capabilities=[]
-)
 CONFIG = ConfigValues(
     defaults={"env.id": "CartPole-v1", "clients.local": 2, "stop.mean_return": None},
     saved={"env.id": "Acrobot-v1"},
@@ -296,8 +293,7 @@ def test_each_button_of_a_question_has_a_mnemonic_of_its_own(qtbot: QtBot, theme
     window = QWidget()
     qtbot.addWidget(window)
     ask(window, Question("Stop?", "It is saved first.", yes), window.close)
-    box = window.findChild(QMessageBox)
-    assert box is not None
+    box = part_of(window, QMessageBox)
     found = mnemonics(box)
     assert len(found) == len(set(found)) == 2
     box.close()

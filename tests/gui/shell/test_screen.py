@@ -46,6 +46,7 @@ from soulsgui.wire.control import (
     Status,
 )
 from tests.gui.fake_feed import FakeFeed, FakeShell
+from tests.gui.reading import part_of
 from tests.gui.shell.driving import close_messages
 
 SCALES = (100, 125, 150, 200)
@@ -209,8 +210,7 @@ def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme
     form = SettingsForm()
     qtbot.addWidget(form)
     form.show()
-    area = form.findChild(QScrollArea)
-    assert area is not None
+    area = part_of(form, QScrollArea)
     for width in (1100, 860, 690, 480):
         form.resize(width, 400)
         qtbot.waitUntil(lambda: area.horizontalScrollBar().maximum() == 0)

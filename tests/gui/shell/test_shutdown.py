@@ -23,14 +23,14 @@ from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.control import (
     ClientStatus,
-    Hello,
     RunStatus,
     ServerStatus,
     ServiceStatus,
     Snapshot,
     Status,
 )
-from tests.gui.fake_feed import LIVE, LOST, FakeFeed, refusal
+from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, refusal
+from tests.gui.reading import part_of
 from tests.gui.shell.driving import close_messages
 from tests.gui.shell.stub_pages import stub_pages
 
@@ -40,15 +40,6 @@ CUT = Connection(ConnectionState.RECONNECTING, "my-server")
 RUNNING = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=125.0)
 NONE = RunStatus()
 UP = ServerStatus(reachable=True)
-HELLO = Hello(
-    version="1",
-    server_id="s1",
-    pid=7,
-    started=1_790_000_000.0,
-    data_dir="/d",
-    config_dir="/c",
-    capabilities=[],
-)
 
 
 @pytest.mark.parametrize(
@@ -323,8 +314,7 @@ def test_a_desktop_without_a_tray_ends_with_the_window_and_says_why_in_the_setti
 ) -> None:
     desk(False)
     window.menu.settings.trigger()
-    dialog = window.findChild(settings_dialog.SettingsDialog)
-    assert isinstance(dialog, settings_dialog.SettingsDialog)
+    dialog = part_of(window, settings_dialog.SettingsDialog)
     assert not dialog.leaving.isEnabled()
     assert dialog.why_no_tray.text() == trays.why_no_tray() != ""
     dialog.reject()

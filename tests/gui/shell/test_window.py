@@ -25,7 +25,6 @@ from soulsgui.wire.control import (
     ClientStatus,
     ConfigValues,
     Event,
-    Hello,
     RunStatus,
     RunSummary,
     ServerStatus,
@@ -34,7 +33,8 @@ from soulsgui.wire.control import (
     Status,
 )
 from soulsgui.wire.invitation import Invitation
-from tests.gui.fake_feed import FakeFeed, refusal
+from tests.gui.fake_feed import HELLO, FakeFeed, refusal
+from tests.gui.reading import part_of, words_of
 from tests.gui.shell.driving import close_messages
 from tests.gui.shell.stub_pages import StubPage, stub_pages
 from tests.states import checkpoint
@@ -47,9 +47,6 @@ IDLE = Status(server=UP, allowed=dict.fromkeys(NEED_A_RUN, "No run goes on."))
 RUN = RunStatus(id="r1", name="lunar-2", state="running", env_id="CartPole-v1", goal_return=475.0)
 RUNNING = Status(run=RUN, server=UP)
 SOLVED = RUN.model_copy(update={"state": "finished", "reached": "mean_return", "seconds": 31.0})
-HELLO = Hello(
-    version="1", server_id="s1", pid=7, started=NOW, data_dir="/d", config_dir="/c", capabilities=[]
-)
 NO_RUN = Connection(S.NO_RUN, "my-server")
 Make = Callable[..., MainWindow]
 REAL_PAGES = page_entries()
@@ -342,8 +339,7 @@ def test_f1_opens_the_manual_at_the_page_that_is_shown(qtbot: QtBot, make: Make)
     window = make()
     window.show_page("logs")
     qtbot.keyClick(window, Qt.Key.Key_F1)
-    manual = window.findChild(ManualDialog)
-    assert manual is not None
+    manual = part_of(window, ManualDialog)
     qtbot.waitUntil(lambda: manual.text.textCursor().block().text() == "Logs")
     manual.close()
     window.show_page("runs")
@@ -433,8 +429,7 @@ def test_some_states_lead_to_what_mends_them(qtbot: QtBot, make: Make, feed: Fak
         feed.connect_as(Connection(state, "my-server"))
         qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
     assert page_of(window, "logs").places == [{"service": "redis"}]
-    dialog = window.findChild(UpdateDialog)
-    assert isinstance(dialog, UpdateDialog)
+    dialog = part_of(window, UpdateDialog)
     assert "git pull" in dialog.commands.toPlainText()
     dialog.reject()
     assert "Type: soulsgui shutdown" in window.messages.rows[-1].notice.detail
@@ -464,11 +459,11 @@ def test_a_window_opens_on_a_run_that_goes_on_unless_a_page_was_chosen(
 
 
 def test_title_and_status_line_say_how_the_run_goes(qtbot: QtBot, running: MainWindow) -> None:
-    qtbot.waitUntil(lambda: "lunar-2, running" in running.status_line.words)
+    qtbot.waitUntil(lambda: "lunar-2, running" in words_of(running.status_line))
     assert running.windowTitle().startswith("lunar-2, running")
-    assert "61.0 GB free" in running.status_line.words
+    assert "61.0 GB free" in words_of(running.status_line)
     running.show_mode(Mode.CLIENT)
-    qtbot.waitUntil(lambda: running.status_line.words.startswith("This computer's own server · lunar-2"))
+    qtbot.waitUntil(lambda: words_of(running.status_line).startswith("This computer's own server · lunar-2"))
 
 
 def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
@@ -670,8 +665,7 @@ def test_settings_take_effect_at_once_and_last(
     window = make()
     qtbot.keyClick(window, Qt.Key.Key_Comma, Qt.KeyboardModifier.ControlModifier)
     qtbot.waitUntil(lambda: window.findChild(SettingsDialog) is not None)
-    dialog = window.findChild(SettingsDialog)
-    assert isinstance(dialog, SettingsDialog)
+    dialog = part_of(window, SettingsDialog)
     size = qapp.font().pointSizeF()
     with qtbot.waitSignal(window.theme_changed):
         dialog.theme.setCurrentIndex(dialog.theme.findData(ThemeChoice.DARK))
@@ -771,7 +765,7 @@ def test_pages_that_live_from_the_server_say_that_it_is_shut_down_and_start_it(
         assert cover.isVisible()
         assert not page_of(window, name).isVisible()
     assert cover.empty.words.startswith("The server is shut down")
-    qtbot.waitUntil(lambda: window.status_line.words.endswith("no server runs"))
+    qtbot.waitUntil(lambda: words_of(window.status_line).endswith("no server runs"))
     window.show_page("logs")
     assert page_of(window, "logs").isVisible()
     window.show_page("runs")
@@ -932,71 +926,63 @@ def broken(folders: Folders) -> Connection:
 
 def mend(qtbot: QtBot, window: MainWindow) -> None:
     """Mend the file in the dialog that is open, and see that the server is to be started."""
-    dialog = window.findChild(MendConfigDialog)
-    assert dialog is not None
+    dialog = part_of(window, MendConfigDialog)
     dialog.take_out.click()
     with qtbot.waitSignal(window.start_wanted):
         dialog.again.click()
 
 
-def test_a_mistake_that_keeps_the_server_from_starting_is_mended_from_the_banner(
-    qtbot: QtBot, make: Make, feed: FakeFeed, folders: Folders, broken: Connection
-) -> None:
+@pytest.fixture
+def told_of_it(qtbot: QtBot, make: Make, feed: FakeFeed, broken: Connection) -> MainWindow:
+    """A window whose banner has led to the dialog that mends the file."""
     window = make()
     feed.connect_as(broken)
-    assert "The configuration has mistakes" in window.banner.words
+    assert "The configuration has mistakes" in words_of(window.banner)
     qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
-    mend(qtbot, window)
+    return window
+
+
+def answer(dialog: MendConfigDialog, words: str) -> None:
+    """Press a button of the question that stands over the dialog."""
+    (box,) = (one for one in dialog.findChildren(QMessageBox) if one.isVisible())
+    next(one for one in box.buttons() if one.text().replace("&", "") == words).click()
+
+
+def test_a_mistake_that_keeps_the_server_from_starting_is_mended_from_the_banner(
+    qtbot: QtBot, told_of_it: MainWindow, folders: Folders
+) -> None:
+    mend(qtbot, told_of_it)
     assert folders.overrides.read_text() == ""
 
 
-@pytest.mark.parametrize("way", ["close", "aside"])
+@pytest.mark.parametrize(
+    ("way", "words", "left"), [("close", "Save", "seed: 7\n"), ("aside", "Set it aside", None)]
+)
 def test_what_was_typed_to_mend_a_mistake_is_never_dropped_unasked(
-    qtbot: QtBot, make: Make, feed: FakeFeed, folders: Folders, broken: Connection, way: str
+    qtbot: QtBot, told_of_it: MainWindow, folders: Folders, way: str, words: str, left: str | None
 ) -> None:
-    window = make()
-    feed.connect_as(broken)
-    before = folders.overrides.read_text()
-    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
-    dialog = window.findChild(MendConfigDialog)
-    assert dialog is not None
+    dialog, before = part_of(told_of_it, MendConfigDialog), folders.overrides.read_text()
     dialog.text.setPlainText("seed: 7\n")
     ask = dialog.close if way == "close" else dialog.aside.click
-
-    def answer(words: str) -> None:
-        (box,) = (one for one in dialog.findChildren(QMessageBox) if one.isVisible())
-        next(one for one in box.buttons() if one.text().replace("&", "") == words).click()
-
     ask()
-    answer("Cancel")
+    answer(dialog, "Cancel")
     assert dialog.isVisible()
     assert dialog.text.toPlainText() == "seed: 7\n"
     assert folders.overrides.read_text() == before
     ask()
-    if way == "close":
-        with qtbot.waitSignal(window.start_wanted):
-            answer("Save")
-        assert folders.overrides.read_text() == "seed: 7\n"
-    else:
-        with qtbot.waitSignal(window.start_wanted):
-            answer("Set it aside")
-        assert not folders.overrides.exists()
+    with qtbot.waitSignal(told_of_it.start_wanted):
+        answer(dialog, words)
+    assert (folders.overrides.read_text() if folders.overrides.exists() else None) == left
 
 
 def test_a_text_with_mistakes_is_discarded_only_when_that_is_said(
-    qtbot: QtBot, make: Make, feed: FakeFeed, folders: Folders, broken: Connection
+    qtbot: QtBot, told_of_it: MainWindow, folders: Folders
 ) -> None:
-    window = make()
-    feed.connect_as(broken)
-    before = folders.overrides.read_text()
-    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
-    dialog = window.findChild(MendConfigDialog)
-    assert dialog is not None
+    dialog, before = part_of(told_of_it, MendConfigDialog), folders.overrides.read_text()
     dialog.text.setPlainText("seed: none of them\n")
     for words, stays in (("Mend it", True), ("Discard", False)):
         qtbot.keyClick(dialog, Qt.Key.Key_Escape)
-        (box,) = (one for one in dialog.findChildren(QMessageBox) if one.isVisible())
-        next(one for one in box.buttons() if one.text().replace("&", "") == words).click()
+        answer(dialog, words)
         assert dialog.isVisible() is stays
     assert folders.overrides.read_text() == before
 

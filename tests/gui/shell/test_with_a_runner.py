@@ -24,6 +24,7 @@ from soulsgui.gui.theme import Theme
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import RunningServer, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S
+from tests.gui.reading import part_of
 from tests.gui.shell.conftest import folders_below
 from tests.gui.shell.driving import close_messages, fail_loudly, finish, until
 from tests.gui.shell.stub_pages import stub_pages
@@ -76,8 +77,7 @@ def opened(
 def test_a_run_is_begun_saved_stopped_and_resumed(qtbot: QtBot, opened: Open, server: RunningServer) -> None:
     window, feed, toolbar = opened.window, opened.feed, opened.window.toolbar
     qtbot.mouseClick(toolbar.new_run, LEFT)
-    dialog = window.findChild(NewRunDialog)
-    assert isinstance(dialog, NewRunDialog)
+    dialog = part_of(window, NewRunDialog)
     until(opened.qapp, dialog.start.isEnabled, "the settings are there")
     dialog.name.setText("by hand")
     dialog.note.setPlainText("from a test")
