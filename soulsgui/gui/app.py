@@ -48,8 +48,8 @@ class WindowLog(RotatingFileHandler):
             super().handleError(record)
 
 
-class Mishaps(QObject):
-    """Errors that nobody caught, on their way to the window; they may come from any thread.
+class UncaughtErrors(QObject):
+    """Brings errors that nobody caught to the window; they may come from any thread.
 
     Signals:
         happened: A sentence for the user.
@@ -70,7 +70,7 @@ def run_window(folders: Folders, mode: Mode | None = None, opened: str = "") -> 
     QCoreApplication.setApplicationVersion(__version__)
     QGuiApplication.setDesktopFileName("soulsgui")
     app = QApplication(sys.argv[:1])
-    # The end is decided by `Closer`, not by the last window that is hidden.
+    # The end is decided by `WindowCloser`, not by the last window that is hidden.
     app.setQuitOnLastWindowClosed(False)
     instance = SingleInstance(folders)
     if not instance.claim() and not _become_first(app, instance, opened):
@@ -140,27 +140,20 @@ def _live(
         theme.set_font_scale(preferences.font_percent)
     feed = Feed()
     window = MainWindow(feed, theme, preferences, Mode.CLIENT if opened else mode)
-    mishaps = Mishaps()
-    mishaps.happened.connect(
-        lambda words: _tell(
-            window,
-            "error",
-            "Something went wrong in this window.",
-            f"{words}\nTraining is not touched by it.",
-            instance.report,
-        )
-    )
+    errors = UncaughtErrors()
+    what, calm = "Something went wrong in this window.", "Training is not touched by it."
+    errors.happened.connect(lambda words: _tell(window, "error", what, f"{words}\n{calm}", instance.report))
     instance.raise_wanted.connect(window.come_forward)
     instance.open_wanted.connect(lambda word: _open(window, folders, word))
     if opened:
         window.first_shown.connect(lambda: _open(window, folders, opened))
 
     async def life() -> int:
-        return await _life(window, feed, folders, preferences, instance, mishaps)
+        return await _life(window, feed, folders, preferences, instance, errors)
 
     with Collector() as collector:
         window.first_shown.connect(collector.spare_the_present)
-        code = loop.run(app, life, mishaps)
+        code = loop.run(app, life, errors)
     # Now: no event loop is left that would delete it later.
     shiboken6.delete(window)
     return code
@@ -172,10 +165,10 @@ async def _life(
     folders: Folders,
     preferences: Preferences,
     instance: SingleInstance,
-    mishaps: Mishaps,
+    errors: UncaughtErrors,
 ) -> int:
     """From the first show to the end of the last connection."""
-    tasks = loop.Tasks(mishaps)
+    tasks = loop.Tasks(errors)
     # Who opens it to help needs no server here.
     may_start = can_train() and window.mode is Mode.SERVER
     connector = Connector(feed, folders, socket.gethostname(), tasks, may_start)

@@ -22,7 +22,6 @@ from soulsgui.wire.control import (
     EventChange,
     FeedMessage,
     Hello,
-    Job,
     JobChange,
     LogChange,
     RowsChange,
@@ -70,11 +69,6 @@ class Call(QObject):
         """Let somebody know why it was not carried out, or that no answer comes."""
         self.failed.connect(slot)
         self.silent.connect(slot)
-
-    def progress(self, text: str) -> None:
-        """Tell how far it is."""
-        if not self.over:
-            self.progressed.emit(text)
 
     def answer(self, result: dict[str, Any]) -> None:
         """It was carried out."""
@@ -127,9 +121,11 @@ class _Together(Call):
 
     def _one_done(self, _: dict[str, Any]) -> None:
         self._left -= 1
-        if self._left == 0 and self._wrong is not None:
+        if self._left:
+            return
+        if self._wrong is not None:
             self.refuse(self._wrong)
-        elif self._left == 0:
+        else:
             self.answer({})
 
     def _one_failed(self, error: ApiError) -> None:
@@ -244,21 +240,16 @@ _SAVING = ("run.", "checkpoint.save", "server.shutdown")
 
 def connection_over(status: Status, server: str) -> Connection:
     """Return the state of a connection over which this status came."""
-    if not status.server.reachable:
-        return Connection(ConnectionState.REDIS_DOWN, server, detail=_redis_trouble(status))
-    active = run_is_active(status.run.state)
-    return Connection(ConnectionState.CONNECTED if active else ConnectionState.NO_RUN, server)
-
-
-def _redis_trouble(status: Status) -> str:
+    if status.server.reachable:
+        active = run_is_active(status.run.state)
+        return Connection(ConnectionState.CONNECTED if active else ConnectionState.NO_RUN, server)
     redis = next((service for service in status.services if service.kind == "redis"), None)
-    if redis is None or not redis.outcome:
-        return ""
-    if redis.state == "failed":
-        return (
-            f"{redis.outcome}. It was given up after {redis.failures} failures: start it again on its card."
-        )
-    return f"{redis.outcome}. The runner starts it again."
+    detail = ""
+    if redis is not None and redis.outcome:
+        given_up = f"It was given up after {redis.failures} failures: start it again on its card."
+        again = given_up if redis.state == "failed" else "The runner starts it again."
+        detail = f"{redis.outcome}. {again}"
+    return Connection(ConnectionState.REDIS_DOWN, server, detail=detail)
 
 
 def usual_patience_s(command: str) -> float:
@@ -275,7 +266,7 @@ class Feed(QObject):
         run_changed: With the `RunStatus`.
         services_changed: With all of `list[ServiceStatus]`.
         server_changed: With the `ServerStatus`.
-        allowed_changed: The runner would refuse other commands than before (`Status.allowed`).
+        allowed_changed: The runner would refuse other commands than before; with `Status.allowed`.
         clients_changed: With the changed ones, `list[ClientStatus]`, and the ids of those forgotten.
         rows_arrived: New rows of the curves, `list[Row]`.
         event_arrived: With the `Event`.
@@ -290,7 +281,7 @@ class Feed(QObject):
     run_changed = Signal(object)
     services_changed = Signal(object)
     server_changed = Signal(object)
-    allowed_changed = Signal()
+    allowed_changed = Signal(object)
     clients_changed = Signal(object, object)
     rows_arrived = Signal(object)
     event_arrived = Signal(object)
@@ -396,28 +387,20 @@ class Feed(QObject):
             case LogChange(lines=lines):
                 self.log_arrived.emit(lines)
             case JobChange(job=job):
-                self._take_job(job)
+                for call in self._open:
+                    if (job.state, job.command) == ("running", call.command) and not call.over:
+                        call.progressed.emit(job.progress)
+                self.job_changed.emit(job)
 
     def _take_status(self, change: StatusChange, server: str) -> None:
         old = self.status
-        self.status = old.model_copy(
-            update={
-                "run": change.run,
-                "services": change.services,
-                "server": change.server,
-                "allowed": change.allowed,
-            }
-        )
+        parts = {name: getattr(change, name) for name in ("run", "services", "server", "allowed")}
+        self.status = old.model_copy(update=parts)
         # The connection first: whoever draws the new state asks it whether to dim.
         self.set_connection(connection_over(self.status, server or self.connection.server))
-        if change.run != old.run:
-            self.run_changed.emit(change.run)
-        if change.services != old.services:
-            self.services_changed.emit(change.services)
-        if change.server != old.server:
-            self.server_changed.emit(change.server)
-        if change.allowed != old.allowed:
-            self.allowed_changed.emit()
+        for name, part in parts.items():
+            if part != getattr(old, name):
+                getattr(self, f"{name}_changed").emit(part)
 
     def _take_clients(self, change: ClientsChange) -> None:
         clients = {client.id: client for client in self.status.clients}
@@ -426,10 +409,3 @@ class Feed(QObject):
             clients.pop(name, None)
         self.status = self.status.model_copy(update={"clients": list(clients.values())})
         self.clients_changed.emit(change.changed, change.removed)
-
-    def _take_job(self, job: Job) -> None:
-        if job.state == "running":
-            for call in self._open:
-                if call.command == job.command:
-                    call.progress(job.progress)
-        self.job_changed.emit(job)

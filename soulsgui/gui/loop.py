@@ -155,12 +155,7 @@ class Collector(QObject):
 
     def look(self) -> None:
         """Collect the oldest generation that is due."""
-        due = [
-            generation
-            for generation, (count, threshold) in enumerate(
-                zip(gc.get_count(), gc.get_threshold(), strict=True)
-            )
-            if count > threshold
-        ]
+        counts = zip(gc.get_count(), gc.get_threshold(), strict=True)
+        due = [generation for generation, (count, threshold) in enumerate(counts) if count > threshold]
         if due:
             gc.collect(due[-1])

@@ -87,11 +87,8 @@ class Preferences:
 
     def seen_event(self, server_id: str) -> int:
         """Return the number of the last event of a server that was seen."""
-        found: Any = self.settings.value(f"events/{server_id}", 0)
-        try:
-            return int(found)
-        except (TypeError, ValueError):
-            return 0
+        found = str(self.settings.value(f"events/{server_id}"))
+        return int(found) if found.isdecimal() else 0
 
     def set_seen_event(self, server_id: str, number: int) -> None:
         """Remember that this event and all before it were seen."""

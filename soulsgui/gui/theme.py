@@ -89,13 +89,16 @@ class Theme(QObject):
         self._system_font = QFont(app.font())
         self._colours: Colours | None = None
         app.setStyle("Fusion")
-        app.styleHints().colorSchemeChanged.connect(self._system_changed)
+        app.styleHints().colorSchemeChanged.connect(lambda: self._apply())
         self._apply()
 
     @property
     def colours(self) -> Colours:
         """The colours in use."""
-        return colours_for(self._wants_dark())
+        dark = self._choice is ThemeChoice.DARK
+        if self._choice is ThemeChoice.AUTO:
+            dark = self._app.styleHints().colorScheme() is Qt.ColorScheme.Dark
+        return colours_for(dark)
 
     def choose(self, choice: ThemeChoice) -> None:
         """Use another theme from now on."""
@@ -108,15 +111,6 @@ class Theme(QObject):
         font.setPointSizeF(self._system_font.pointSizeF() * percent / 100)
         self._app.setFont(font)
         self._apply(again=True)
-
-    def _wants_dark(self) -> bool:
-        if self._choice is ThemeChoice.AUTO:
-            return self._app.styleHints().colorScheme() is Qt.ColorScheme.Dark
-        return self._choice is ThemeChoice.DARK
-
-    def _system_changed(self) -> None:
-        if self._choice is ThemeChoice.AUTO:
-            self._apply()
 
     def _apply(self, again: bool = False) -> None:
         colours = self.colours

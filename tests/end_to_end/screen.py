@@ -89,8 +89,10 @@ class Screen:
             outside[self._place(window)] = False
             mask &= ~outside
         filled = mask.astype(np.int32).cumsum(axis=1)
-        # Icons and letters in the same colour have no lines as long as this.
-        y, x = np.nonzero(filled[:, _BUTTON_PX:] - filled[:, :-_BUTTON_PX] == _BUTTON_PX)
+        # Icons and letters in the same colour have no lines as long as this; the edge of a field that has the
+        # keyboard has them, but not one below the other.
+        lines = filled[:, _BUTTON_PX:] - filled[:, :-_BUTTON_PX] == _BUTTON_PX
+        y, x = np.nonzero(lines[1:] & lines[:-1])
         if not x.size:
             return None
         return int((x.min() + x.max() + _BUTTON_PX) // 2), int((y.min() + y.max()) // 2)

@@ -2,8 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -19,8 +18,6 @@ from tests.end_to_end.screen import MISSING, Screen, seconds_until
 from tests.end_to_end.server import command_line, processes_below, soulsgui, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
-
-_PATIENCE_S = 15.0
 
 
 class User:
@@ -57,19 +54,6 @@ class User:
         seconds = seconds_until(lambda: self.screen.windows(title), f"the window {title}", LIMIT_S)
         self.screen.focus(title)
         return seconds
-
-    def type_until(self, title: str, name: str, done: Callable[[], bool]) -> None:
-        """Type a name into a dialog and press Return; once more where nothing came of it."""
-        for _ in range(round(LIMIT_S / _PATIENCE_S)):
-            if self.screen.windows(title):
-                self.screen.focus(title)
-                self.screen.press("alt+n", "ctrl+a")
-                self.screen.write(name)
-                self.screen.press("Return")
-            with suppress(AssertionError):
-                seconds_until(done, f"something came of {name}", _PATIENCE_S)
-                return
-        raise AssertionError(f"nothing came of {name} in the dialog {title}")
 
     def window_cpu_s(self) -> float:
         """Return the processor time that the window has used."""
@@ -147,7 +131,9 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
     user.meet("New run")
     # Behind the dialog a run that is solved meanwhile offers what comes next, in the same colour.
     screen.settled_button(LIGHT.accent, LIMIT_S, "New run")
-    user.type_until("New run", "walk", lambda: user.status().run.name == "walk")
+    screen.write("walk")
+    screen.press("Return")
+    wait_for(lambda: user.status().run.name == "walk", "the second run begins", LIMIT_S)
     user.wait_updates(2)
 
     # Quicksave by keys.

@@ -34,6 +34,15 @@ from soulsgui.wire.messages.metrics import Row
 SERVER = "my-server"
 LIVE = Connection(ConnectionState.CONNECTED, SERVER)
 LOST = Connection(ConnectionState.RECONNECTING, SERVER, since=1_790_000_000.0)
+HELLO = Hello(
+    version="1",
+    server_id="s1",
+    pid=7,
+    started=1_790_000_000.0,
+    data_dir="/d",
+    config_dir="/c",
+    capabilities=[],
+)
 
 Result = dict[str, Any] | Message | ApiError
 Answer = Result | Callable[[dict[str, Any]], Result]
@@ -71,7 +80,7 @@ class FakeFeed(QObject):
     run_changed = Signal(object)
     services_changed = Signal(object)
     server_changed = Signal(object)
-    allowed_changed = Signal()
+    allowed_changed = Signal(object)
     clients_changed = Signal(object, object)
     rows_arrived = Signal(object)
     event_arrived = Signal(object)
@@ -147,7 +156,7 @@ class FakeFeed(QObject):
         """The runner would refuse these commands, with a `_` for each dot, and no others."""
         allowed = {command.replace("_", ".", 1): reason for command, reason in why.items()}
         self.status = self.status.model_copy(update={"allowed": allowed})
-        self.allowed_changed.emit()
+        self.allowed_changed.emit(allowed)
 
     def change_clients(self, changed: list[ClientStatus], removed: list[str] | None = None) -> None:
         """Clients change, or are gone."""

@@ -35,15 +35,9 @@ def run_for(app: QApplication, told: Told, main: object) -> int:
     return run(app, main, told)  # type: ignore[arg-type]
 
 
-def test_the_window_runs_until_its_life_ends_and_gives_its_exit_code(qapp: QApplication, told: Told) -> None:
-    async def life() -> int:
-        await asyncio.sleep(0)
-        return 3
-
-    assert run_for(qapp, told, life) == 3
-
-
-def test_timers_of_qt_and_coroutines_run_beside_each_other(qapp: QApplication, told: Told) -> None:
+def test_timers_of_qt_and_coroutines_run_beside_each_other_and_give_the_exit_code(
+    qapp: QApplication, told: Told
+) -> None:
     async def life() -> int:
         fired = asyncio.get_running_loop().create_future()
         QTimer.singleShot(5, lambda: fired.set_result(7))
@@ -115,18 +109,14 @@ def _break() -> None:
 
 
 @pytest.mark.allow_warnings
-def test_an_error_in_a_thread_is_told(told: Told) -> None:
+def test_an_error_in_a_thread_is_told_and_the_hooks_are_given_back(told: Told) -> None:
+    before = sys.excepthook, threading.excepthook
     with catching(told):
+        assert sys.excepthook is not before[0]
         thread = threading.Thread(target=_break)
         thread.start()
         thread.join()
     assert told.words == ["RuntimeError: broken"]
-
-
-def test_the_hooks_are_given_back(told: Told) -> None:
-    before = sys.excepthook, threading.excepthook
-    with catching(told):
-        assert sys.excepthook is not before[0]
     assert (sys.excepthook, threading.excepthook) == before
 
 

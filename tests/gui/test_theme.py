@@ -47,34 +47,24 @@ def test_every_tone_is_readable_on_every_background(colours: Colours, tone: Tone
 
 
 @SETS
-def test_words_are_readable_on_every_wash_and_on_the_main_button(colours: Colours) -> None:
+def test_words_are_readable_and_outlines_are_seen(colours: Colours) -> None:
     for wash in colours.washes.values():
         assert contrast(colours.text, wash) >= 4.5
         assert contrast(colours.muted, wash) >= 4.5
     assert contrast(colours.on_accent, colours.accent) >= 4.5
-
-
-@SETS
-def test_controls_have_an_outline_that_is_seen(colours: Colours) -> None:
     assert contrast(colours.edge, colours.base) >= 3
     assert contrast(colours.edge, colours.window) >= 3
 
 
 @SETS
-def test_curves_are_readable_and_different(colours: Colours) -> None:
-    assert len(set(colours.curves)) == len(colours.curves)
+def test_curves_are_readable_and_different_and_their_raw_traces_stay_behind(colours: Colours) -> None:
     for index in range(len(colours.curves)):
-        assert contrast(colours.curve(index), colours.base) >= 4.5
+        own = contrast(colours.curve(index), colours.base)
+        assert own >= 4.5
+        assert 1.3 < contrast(colours.faded_curve(index), colours.base) < own
     for first, second in combinations(colours.curves, 2):
         channels = [abs(int(first[i : i + 2], 16) - int(second[i : i + 2], 16)) for i in (1, 3, 5)]
         assert sum(channels) > 40
-
-
-@SETS
-def test_a_faded_curve_stays_behind_its_smoothed_one_but_is_seen(colours: Colours) -> None:
-    for index in range(len(colours.curves)):
-        faded = contrast(colours.faded_curve(index), colours.base)
-        assert 1.3 < faded < contrast(colours.curve(index), colours.base)
 
 
 @SETS
@@ -112,27 +102,24 @@ def test_the_theme_changes_colours_of_widgets_that_are_shown(qtbot: QtBot, both_
     assert both_themes.colours is DARK
 
 
-def test_a_dressed_button_gets_its_icon_in_the_new_colours(qtbot: QtBot, both_themes: Theme) -> None:
+def test_icons_of_buttons_follow_the_theme_and_show_on_a_main_button(
+    qtbot: QtBot, both_themes: Theme
+) -> None:
     window = QWidget()
     qtbot.addWidget(window)
     button = QPushButton("Stop", window)
+
+    def middle() -> str:
+        return button.icon().pixmap(16, 16).toImage().pixelColor(8, 8).name()
+
     dress(button, "stop")
-    middle = button.icon().pixmap(16, 16).toImage().pixelColor(8, 8).name()
-    assert middle == LIGHT.text
+    assert middle() == LIGHT.text
     both_themes.choose(ThemeChoice.DARK)
-    assert button.icon().pixmap(16, 16).toImage().pixelColor(8, 8).name() == DARK.text
-
-
-def test_the_icon_of_a_main_button_shows_on_its_colour_whenever_it_was_dressed(
-    qtbot: QtBot, both_themes: Theme
-) -> None:
-    button = QPushButton("Stop")
-    qtbot.addWidget(button)
-    dress(button, "stop")
+    assert middle() == DARK.text
     make_primary(button)
-    assert button.icon().pixmap(16, 16).toImage().pixelColor(8, 8).name() == LIGHT.on_accent
+    assert middle() == DARK.on_accent
     dress(button, "stop")
-    assert button.icon().pixmap(16, 16).toImage().pixelColor(8, 8).name() == LIGHT.on_accent
+    assert middle() == DARK.on_accent
 
 
 def test_larger_fonts_reach_labels_headings_and_icons(qtbot: QtBot, both_themes: Theme) -> None:

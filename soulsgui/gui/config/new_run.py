@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from PySide6.QtCore import QLocale, QSignalBlocker, Signal
-from PySide6.QtGui import QDoubleValidator
+from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QDoubleValidator, QKeyEvent
 from PySide6.QtWidgets import QFormLayout, QLineEdit, QPlainTextEdit, QPushButton, QSpinBox, QWidget
 
 from soulsgui.gui import text
@@ -87,6 +87,7 @@ class NewRunDialog(FormDialog):
         self._presets: dict[str, Preset] = {}
         self._config: ConfigValues | None = None
         self._typed: set[QWidget] = set()
+        self._begins_when_possible = False
         self._make_fields()
         self._make_buttons()
         self._build()
@@ -171,6 +172,7 @@ class NewRunDialog(FormDialog):
                 fetch.request()
 
     def _not_had(self, error: ApiError) -> None:
+        self._begins_when_possible = False
         self.show_problem(error)
         self.again.show()
 
@@ -238,6 +240,18 @@ class NewRunDialog(FormDialog):
 
     # --- beginning ---
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter that is pressed before the settings are here begins the run as soon as they are."""
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        self._begins_when_possible = enter and bool(self._waiting_words)
+        super().keyPressEvent(event)
+
+    @property
+    def _waiting_words(self) -> str:
+        """What is asked for still without which the wrong run would begin; empty for nothing."""
+        preset = self._wanted_preset and self._fetch_presets in self._missing
+        return "Asking for the settings …" if self._config is None or preset else ""
+
     def _send(self) -> Call:
         self.wrong.hide()
         choice = self._choice()
@@ -273,8 +287,11 @@ class NewRunDialog(FormDialog):
             self.active.setText(cost)
         self.active.setVisible(active)
         refusal = why_not(self._feed.connection)
-        waiting = "" if self._config is not None else "Asking for the settings …"
         wrong = self.no_goal.text() if self._goal_is_wrong else ""
         self.no_goal.setVisible(bool(wrong))
-        reason = refusal or waiting or wrong
+        reason = refusal or self._waiting_words or wrong
         self.start.allow(not reason, reason)
+        begins = self._begins_when_possible and not self._waiting_words
+        self._begins_when_possible &= not refusal and not begins
+        if begins:
+            self.start.click()

@@ -105,10 +105,7 @@ class NamedRows(QAbstractTableModel):
 
     def column_number(self, name: str) -> int:
         """Return the place of a column."""
-        for number, head in enumerate(self._heads):
-            if head.name == name:
-                return number
-        raise KeyError(name)
+        return [head.name for head in self._heads].index(name)
 
     def column_width(self, section: int) -> int:
         """Return how many characters wide a column wants to be."""
@@ -249,11 +246,12 @@ class RecordsModel(NamedRows, Generic[T]):
             return (column.tip or column.shown)(record)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return self.alignment(index.column())
-        if column.look is not None and role in (
-            Qt.ItemDataRole.DecorationRole,
-            Qt.ItemDataRole.ForegroundRole,
-        ):
-            return _dressed(column.look(record), role)
+        dressed = (Qt.ItemDataRole.DecorationRole, Qt.ItemDataRole.ForegroundRole)
+        if column.look is not None and role in dressed:
+            look, colours = column.look(record), palette_colours(QGuiApplication.palette())
+            if role == Qt.ItemDataRole.ForegroundRole:
+                return QColor(colours.tones[look.tone])
+            return icon(look.icon, colours, look.tone) if look.icon else None
         return None
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
@@ -261,10 +259,3 @@ class RecordsModel(NamedRows, Generic[T]):
         self._sort_column = column if 0 <= column < len(self._columns) else None
         self._downwards = order is Qt.SortOrder.DescendingOrder
         self._arrange()
-
-
-def _dressed(look: Look, role: int) -> Any:
-    colours = palette_colours(QGuiApplication.palette())
-    if role == Qt.ItemDataRole.ForegroundRole:
-        return QColor(colours.tones[look.tone])
-    return icon(look.icon, colours, look.tone) if look.icon else None

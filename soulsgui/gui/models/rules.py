@@ -207,11 +207,9 @@ def possible(action: str, clients: Sequence[ClientStatus], status: Status) -> tu
 
 def why_not_possible(action: str, client: ClientStatus, status: Status) -> str:
     """Return why something can't be done with a client, or would change nothing; empty when it can."""
-    return client.allowed.get(f"clients.{action}", "") or _why_useless(action, client, status)
-
-
-def _why_useless(action: str, client: ClientStatus, status: Status) -> str:
-    """Return why what the runner would accept is of no use, as the same wish a second time."""
+    if refusal := client.allowed.get(f"clients.{action}", ""):
+        return refusal
+    # What the runner would accept may be of no use, as the same wish a second time.
     name = client.name
     if action in ("release", "forget"):
         return ""
@@ -220,7 +218,10 @@ def _why_useless(action: str, client: ClientStatus, status: Status) -> str:
     gone = client.state in _GONE
     if action == "resume":
         if gone and client.local:
-            return _why_not_started(client, status)
+            # One of the server's own that was stopped is started again, once its process has ended.
+            ending = any(service.name == client.id and service.state in _UP for service in status.services)
+            refusal = status.allowed.get("service.local_clients", "")
+            return refusal or (f"{name} is about to end." if ending else "")
         if client.wish != "run":
             return ""
         if is_paused_there(client.state, client.wish):
@@ -230,14 +231,6 @@ def _why_useless(action: str, client: ClientStatus, status: Status) -> str:
         return f"{name} is {client_look(client.state).word.lower()}: there is nobody to ask."
     wished = {"pause": "pause", "drain": "finish", "stop": "stop"}[action]
     return f"{name} is asked to already." if client.wish == wished else ""
-
-
-def _why_not_started(client: ClientStatus, status: Status) -> str:
-    """One of the server's own that was stopped is started again, once its process has ended."""
-    ending = any(service.name == client.id and service.state in _UP for service in status.services)
-    return status.allowed.get("service.local_clients", "") or (
-        f"{client.name} is about to end." if ending else ""
-    )
 
 
 def question_before(action: str, clients: Sequence[ClientStatus]) -> Question | None:

@@ -61,12 +61,12 @@ class LiveCurve(QObject):
         self.metrics: list[str] = []
         self.attempts: list[AttemptStart] = []
         self.series = Series("", RETURN)
-        self._fetch = Fetch(widget, self._ask, _ASK_EVERY_MS)
+        self._fetch = Fetch(widget, lambda: self._query(None, None), _ASK_EVERY_MS)
         self._fetch.came.connect(self._take_history)
         self._fetch.failed.connect(self._not_had)
-        self._finer = Fetch(widget, self._ask_finer)
-        self._finer.came.connect(self._take_finer)
-        self._finer.failed.connect(self.failed)
+        self.finer = Fetch(widget, self._ask_finer)
+        self.finer.came.connect(self._take_finer)
+        self.finer.failed.connect(self.failed)
         self._retry = QTimer(self, singleShot=True)
         self._retry.timeout.connect(self._fetch.request)
         self._aside: list[Row] = []
@@ -91,7 +91,7 @@ class LiveCurve(QObject):
         """Give x another meaning, now and for later series."""
         self._axis = axis
         self.series.show_along(axis)
-        self._finer.forget()
+        self.finer.forget()
         if self.series.in_buckets or not self.is_loaded:
             # Buckets that are drawn, or on their way, are of equal width along the other axis.
             self.renew()
@@ -106,7 +106,7 @@ class LiveCurve(QObject):
         self._view = left, right
         finer = self.is_loaded and self.series.to_refine(left, right) is not None
         if finer:
-            self._finer.request()
+            self.finer.request()
         return finer
 
     @property
@@ -114,21 +114,11 @@ class LiveCurve(QObject):
         """Whether the history came."""
         return self._stored is not None
 
-    @property
-    def refining(self) -> bool:
-        """Whether what is in view is asked for."""
-        return self._finer.waiting
-
-    @property
-    def complete(self) -> bool:
-        """Whether history and live rows have met."""
-        return self._joined
-
     def _begin(self, run: str, metric: str) -> None:
         self.series = Series(run, metric, axis=self._axis, weight=self._weight)
         self.attempts = []
         self._stored: Update | None = None
-        self._finer.forget()
+        self.finer.forget()
         self._begin_tail()
         self.replaced.emit()
         self._ask_now()
@@ -140,7 +130,7 @@ class LiveCurve(QObject):
         self._retry_ms = _FIRST_RETRY_MS
         self._tail: list[Row] = []
         self._aside = []
-        self._joined = False
+        self.complete = False  # whether history and live rows have met
         self._renewing = True
 
     # --- the history ---
@@ -148,9 +138,6 @@ class LiveCurve(QObject):
     def _ask_now(self) -> None:
         if self.series.run_id:
             self._fetch.request()
-
-    def _ask(self) -> Call | None:
-        return self._query(None, None)
 
     def _query(self, start: float | None, end: float | None) -> Call | None:
         if not self._feed.connection.live:
@@ -220,7 +207,7 @@ class LiveCurve(QObject):
 
     def go_on(self) -> None:
         """The connection is back: ask for what could not be had."""
-        if not self._joined:
+        if not self.complete:
             self._ask_now()
 
     def _concerns(self, row: Row) -> bool:
@@ -241,7 +228,7 @@ class LiveCurve(QObject):
             self.loaded.emit()
 
     def _append(self, rows: list[Row]) -> None:
-        if not self._joined:
+        if not self.complete:
             self._tail += rows
             if len(self._tail) > _MOST_ASIDE:
                 self.renew()
@@ -254,17 +241,17 @@ class LiveCurve(QObject):
 
     def _look_for_gap(self) -> None:
         if self.series.of_episodes:
-            self._joined = not self.series.missed_rows
-            if not self._joined:
+            self.complete = not self.series.missed_rows
+            if not self.complete:
                 # Stored before they were sent: whatever is missing is in the next answer.
                 self.renew()
-        elif not self._joined:
+        elif not self.complete:
             first = next((row for row in self._tail if isinstance(row, UpdateRow)), None)
             if first is None:
                 return
             assert self._stored is not None
-            self._joined = not leaves_gap(self._stored, first)
-            if not self._joined and not self._retry.isActive() and not self._fetch.waiting:
+            self.complete = not leaves_gap(self._stored, first)
+            if not self.complete and not self._retry.isActive() and not self._fetch.waiting:
                 self._ask_later()
-        if self._joined:
+        if self.complete:
             self._tail = []

@@ -58,10 +58,8 @@ def end_words(run: RunStatus) -> EndWords | None:
 
 def next_preset(presets: Sequence[Preset], env_id: str) -> Preset | None:
     """Return a preset that trains another environment than the one that is solved; None without any."""
-    for preset in presets:
-        if preset.values.get(ENVIRONMENT, env_id) != env_id:
-            return preset
-    return None
+    others = (preset for preset in presets if preset.values.get(ENVIRONMENT, env_id) != env_id)
+    return next(others, None)
 
 
 class EndStrip(QFrame):
@@ -77,7 +75,6 @@ class EndStrip(QFrame):
         super().__init__(parent)
         self.setProperty("part", "bar")
         self._feed = feed
-        self._shell = shell
         self._run = RunStatus()
         self._preset: Preset | None = None
         self._gone = ""
@@ -94,7 +91,13 @@ class EndStrip(QFrame):
         self.checkpoints = FittingButton("Checkpoints", "page-runs", self)
         self.log = FittingButton("Trainer's log", "log", self)
         self._lay_out()
-        self._connect()
+        self.next.clicked.connect(
+            lambda: shell.open_new_run(preset=self._preset.name if self._preset else "")
+        )
+        self.again.clicked.connect(lambda: shell.open_new_run())
+        self.checkpoints.clicked.connect(lambda: shell.show_page("runs", run=self._run.id))
+        self.log.clicked.connect(lambda: self.log_asked.emit("trainer"))
+        feed.asked.connect(self._asked)
         self._presets = Fetch(self, self._ask)
         self._presets.came.connect(self._take_presets)
         self.hide()
@@ -117,13 +120,6 @@ class EndStrip(QFrame):
         parts.setContentsMargins(_MARGIN_PX, 5, _MARGIN_PX, 5)
         for part in (said, self.next, self.go_on, self.again, self.checkpoints, self.log):
             parts.addWidget(part)
-
-    def _connect(self) -> None:
-        self.next.clicked.connect(self._begin_next)
-        self.again.clicked.connect(lambda: self._shell.open_new_run())
-        self.checkpoints.clicked.connect(lambda: self._shell.show_page("runs", run=self._run.id))
-        self.log.clicked.connect(lambda: self.log_asked.emit("trainer"))
-        self._feed.asked.connect(self._asked)
 
     def show_run(self, run: RunStatus) -> None:
         """Say how it ended, or nothing while it goes on."""
@@ -173,12 +169,3 @@ class EndStrip(QFrame):
 
     def _go_on(self) -> Call:
         return self._feed.call("run.resume", {"run": self._run.id, "without_goal": True})
-
-    def _begin_next(self) -> None:
-        if self._preset is not None:
-            self._shell.open_new_run(preset=self._preset.name)
-
-    @property
-    def words(self) -> str:
-        """What it says; empty while it is hidden."""
-        return "" if self.isHidden() else f"{self._title.text()}\n{self._detail.text()}"

@@ -20,6 +20,7 @@ _HEAD_CHARACTERS = 18
 _NAME_CHARACTERS = 40
 _NAMED = 2
 _MARGIN_PX = 4
+_LAG = "Updates between the weights that samples were made with and the newest ones"
 
 
 @dataclass(frozen=True)
@@ -38,22 +39,17 @@ def figures(run: RunStatus, live: bool = True) -> list[Figure]:
     goal = None if run.goal_env_steps is None else text.compact(run.goal_env_steps)
     steps_rate = text.compact(run.env_steps_per_s) if run.env_steps_per_s else text.NOTHING
     rate = text.rate(run.updates_per_s, "updates")
+    ages = run.staleness.words() if run.staleness is not None else ""
     found = [
         *_returns(run),
         Figure("steps", "Steps", _of_goal(text.compact(run.env_steps), goal)),
         Figure("rate", "Steps/s", steps_rate, "Environment steps per second"),
         Figure("updates", "Updates", text.count(run.updates), rate if rate != text.NOTHING else ""),
-        Figure("lag", "Policy lag", text.value(run.policy_lag), _lag_words(run)),
+        Figure("lag", "Policy lag", text.value(run.policy_lag), f"{_LAG}:\n{ages}" if ages else _LAG),
         Figure("time", "Time", text.duration(run.seconds), "How long it trained, over all attempts"),
         _checkpoint(run, live),
     ]
     return found + _losses(run)
-
-
-def _lag_words(run: RunStatus) -> str:
-    said = "Updates between the weights that samples were made with and the newest ones"
-    ages = run.staleness.words() if run.staleness is not None else ""
-    return f"{said}:\n{ages}" if ages else said
 
 
 def run_words(run: RunStatus) -> str:

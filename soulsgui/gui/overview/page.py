@@ -36,11 +36,9 @@ class LastLines(QWidget):
     """What the services wrote last, live.
 
     Signals:
-        log_asked: The log of a service is to be shown, of all when it is empty.
         problem: The lines can't be had; with the `ApiError`.
     """
 
-    log_asked = Signal(str)
     problem = Signal(object)
 
     def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
@@ -48,7 +46,6 @@ class LastLines(QWidget):
         self.pane = LogPane(self, with_controls=False)
         self.pane.setObjectName("overviewLog")
         self.open_logs = FittingButton("All logs", "log", self)
-        self.open_logs.clicked.connect(lambda: self.log_asked.emit(""))
         self.open_logs.show_icon_only(True)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -146,14 +143,15 @@ class OverviewPage(QWidget):
     def _connect(self) -> None:
         feed = self._feed
         feed.snapshot_taken.connect(self._take_snapshot)
-        feed.run_changed.connect(self._run_changed)
-        feed.services_changed.connect(self._services_changed)
+        feed.run_changed.connect(self._show_run)
+        feed.services_changed.connect(self._show_services)
         feed.clients_changed.connect(self._clients_changed)
         feed.connection_changed.connect(self._show_connection)
         for part in (self.services.signals, self.plot, self.clients, self.log):
             part.problem.connect(self._tell)
-        for log_asked in (self.services.signals.log_asked, self.end.log_asked, self.log.log_asked):
+        for log_asked in (self.services.signals.log_asked, self.end.log_asked):
             log_asked.connect(self._open_log)
+        self.log.open_logs.clicked.connect(lambda: self._open_log(""))
         self._show_connection(feed.connection)
 
     # --- what comes ---
@@ -163,16 +161,7 @@ class OverviewPage(QWidget):
     def _take_snapshot(self) -> None:
         # Whatever came live before may have gaps.
         self.refresh()
-        if self.isVisible():
-            self._show_all()
-
-    def _services_changed(self) -> None:
-        if self.isVisible():
-            self._show_services()
-
-    def _run_changed(self) -> None:
-        if self.isVisible():
-            self._show_run()
+        self._show_all()
 
     def _clients_changed(self, changed: list[ClientStatus], removed: list[str]) -> None:
         if self.isVisible():
@@ -192,17 +181,20 @@ class OverviewPage(QWidget):
     # --- what is shown ---
 
     def _show_all(self) -> None:
-        self._show_services()
-        self._show_run()
-        self.clients.replace(self._feed.status.clients)
+        if self.isVisible():
+            self._show_services()
+            self._show_run()
+            self.clients.replace(self._feed.status.clients)
 
     def _show_services(self) -> None:
-        status = self._feed.status
-        self.services.show_status(status)
-        self.figures.show_run(status.run)
+        if self.isVisible():
+            self.services.show_status(self._feed.status)
+            self.figures.show_run(self._feed.status.run)
 
     def _show_run(self) -> None:
         run = self._feed.status.run
+        if not self.isVisible():
+            return
         self.plot.show_run(run)
         self.end.show_run(run)
         self._note_rounds()

@@ -19,6 +19,7 @@ from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.labels import muted
 from soulsgui.wire.control import ApiError, AttemptStart, CheckpointInfo, RunStatus
 from soulsgui.wire.messages.metrics import (
     EVALUATION_PREFIX,
@@ -133,20 +134,9 @@ def goal_metrics(run: RunStatus) -> tuple[str, ...]:
     return (EVALUATION_RETURN,) if run.goal_judged_by == "evaluation" else (RETURN, MEAN_RETURN)
 
 
-def opening_metric(run: RunStatus) -> str:
-    """Return the metric that the curves of a run open with: what judges it."""
-    return EVALUATION_RETURN if run.goal_judged_by == "evaluation" else RETURN
-
-
-def beside(metric: str) -> str:
-    """Return the metric drawn beside another one: an evaluation means little without its training."""
-    return RETURN if metric == EVALUATION_RETURN else ""
-
-
 def smoothing_weight(position: int) -> float:
     """Return the weight of the exponential mean, 0 to 0.999, for a position of the slider, 0 to 100."""
-    share = min(max(position, 0), 100) / 100
-    return 1.0 - math.pow(10.0, -3.0 * share)
+    return 1.0 - math.pow(10.0, -3.0 * position / 100)
 
 
 def smoothing_words(position: int) -> str:
@@ -194,18 +184,12 @@ class PlotControls(QWidget):
         self.smoothing.setMinimumWidth(60)
         self.smoothing.setMaximumWidth(260)
         self.smoothing.setAccessibleName("Smoothing")
-        self._smoothing_words = QLabel(self)
-        self._smoothing_words.setProperty("weight", "muted")
-        self._note = QLabel(self)
-        self._note.setProperty("weight", "muted")
+        self._smoothing_words, self._note = muted(QLabel(self)), muted(QLabel(self))
         self.follow = QCheckBox("&Follow", self)
         self.follow.setChecked(True)
         self.follow.setToolTip("Keep the newest rows in view (Space)")
         self.fit = FittingButton("Fit", "fit", self)
         self.fit.explain("Show the whole curve (Home)")
-        self._lay_out()
-
-    def _lay_out(self) -> None:
         self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         row = FlowLayout(_GAP_PX, parent=self)
         for part in (
@@ -356,7 +340,8 @@ class PlotSection(QWidget):
     def show_run(self, run: RunStatus) -> None:
         """Draw this run from now on."""
         old, self._run = self._run, run
-        self.controls.open_with(opening_metric(run))
+        # What judges a run is what its curves open with.
+        self.controls.open_with(EVALUATION_RETURN if run.goal_judged_by == "evaluation" else RETURN)
         if run.id != old.id:
             self.marks = RunMarks()
             self._told = ""
@@ -391,9 +376,10 @@ class PlotSection(QWidget):
     # --- how it is shown ---
 
     def _follow(self) -> None:
-        also = beside(self.controls.wanted)
-        self.curve.follow(self._run.id, self.controls.wanted)
-        self.beside.follow(self._run.id if also else "", also or RETURN)
+        wanted = self.controls.wanted
+        self.curve.follow(self._run.id, wanted)
+        # An evaluation means little without its training.
+        self.beside.follow(self._run.id if wanted == EVALUATION_RETURN else "", RETURN)
 
     def _show_metric(self) -> None:
         self._follow()
@@ -491,7 +477,7 @@ class PlotSection(QWidget):
             self._patience.start()
 
     def _say_loading(self) -> None:
-        loading = any(curve.refining for curve in self._curves)
+        loading = any(curve.finer.waiting for curve in self._curves)
         self.controls.note("Loading …" if loading else "")
 
     def _draw(self) -> None:

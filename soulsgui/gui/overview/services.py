@@ -3,10 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import QObject, QSize, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
@@ -17,13 +15,21 @@ from soulsgui.gui.models.rules import Question, stop_question, why_refused
 from soulsgui.gui.states import Look, phase_word, service_look, service_title
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.fitting_button import FittingButton, fit
+from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property, set_tip
 from soulsgui.wire.control import ServiceStatus, Status
 
+_WAITS_TIP = "Part of the time in which the trainer waits for samples, or samples for the trainer"
 # What is told of several clients is what is told of the one that needs attention most.
 _WORST_FIRST = ("failed", "backoff", "starting", "stopping", "stopped", "running")
+
+_PHASE_LOOKS = {
+    "waiting": Look("state-waiting", Tone.BUSY, "Running"),
+    "paused": Look("state-paused", Tone.PAUSED, "Running"),
+    "frozen": Look("state-frozen", Tone.WARNING, "Running"),
+    "loading": Look("state-busy", Tone.BUSY, "Running"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,15 +50,17 @@ class CardWords:
 def card_words(status: ServiceStatus, passed_s: float) -> CardWords:
     """Return what to say of a service."""
     look = service_look(status.state)
+    failure = status.detail or "It could not be started." if status.state == "failed" else ""
     return CardWords(
         title=service_title(status.name, status.kind),
-        look=_look_in_phase(look, status),
+        # A running node that is paused, frozen or waiting shows that instead of a tick.
+        look=_PHASE_LOOKS.get(status.phase, look) if status.state == "running" else look,
         state=_state(status, passed_s),
         facts=_facts(status, passed_s),
         usage=_usage([status]),
-        sentence=_sentence(status),
+        sentence="" if status.state == "running" and not status.restarts else status.outcome or failure,
         tone=look.tone if status.state in ("failed", "backoff") else Tone.MUTED,
-        tip=_tip(status),
+        tip=_WAITS_TIP if status.kind == "trainer" and "%" in status.detail else "",
         speaker=status.name,
     )
 
@@ -80,19 +88,6 @@ def group_words(clients: Sequence[ServiceStatus], passed_s: float) -> CardWords:
     )
 
 
-def _look_in_phase(look: Look, status: ServiceStatus) -> Look:
-    """A running node that is paused, frozen or waiting shows that instead of a tick."""
-    if status.state != "running":
-        return look
-    icons = {
-        "waiting": Look("state-waiting", Tone.BUSY, look.word),
-        "paused": Look("state-paused", Tone.PAUSED, look.word),
-        "frozen": Look("state-frozen", Tone.WARNING, look.word),
-        "loading": Look("state-busy", Tone.BUSY, look.word),
-    }
-    return icons.get(status.phase, look)
-
-
 def _state(status: ServiceStatus, passed_s: float) -> str:
     if status.state == "backoff" and status.restart_in_s is not None:
         left_s = max(0, round(status.restart_in_s - passed_s))
@@ -100,9 +95,7 @@ def _state(status: ServiceStatus, passed_s: float) -> str:
     word = service_look(status.state).word
     if status.state not in ("running", "starting"):
         return word
-    doing = phase_word(status.phase)
-    if not doing:
-        return f"{word}: {status.detail}" if status.detail else word
+    doing = phase_word(status.phase) or word
     return f"{doing}: {status.detail}" if status.detail else doing
 
 
@@ -117,12 +110,6 @@ def _facts(status: ServiceStatus, passed_s: float) -> str:
     return " · ".join(parts)
 
 
-def _tip(status: ServiceStatus) -> str:
-    if status.kind != "trainer" or "%" not in status.detail:
-        return ""
-    return "Part of the time in which the trainer waits for samples, or samples for the trainer"
-
-
 def _usage(services: Sequence[ServiceStatus]) -> str:
     parts = []
     percents = [service.cpu_percent for service in services if service.cpu_percent is not None]
@@ -134,14 +121,6 @@ def _usage(services: Sequence[ServiceStatus]) -> str:
     if restarts := sum(service.restarts for service in services):
         parts.append(text.restarts(restarts))
     return " · ".join(parts)
-
-
-def _sentence(status: ServiceStatus) -> str:
-    if status.state == "running" and not status.restarts:
-        return ""
-    if status.state == "failed" and not status.outcome:
-        return status.detail or "It could not be started."
-    return status.outcome
 
 
 SendCommand = Callable[[str, dict[str, object]], Call]
@@ -170,7 +149,7 @@ class CardSignals(QObject):
 
 
 class _Card(QFrame):
-    """State, numbers, how it ended, and buttons; their words give way where it is narrow."""
+    """State, numbers, how it ended, and buttons, whose words stand in their tooltips."""
 
     def __init__(
         self,
@@ -178,10 +157,10 @@ class _Card(QFrame):
         send: SendCommand,
         parent: QWidget | None,
         clock: Callable[[], float],
-        signals: CardSignals | None,
+        signals: CardSignals,
     ) -> None:
         super().__init__(parent)
-        self.signals = signals or CardSignals(self)
+        self.signals = signals
         self.setObjectName(f"service-{name}")
         self.setProperty("part", "card")
         self.send = send
@@ -214,23 +193,19 @@ class _Card(QFrame):
         column.addSpacing(4)
         self._row = QHBoxLayout()
         self._row.setSpacing(_BUTTON_GAP_PX)
-        self._signs: Sequence[FittingButton] = ()
-        self._worded: Sequence[FittingButton] = ()
         column.addLayout(self._row)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
 
-    def add_buttons(self, signs: Sequence[FittingButton], worded: Sequence[FittingButton]) -> None:
-        """Take the buttons: those without words, and those whose words give way, as the log's do."""
+    def add_buttons(self, *buttons: FittingButton) -> None:
+        """Take the buttons, and add that of the log."""
         # Made last: the keyboard comes to it last.
         self.log = FittingButton("Log", "log", self)
         self.log.clicked.connect(lambda: self.signals.log_asked.emit(self._speaker))
-        self._signs, self._worded = signs, (*worded, self.log)
-        for button in (*signs, *self._worded):
+        for button in (*buttons, self.log):
+            button.show_icon_only(True)
             self._row.addWidget(button)
             if isinstance(button, CommandButton):
                 button.problem.connect(self.signals.problem)
-        for button in signs:
-            button.show_icon_only(True)
         self._row.addStretch(1)
 
     # --- what is shown ---
@@ -276,34 +251,12 @@ class _Card(QFrame):
         set_property(self._sentence, "tone", words.tone)
         self.setAccessibleName(f"{words.title}: {words.state}. {words.sentence}")
 
-    @property
-    def words(self) -> str:
-        """All it says."""
-        labels = (self._title, *self._labels)
-        return "\n".join(label.text() for label in labels if label.text()).replace(_NO_BREAK, " ")
-
     # --- room ---
 
     def minimumSizeHint(self) -> QSize:
-        """Let it become as narrow as its buttons without their words."""
+        """Let it become as narrow as its buttons."""
         least = self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS
         return QSize(least, super().minimumSizeHint().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave the words of the buttons out where there is no room for them."""
-        super().resizeEvent(event)
-        self._fit_buttons()
-
-    def event(self, event: QEvent) -> bool:
-        """Do the same when a button says something else."""
-        if event.type() == QEvent.Type.LayoutRequest:
-            self._fit_buttons()
-        return super().event(event)
-
-    def _fit_buttons(self) -> None:
-        signs = sum(button.sizeHint().width() + _BUTTON_GAP_PX for button in self._signs)
-        shown = [button for button in self._worded if not button.isHidden()]
-        fit(shown, self.width() - 2 * _MARGIN_PX - signs, _BUTTON_GAP_PX)
 
 
 class ServiceCard(_Card):
@@ -313,10 +266,10 @@ class ServiceCard(_Card):
         self,
         name: str,
         send: SendCommand,
-        parent: QWidget | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        ask: Callable[[], Question | None] = lambda: None,
-        signals: CardSignals | None = None,
+        parent: QWidget | None,
+        clock: Callable[[], float],
+        ask: Callable[[], Question | None],
+        signals: CardSignals,
     ) -> None:
         super().__init__(name, send, parent, clock, signals)
         self._name = name
@@ -327,7 +280,7 @@ class ServiceCard(_Card):
         self.start = CommandButton(start, "play", lambda: self._call("service.start"), self)
         self.stop = AskingButton(stop, "stop", lambda: self._call("service.stop"), ask, self)
         self.restart = CommandButton(again, "restart", lambda: self._call("service.restart"), self)
-        self.add_buttons((), (self.start, self.stop, self.restart))
+        self.add_buttons(self.start, self.stop, self.restart)
 
     def _call(self, command: str) -> Call:
         return self.send(command, {"name": self._name})
@@ -363,11 +316,7 @@ class LocalClientsCard(_Card):
     expanded = Signal(bool)
 
     def __init__(
-        self,
-        send: SendCommand,
-        parent: QWidget | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        signals: CardSignals | None = None,
+        self, send: SendCommand, parent: QWidget, clock: Callable[[], float], signals: CardSignals
     ) -> None:
         super().__init__("clients", send, parent, clock, signals)
         self._clients: list[ServiceStatus] = []
@@ -378,15 +327,11 @@ class LocalClientsCard(_Card):
         self.each = FittingButton("Each", "arrow-right", self)
         self.each.setCheckable(True)
         self.each.explain("Show the clients one by one")
-        self.each.toggled.connect(self._expand)
-        self.add_buttons((self.fewer, self.more, self.each), ())
+        self.each.toggled.connect(self.expanded)
+        self.add_buttons(self.fewer, self.more, self.each)
 
     def _set_count(self, change: int) -> Call:
         return self.send("service.local_clients", {"count": max(len(self._clients) + change, 0)})
-
-    def _expand(self, on: bool) -> None:
-        self.each.say("Each", "arrow-down" if on else "arrow-right")
-        self.expanded.emit(on)
 
     def show_clients(self, clients: Sequence[ServiceStatus]) -> None:
         """Show these services."""
@@ -456,15 +401,14 @@ class ServiceRow(QWidget):
         column.addWidget(self._singles)
 
     def _new_card(self, name: str, parent: QWidget) -> ServiceCard:
-        ask = partial(self._stop_question, name)
-        card = ServiceCard(name, self._feed.call, parent, self._clock, ask, self.signals)
-        card.connect_commands(self._connection.commands_possible, why_not(self._connection))
-        return card
+        def ask() -> Question | None:
+            status = self._feed.status
+            service = next((one for one in status.services if one.name == name), None)
+            return None if service is None else stop_question(service, status.run)
 
-    def _stop_question(self, name: str) -> Question | None:
-        status = self._feed.status
-        service = next((one for one in status.services if one.name == name), None)
-        return None if service is None else stop_question(service, status.run)
+        card = ServiceCard(name, self._feed.call, parent, self._clock, ask, self.signals)
+        card.connect_commands(self._connection.live, why_not(self._connection))
+        return card
 
     # --- what is shown ---
 
@@ -495,12 +439,12 @@ class ServiceRow(QWidget):
         """Grey everything while it is not the present."""
         self._connection = connection
         for card in self.cards.values():
-            card.connect_commands(connection.commands_possible, why_not(connection))
+            card.connect_commands(connection.live, why_not(connection))
         self._connect_clients()
 
     def _connect_clients(self) -> None:
         reason = why_refused("service.local_clients", self._connection, self._feed.status)
-        self.clients.connect_commands(self._connection.commands_possible, reason)
+        self.clients.connect_commands(self._connection.live, reason)
 
     def tick(self) -> None:
         """Let uptimes and countdowns go on; the owner calls it once a second."""
@@ -508,6 +452,7 @@ class ServiceRow(QWidget):
             card.tick()
 
     def _expand(self, on: bool) -> None:
+        self.clients.each.say("Each", "arrow-down" if on else "arrow-right")
         self._singles.setVisible(on)
         self.show_status(self._feed.status)
 

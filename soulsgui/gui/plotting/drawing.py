@@ -1,4 +1,4 @@
-"""What a plot is made of: curves, the goal, moments, the crosshair, axes, the legend and the veil."""
+"""What a plot is made of: curves, goal, moments, crosshair, axes, legend, and what fades it."""
 
 import math
 from collections.abc import Sequence
@@ -13,14 +13,15 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Colours, Tone, blend
-from soulsgui.gui.icons import colours_of
+from soulsgui.gui.icons import colours_of, qcolor
 from soulsgui.gui.plotting.rows import Axis, Mark, mark_at
-from soulsgui.gui.plotting.series import Piece, Points, Reading, Series
+from soulsgui.gui.plotting.series import Points, Reading, Series
 from soulsgui.gui.widgets.labels import ElidedLabel
 
 _DOT_PX = 6
 # Nearer to each other they would be a band.
 _DOT_ROOM_PX = 8
+_NO_POINTS: Points = (np.empty(0), np.empty(0))
 
 
 class _Items(NamedTuple):
@@ -39,52 +40,42 @@ class DrawnCurve:
         self.name = name
         self.colour = colour
         self._canvas = canvas
-        self._items: list[_Items] = []
+        self.items: list[_Items] = []
 
     def draw(self, left: float, right: float, width_px: int, colours: Colours) -> tuple[float, float]:
         """Draw what is between two positions of x."""
         pieces = list(self.series.pieces(left, right, width_px))
-        self._make_items(len(pieces))
+        while len(self.items) < len(pieces):
+            dots = pg.ScatterPlotItem(size=_DOT_PX, pen=None)
+            made = _Items(pg.PlotCurveItem([], []), pg.PlotCurveItem([], []), dots)
+            for depth, item in enumerate(made):
+                item.setZValue(depth)
+                self._canvas.addItem(item, ignoreBounds=True)
+            self.items.append(made)
         smooths = self.series.smooths
         dotted = self.series.of_measurements
-        for number, items in enumerate(self._items):
+        for number, items in enumerate(self.items):
             piece = pieces[number] if number < len(pieces) else None
-            _put(items.raw, piece.raw if piece and not (piece.overwritten and smooths) else None)
-            _put(items.smooth, piece.smooth if piece and smooths else None)
+            _put(items.raw, piece.raw if piece and not (piece.overwritten and smooths) else _NO_POINTS)
+            _put(items.smooth, piece.smooth if piece and smooths else _NO_POINTS)
             has_room = piece is not None and piece.raw[0].size <= max(width_px // _DOT_ROOM_PX, 1)
-            _put_dots(items.dots, piece.raw if piece and dotted and has_room else None)
+            x, y = piece.raw if piece and dotted and has_room else _NO_POINTS
+            items.dots.setData(x[np.isfinite(y)], y[np.isfinite(y)])
             if piece:
                 self._colour(items, piece.overwritten, colours)
         low, high = np.inf, -np.inf
-        for piece in pieces:
-            low, high = _extend(low, high, piece, left, right)
-        return low, high
+        for x, y in (points for piece in pieces for points in (piece.raw, piece.smooth)):
+            seen = y[(x >= left) & (x <= right)]
+            if seen.size:
+                low, high = np.fmin(low, np.fmin.reduce(seen)), np.fmax(high, np.fmax.reduce(seen))
+        return float(low), float(high)
 
     def remove(self) -> None:
         """Take it off the canvas."""
-        for items in self._items:
+        for items in self.items:
             for item in items:
                 self._canvas.removeItem(item)
-        self._items = []
-
-    @property
-    def points(self) -> int:
-        """How many points it is drawn with."""
-        return sum(item.xData.size for items in self._items for item in (items.raw, items.smooth))
-
-    @property
-    def dots(self) -> int:
-        """How many of its values are marked."""
-        return sum(len(items.dots.points()) for items in self._items)
-
-    def _make_items(self, count: int) -> None:
-        while len(self._items) < count:
-            dots = pg.ScatterPlotItem(size=_DOT_PX, pen=None)
-            items = _Items(pg.PlotCurveItem([], []), pg.PlotCurveItem([], []), dots)
-            for depth, item in enumerate(items):
-                item.setZValue(depth)
-                self._canvas.addItem(item, ignoreBounds=True)
-            self._items.append(items)
+        self.items = []
 
     def _colour(self, items: _Items, overwritten: bool, colours: Colours) -> None:
         full, faded = colours.curve(self.colour), colours.faded_curve(self.colour)
@@ -109,31 +100,10 @@ def pen(colour: str, width: int, style: Qt.PenStyle | None = None) -> QPen:
     return made
 
 
-def _put(item: pg.PlotCurveItem, points: Points | None) -> None:
-    if points is None or points[0].size == 0:
-        item.setData([], [])
-        return
+def _put(item: pg.PlotCurveItem, points: Points) -> None:
     x, y = points
     whole = bool(np.isfinite(y).all())
     item.setData(x, y, connect="all" if whole else "finite", skipFiniteCheck=whole)
-
-
-def _put_dots(item: pg.ScatterPlotItem, points: Points | None) -> None:
-    if points is None or points[0].size == 0:
-        item.setData([], [])
-        return
-    x, y = points
-    known = np.isfinite(y)
-    item.setData(x[known], y[known])
-
-
-def _extend(low: float, high: float, piece: Piece, left: float, right: float) -> tuple[float, float]:
-    """Return the range of y that also holds what is seen of a piece."""
-    for x, y in (piece.raw, piece.smooth):
-        seen = y[(x >= left) & (x <= right)]
-        if seen.size:
-            low, high = float(np.fmin(low, np.fmin.reduce(seen))), float(np.fmax(high, np.fmax.reduce(seen)))
-    return low, high
 
 
 # The words stand at the right end: below the line in the upper half of the picture, else above it.
@@ -346,7 +316,6 @@ class Legend(QWidget):
         self._row.setContentsMargins(4, 0, 4, 0)
         self._row.setSpacing(6)
         self._parts: list[QWidget] = []
-        self._with_moments = False
         self._moments = [_Swatch(None, self), QLabel("checkpoint or resume", self)]
         for part in self._moments:
             part.hide()
@@ -372,21 +341,13 @@ class Legend(QWidget):
                 self._row.insertWidget(len(self._parts), part)
                 self._parts.append(part)
 
-    def show_marks(self, shown: bool) -> None:
-        """Say what the upright lines are, while there are any."""
-        self._with_moments = shown
-        self._show_moments()
-
-    def show_reading(self, words: str) -> None:
-        """Say what stands under the crosshair; empty for nothing."""
+    def show_reading(self, words: str, with_marks: bool) -> None:
+        """Say what stands under the crosshair, or else what the upright lines are where there are any."""
         if words != self.reading:
             self._reading.setText(words)
-            self._show_moments()
-
-    def _show_moments(self) -> None:
         # A reading names the one that is near, and needs the room.
         for part in self._moments:
-            part.setVisible(self._with_moments and not self.reading)
+            part.setVisible(with_marks and not words)
 
     @property
     def reading(self) -> str:
@@ -394,30 +355,27 @@ class Legend(QWidget):
         return self._reading.text()
 
 
-_COVER = 0.5
+_FADED = 0.5
 
 
-class Veil(QWidget):
-    """Half covers the widget it stands in, and leaves the mouse to it.
+class StaleOverlay(QWidget):
+    """Fades the widget it stands in while what that shows is not the present, and leaves the mouse to it.
 
     A graphics effect would fade, too, but paints over an old copy of a widget that fills all of itself.
     """
 
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._covered = parent
+    def __init__(self, faded: QWidget) -> None:
+        super().__init__(faded)
+        self._faded = faded
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.hide()
 
-    def cover(self, on: bool) -> None:
+    def lay_over(self, on: bool) -> None:
         """Lie over everything, or go away."""
-        self.setGeometry(self._covered.rect())
+        self.setGeometry(self._faded.rect())
         self.setVisible(on)
         self.raise_()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Fade what lies below."""
-        colour = QColor(colours_of(self).base)
-        colour.setAlphaF(_COVER)
-        painter = QPainter(self)
-        painter.fillRect(self.rect().adjusted(2, 2, -2, -2), colour)
+        QPainter(self).fillRect(self.rect().adjusted(2, 2, -2, -2), qcolor(colours_of(self).base, _FADED))

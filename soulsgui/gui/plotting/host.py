@@ -18,10 +18,10 @@ class PlotHost(QWidget):
     """Makes its plot after it was painted for the first time.
 
     Signals:
-        ready: The plot exists now.
+        ready: The plot exists now; with the `Plot`.
     """
 
-    ready = Signal()
+    ready = Signal(object)
 
     def __init__(self, parent: QWidget | None = None, x_title: bool = True) -> None:
         super().__init__(parent)
@@ -39,13 +39,8 @@ class PlotHost(QWidget):
         """Do something with the plot, now or as soon as it exists."""
         if self.plot is not None:
             work(self.plot)
-            return
-
-        def later() -> None:
-            assert self.plot is not None
-            work(self.plot)
-
-        self.ready.connect(later)
+        else:
+            self.ready.connect(work)
 
     def minimumSizeHint(self) -> QSize:
         """Keep a place for the plot also before it is made: without one it never would be."""
@@ -73,4 +68,4 @@ class PlotHost(QWidget):
         self.setFocusProxy(self.plot)
         self._loading.deleteLater()
         self._column.replaceWidget(self._loading, self.plot)
-        self.ready.emit()
+        self.ready.emit(self.plot)

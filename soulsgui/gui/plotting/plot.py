@@ -19,7 +19,7 @@ from soulsgui.gui.plotting.drawing import (
     Legend,
     MarkLines,
     NumberAxis,
-    Veil,
+    StaleOverlay,
     View,
     pen,
     with_goal,
@@ -102,7 +102,7 @@ class Plot(QFrame):
         column.setSpacing(4)
         column.addWidget(self._legend)
         column.addWidget(self._canvas, 1)
-        self._veil = Veil(self)
+        self._stale = StaleOverlay(self)
 
     @staticmethod
     def _axis_items(axis: Axis) -> dict[str, pg.AxisItem]:
@@ -125,7 +125,7 @@ class Plot(QFrame):
     def show_marks(self, marks: Sequence[Mark]) -> None:
         """Show these moments as upright lines."""
         self._marks.marks = tuple(marks)
-        self._legend.show_marks(bool(marks))
+        self._draw_crosshair()
         self._throttle.request()
 
     def show_goal(self, value: float | None, words: str = "") -> None:
@@ -156,12 +156,12 @@ class Plot(QFrame):
 
     def dim(self, dimmed: bool) -> None:
         """Fade while what is drawn is not the present."""
-        self._veil.cover(dimmed)
+        self._stale.lay_over(dimmed)
 
     @property
     def is_dimmed(self) -> bool:
         """Whether it is faded."""
-        return not self._veil.isHidden()
+        return not self._stale.isHidden()
 
     def show_empty_text(self, text: str) -> None:
         """Say in the middle what to do, for as long as there is no row."""
@@ -169,9 +169,9 @@ class Plot(QFrame):
         self._place_empty()
 
     @property
-    def points_drawn(self) -> int:
-        """How many points the present picture is made of."""
-        return sum(curve.points for curve in self._curves)
+    def curves(self) -> list[DrawnCurve]:
+        """The curves, with the items that the present picture is made of."""
+        return self._curves
 
     @property
     def drawing_waits(self) -> bool:
@@ -257,12 +257,6 @@ class Plot(QFrame):
 
     def _draw(self) -> None:
         self._drawing = True
-        try:
-            self._draw_all()
-        finally:
-            self._drawing = False
-
-    def _draw_all(self) -> None:
         if self._follow:
             self._view.setXRange(*self._whole(), padding=0)
         left, right = self.x_view()
@@ -285,6 +279,7 @@ class Plot(QFrame):
             self._show_rulers()
         # Left to the painting, moving the items asks for a second picture after this one.
         self._canvas.scene().prepareForPaint()
+        self._drawing = False
         self.drawn.emit(left, right)
 
     # --- crosshair ---
@@ -300,7 +295,8 @@ class Plot(QFrame):
 
     def _draw_crosshair(self) -> None:
         reach = _MARK_REACH_PX * self._view.viewPixelSize()[0]
-        self._legend.show_reading(self._crosshair.read(self._curves, self._axis, self._marks.marks, reach))
+        words = self._crosshair.read(self._curves, self._axis, self._marks.marks, reach)
+        self._legend.show_reading(words, bool(self._marks.marks))
 
     @property
     def reading(self) -> str:
@@ -340,7 +336,7 @@ class Plot(QFrame):
         """Keep the words of an empty plot in its middle."""
         super().resizeEvent(event)
         self._place_empty()
-        self._veil.cover(self.is_dimmed)
+        self._stale.lay_over(self.is_dimmed)
 
     def changeEvent(self, event: QEvent) -> None:
         """Take on the colours and the font of the theme."""

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QFileSystemWatcher, QObject, Signal
@@ -251,15 +252,8 @@ class Connector(QObject):
         self._wake.clear()
         wrong = file_problems(self._overrides) if self._of_server else []
         words = "\n".join(sentence(problem) for problem in wrong[:_PROBLEMS_TOLD])
-        self._feed.set_connection(
-            Connection(
-                ConnectionState.START_FAILED,
-                self._server,
-                since=self._feed.last_data,
-                detail=words or cause,
-                config=self._overrides if wrong else None,
-            )
-        )
+        config = self._overrides if wrong else None
+        self._say(ConnectionState.START_FAILED, words or cause, config=config)
         await self._until_woken()
 
     # --- helpers -----------------------------------------------------------------------------------
@@ -268,9 +262,11 @@ class Connector(QObject):
         if self._link is not None:
             self._tasks.spawn(_answer(self._link, call, params), call.command)
 
-    def _say(self, state: ConnectionState, detail: str = "", phase: str = "") -> None:
+    def _say(
+        self, state: ConnectionState, detail: str = "", phase: str = "", config: Path | None = None
+    ) -> None:
         self._feed.set_connection(
-            Connection(state, self._server, phase=phase, since=self._feed.last_data, detail=detail)
+            Connection(state, self._server, phase, self._feed.last_data, detail, config)
         )
 
     async def _until_woken(self, at_most_s: float | None = None) -> None:

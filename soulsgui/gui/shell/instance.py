@@ -43,6 +43,7 @@ class SingleInstance(QObject):
         self._make_folder()
         self._lock = FileLock(self.folder / "window.lock")
         self._open_mark = self.folder / "open"
+        self._name = socket_name(self.folder)
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._connected)
@@ -66,8 +67,8 @@ class SingleInstance(QObject):
         if not self._lock.acquire():
             return False
         # Whoever held the lock is dead: its socket may be left.
-        QLocalServer.removeServer(self._name())
-        if not self._server.listen(self._name()):
+        QLocalServer.removeServer(self._name)
+        if not self._server.listen(self._name):
             logger.warning("a second start can't raise this window: %s", self._server.errorString())
         self.crashed = self._open_mark.exists()
         if self.crashed:
@@ -85,7 +86,7 @@ class SingleInstance(QObject):
             if self.claim():
                 self.claimed.emit()
             else:
-                first.connectToServer(self._name())
+                first.connectToServer(self._name)
 
         def take_answer() -> None:
             if bytes(first.readAll().data()) == _ANSWER:
@@ -116,9 +117,6 @@ class SingleInstance(QObject):
         self._server.close()
         self._open_mark.unlink(missing_ok=True)
         self._lock.release()
-
-    def _name(self) -> str:
-        return socket_name(self.folder)
 
     def _connected(self) -> None:
         while (socket := self._server.nextPendingConnection()) is not None:

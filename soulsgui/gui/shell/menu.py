@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QAction, QDesktopServices, QKeySequence, QTextBlock, QTextCursor, QTextDocument
+from PySide6.QtGui import QAction, QDesktopServices, QKeySequence, QTextCursor, QTextDocument
 from PySide6.QtWidgets import (
     QComboBox,
     QFormLayout,
@@ -86,19 +86,14 @@ class ManualDialog(FittingDialog):
         self.back.setEnabled(bool(self._past))
 
     def _go_to(self, heading: str) -> None:
-        block = self._block_of(heading)
-        if block is not None:
-            self.text.setTextCursor(QTextCursor(block))
-            top = self.text.document().documentLayout().blockBoundingRect(block).top()
-            self.text.verticalScrollBar().setValue(round(top))
-
-    def _block_of(self, heading: str) -> QTextBlock | None:
         block = self.text.document().begin()
         while block.isValid():
             if block.blockFormat().headingLevel() and block.text() == heading:
-                return block
+                self.text.setTextCursor(QTextCursor(block))
+                top = self.text.document().documentLayout().blockBoundingRect(block).top()
+                self.text.verticalScrollBar().setValue(round(top))
+                return
             block = block.next()
-        return None
 
     def _follow(self, link: QUrl) -> None:
         if not link.isRelative():
@@ -139,10 +134,10 @@ class SettingsDialog(FittingDialog):
         self._preferences = preferences
         self._theme = theme
         sizes = {percent: f"{percent} %" for percent in FONT_PERCENTS}
-        self.theme = self._box(_THEMES, preferences.theme, self._theme_chosen)
-        self.font_size = self._box(sizes, preferences.font_percent, self._font_chosen)
-        self.closing = self._box(_CLOSING, preferences.at_closing, self._closing_chosen)
-        self.leaving = self._box(_LEAVING, preferences.at_leaving, self._leaving_chosen)
+        self.theme = self._box(_THEMES, "theme", theme.choose)
+        self.font_size = self._box(sizes, "font_percent", self._change_font)
+        self.closing = self._box(_CLOSING, "at_closing")
+        self.leaving = self._box(_LEAVING, "at_leaving")
         self._build()
 
     def _build(self) -> None:
@@ -176,37 +171,30 @@ class SettingsDialog(FittingDialog):
         hint.setWordWrap(True)
         return hint
 
-    def _box(self, choices: Mapping[Any, str], chosen: object, then: Callable[[Any], None]) -> QComboBox:
+    def _box(
+        self, choices: Mapping[Any, str], name: str, then: Callable[[Any], None] | None = None
+    ) -> QComboBox:
+        """Return a box that shows a preference and keeps the one that is chosen."""
         box = QComboBox(self)
+        values = list(choices)
         for value, words in choices.items():
             box.addItem(words, value)
-        box.setCurrentIndex(list(choices).index(chosen) if chosen in choices else 0)
-        box.currentIndexChanged.connect(lambda: then(box.currentData()))
+        box.setCurrentIndex(values.index(kept) if (kept := getattr(self._preferences, name)) in values else 0)
+
+        def choose(place: int) -> None:
+            setattr(self._preferences, name, values[place])
+            trouble = self._preferences.keep()
+            self.trouble.setText(f"This holds until the window is closed: {trouble}")
+            self.trouble.setVisible(bool(trouble))
+            if then is not None:
+                then(values[place])
+
+        box.currentIndexChanged.connect(choose)
         return box
 
-    def _theme_chosen(self, choice: str) -> None:
-        self._preferences.theme = ThemeChoice(choice)
-        self._keep()
-        self._theme.choose(ThemeChoice(choice))
-
-    def _font_chosen(self, percent: int) -> None:
-        self._preferences.font_percent = percent
-        self._keep()
+    def _change_font(self, percent: int) -> None:
         self._theme.set_font_scale(percent)
         self.adjustSize()
-
-    def _closing_chosen(self, choice: str) -> None:
-        self._preferences.at_closing = AtClosing(choice)
-        self._keep()
-
-    def _leaving_chosen(self, choice: str) -> None:
-        self._preferences.at_leaving = AtLeaving(choice)
-        self._keep()
-
-    def _keep(self) -> None:
-        trouble = self._preferences.keep()
-        self.trouble.setText(f"This holds until the window is closed: {trouble}")
-        self.trouble.setVisible(bool(trouble))
 
 
 def shutdown_question(status: Status) -> Question:
@@ -241,7 +229,7 @@ class WindowMenu(QMenu):
         self.welcome = self._add("&Welcome")
         self.invite = self._add("&Invite a computer…")
         self.settings = self._add("&Settings…", "Ctrl+,")
-        self.settings.triggered.connect(self.open_settings)
+        self.settings.triggered.connect(self._open_settings)
         self.manual = self._add("&Manual", "F1")
         self.addSeparator()
         self.shut_down = self._add("Shut &down the server…")
@@ -261,8 +249,7 @@ class WindowMenu(QMenu):
         self.addAction(action)
         return action
 
-    def open_settings(self) -> None:
-        """Open the window's own preferences."""
+    def _open_settings(self) -> None:
         SettingsDialog(self._preferences, self._theme, self._window).open()
 
     def _update(self) -> None:

@@ -14,6 +14,7 @@ from soulsgui.gui.shell.pages import CLIENT, OVERVIEW, PageStack
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import IconLabel
+from soulsgui.gui.widgets.message_bar import close_button
 from soulsgui.wire.control import RunStatus
 
 NEXT_PRESET = "lunarlander_ppo"
@@ -59,13 +60,14 @@ class OfferBar(QFrame):
     problem = Signal(object)
     run_wanted = Signal(str)
 
-    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+    def __init__(self, feed: Feed, pages: PageStack, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("offer")
         self.setProperty("part", "banner")
         self.setProperty("tone", Tone.GOOD)
         self._feed = feed
-        self._pages: PageStack | None = None
+        # The next step is offered over these: two need no offer, and one may hold unsaved changes.
+        self._pages = pages
         self._before = feed.status.run
         self._offer = Offer("", "")
         mark = IconLabel(0, self)
@@ -83,11 +85,7 @@ class OfferBar(QFrame):
         self.go_on.clicked.connect(self._go_on)
         self.open_run = QPushButton("Open run", self)
         self.open_run.clicked.connect(self._open_run)
-        self.close_button = QPushButton(self)
-        self.close_button.setProperty("role", "flat")
-        self.close_button.setAccessibleName("Close this message")
-        self.close_button.setToolTip("Close")
-        dress(self.close_button, "close")
+        self.close_button = close_button(self)
         self.close_button.clicked.connect(self.hide)
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 6, 6, 6)
@@ -99,13 +97,9 @@ class OfferBar(QFrame):
         row.addLayout(flow, 1)
         row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignVCenter)
         self.hide()
-
-    def watch(self, pages: PageStack) -> None:
-        """Offer what comes next over these pages: two need no offer, and one may hold unsaved changes."""
-        self._pages = pages
-        self._feed.snapshot_taken.connect(self._snapshot_taken)
-        self._feed.run_changed.connect(self._look)
-        self._feed.asked.connect(self._asked)
+        feed.snapshot_taken.connect(self._snapshot_taken)
+        feed.run_changed.connect(self._look)
+        feed.asked.connect(self._asked)
 
     def make(self, offer: Offer) -> None:
         """Offer what comes next."""
@@ -129,7 +123,7 @@ class OfferBar(QFrame):
         run = self._feed.status.run
         offer = offer_for(self._before, run)
         self._before = run
-        if offer is not None and self._pages is not None and self._pages.shown not in _WITHOUT_OFFER:
+        if offer is not None and self._pages.shown not in _WITHOUT_OFFER:
             self.make(offer)
         elif run_is_active(run.state):
             self.hide()
@@ -144,8 +138,7 @@ class OfferBar(QFrame):
                 self._begin("run.start", {"preset": self._offer.next_preset})
 
         # The next run would not use what was typed and not saved.
-        if self._pages is not None:
-            self._pages.before_run(go_on)
+        self._pages.ask("before_run", go_on)
 
     def _go_on(self) -> None:
         self.hide()

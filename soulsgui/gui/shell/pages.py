@@ -1,10 +1,10 @@
-"""The pages: the list of them, the one that is shown, and what covers it while there is no server."""
+"""The pages: the list of them, the one that is shown, and what lies over it while there is no server."""
 
-import importlib
 import logging
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent
@@ -25,7 +25,6 @@ from soulsgui.gui.models.connection import Connection, ConnectionState, banner_w
 from soulsgui.gui.preferences import Mode
 from soulsgui.gui.shell.protocol import Shell
 from soulsgui.gui.widgets.empty_state import EmptyState
-from soulsgui.gui.widgets.inputs import FilterEdit
 
 logger = logging.getLogger(__name__)
 
@@ -58,30 +57,22 @@ class PageEntry:
         to ask before it is left, `before_run(then)` to ask before a run is begun, `unsaved`, which keeps it
         in sight when the server is gone, and `refresh()` to ask for its lists again.
         """
-        module, _, name = self.code.partition(":")
-        page: type[QWidget] = getattr(importlib.import_module(module), name)
+        page: type[QWidget] = pkgutil.resolve_name(self.code)
         return page
 
 
 def page_entries() -> dict[str, PageEntry]:
     """Return all pages by name, in the order of the navigation."""
+    gui = "soulsgui.gui"
     entries = (
+        PageEntry(WELCOME, "Welcome", "star", f"{gui}.welcome.page:WelcomePage", None, False, alone=True),
+        PageEntry(OVERVIEW, "Overview", "page-overview", f"{gui}.overview.page:OverviewPage"),
+        PageEntry(CLIENTS, "Clients", "page-clients", f"{gui}.clients.page:ClientsPage"),
+        PageEntry(RUNS, "Runs", "page-runs", f"{gui}.runs.page:RunsPage"),
+        PageEntry(CONFIG, "Config", "page-config", f"{gui}.config.page:ConfigPage"),
+        PageEntry(LOGS, "Logs", "page-logs", f"{gui}.logs.page:LogsPage", alone=True),
         PageEntry(
-            WELCOME, "Welcome", "star", "soulsgui.gui.welcome.page:WelcomePage", None, False, alone=True
-        ),
-        PageEntry(OVERVIEW, "Overview", "page-overview", "soulsgui.gui.overview.page:OverviewPage"),
-        PageEntry(CLIENTS, "Clients", "page-clients", "soulsgui.gui.clients.page:ClientsPage"),
-        PageEntry(RUNS, "Runs", "page-runs", "soulsgui.gui.runs.page:RunsPage"),
-        PageEntry(CONFIG, "Config", "page-config", "soulsgui.gui.config.page:ConfigPage"),
-        PageEntry(LOGS, "Logs", "page-logs", "soulsgui.gui.logs.page:LogsPage", alone=True),
-        PageEntry(
-            CLIENT,
-            "Client",
-            "service-client",
-            "soulsgui.gui.client_mode.page:ClientPage",
-            Mode.CLIENT,
-            False,
-            True,
+            CLIENT, "Client", "service-client", f"{gui}.client_mode.page:ClientPage", Mode.CLIENT, False, True
         ),
     )
     return {entry.name: entry for entry in entries}
@@ -118,12 +109,7 @@ class PageArea(QScrollArea):
         self.setWidget(_Least(page))
 
 
-def covers(state: ConnectionState, covered: bool) -> bool:
-    """Return whether pages that live from the server are covered."""
-    return state in _ENDED or (covered and state in _COMES_BACK)
-
-
-class Cover(QWidget):
+class NoServerOverlay(QWidget):
     """Says that there is no server, and starts it, or has mended first what keeps it from starting.
 
     Signals:
@@ -158,14 +144,9 @@ class Cover(QWidget):
     def _acted(self) -> None:
         (self.mend_wanted if self._mend else self.start_wanted).emit()
 
-    @property
-    def words(self) -> str:
-        """What it says."""
-        return self.empty.words
-
 
 class PageStack(QStackedWidget):
-    """Shows one page at a time, and a cover over those that live from a server while there is none."""
+    """Shows one page at a time, and an overlay over those that live from a server while there is none."""
 
     def __init__(
         self, entries: dict[str, PageEntry], feed: Feed, shell: Shell, parent: QWidget | None = None
@@ -177,10 +158,10 @@ class PageStack(QStackedWidget):
         self._pages: dict[str, QWidget] = {}
         self.shown = ""
         self.covered = False
-        self.cover = Cover(self)
-        self._areas: dict[QWidget, PageArea] = {self.cover: PageArea(self.cover, self)}
-        self.addWidget(self._areas[self.cover])
-        self.front: QWidget = self.cover
+        self.no_server = NoServerOverlay(self)
+        self._areas: dict[QWidget, PageArea] = {self.no_server: PageArea(self.no_server, self)}
+        self.addWidget(self._areas[self.no_server])
+        self.front: QWidget = self.no_server
         feed.connection_changed.connect(self._connection_changed)
         self._connection_changed(feed.connection)
 
@@ -209,16 +190,16 @@ class PageStack(QStackedWidget):
 
     def _connection_changed(self, connection: Connection) -> None:
         never = connection.config is not None and self._feed.last_data is None
-        self.covered = never or covers(connection.state, self.covered)
-        self.cover.show_connection(connection)
+        stays_covered = self.covered and connection.state in _COMES_BACK
+        self.covered = never or connection.state in _ENDED or stays_covered
+        self.no_server.show_connection(connection)
         self._bring_to_front()
 
     def _bring_to_front(self) -> None:
-        page = self.page
-        if page is None:
+        if self.page is None:
             return
-        stays = self._entries[self.shown].alone or getattr(page, "unsaved", False)
-        self.front = self.cover if self.covered and not stays else page
+        stays = self._entries[self.shown].alone or getattr(self.page, "unsaved", False)
+        self.front = self.no_server if self.covered and not stays else self.page
         holder = self.window().focusWidget()
         held = holder is not None and self.isAncestorOf(holder)
         if self._areas[self.front] is not self.currentWidget():
@@ -247,33 +228,13 @@ class PageStack(QStackedWidget):
                 self.focus_page()
         return False
 
-    def leave(self, then: Callable[[bool], None]) -> None:
-        """Ask the shown page whether it may be left, and go on with its answer."""
-        self._ask("may_leave", then)
-
-    def before_run(self, then: Callable[[bool], None]) -> None:
-        """Ask the shown page whether a run may be begun, and go on with its answer."""
-        self._ask("before_run", then)
-
-    def _ask(self, question: str, then: Callable[[bool], None]) -> None:
+    def ask(self, question: Literal["may_leave", "before_run"], then: Callable[[bool], None]) -> None:
+        """Ask the shown page whether it may be left, or a run may be begun; go on with its answer."""
         ask = getattr(self.page, question, None)
         if ask is None:
             then(True)
         else:
             ask(then)
-
-    def focus_filter(self) -> None:
-        """Let the user type what to search for on the shown page."""
-        seen = [edit for edit in self.findChildren(FilterEdit) if edit.isVisible()]
-        if seen:
-            seen[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
-            seen[0].selectAll()
-
-    def refresh(self) -> None:
-        """Let the shown page ask for its lists again."""
-        refresh = getattr(self.page, "refresh", None)
-        if refresh is not None:
-            refresh()
 
     def _make(self, entry: PageEntry) -> QWidget:
         try:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
@@ -126,33 +125,22 @@ class ClosingDialog(_LastQuestion):
         self._feed = feed
         words = Words("&Stop run and quit", "Saving and ending the run …", "Stopped")
         self.stop = CommandButton(words, "stop", self._send, self)
-        self.stop.finished.connect(self._stopped)
+        self.stop.finished.connect(lambda _: self.decide(AtClosing.STOP))
         self.stop.problem.connect(self._failed)
         self.keep = QPushButton("&Keep training", self)
         self.keep.clicked.connect(lambda: self.decide(AtClosing.KEEP))
-        cost = QLabel(self._cost(), self)
-        later = muted(QLabel("To come back, open SoulsGUI again.", self))
-        self.arrange("A run is going on", (cost, later), self.stop, self.keep)
-
-    def _cost(self) -> str:
-        run = self._feed.status.run
+        run = feed.status.run
         saved = "Stopping saves first."
         if run.checkpoint_age_s is not None:
             saved = f"Its last checkpoint is {text.about(run.checkpoint_age_s)} old; stopping saves first."
-        return f"“{run_title(run)}” goes on in the background if you let it. {saved}"
-
-    def stop_now(self) -> None:
-        """Stop the run without asking, as it was remembered."""
-        self.remember.hide()
-        self.stop.send()
+        cost = QLabel(f"“{run_title(run)}” goes on in the background if you let it. {saved}", self)
+        later = muted(QLabel("To come back, open SoulsGUI again.", self))
+        self.arrange("A run is going on", (cost, later), self.stop, self.keep)
 
     def _send(self) -> Call:
         self.wrong.hide()
         self.keep.setEnabled(False)
         return self._feed.call("run.stop")
-
-    def _stopped(self, _: dict[str, Any]) -> None:
-        self.decide(AtClosing.STOP)
 
     def _failed(self, error: ApiError) -> None:
         self.keep.setEnabled(True)
@@ -190,7 +178,7 @@ class LeavingDialog(_LastQuestion):
 # --- carrying it out -------------------------------------------------------------------------------
 
 
-class Closer(QObject):
+class WindowCloser(QObject):
     """Ends the window, after a question about the run if there is one.
 
     Signals:
@@ -215,10 +203,18 @@ class Closer(QObject):
         """Close the window, after a question if there is one."""
         if self.dialog is None and self._connection_is_known():
             how = self._ending(self._preferences.at_closing)
-            if how.ask or how.stop_run:
-                self._open_dialog(how)
-            else:
+            if not (how.ask or how.stop_run):
                 self._end(how.shut_down, goes_on=self._run_is_active())
+                return
+            self.dialog = dialog = ClosingDialog(self._feed, self._window)
+            self._shut_down = how.shut_down
+            dialog.decided.connect(self._decided)
+            dialog.destroyed.connect(self._forget_dialog)
+            dialog.open()
+            if how.stop_run:
+                # As it was remembered, without a question.
+                dialog.remember.hide()
+                dialog.stop.send()
 
     def begin_quietly(self) -> None:
         """Close the window because the system says so: a run goes on, nobody is asked."""
@@ -249,15 +245,6 @@ class Closer(QObject):
         ours = hello is not None and self._preferences.started_by_window(hello)
         return ending(self._feed.connection, self._feed.status.run, ours, remembered)
 
-    def _open_dialog(self, how: Ending) -> None:
-        self.dialog = dialog = ClosingDialog(self._feed, self._window)
-        self._shut_down = how.shut_down
-        dialog.decided.connect(self._decided)
-        dialog.destroyed.connect(self._forget_dialog)
-        dialog.open()
-        if how.stop_run:
-            dialog.stop_now()
-
     def _decided(self, choice: AtClosing) -> None:
         if self.dialog is not None and self.dialog.remember.isChecked():
             self._preferences.at_closing = choice
@@ -281,7 +268,7 @@ class Closer(QObject):
         self.closed.emit(False)
 
 
-class Leaver(QObject):
+class ClientWindowCloser(QObject):
     """Decides what becomes of a window that is closed while this computer helps: it asks, stays, or ends."""
 
     def __init__(

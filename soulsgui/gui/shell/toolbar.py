@@ -1,7 +1,7 @@
-"""The toolbar: the commands of the run, the bell with what happened, and what belongs to the whole window."""
+"""The toolbar: the commands of the run, the events, and what belongs to the whole window."""
 
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QCloseEvent, QKeyEvent, QResizeEvent
@@ -35,6 +35,8 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import Badge, Heading, muted
 from soulsgui.wire.control import Event, RunSummary
 
+AnyButton = TypeVar("AnyButton", bound=FittingButton)
+
 _SHOWN = 60
 _CHARACTERS = 84
 _LINES = 26
@@ -54,7 +56,7 @@ def event_text(event: Event, now: float) -> str:
 
 
 class EventsPopup(QFrame):
-    """The events under the bell, newest first.
+    """The list of events, newest first.
 
     Signals:
         chosen: The user wants to know more about this `Event`.
@@ -79,8 +81,7 @@ class EventsPopup(QFrame):
         self.list.itemClicked.connect(self._activated)
         head = QHBoxLayout()
         head.addWidget(Heading("Events", 0, self), 1)
-        hint = muted(QLabel("Click to see the log", self))
-        head.addWidget(hint)
+        head.addWidget(muted(QLabel("Click to see the log", self)))
         column = QVBoxLayout(self)
         column.addLayout(head)
         column.addWidget(self._none)
@@ -133,7 +134,7 @@ class EventsPopup(QFrame):
         self.chosen.emit(chosen)
 
 
-class Bell(QToolButton):
+class EventsButton(QToolButton):
     """Counts the warnings and errors that were not seen, and shows all events when clicked.
 
     Signals:
@@ -144,11 +145,11 @@ class Bell(QToolButton):
 
     def __init__(self, feed: Feed, preferences: Preferences, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setObjectName("bell")
+        self.setObjectName("events")
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self._feed = feed
         self._preferences = preferences
-        self.events: EventsPopup | None = None
+        self.popup: EventsPopup | None = None
         self.clicked.connect(self.open)
         feed.snapshot_taken.connect(self._count)
         feed.event_arrived.connect(self._arrived)
@@ -156,27 +157,25 @@ class Bell(QToolButton):
 
     def open(self) -> None:
         """Show the events; from now on they were seen."""
-        if self.events is not None:
-            self.events.close()
-        made = EventsPopup(self)
-        made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        made.chosen.connect(self.chosen)
-        made.closed.connect(self._closed)
-        self.events = made
-        made.show_events(self._feed.events, self._seen())
-        corner = self.mapToGlobal(QPoint(self.width() - made.width(), self.height() + 2))
-        made.move(corner)
-        bring_onto_screen(made)
-        made.show()
-        (made.list if self._feed.events else made).setFocus()
+        if self.popup is not None:
+            self.popup.close()
+        self.popup = popup = EventsPopup(self)
+        popup.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        popup.chosen.connect(self.chosen)
+        popup.closed.connect(self._closed)
+        popup.show_events(self._feed.events, self._seen())
+        popup.move(self.mapToGlobal(QPoint(self.width() - popup.width(), self.height() + 2)))
+        bring_onto_screen(popup)
+        popup.show()
+        (popup.list if self._feed.events else popup).setFocus()
         self._mark_seen()
 
     def _closed(self) -> None:
-        self.events = None
+        self.popup = None
 
     def _arrived(self, event: Event) -> None:
-        if self.events is not None:
-            self.events.show_events(self._feed.events, self._seen())
+        if self.popup is not None:
+            self.popup.show_events(self._feed.events, self._seen())
             self._mark_seen()
         self._count()
 
@@ -193,23 +192,29 @@ class Bell(QToolButton):
 
     def _count(self) -> None:
         waiting = unseen(self._feed.events, self._seen()) if self._server() else []
-        worst = Tone.BAD if any(event.level == "error" for event in waiting) else Tone.WARNING
-        dress(self, "bell", worst if waiting else Tone.TEXT)
+        tone, words = Tone.TEXT, "Events"
+        if waiting:
+            tone = Tone.BAD if any(event.level == "error" for event in waiting) else Tone.WARNING
+            words = plural(len(waiting), "{n} event you have not seen", "{n} events you have not seen")
+        dress(self, "bell", tone)
         self.setText(str(len(waiting)) if waiting else "")
-        words = (
-            plural(len(waiting), "{n} event you have not seen", "{n} events you have not seen")
-            if waiting
-            else "Events"
-        )
         self.setToolTip(words)
         self.setAccessibleName(words)
 
 
-_RESUME = Words("&Resume", "Resuming …", "Resumed")
-_STOP = Words("S&top run", "Stopping …", "Stopped")
-_SAVE = Words("&Quicksave", "Saving …", "Saved")
-_PAUSE = Words("&Pause", "Pausing …", "Paused")
-_CONTINUE = Words("Contin&ue", "Going on …", "Goes on")
+# Words, icon, command and hint of the button that pauses a run and lets it go on.
+_PAUSE = (
+    Words("&Pause", "Pausing …", "Paused"),
+    "pause",
+    "run.pause",
+    "Clients are granted nothing and nothing is learned; everything is kept",
+)
+_CONTINUE = (
+    Words("Contin&ue", "Going on …", "Goes on"),
+    "play",
+    "run.continue",
+    "Let the run go on where it is",
+)
 _TITLES = {Mode.SERVER: "Server mode", Mode.CLIENT: "Client mode"}
 _HINTS = {
     Mode.SERVER: "Train here: runs, clients, curves",
@@ -274,19 +279,21 @@ class Toolbar(QToolBar):
 
     def _add_run_buttons(self) -> None:
         self.new_run = self._placed(FittingButton("&New run…", "add", self), "newRun")
-        self.resume = self._command(_RESUME, "resume", "resume", "run.resume")
-        self.pause = self._command(_PAUSE, "pause", "pauseRun", "run.pause")
-        self._offers_pause = True
-        self.stop = self._command(_STOP, "stop", "stopRun", "run.stop")
-        self.quicksave = self._command(_SAVE, "save", "quicksave", "checkpoint.save")
+        resume = Words("&Resume", "Resuming …", "Resumed")
+        stop = Words("S&top run", "Stopping …", "Stopped")
+        save = Words("&Quicksave", "Saving …", "Saved")
+        self.resume = self._command(resume, "resume", "resume", "run.resume")
+        self.pause = self._command(_PAUSE[0], "pause", "pauseRun", "run.pause")
+        self.stop = self._command(stop, "stop", "stopRun", "run.stop")
+        self.quicksave = self._command(save, "save", "quicksave", "checkpoint.save")
 
     def _add_right_side(self, preferences: Preferences, menu: QMenu) -> None:
         spring = QWidget(self)
         spring.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.addWidget(spring)
         self.configure = self._placed(FittingButton("&Configure", "configure", self), "configure")
-        self.bell = Bell(self._feed, preferences, self)
-        self._of_server.append(self.addWidget(self.bell))
+        self.events = EventsButton(self._feed, preferences, self)
+        self._of_server.append(self.addWidget(self.events))
         self.addWidget(self._mode_switch())
         self.menu = QToolButton(self)
         self.menu.setObjectName("menu")
@@ -323,10 +330,9 @@ class Toolbar(QToolBar):
     def _command(self, words: Words, icon: str, name: str, command: str) -> CommandButton:
         button = CommandButton(words, icon, lambda: self._feed.call(command), self)
         button.problem.connect(self.problem)
-        self._placed(button, name)
-        return button
+        return self._placed(button, name)
 
-    def _placed(self, button: FittingButton, name: str) -> FittingButton:
+    def _placed(self, button: AnyButton, name: str) -> AnyButton:
         button.setObjectName(name)
         button.setProperty("role", "flat")
         self._of_server.append(self.addWidget(button))
@@ -352,7 +358,7 @@ class Toolbar(QToolBar):
         # The least important gives way first.
         given_up = (self.configure, self.quicksave, self.resume, self.pause, self.stop, self.new_run)
         shown = [button for button in given_up if self._mode is Mode.SERVER]
-        others = [self.bell, self.badge, self.menu]
+        others = [self.events, self.badge, self.menu]
         mode = self.mode.fontMetrics().horizontalAdvance(self.mode.text())
         taken = mode + self.mode.iconSize().width() + _ICON_ROOM_PX
         taken += sum(part.sizeHint().width() for part in others if not part.isHidden())
@@ -383,23 +389,13 @@ class Toolbar(QToolBar):
         self.mode.setToolTip("Switch between training here and playing for a server; this stops nothing")
         self._update()
 
-    def _offer_pause(self, pause: bool) -> None:
-        """Let one button pause a run and let it go on."""
-        if pause == self._offers_pause:
-            return
-        self._offers_pause = pause
-        words = _PAUSE if pause else _CONTINUE
-        command = "run.pause" if pause else "run.continue"
-        self.pause.set_words(words, "pause" if pause else "play", lambda: self._feed.call(command))
-
     def _snapshot_taken(self) -> None:
         self._runs.request()
         self._update()
 
     def _run_changed(self) -> None:
-        state = self._feed.status.run.state
-        if state != self._last_state:
-            self._last_state = state
+        before, self._last_state = self._last_state, self._feed.status.run.state
+        if self._last_state != before:
             self._runs.request()
         self._update()
 
@@ -411,18 +407,17 @@ class Toolbar(QToolBar):
     def _update(self) -> None:
         connection, run = self._feed.connection, self._feed.status.run
         newest = f"“{run_title(self._newest)}”" if self._newest is not None else "the newest run"
-        self._offer_pause(not run.wished_pause)
-        pause = "Clients are granted nothing and nothing is learned; everything is kept"
-        for button, command, tip in (
+        # One button pauses a run and lets it go on.
+        pausing, mark, command, tip = _CONTINUE if run.wished_pause else _PAUSE
+        self.pause.set_words(pausing, mark, lambda: self._feed.call(command))
+        for button, name, hint in (
             (self.new_run, "run.start", "Choose a preset or your settings, and begin a run"),
             (self.resume, "run.resume", f"Go on with {newest} from its newest checkpoint"),
-            (self.pause, "run.pause", pause)
-            if self._offers_pause
-            else (self.pause, "run.continue", "Let the run go on where it is"),
+            (self.pause, command, tip),
             (self.stop, "run.stop", "Save and end the run; Redis and remote clients stay"),
             (self.quicksave, "checkpoint.save", "Save a checkpoint now (Ctrl+Shift+S)"),
         ):
-            _allow(button, why_refused(command, connection, self._feed.status), tip)
+            _allow(button, why_refused(name, connection, self._feed.status), hint)
         if connection.config is not None:
             _allow(self.configure, "", "Mend the mistakes for which no server can start")
         else:

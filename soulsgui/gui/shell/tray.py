@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QIcon, QPainter
@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMenu, QSystemTrayIcon, QWidget
 from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
 from soulsgui.gui.client_mode.state import ClientWords, client_words, pause_refusals, run_has_ended
 from soulsgui.gui.colours import LIGHT, Colours
-from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import app_icon, dress, icon, palette_colours, pixmap, qcolor
 from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.states import Look
@@ -33,27 +33,12 @@ def why_no_tray() -> str:
     return "" if has_tray() else "This desktop has no tray: closing the window ends the help it began."
 
 
-@dataclass(frozen=True)
-class TrayWords:
-    """What the tray says and offers: the state, and why the help can't be paused, go on or be stopped."""
-
-    tip: str
-    no_pause: str
-    no_resume: str
-    no_stop: str
-
-
-def tray_words(words: ClientWords, connection: Connection) -> TrayWords:
-    """Return what the tray says and offers."""
-    cut = why_not(connection)
+def why_off(words: ClientWords, connection: Connection) -> tuple[str, str, str]:
+    """Return why the help can't be paused, go on or be stopped from the tray; empty where it can."""
     off = "" if words.on else "This computer does not help at present."
     refusals = pause_refusals(words)
-    return TrayWords(
-        tip=f"SoulsGUI: {words.look.word}",
-        no_pause=cut or refusals.now,
-        no_resume=cut or refusals.resume,
-        no_stop=cut or off,
-    )
+    cut = why_not(connection)
+    return (cut, cut, cut) if cut else (refusals.now, refusals.resume, off)
 
 
 def state_icon(look: Look, colours: Colours) -> QIcon:
@@ -149,14 +134,10 @@ class Tray(QObject):
         connection, status = self._feed.connection, self._feed.status
         ended = run_has_ended(self._server.connection, self._server.status.run, status.run.id)
         words = client_words(connection, status, time.time(), ended, self._side.on_wanted)
-        said = tray_words(words, connection)
         self.state.setText(words.look.word)
-        self.icon.setToolTip(said.tip)
-        for action, why in (
-            (self.pause, said.no_pause),
-            (self.resume, said.no_resume),
-            (self.stop, said.no_stop),
-        ):
+        self.icon.setToolTip(f"SoulsGUI: {words.look.word}")
+        actions = (self.pause, self.resume, self.stop)
+        for action, why in zip(actions, why_off(words, connection), strict=True):
             action.setEnabled(not why)
             action.setToolTip(why)
         if words.look != self._look:
@@ -178,18 +159,17 @@ class Tray(QObject):
         return clients[0].id if clients else ""
 
     def _pause(self) -> None:
-        params = {"client": self._client(), "after_episode": False}
-        self._watch(self._feed.call("clients.pause", params))
+        self._send("clients.pause", {"client": self._client(), "after_episode": False})
 
     def _resume(self) -> None:
-        self._watch(self._feed.call("clients.resume", {"client": self._client()}))
+        self._send("clients.resume", {"client": self._client()})
 
     def _stop(self) -> None:
         self._side.stay_off()
-        self._watch(self._feed.call("service.stop", {"name": CLIENT}, patience_s=START_PATIENCE_S))
+        self._send("service.stop", {"name": CLIENT}, START_PATIENCE_S)
 
-    def _watch(self, call: Call) -> None:
-        call.tell_problem(self._refused)
+    def _send(self, command: str, params: dict[str, Any], patience_s: float | None = None) -> None:
+        self._feed.call(command, params, patience_s).tell_problem(self._refused)
 
     def _refused(self, error: ApiError) -> None:
         self.icon.showMessage(error.message, error.remedy, QSystemTrayIcon.MessageIcon.Warning)

@@ -59,30 +59,23 @@ def update_steps(lacks: list[Lack], place: Installation) -> UpdateSteps | None:
         return None
     of_others = lacks and all(lack.what not in (OWN_NAME, PROTOCOL_NAME) for lack in lacks)
     if of_others and not place.frozen:
-        return _packages(lacks, place)
+        names = " ".join(f'"{lack.what}>={lack.needs}"' for lack in lacks)
+        # PowerShell takes a quoted path for a text unless an ampersand stands before it.
+        python = f'& "{place.python}"' if place.windows else f'"{place.python}"'
+        shell = "Type this in PowerShell:" if place.windows else "Type this in a terminal:"
+        command = f"{python} -m pip install --upgrade {names}"
+        return UpdateSteps(shell, (command,), "It then joins by itself.")
     if place.checkout is not None and not place.frozen:
-        return _checkout(place.checkout, place.windows)
+        set_up = f"py packaging\\{_SET_UP.name}" if place.windows else f"python3 {_SET_UP.as_posix()}"
+        return UpdateSteps(
+            "Quit SoulsGUI, then type this in a terminal:",
+            (f'cd "{place.checkout}"', "git pull", set_up),
+            "The last line starts SoulsGUI again; then switch on.",
+        )
     return UpdateSteps(
         "Get the newer SoulsGUI from where this one came from, and install it over this one.",
         (),
         "Quit SoulsGUI before that. Start it again afterwards and switch on.",
-    )
-
-
-def _packages(lacks: list[Lack], place: Installation) -> UpdateSteps:
-    names = " ".join(f'"{lack.what}>={lack.needs}"' for lack in lacks)
-    # PowerShell takes a quoted path for a text unless an ampersand stands before it.
-    python = f'& "{place.python}"' if place.windows else f'"{place.python}"'
-    shell = "Type this in PowerShell:" if place.windows else "Type this in a terminal:"
-    return UpdateSteps(shell, (f"{python} -m pip install --upgrade {names}",), "It then joins by itself.")
-
-
-def _checkout(folder: Path, windows: bool) -> UpdateSteps:
-    set_up = f"py packaging\\{_SET_UP.name}" if windows else f"python3 {_SET_UP.as_posix()}"
-    return UpdateSteps(
-        "Quit SoulsGUI, then type this in a terminal:",
-        (f'cd "{folder}"', "git pull", set_up),
-        "The last line starts SoulsGUI again; then switch on.",
     )
 
 

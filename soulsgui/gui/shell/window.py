@@ -33,16 +33,17 @@ from soulsgui.gui.shell.pages import (
     PageStack,
     page_entries,
 )
-from soulsgui.gui.shell.shutdown import Closer, Leaver
+from soulsgui.gui.shell.shutdown import ClientWindowCloser, WindowCloser
 from soulsgui.gui.shell.toolbar import Toolbar
 from soulsgui.gui.states import clients_here, run_is_active, run_look
 from soulsgui.gui.text import plural
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, keep_place
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
 from soulsgui.installing import can_train
-from soulsgui.wire.control import ApiError, CheckpointInfo, ClientStatus, Event, Status
+from soulsgui.wire.control import ApiError, CheckpointInfo, Event, Status
 from soulsgui.wire.invitation import Invitation
 
 if TYPE_CHECKING:
@@ -59,8 +60,11 @@ def status_words(status: Status, server: str, live: bool = True) -> str:
     parts = [server] if server else []
     word = run_look(run.state).word.lower()
     parts.append(f"{run.name or run.id}, {word}" if run.id else "no run")
-    if status.clients:
-        parts.append(_clients(status.clients))
+    here, expected = clients_here(status.clients)
+    if here != expected:
+        parts.append(f"{here} of {expected} clients")
+    elif status.clients:
+        parts.append(plural(here, "{n} client", "{n} clients"))
     if live and run_is_active(run.state) and run.checkpoint_age_s is not None:
         parts.append(f"checkpoint {text.ago(run.checkpoint_age_s)}")
     elif run.checkpoint_env_steps is not None:
@@ -69,13 +73,6 @@ def status_words(status: Status, server: str, live: bool = True) -> str:
     if status.server.disk_free_bytes:
         parts.append(f"{text.size(status.server.disk_free_bytes)} free")
     return " · ".join(parts)
-
-
-def _clients(clients: list[ClientStatus]) -> str:
-    here, expected = clients_here(clients)
-    if here == expected:
-        return plural(here, "{n} client", "{n} clients")
-    return f"{here} of {expected} clients"
 
 
 class StatusLine(QWidget):
@@ -101,15 +98,6 @@ class StatusLine(QWidget):
         """Say that there is no server: what was known of it is past."""
         self._mark.show_icon("power", Tone.IDLE)
         self._words.setText(" · ".join(part for part in (server, "no server runs") if part))
-
-    def dim(self, dimmed: bool) -> None:
-        """Grey it out while it is not the present."""
-        self.setEnabled(not dimmed)
-
-    @property
-    def words(self) -> str:
-        """What it says."""
-        return self._words.text()
 
 
 class MainWindow(QMainWindow):
@@ -142,8 +130,10 @@ class MainWindow(QMainWindow):
         self._restarts = False
         self._manual: ManualDialog | None = None
         self._client_side = ClientSide(self)
-        self.closer = Closer(feed, preferences, self)
-        self.leaver = Leaver(self._client_side, feed, preferences, self._end, self.come_forward, self)
+        self.closer = WindowCloser(feed, preferences, self)
+        self.client_closer = ClientWindowCloser(
+            self._client_side, feed, preferences, self._end, self.come_forward, self
+        )
         self._build()
         self._connect()
         self._add_shortcuts()
@@ -156,12 +146,11 @@ class MainWindow(QMainWindow):
         self.toolbar = Toolbar(self._feed, self._client_side, self._preferences, self.menu, self)
         self.addToolBar(self.toolbar)
         self.banner = Banner(self)
-        self.offer = OfferBar(self._feed, self)
         self.messages = MessageBar(self)
         listed = [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER]
         self.navigation = Navigation(listed, self)
         self.pages = PageStack(self._entries, self._feed, self, self)
-        self.offer.watch(self.pages)
+        self.offer = OfferBar(self._feed, self.pages, self)
         right = QWidget(self)
         around = QVBoxLayout(right)
         around.setContentsMargins(0, 0, 0, 0)
@@ -169,8 +158,8 @@ class MainWindow(QMainWindow):
         self.messages.lay_over(right)
         column = QVBoxLayout()
         column.setSpacing(0)
-        for part in (self.banner, self.offer):
-            column.addWidget(part)
+        column.addWidget(self.banner)
+        column.addWidget(self.offer)
         column.addWidget(right, 1)
         inside = QWidget(self)
         row = QHBoxLayout(inside)
@@ -198,8 +187,8 @@ class MainWindow(QMainWindow):
         app.focusChanged.connect(self._focus_changed)
         self.navigation.chosen.connect(self.show_page)
         self.banner.acted.connect(self._banner_acted)
-        self.pages.cover.start_wanted.connect(self.start_wanted)
-        self.pages.cover.mend_wanted.connect(self.open_config)
+        self.pages.no_server.start_wanted.connect(self.start_wanted)
+        self.pages.no_server.mend_wanted.connect(self.open_config)
         self.offer.begun.connect(self._show_overview)
         self.offer.problem.connect(self._refused)
         self.offer.run_wanted.connect(lambda run: self.show_page(RUNS, run=run))
@@ -209,7 +198,7 @@ class MainWindow(QMainWindow):
         self.toolbar.problem.connect(self._refused)
         self.toolbar.quicksave.finished.connect(self._saved)
         self.toolbar.resume.finished.connect(self._show_overview)
-        self.toolbar.bell.chosen.connect(self._event_chosen)
+        self.toolbar.events.chosen.connect(self._event_chosen)
         self.menu.invite.triggered.connect(self.open_invite)
         self.menu.welcome.triggered.connect(lambda: self.show_page(WELCOME))
         self.menu.manual.triggered.connect(self._open_manual)
@@ -218,11 +207,9 @@ class MainWindow(QMainWindow):
 
     def _add_shortcuts(self) -> None:
         for number, name in enumerate(self.navigation.names, start=1):
-            keys = QShortcut(QKeySequence(f"Ctrl+{number}"), self)
-            keys.activated.connect(lambda name=name: self.show_page(name))
-        save = QShortcut(QKeySequence("Ctrl+Shift+S"), self)
+            QShortcut(f"Ctrl+{number}", self, lambda name=name: self.show_page(name))
+        save = QShortcut("Ctrl+Shift+S", self, self._quicksave)
         save.setContext(Qt.ShortcutContext.ApplicationShortcut)
-        save.activated.connect(self._quicksave)
 
     def _restore(self) -> None:
         self.setMinimumSize(_SMALLEST)
@@ -233,7 +220,7 @@ class MainWindow(QMainWindow):
         bring_onto_screen(self)
         self._set_mode(self.mode)
         self._connection_changed(self._feed.connection)
-        # While nothing is connected the commands are off, and the keyboard would be at the bell.
+        # While nothing is connected the commands are off, and the keyboard would be at the events.
         self.navigation.setFocus()
 
     # --- what the pages may ask (Shell) ------------------------------------------------------------
@@ -261,7 +248,7 @@ class MainWindow(QMainWindow):
             else:
                 self.navigation.show_page(self.pages.shown)
 
-        self.pages.leave(go_on)
+        self.pages.ask("may_leave", go_on)
 
     def open_new_run(self, overrides: Mapping[str, Any] | None = None, preset: str = "") -> None:
         """Open the dialog that begins a run, after the page that is shown was asked for unsaved changes."""
@@ -273,7 +260,7 @@ class MainWindow(QMainWindow):
                 dialog.started.connect(self._show_overview)
                 dialog.open()
 
-        self.pages.before_run(go_on)
+        self.pages.ask("before_run", go_on)
 
     def open_config(self) -> None:
         """Open the editor of the configuration as a dialog; where no server can start for it, mend that."""
@@ -367,7 +354,7 @@ class MainWindow(QMainWindow):
     def showEvent(self, event: QShowEvent) -> None:
         """Make the page once the window is on the screen: what it imports must not delay that."""
         super().showEvent(event)
-        self.leaver.window_shown()
+        self.client_closer.window_shown()
         if not self._first_show_began:
             self._first_show_began = True
             QTimer.singleShot(0, self, self._make_first_page)
@@ -384,7 +371,7 @@ class MainWindow(QMainWindow):
 
     def _connection_changed(self, connection: Connection) -> None:
         self._show_banner()
-        self.status_line.dim(not connection.live)
+        self.status_line.setEnabled(connection.live)
         self._status.request()
         if self._restarts and connection.state is ConnectionState.SHUT_DOWN:
             self._restarts = False
@@ -416,7 +403,10 @@ class MainWindow(QMainWindow):
         elif state is ConnectionState.REDIS_DOWN:
             self.show_page(LOGS, service="redis")
         elif state is ConnectionState.TOO_OLD:
-            self._tell_how_to_update()
+            from soulsgui.gui.shell.update import UpdateDialog, installation, update_steps
+
+            if (steps := update_steps([], installation())) is not None:
+                UpdateDialog("The server's runner is newer than this window.", steps, self).open()
         elif state is ConnectionState.TOO_NEW:
             self.notify(
                 "info",
@@ -427,13 +417,6 @@ class MainWindow(QMainWindow):
             self.start_wanted.emit()
         else:
             self.retry_wanted.emit()
-
-    def _tell_how_to_update(self) -> None:
-        from soulsgui.gui.shell.update import UpdateDialog, installation, update_steps
-
-        steps = update_steps([], installation())
-        if steps is not None:
-            UpdateDialog("The server's runner is newer than this window.", steps, self).open()
 
     def _open_manual(self) -> None:
         from soulsgui.gui.shell.menu import ManualDialog
@@ -476,9 +459,14 @@ class MainWindow(QMainWindow):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Ctrl+F and F5 reach the page also when the keyboard is outside of it."""
         if event.matches(QKeySequence.StandardKey.Find):
-            self.pages.focus_filter()
+            for edit in self.pages.findChildren(FilterEdit):
+                if edit.isVisible():
+                    edit.setFocus(Qt.FocusReason.ShortcutFocusReason)
+                    edit.selectAll()
+                    break
         elif event.matches(QKeySequence.StandardKey.Refresh):
-            self.pages.refresh()
+            if (refresh := getattr(self.pages.page, "refresh", None)) is not None:
+                refresh()
         else:
             super().keyPressEvent(event)
 
@@ -501,18 +489,18 @@ class MainWindow(QMainWindow):
         """Stay in the tray, or go after the run and unsaved changes were asked about."""
         event.ignore()
         self.remember()
-        self.leaver.close_window()
+        self.client_closer.close_window()
 
     def _quit(self) -> None:
         self.remember()
-        self.leaver.quit()
+        self.client_closer.quit()
 
     def _end(self) -> None:
         def go_on(leave: bool) -> None:
             if leave:
                 self.closer.begin()
 
-        self.pages.leave(go_on)
+        self.pages.ask("may_leave", go_on)
 
     def remember(self) -> None:
         """Write down where the window stands."""

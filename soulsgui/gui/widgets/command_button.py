@@ -74,15 +74,16 @@ class CommandButton(FittingButton):
         if self._call is None:
             self._show(Stage.IDLE)
             return
-        self._call.progressed.connect(self._progressed)
+        self._call.progressed.connect(self.explain)
         self._call.done.connect(self._done)
         self._call.failed.connect(self._failed)
         self._call.silent.connect(self._silent)
 
     def set_words(self, words: Words, icon: str, start: MakeCall) -> None:
         """Do something else from now on; a command under way is left to end as it may."""
+        others = (words, icon) != (self._words, self._icon)
         self._words, self._icon, self._start = words, icon, start
-        if self.stage is Stage.IDLE:
+        if others and self.stage is Stage.IDLE:
             self._show(Stage.IDLE)
 
     def allow(self, allowed: bool, why: str = "") -> None:
@@ -97,9 +98,6 @@ class CommandButton(FittingButton):
         if self._call is not None:
             self._call.disconnect(self)
             self._call = None
-
-    def _progressed(self, text: str) -> None:
-        self.explain(text)
 
     def _done(self, result: dict[str, object]) -> None:
         self._forget()

@@ -1,7 +1,5 @@
 """A button that gives up its words where there is no room for them."""
 
-from collections.abc import Sequence
-
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QPushButton, QStyle, QStyleOptionButton, QWidget
@@ -60,10 +58,3 @@ class FittingButton(QPushButton):
         self.setAccessibleName(name)
         self.setAccessibleDescription(self._tip)
         self.setToolTip(self._tip or (name if self._icon_only else ""))
-
-
-def fit(buttons: Sequence[FittingButton], room_px: int, gap_px: int) -> None:
-    """Show the words of buttons in a row if there is room for all, else none of them."""
-    needed = sum(button.full_width for button in buttons) + gap_px * (len(buttons) - 1)
-    for button in buttons:
-        button.show_icon_only(needed > room_px)

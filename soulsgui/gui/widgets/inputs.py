@@ -57,17 +57,14 @@ class PresetBox(QComboBox):
             self.removeItem(1)
         for task, group in groupby(sorted(presets, key=task_of), task_of):
             if task:
-                self._add_heading(task)
+                font = QFont()
+                font.setBold(True)
+                heading = QStandardItem(task)
+                heading.setFont(font)
+                heading.setFlags(Qt.ItemFlag.NoItemFlags)
+                model = self.model()
+                assert isinstance(model, QStandardItemModel)
+                model.appendRow(heading)
             for preset in group:
                 self.addItem(preset.title, preset.name)
                 self.setItemData(self.count() - 1, preset.about, Qt.ItemDataRole.ToolTipRole)
-
-    def _add_heading(self, task: str) -> None:
-        font = QFont()
-        font.setBold(True)
-        heading = QStandardItem(task)
-        heading.setFont(font)
-        heading.setFlags(Qt.ItemFlag.NoItemFlags)
-        model = self.model()
-        assert isinstance(model, QStandardItemModel)
-        model.appendRow(heading)

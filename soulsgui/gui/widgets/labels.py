@@ -148,11 +148,6 @@ class IconLabel(QWidget):
             self._name, self._tone = name, tone
             self.update()
 
-    @property
-    def icon_name(self) -> str:
-        """What is shown."""
-        return self._name
-
     def sizeHint(self) -> QSize:
         """As high as a line of text, or as said."""
         edge = self._size or QFontMetrics(self.font()).height() + 1
@@ -206,12 +201,8 @@ class Badge(QLabel):
     def __init__(self, text: str = "", tone: Tone = Tone.IDLE, parent: QWidget | None = None) -> None:
         super().__init__(text, parent)
         self.setProperty("part", "badge")
+        self.setProperty("tone", tone)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Maximum)
-        self.set_tone(tone)
-
-    def set_tone(self, tone: Tone) -> None:
-        """Give it another colour."""
-        set_property(self, "tone", tone)
 
 
 class Heading(QLabel):

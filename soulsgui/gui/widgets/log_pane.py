@@ -191,7 +191,7 @@ class LogPane(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         self._level = QComboBox(self)
-        for level, title in zip(LEVELS, self._level_titles(), strict=True):
+        for level, title in zip(LEVELS, ("Everything", "Information", "Warnings", "Errors"), strict=True):
             self._level.addItem(title, level)
         self._level.setAccessibleName("Least important level shown")
         self._level.currentIndexChanged.connect(self._narrow)
@@ -204,10 +204,15 @@ class LogPane(QWidget):
         dress(self._copy, "copy")
         self._copy.setToolTip("Copy the selected lines, or all that are shown")
         self._copy.clicked.connect(self.copy)
-        self._controls = self._controls_row()
-        self._controls.setVisible(with_controls)
+        controls = QWidget(self)
+        row = FlowLayout(8, parent=controls)
+        caption = QLabel("&Level", controls)
+        caption.setBuddy(self._level)
+        for widget in (caption, self._level, self._words, self._follow, self._copy):
+            row.addWidget(widget)
+        controls.setVisible(with_controls)
         self.setFocusProxy(self._words if with_controls else self._text)
-        column.addWidget(self._controls)
+        column.addWidget(controls)
         column.addWidget(self._text, 1)
         if not with_controls:
             # For a glance: a scroll bar would cover a line.
@@ -217,18 +222,6 @@ class LogPane(QWidget):
             find = QShortcut(QKeySequence.StandardKey.Find, self)
             find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             find.activated.connect(self.focus_filter)
-
-    def _controls_row(self) -> QWidget:
-        holder = QWidget(self)
-        row = FlowLayout(8, parent=holder)
-        caption = QLabel("&Level", holder)
-        caption.setBuddy(self._level)
-        for widget in (caption, self._level, self._words, self._follow, self._copy):
-            row.addWidget(widget)
-        return holder
-
-    def _level_titles(self) -> tuple[str, ...]:
-        return "Everything", "Information", "Warnings", "Errors"
 
     # --- lines ---
 
@@ -359,8 +352,7 @@ class LogPane(QWidget):
             cursor.insertText(("\n" if begun else "") + "\n".join(texts), form)
             begun = True
         cursor.endEditBlock()
-        if self._follow.isChecked():
-            self._to_end()
+        self._to_end()
 
     # --- follow and copy ---
 
@@ -374,13 +366,14 @@ class LogPane(QWidget):
         self._follow.setChecked(follow)
 
     def _follow_toggled(self, follow: bool) -> None:
-        if follow:
-            self._to_end()
+        self._to_end()
         self.follow_changed.emit(follow)
 
     def _to_end(self) -> None:
-        bar = self._text.verticalScrollBar()
-        bar.setValue(bar.maximum())
+        """Bring the end into view, with Follow."""
+        if self._follow.isChecked():
+            bar = self._text.verticalScrollBar()
+            bar.setValue(bar.maximum())
 
     def _scrolled(self) -> None:
         # Whoever scrolls up wants to read; whoever scrolls to the end wants to go on.
@@ -420,9 +413,8 @@ class LogPane(QWidget):
         self._keep_end()
 
     def _keep_end(self) -> None:
-        if self._follow.isChecked():
-            # Later: the text has its new height only then.
-            QTimer.singleShot(0, self, self._to_end)
+        # Later: the text has its new height only then.
+        QTimer.singleShot(0, self, self._to_end)
 
 
 def _by_tone(lines: list[LogLine], levels: Levels, with_service: bool) -> list[tuple[Tone, list[str]]]:

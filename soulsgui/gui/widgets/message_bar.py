@@ -61,14 +61,19 @@ class Banner(QFrame):
             self.setAccessibleName(f"{words.title}. {words.detail}")
         self.setVisible(words is not None)
 
-    @property
-    def words(self) -> str:
-        """What it says."""
-        return f"{self._title.text()}\n{self._detail.text()}".strip()
-
     def _clicked(self) -> None:
         if self._connection is not None:
             self.acted.emit(self._connection.state)
+
+
+def close_button(parent: QWidget) -> QPushButton:
+    """Return the button that puts a message away."""
+    close = QPushButton(parent)
+    close.setProperty("role", "flat")
+    close.setAccessibleName("Close this message")
+    close.setToolTip("Close")
+    dress(close, "close")
+    return close
 
 
 _SHOWN = 3
@@ -92,10 +97,10 @@ class NoticeRow(QFrame):
     """One message on screen.
 
     Signals:
-        closed: It is to go away.
+        closed: It is to go away; with itself.
     """
 
-    closed = Signal()
+    closed = Signal(object)
 
     def __init__(self, notice: Notice, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -120,37 +125,19 @@ class NoticeRow(QFrame):
             self.action = QPushButton(notice.action, self)
             self.action.clicked.connect(self._act)
             row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)
-        close = QPushButton(self)
-        close.setProperty("role", "flat")
-        close.setAccessibleName("Close this message")
-        close.setToolTip("Close")
-        dress(close, "close")
+        close = close_button(self)
         close.clicked.connect(self.expire)
         row.addWidget(close, 0, Qt.AlignmentFlag.AlignVCenter)
         self._write()
-        self._timer = QTimer(self, singleShot=True, interval=_BRIEF_MS)
-        self._timer.timeout.connect(self.expire)
-        if self.brief:
-            self._timer.start()
-
-    @property
-    def brief(self) -> bool:
-        """Whether it goes away by itself."""
-        return self.notice.level in ("info", "success")
-
-    @property
-    def words(self) -> str:
-        """What it says."""
-        return self._text.text()
-
-    def stop(self) -> None:
-        """Wait for nothing any more."""
-        self._timer.stop()
+        self.timer = QTimer(self, singleShot=True, interval=_BRIEF_MS)
+        self.timer.timeout.connect(self.expire)
+        if notice.level in ("info", "success"):
+            self.timer.start()
 
     def expire(self) -> None:
         """Go away now."""
-        self.stop()
-        self.closed.emit()
+        self.timer.stop()
+        self.closed.emit(self)
 
     def repeat(self) -> None:
         """The same happened again."""
@@ -177,7 +164,8 @@ class MessageBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("messageBar")
-        self._rows: list[NoticeRow] = []
+        # Oldest first.
+        self.rows: list[NoticeRow] = []
         self._over: QWidget | None = None
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(8, 4, 8, 4)
@@ -210,55 +198,33 @@ class MessageBar(QWidget):
 
     def show_notice(self, notice: Notice) -> None:
         """Show a message; the same one again only counts up."""
-        for row in self._rows:
-            if (row.notice.level, row.notice.text, row.notice.detail) == (
-                notice.level,
-                notice.text,
-                notice.detail,
-            ):
+        said = notice.level, notice.text, notice.detail
+        for row in self.rows:
+            if (row.notice.level, row.notice.text, row.notice.detail) == said:
                 row.repeat()
                 return
         if notice.about:
             self.settle(notice.about)
         row = NoticeRow(notice, self)
-        row.closed.connect(self._row_closed)
-        self._rows.append(row)
+        row.closed.connect(self._close)
+        self.rows.append(row)
         self._column.addWidget(row)
-        if len(self._rows) > _SHOWN:
-            self._close(self._rows[0])
+        if len(self.rows) > _SHOWN:
+            self._close(self.rows[0])
         self.show()
         self._place()
 
-    @property
-    def notices(self) -> list[Notice]:
-        """What is shown, oldest first."""
-        return [row.notice for row in self._rows]
-
-    def rows(self) -> list[NoticeRow]:
-        """The messages' widgets, oldest first."""
-        return list(self._rows)
-
     def settle(self, about: str) -> None:
         """Close what was said about something: it holds no longer."""
-        for row in list(self._rows):
+        for row in list(self.rows):
             if row.notice.about == about:
                 self._close(row)
 
-    def clear(self) -> None:
-        """Close all messages."""
-        for row in list(self._rows):
-            self._close(row)
-
-    def _row_closed(self) -> None:
-        row = self.sender()
-        assert isinstance(row, NoticeRow)
-        self._close(row)
-
     def _close(self, row: NoticeRow) -> None:
-        if row in self._rows:
-            self._rows.remove(row)
-            row.stop()
+        if row in self.rows:
+            self.rows.remove(row)
+            row.timer.stop()
             self._column.removeWidget(row)
             row.hide()
             row.deleteLater()
-        self.setVisible(bool(self._rows))
+        self.setVisible(bool(self.rows))

@@ -258,10 +258,10 @@ def test_an_answer_for_another_view_or_metric_is_not_drawn(
     del feed.answers["history.query"]
     assert long.look_at(2000, 2040)
     qtbot.waitUntil(lambda: queries(feed) == 2)
-    assert long.refining
+    assert long.finer.waiting
     long.follow(RUN, "length")
     late = feed.sent_of("history.query")[-1]
-    assert not long.refining
+    assert not long.finer.waiting
     late.call.answer(bucketed(late.params).model_dump())
     assert values(long) == []
 

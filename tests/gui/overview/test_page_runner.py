@@ -16,6 +16,7 @@ from tests.end_to_end.server import RunningServer
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeShell
 from tests.gui.plotting.curves import drawn
+from tests.gui.reading import words_of
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_witho
     card, series = page.services.cards["trainer"], page.plot.curve.series
     box = page.plot.controls.metric_box
     words: list[str] = []
-    feed.services_changed.connect(lambda _: words.append(card.words))
+    feed.services_changed.connect(lambda _: words.append(words_of(card)))
     eventually(qtbot, lambda: feed.status.run.checkpoint_env_steps is not None and len(series) > 20)
     before = feed.status.run.attempt
     (pid,) = [found.pid for found in feed.status.services if found.name == "trainer"]
@@ -83,7 +84,7 @@ def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_witho
     assert any(re.search(r"Restarting in \d+ s \(\d/5\)", one) for one in crash)
 
     def counts_the_restart() -> None:
-        assert re.search(r"\d restart", card.words), "\n".join(words[-5:])
+        assert re.search(r"\d restart", words_of(card)), "\n".join(words[-5:])
 
     qtbot.waitUntil(counts_the_restart)
     assert any(mark.text.startswith("Attempt 2") for mark in page.plot.marks.marks)

@@ -8,9 +8,10 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.overview.services import ServiceCard, card_words, group_words
+from soulsgui.gui.overview.services import CardSignals, ServiceCard, card_words, group_words
 from soulsgui.gui.theme import Theme
 from tests.gui.fake_feed import FakeFeed
+from tests.gui.reading import words_of
 from tests.states import service
 
 
@@ -80,7 +81,7 @@ def time() -> SimpleNamespace:
 
 @pytest.fixture
 def card(qtbot: QtBot, theme: Theme, fake: FakeFeed, time: SimpleNamespace) -> ServiceCard:
-    made = ServiceCard("trainer", fake.call, clock=lambda: time.now)
+    made = ServiceCard("trainer", fake.call, None, lambda: time.now, lambda: None, CardSignals())
     qtbot.addWidget(made)
     made.resize(330, 140)
     made.show()
@@ -117,10 +118,10 @@ def test_a_card_goes_on_with_ticks_leads_to_its_log_and_is_read_aloud(
     qtbot: QtBot, card: ServiceCard, time: SimpleNamespace
 ) -> None:
     card.show_status(service(state="backoff", restart_in_s=8.0, failures=2, outcome="killed by signal 9"))
-    assert "Restarting in 8 s (2/5)" in card.words
+    assert "Restarting in 8 s (2/5)" in words_of(card)
     time.now += 3
     card.tick()
-    assert "Restarting in 5 s (2/5)" in card.words
+    assert "Restarting in 5 s (2/5)" in words_of(card)
     assert card.accessibleName() == "Trainer: Restarting in 5 s (2/5). killed by signal 9"
     with qtbot.waitSignal(card.signals.log_asked) as signal:
         qtbot.mouseClick(card.log, Qt.MouseButton.LeftButton)
@@ -134,7 +135,7 @@ def test_without_connection_it_stands_still_and_says_why_nothing_works(
     card.connect_commands(False, "Not connected to my-server.")
     time.now += 30
     card.tick()
-    assert "00:01:00" in card.words
+    assert "00:01:00" in words_of(card)
     assert (card.stop.isEnabled(), card.stop.toolTip()) == (False, "Not connected to my-server.")
     assert card.log.isEnabled()
     card.connect_commands(True)

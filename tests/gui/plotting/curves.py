@@ -2,12 +2,19 @@
 
 from collections.abc import Sequence
 
+from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.series import Series
 from soulsgui.wire.control import AttemptStart, History
 from soulsgui.wire.messages.metrics import AttemptRow, EpisodeRows, UpdateRow
 from tests.states import RUN
 
 START = 1_790_000_000.0
+
+
+def points_drawn(plot: Plot) -> int:
+    """How many points the picture of a plot is made of."""
+    items = [item for curve in plot.curves for item in curve.items]
+    return sum(line.xData.size for item in items for line in (item.raw, item.smooth))
 
 
 def episodes(

@@ -16,7 +16,8 @@ from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis, Mark
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.theme import Theme, ThemeChoice
-from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, history, update
+from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, history, points_drawn, update
+from tests.gui.reading import part_of
 from tests.gui.wheel import turn_wheel
 
 
@@ -31,8 +32,7 @@ def plot(qtbot: QtBot, theme: Theme) -> Plot:
 
 
 def canvas(plot: Plot) -> pg.PlotWidget:
-    found = plot.findChild(pg.PlotWidget)
-    assert found is not None
+    found = part_of(plot, pg.PlotWidget)
     return found
 
 
@@ -137,14 +137,14 @@ def test_nothing_is_drawn_while_hidden_and_a_long_curve_thinly(qtbot: QtBot, plo
     series = curve(100)
     shown(qtbot, plot, series)
     plot.hide()
-    drawn = plot.points_drawn
+    drawn = points_drawn(plot)
     series.append([episodes(range(101, 50_001))])
     plot.changed()
     qtbot.wait(150)
-    assert plot.points_drawn == drawn
+    assert points_drawn(plot) == drawn
     plot.show()
-    qtbot.waitUntil(lambda: plot.points_drawn > drawn)
-    assert plot.points_drawn <= 2 * 3 * plot.width()
+    qtbot.waitUntil(lambda: points_drawn(plot) > drawn)
+    assert points_drawn(plot) <= 2 * 3 * plot.width()
 
 
 def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot) -> None:
@@ -187,21 +187,23 @@ def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: P
 def test_values_of_evaluations_and_of_short_curves_are_marked(qtbot: QtBot, plot: Plot) -> None:
     judged, trained, begun = evaluations(*range(1, 31)), curve(100), curve(1)
     drawings = [DrawnCurve(canvas(plot), series, "", 0) for series in (judged, trained, begun)]
-    for drawing in drawings:
-        drawing.draw(0, 400, 900, LIGHT)
-    assert [drawing.dots for drawing in drawings] == [30, 0, 1]
-    drawings[0].draw(0, 400, 100, LIGHT)
-    assert drawings[0].dots == 0, "no room between them"
+
+    def dots(drawing: DrawnCurve, width_px: int) -> int:
+        drawing.draw(0, 400, width_px, LIGHT)
+        return sum(len(items.dots.points()) for items in drawing.items)
+
+    assert [dots(drawing, 900) for drawing in drawings] == [30, 0, 1]
+    assert dots(drawings[0], 100) == 0, "no room between them"
 
 
 def test_a_resumed_curve_is_drawn_with_its_overwritten_part(qtbot: QtBot, plot: Plot) -> None:
     series = curve(100)
     shown(qtbot, plot, series)
-    before = plot.points_drawn
+    before = points_drawn(plot)
     series.append([attempt_row(2, 60), episodes(range(101, 131), attempt=2, episode=range(61, 91))])
     plot.changed()
     settle(qtbot, plot)
-    assert plot.points_drawn > before
+    assert points_drawn(plot) > before
 
 
 def test_the_plot_takes_on_the_colours_of_the_theme(qtbot: QtBot, plot: Plot, both_themes: Theme) -> None:

@@ -11,7 +11,14 @@ from soulsgui.config.paths import Folders
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks, close_loop, new_loop
 from soulsgui.gui.shell.connection import Connector
+from soulsgui.gui.widgets.message_bar import MessageBar
 from tests.faults.waiting import LIMIT_S
+
+
+def close_messages(bar: MessageBar) -> None:
+    """Close all messages, whose timers would outlive the test."""
+    for row in list(bar.rows):
+        row.expire()
 
 
 def fail_loudly(words: str, error: BaseException) -> None:

@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.cli.main import run
 from soulsgui.cli.parser import parse
 from soulsgui.cli.roles import without_screen
-from soulsgui.gui.app import Mishaps, WindowLog, status_command
+from soulsgui.gui.app import UncaughtErrors, WindowLog, status_command
 from soulsgui.gui.shell.runner_link import control_path
 from tests.end_to_end.server import RunningServer, command_line, processes_below, soulsgui, wait_for
 from tests.faults.waiting import LIMIT_S
@@ -147,11 +147,11 @@ def test_nothing_of_the_window_outlives_it(tmp_path: Path, script: str) -> None:
 
 
 def test_an_error_of_any_thread_reaches_the_window(qapp: QApplication, qtbot: QtBot) -> None:
-    mishaps = Mishaps()
+    errors = UncaughtErrors()
     told: list[tuple[str, threading.Thread]] = []
-    mishaps.happened.connect(lambda words: told.append((words, threading.current_thread())))
-    thread = threading.Thread(target=lambda: mishaps("it broke", ValueError("x")))
-    with qtbot.waitSignal(mishaps.happened):
+    errors.happened.connect(lambda words: told.append((words, threading.current_thread())))
+    thread = threading.Thread(target=lambda: errors("it broke", ValueError("x")))
+    with qtbot.waitSignal(errors.happened):
         thread.start()
     thread.join()
     qtbot.waitUntil(lambda: bool(told))

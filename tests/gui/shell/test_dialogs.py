@@ -12,16 +12,21 @@ from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
-from soulsgui.wire.control import ConfigValues, Hello, Preset, RunStatus, ServerStatus, Status
-from tests.gui.fake_feed import LOST, FakeFeed, refusal
+from soulsgui.wire.control import (
+    ConfigValues,
+    ErrorCode,
+    Preset,
+    RunStatus,
+    ServerStatus,
+    Status,
+)
+from tests.gui.fake_feed import HELLO, LOST, FakeFeed, refusal
+from tests.gui.reading import part_of
 
 NOW = 1_790_000_000.0
 UP = ServerStatus(reachable=True)
 RUN = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=125.0)
 CONNECTED = Connection(ConnectionState.CONNECTED, "my-server")
-HELLO = Hello(
-    version="1", server_id="s1", pid=7, started=NOW, data_dir="/d", config_dir="/c", capabilities=[]
-)
 CONFIG = ConfigValues(
     defaults={"env.id": "CartPole-v1", "clients.local": 2, "stop.mean_return": None},
     saved={"env.id": "Acrobot-v1"},
@@ -163,9 +168,46 @@ def asking(qtbot: QtBot, feed: FakeFeed) -> NewRunDialog:
     return dialog
 
 
-def give_settings(feed: FakeFeed) -> None:
+def give_presets(feed: FakeFeed) -> None:
     feed.sent_of("config.presets")[-1].call.answer({"presets": [LUNAR.model_dump(mode="json")]})
+
+
+def give_settings(feed: FakeFeed) -> None:
+    give_presets(feed)
     feed.sent_of("config.get")[-1].call.answer(CONFIG.model_dump(mode="json"))
+
+
+def test_enter_before_the_settings_are_here_begins_the_run_as_soon_as_they_are(
+    qtbot: QtBot, theme: Theme
+) -> None:
+    feed = running_feed()
+    dialog = asking(qtbot, feed)
+    qtbot.keyClicks(dialog.name, "walk")
+    qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
+    # The run that goes on ends meanwhile.
+    feed.change_run(RUN.model_copy(update={"state": "finished"}))
+    feed.sent_of("config.get")[0].call.answer(CONFIG.model_dump(mode="json"))
+    assert not feed.sent_of("run.start"), "which settings the preset has is not known yet"
+    give_presets(feed)
+    [begun] = feed.sent_of("run.start")
+    assert (begun.params["name"], begun.params["preset"]) == ("walk", "lunarlander_ppo")
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_enter_is_forgotten_where_the_settings_can_not_be_had(qtbot: QtBot, theme: Theme, lost: bool) -> None:
+    feed = idle_feed()
+    dialog = asking(qtbot, feed)
+    qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
+    for asked in list(feed.sent):
+        asked.call.refuse(refusal(code=ErrorCode.NO_ANSWER if lost else ErrorCode.NOT_NOW))
+    if lost:
+        feed.connect_as(LOST)
+    feed.connect_as(CONNECTED)
+    dialog.again.click()
+    qtbot.waitUntil(lambda: len(feed.sent_of("config.get")) == len(feed.sent_of("config.presets")) == 2)
+    give_settings(feed)
+    assert dialog.start.isEnabled()
+    assert not feed.sent_of("run.start")
 
 
 def test_what_is_typed_before_the_settings_come_stays(qtbot: QtBot, theme: Theme) -> None:
@@ -251,8 +293,7 @@ def test_each_button_of_a_question_has_a_mnemonic_of_its_own(qtbot: QtBot, theme
     window = QWidget()
     qtbot.addWidget(window)
     ask(window, Question("Stop?", "It is saved first.", yes), window.close)
-    box = window.findChild(QMessageBox)
-    assert box is not None
+    box = part_of(window, QMessageBox)
     found = mnemonics(box)
     assert len(found) == len(set(found)) == 2
     box.close()

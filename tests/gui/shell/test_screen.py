@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QRect, Qt
@@ -29,7 +30,7 @@ from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.shell.menu import SettingsDialog
 from soulsgui.gui.shell.next_step import Offer, OfferBar
-from soulsgui.gui.shell.pages import PageArea, page_entries
+from soulsgui.gui.shell.pages import PageArea, PageStack, page_entries
 from soulsgui.gui.shell.shutdown import ClosingDialog, LeavingDialog
 from soulsgui.gui.shell.update import UpdateDialog, UpdateSteps
 from soulsgui.gui.shell.window import MainWindow
@@ -45,6 +46,8 @@ from soulsgui.wire.control import (
     Status,
 )
 from tests.gui.fake_feed import FakeFeed, FakeShell
+from tests.gui.reading import part_of
+from tests.gui.shell.driving import close_messages
 
 SCALES = (100, 125, 150, 200)
 CLIENT = ClientStatus(id="gamer-01", name="gamer-01")
@@ -189,7 +192,7 @@ def test_nothing_of_a_page_is_out_of_reach_at_any_scale(
         if button.isVisible() and button.parentWidget() is not None:
             shown = button.mapTo(area.widget(), button.rect().bottomRight())
             assert area.widget().rect().contains(shown) or scrolled_within(button, area), button.text()
-    window.messages.clear()
+    close_messages(window.messages)
     window.hide()
 
 
@@ -207,16 +210,20 @@ def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme
     form = SettingsForm()
     qtbot.addWidget(form)
     form.show()
-    area = form.findChild(QScrollArea)
-    assert area is not None
+    area = part_of(form, QScrollArea)
     for width in (1100, 860, 690, 480):
         form.resize(width, 400)
         qtbot.waitUntil(lambda: area.horizontalScrollBar().maximum() == 0)
 
 
 @pytest.mark.parametrize("width", [480, 1280])
-def test_the_words_of_what_is_offered_next_are_never_cut(qtbot: QtBot, theme: Theme, width: int) -> None:
-    bar = OfferBar(FakeFeed())  # type: ignore[arg-type]
+def test_the_words_of_what_is_offered_next_are_never_cut(
+    qtbot: QtBot, theme: Theme, tmp_path: Path, width: int
+) -> None:
+    feed: Any = FakeFeed()
+    pages = PageStack({}, feed, FakeShell(tmp_path))
+    qtbot.addWidget(pages)
+    bar = OfferBar(feed, pages)
     qtbot.addWidget(bar)
     bar.resize(width, 40)
     bar.make(Offer("run", "401,408 environment steps are done after 47 s.", "lunarlander_ppo"))

@@ -15,22 +15,23 @@ from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.preferences import AtClosing, AtLeaving, Preferences
 from soulsgui.gui.shell import menu as settings_dialog
 from soulsgui.gui.shell import tray as trays
-from soulsgui.gui.shell.shutdown import Closer, ClosingDialog, Ending, Leaving, ending, leaving
-from soulsgui.gui.shell.tray import Tray, state_icon, tray_words
+from soulsgui.gui.shell.shutdown import ClosingDialog, Ending, Leaving, WindowCloser, ending, leaving
+from soulsgui.gui.shell.tray import Tray, state_icon, why_off
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.states import Look
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.control import (
     ClientStatus,
-    Hello,
     RunStatus,
     ServerStatus,
     ServiceStatus,
     Snapshot,
     Status,
 )
-from tests.gui.fake_feed import LIVE, LOST, FakeFeed, refusal
+from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, refusal
+from tests.gui.reading import part_of
+from tests.gui.shell.driving import close_messages
 from tests.gui.shell.stub_pages import stub_pages
 
 CONNECTED = Connection(ConnectionState.CONNECTED, "my-server")
@@ -39,15 +40,6 @@ CUT = Connection(ConnectionState.RECONNECTING, "my-server")
 RUNNING = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=125.0)
 NONE = RunStatus()
 UP = ServerStatus(reachable=True)
-HELLO = Hello(
-    version="1",
-    server_id="s1",
-    pid=7,
-    started=1_790_000_000.0,
-    data_dir="/d",
-    config_dir="/c",
-    capabilities=[],
-)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +70,7 @@ class Closing:
         qtbot.addWidget(self.window)
         self.window.show()
         self.preferences = Preferences(Folders(folder / "c", folder / "d"))
-        self.closer = Closer(feed, self.preferences, self.window)  # type: ignore[arg-type]
+        self.closer = WindowCloser(feed, self.preferences, self.window)  # type: ignore[arg-type]
         self.closed: list[bool] = []
         self.closer.closed.connect(self.closed.append)
 
@@ -245,7 +237,7 @@ def window(
     own.set_connection(LIVE)
     own.take(Snapshot(cursor=1, status=helping()))
     yield made
-    made.messages.clear()
+    close_messages(made.messages)
     made.hide()
     made.deleteLater()
 
@@ -266,13 +258,12 @@ def test_a_closed_window_stays_only_while_this_computer_helps(
     assert leaving(playing, has_tray, remembered) is what
 
 
-def test_the_tray_says_the_state_and_why_something_can_not_be_done() -> None:
+def test_the_tray_says_why_something_can_not_be_done() -> None:
     playing = ClientWords(Look("state-good", Tone.GOOD, "Playing, episode 97"), on=True, wish="run")
-    said = tray_words(playing, LIVE)
-    assert said.tip == "SoulsGUI: Playing, episode 97"
-    assert (said.no_pause, said.no_stop) == ("", "")
-    assert said.no_resume
-    assert all((tray_words(playing, LOST).no_pause, tray_words(playing, LOST).no_stop))
+    no_pause, no_resume, no_stop = why_off(playing, LIVE)
+    assert (no_pause, no_stop) == ("", "")
+    assert no_resume
+    assert all(why_off(playing, LOST))
 
 
 def test_the_first_close_is_explained_and_then_the_tray_plays_on(
@@ -281,12 +272,12 @@ def test_the_first_close_is_explained_and_then_the_tray_plays_on(
     ended: list[bool] = []
     window.closer.closed.connect(ended.append)
     window.close()
-    dialog = window.leaver.dialog
+    dialog = window.client_closer.dialog
     assert dialog is not None
     assert window.isVisible()
     dialog.remember.setChecked(True)
     qtbot.mouseClick(dialog.stay, Qt.MouseButton.LeftButton)
-    tray = window.leaver.tray
+    tray = window.client_closer.tray
     assert tray is not None
     assert not window.isVisible()
     assert tray.shown
@@ -304,14 +295,14 @@ def test_the_first_close_is_explained_and_then_the_tray_plays_on(
 def test_quit_in_the_menu_ends_the_program(qtbot: QtBot, window: MainWindow) -> None:
     with qtbot.waitSignal(window.closer.closed):
         window.menu.quit.trigger()
-    assert window.leaver.dialog is None, "the menu asks nothing about the tray"
+    assert window.client_closer.dialog is None, "the menu asks nothing about the tray"
 
 
 def test_quit_in_the_tray_ends_the_program(qtbot: QtBot, window: MainWindow) -> None:
-    window.leaver.close_window()
-    assert window.leaver.dialog is not None
-    window.leaver.dialog.stay.click()
-    tray = window.leaver.tray
+    window.client_closer.close_window()
+    assert window.client_closer.dialog is not None
+    window.client_closer.dialog.stay.click()
+    tray = window.client_closer.tray
     assert tray is not None
     with qtbot.waitSignal(window.closer.closed):
         tray.quit.trigger()
@@ -322,15 +313,14 @@ def test_a_desktop_without_a_tray_ends_with_the_window_and_says_why_in_the_setti
     qtbot: QtBot, window: MainWindow, desk: Callable[[bool], None]
 ) -> None:
     desk(False)
-    window.menu.open_settings()
-    dialog = window.findChild(settings_dialog.SettingsDialog)
-    assert isinstance(dialog, settings_dialog.SettingsDialog)
+    window.menu.settings.trigger()
+    dialog = part_of(window, settings_dialog.SettingsDialog)
     assert not dialog.leaving.isEnabled()
     assert dialog.why_no_tray.text() == trays.why_no_tray() != ""
     dialog.reject()
     with qtbot.waitSignal(window.closer.closed):
         window.close()
-    assert window.leaver.dialog is None
+    assert window.client_closer.dialog is None
 
 
 def test_the_menu_of_the_tray_pauses_resumes_and_stops(qtbot: QtBot, window: MainWindow) -> None:
@@ -369,7 +359,7 @@ def test_what_quitting_means_is_told_as_it_is(window: MainWindow, ends: bool, wo
     own = window.client_side().feed
     own.greet(HELLO.model_copy(update={"ends_with_window": ends}))
     window.close()
-    dialog = window.leaver.dialog
+    dialog = window.client_closer.dialog
     assert dialog is not None
     said = " ".join(label.text() for label in dialog.findChildren(QLabel))
     assert words in said

@@ -24,8 +24,9 @@ from soulsgui.gui.theme import Theme
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import RunningServer, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S
+from tests.gui.reading import part_of
 from tests.gui.shell.conftest import folders_below
-from tests.gui.shell.driving import fail_loudly, finish, until
+from tests.gui.shell.driving import close_messages, fail_loudly, finish, until
 from tests.gui.shell.stub_pages import stub_pages
 
 LEFT = Qt.MouseButton.LeftButton
@@ -54,7 +55,7 @@ class Open:
 
     def close(self) -> None:
         finish(self.qapp, self.tasks)
-        self.window.messages.clear()
+        close_messages(self.window.messages)
         self.window.hide()
         self.window.deleteLater()
 
@@ -76,8 +77,7 @@ def opened(
 def test_a_run_is_begun_saved_stopped_and_resumed(qtbot: QtBot, opened: Open, server: RunningServer) -> None:
     window, feed, toolbar = opened.window, opened.feed, opened.window.toolbar
     qtbot.mouseClick(toolbar.new_run, LEFT)
-    dialog = window.findChild(NewRunDialog)
-    assert isinstance(dialog, NewRunDialog)
+    dialog = part_of(window, NewRunDialog)
     until(opened.qapp, dialog.start.isEnabled, "the settings are there")
     dialog.name.setText("by hand")
     dialog.note.setPlainText("from a test")

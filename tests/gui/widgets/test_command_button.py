@@ -35,13 +35,17 @@ def button(qtbot: QtBot, theme: Theme, server: Server) -> CommandButton:
     return made
 
 
-def test_a_click_sends_once_and_shows_that_it_runs(button: CommandButton, server: Server) -> None:
+def test_a_click_sends_once_and_shows_that_it_runs_and_how_far_it_is(
+    button: CommandButton, server: Server
+) -> None:
     button.click()
     button.click()
     assert len(server.calls) == 1
     assert button.stage is Stage.RUNNING
     assert button.text() == "Saving …"
     assert not button.isEnabled()
+    server.calls[0].progressed.emit("writing 3 of 5 files")
+    assert button.toolTip() == "writing 3 of 5 files"
     server.calls[0].answer({})
 
 
@@ -51,13 +55,6 @@ def test_where_there_is_nothing_to_send_any_more_it_stays_as_it_was(button: Comm
     assert button.stage is Stage.IDLE
     assert button.text() == "Quicksave"
     assert button.isEnabled()
-
-
-def test_progress_is_told_while_it_runs(button: CommandButton, server: Server) -> None:
-    button.click()
-    server.calls[0].progress("writing 3 of 5 files")
-    assert button.toolTip() == "writing 3 of 5 files"
-    server.calls[0].answer({})
 
 
 def test_when_done_it_says_so_and_can_be_clicked_again(
@@ -102,25 +99,19 @@ def test_without_an_answer_it_names_the_server_and_offers_to_try_again(
     assert button.stage is Stage.DONE
 
 
-def test_a_late_answer_still_counts(qtbot: QtBot, button: CommandButton, server: Server) -> None:
-    server.patience_s = 0.05
-    with qtbot.waitSignal(button.problem):
-        button.click()
-    server.calls[0].answer({})
-    assert button.stage is Stage.DONE
-
-
-def test_an_answer_to_an_earlier_try_does_not_disturb_the_present_one(
-    qtbot: QtBot, button: CommandButton, server: Server
+@pytest.mark.parametrize(("again", "stage"), [(False, Stage.DONE), (True, Stage.RUNNING)])
+def test_a_late_answer_counts_unless_it_was_tried_again(
+    qtbot: QtBot, button: CommandButton, server: Server, again: bool, stage: Stage
 ) -> None:
     server.patience_s = 0.05
     with qtbot.waitSignal(button.problem):
         button.click()
     server.patience_s = 10.0
-    button.click()
-    server.calls[0].refuse(REFUSAL)
-    assert button.stage is Stage.RUNNING
-    server.calls[1].answer({})
+    if again:
+        button.click()
+    server.calls[0].answer({})
+    assert button.stage is stage
+    server.calls[-1].answer({})
 
 
 def test_what_is_not_possible_now_is_disabled_with_the_reason(button: CommandButton, server: Server) -> None:

@@ -1,10 +1,9 @@
 import pytest
 from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QHBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.theme import Theme
-from soulsgui.gui.widgets.fitting_button import FittingButton, fit
+from soulsgui.gui.widgets.fitting_button import FittingButton
 
 
 @pytest.fixture
@@ -37,18 +36,3 @@ def test_its_full_width_is_known_while_it_shows_no_words(
     button.show_icon_only(True)
     assert button.sizeHint().width() < full
     assert button.full_width == full
-
-
-def test_a_row_of_buttons_shows_all_words_or_none(qtbot: QtBot, theme: Theme) -> None:
-    row = QWidget()
-    qtbot.addWidget(row)
-    layout = QHBoxLayout(row)
-    buttons = [FittingButton(words, "log", row) for words in ("Stop", "Restart", "Log")]
-    for each in buttons:
-        layout.addWidget(each)
-    row.show()
-    needed = sum(each.full_width for each in buttons) + 2 * 6
-    fit(buttons, needed, 6)
-    assert [each.text() for each in buttons] == ["Stop", "Restart", "Log"]
-    fit(buttons, needed - 1, 6)
-    assert [each.text() for each in buttons] == ["", "", ""]

@@ -7,6 +7,7 @@ from soulsgui.gui.colours import DARK, LIGHT, Tone
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import LogLine
+from tests.gui.reading import part_of
 
 
 def line(number: int, text: str = "", level: str = "info", service: str = "trainer") -> LogLine:
@@ -51,10 +52,7 @@ def test_memory_stays_bounded(qtbot: QtBot, pane: LogPane) -> None:
 
 def test_level_and_words_narrow_what_is_shown(qtbot: QtBot, pane: LogPane) -> None:
     pane.replace([line(1, "all fine"), line(2, "no space left", "error"), line(3, "late", "warning")])
-    level = pane.findChild(QComboBox)
-    words = pane.findChild(QLineEdit)
-    assert level is not None
-    assert words is not None
+    level, words = part_of(pane, QComboBox), part_of(pane, QLineEdit)
     level.setCurrentText("Warnings")
     assert lines(pane) == ["left", "late"]
     qtbot.keyClicks(words, "SPACE")
@@ -73,8 +71,7 @@ def test_lines_of_one_service_do_not_name_it(pane: LogPane) -> None:
 
 def test_following_keeps_the_end_in_view_until_one_scrolls_up(qtbot: QtBot, pane: LogPane) -> None:
     pane.replace([line(number) for number in range(200)])
-    text = pane.findChild(QPlainTextEdit)
-    assert text is not None
+    text = part_of(pane, QPlainTextEdit)
     bar = text.verticalScrollBar()
     assert bar.value() == bar.maximum()
     with qtbot.waitSignal(pane.follow_changed) as signal:
@@ -84,19 +81,17 @@ def test_following_keeps_the_end_in_view_until_one_scrolls_up(qtbot: QtBot, pane
     pane.add(line(number) for number in range(200, 260))
     qtbot.waitUntil(lambda: pane.text.endswith("line 259"))
     assert bar.value() == before
+    with qtbot.waitSignal(pane.top_reached):
+        bar.triggerAction(bar.SliderAction.SliderToMinimum)
     bar.triggerAction(bar.SliderAction.SliderToMaximum)
     assert pane.follow
-    box = pane.findChild(QCheckBox)
-    assert box is not None
+    box = part_of(pane, QCheckBox)
     assert box.isChecked()
 
 
 def test_the_selection_or_everything_is_copied(qtbot: QtBot, pane: LogPane) -> None:
     pane.replace([line(1), line(2)], with_service=False)
-    button = pane.findChild(QPushButton)
-    text = pane.findChild(QPlainTextEdit)
-    assert button is not None
-    assert text is not None
+    button, text = part_of(pane, QPushButton), part_of(pane, QPlainTextEdit)
     button.click()
     assert QGuiApplication.clipboard().text() == "INFO     line 1\nINFO     line 2"
     text.moveCursor(QTextCursor.MoveOperation.Start)
@@ -109,8 +104,7 @@ def test_levels_keep_their_colours_when_the_theme_changes(
     qtbot: QtBot, pane: LogPane, both_themes: Theme
 ) -> None:
     pane.replace([line(1, level="error")])
-    text = pane.findChild(QPlainTextEdit)
-    assert text is not None
+    text = part_of(pane, QPlainTextEdit)
 
     def colour() -> str:
         cursor = QTextCursor(text.document())
@@ -124,8 +118,7 @@ def test_levels_keep_their_colours_when_the_theme_changes(
 
 def test_a_flood_of_lines_is_written_quickly(qtbot: QtBot, pane: LogPane) -> None:
     flood = [line(number, level="warning" if number % 10 == 0 else "info") for number in range(5000)]
-    text = pane.findChild(QPlainTextEdit)
-    assert text is not None
+    text = part_of(pane, QPlainTextEdit)
     changes: list[int] = []
     text.document().contentsChange.connect(lambda _at, _gone, added: changes.append(added))
     pane.replace(flood)
@@ -136,8 +129,7 @@ def test_a_flood_of_lines_is_written_quickly(qtbot: QtBot, pane: LogPane) -> Non
 
 def test_older_lines_are_put_above_and_what_is_in_view_stays(pane: LogPane) -> None:
     pane.replace([line(number) for number in range(100, 300)])
-    text = pane.findChild(QPlainTextEdit)
-    assert text is not None
+    text = part_of(pane, QPlainTextEdit)
     text.verticalScrollBar().setValue(40)
     assert not pane.prepend([line(number) for number in range(50, 100)])
     assert lines(pane)[0] == "50"
@@ -145,34 +137,17 @@ def test_older_lines_are_put_above_and_what_is_in_view_stays(pane: LogPane) -> N
     assert not pane.follow
 
 
-def test_older_lines_push_out_the_newest_when_there_are_too_many(pane: LogPane) -> None:
-    pane.replace([line(number) for number in range(1000, 5500)])
-    assert pane.prepend([line(number) for number in range(1000)])
-    assert (lines(pane)[0], lines(pane)[-1]) == ("0", "4999")
-
-
 def test_a_line_is_brought_into_view_and_marked(pane: LogPane) -> None:
     pane.replace([line(number) for number in range(200)])
     pane.show_line(line(20))
-    text = pane.findChild(QPlainTextEdit)
-    assert text is not None
+    text = part_of(pane, QPlainTextEdit)
     assert text.textCursor().selectedText().endswith("line 20")
     assert text.firstVisibleBlock().blockNumber() <= 20
     assert not pane.follow
 
 
-def test_the_user_who_scrolls_to_the_top_is_heard(qtbot: QtBot, pane: LogPane) -> None:
-    pane.replace([line(number) for number in range(200)])
-    text = pane.findChild(QPlainTextEdit)
-    assert text is not None
-    bar = text.verticalScrollBar()
-    with qtbot.waitSignal(pane.top_reached):
-        bar.triggerAction(bar.SliderAction.SliderToMinimum)
-
-
 def test_the_user_who_wants_other_lines_is_heard_and_can_take_it_back(qtbot: QtBot, pane: LogPane) -> None:
-    words = pane.findChild(QLineEdit)
-    assert words is not None
+    words = part_of(pane, QLineEdit)
     with qtbot.waitSignal(pane.narrowed) as signal:
         words.setText("disk")
     assert signal.args == ["debug", "disk"]
@@ -181,16 +156,14 @@ def test_the_user_who_wants_other_lines_is_heard_and_can_take_it_back(qtbot: QtB
 
 
 def test_a_traceback_goes_with_its_error_also_when_it_comes_later(qtbot: QtBot, pane: LogPane) -> None:
-    level = pane.findChild(QComboBox)
-    assert level is not None
+    level = part_of(pane, QComboBox)
     level.setCurrentText("Errors")
     pane.replace([line(1), line(2, "no space left", "error")])
     pane.add(
         [LogLine(service="trainer", number=3, text="Traceback"), LogLine(service="redis", number=1, text="x")]
     )
     qtbot.waitUntil(lambda: pane.text.endswith("Traceback"))
-    text = pane.findChild(QPlainTextEdit)
-    assert text is not None
+    text = part_of(pane, QPlainTextEdit)
     cursor = QTextCursor(text.document())
     cursor.movePosition(QTextCursor.MoveOperation.End)
     assert cursor.charFormat().foreground().color().name() == LIGHT.tones[Tone.BAD]
@@ -200,8 +173,7 @@ def test_the_end_stays_in_view_when_the_pane_or_the_font_changes(
     qtbot: QtBot, pane: LogPane, both_themes: Theme
 ) -> None:
     pane.replace([line(number) for number in range(200)])
-    text = pane.findChild(QPlainTextEdit)
-    assert text is not None
+    text = part_of(pane, QPlainTextEdit)
     bar = text.verticalScrollBar()
     size = text.font().pointSizeF()
     pane.resize(700, 150)

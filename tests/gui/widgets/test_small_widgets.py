@@ -18,10 +18,10 @@ from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, StateLabel
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, Status
+from tests.gui.reading import part_of, words_of
 
 NOW = 1_790_000_000.0
 QUIET = {ConnectionState.WELCOME, ConnectionState.NO_RUN, ConnectionState.CONNECTED}
-
 
 # --- banner ---
 
@@ -30,13 +30,13 @@ def test_the_banner_says_how_things_stand_and_what_can_be_done(qtbot: QtBot, the
     banner = Banner(clock=lambda: NOW)
     qtbot.addWidget(banner)
     banner.show_connection(Connection(ConnectionState.RECONNECTING, "my-server", since=NOW - 3600))
-    assert "my-server" in banner.words
-    assert "Data as of" in banner.words
+    assert "my-server" in words_of(banner)
+    assert "Data as of" in words_of(banner)
     with qtbot.waitSignal(banner.acted) as signal:
         qtbot.mouseClick(banner.button, Qt.MouseButton.LeftButton)
     assert signal.args == [ConnectionState.RECONNECTING]
     banner.show_connection(Connection(ConnectionState.STARTING, phase="waiting for Redis"))
-    assert "waiting for Redis" in banner.words
+    assert "waiting for Redis" in words_of(banner)
     assert not banner.button.isVisible()
     banner.show_connection(Connection(ConnectionState.CONNECTED))
     assert not banner.isVisible()
@@ -76,52 +76,50 @@ def test_the_bar_is_there_only_while_there_is_a_message(qtbot: QtBot, bar: Messa
     assert not bar.isVisible()
     bar.show_notice(Notice("error", "No space left", "Free 200 MB."))
     assert bar.isVisible()
-    close = bar.rows()[0].findChildren(QPushButton)[-1]
+    close = bar.rows[0].findChildren(QPushButton)[-1]
     qtbot.mouseClick(close, Qt.MouseButton.LeftButton)
     assert not bar.isVisible()
-    assert bar.notices == []
+    assert bar.rows == []
 
 
 def test_the_action_button_acts_and_closes(qtbot: QtBot, bar: MessageBar) -> None:
     acted: list[int] = []
     bar.show_notice(Notice("error", "No answer.", "Try again.", "Retry", lambda: acted.append(1)))
-    qtbot.mouseClick(bar.rows()[0].action, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(bar.rows[0].action, Qt.MouseButton.LeftButton)
     assert acted == [1]
-    assert bar.notices == []
+    assert bar.rows == []
 
 
 def test_the_same_message_again_only_counts_up(bar: MessageBar) -> None:
     for _ in range(3):
         bar.show_notice(Notice("error", "No space left"))
-    assert len(bar.rows()) == 1
-    assert "(× 3)" in bar.rows()[0].words
+    assert len(bar.rows) == 1
+    assert "(× 3)" in words_of(bar.rows[0])
 
 
 def test_only_the_newest_three_are_shown(bar: MessageBar) -> None:
     for number in range(5):
         bar.show_notice(Notice("warning", f"warning {number}"))
-    assert [notice.text for notice in bar.notices] == ["warning 2", "warning 3", "warning 4"]
-    bar.clear()
-    assert bar.notices == []
+    assert [row.notice.text for row in bar.rows] == ["warning 2", "warning 3", "warning 4"]
 
 
 def test_of_one_thing_one_message_stands_until_it_is_settled(bar: MessageBar) -> None:
     bar.show_notice(Notice("error", "Failed"))
     for text in ("No link", "Damaged"):
         bar.show_notice(Notice("error", text, about="invitation"))
-    assert [notice.text for notice in bar.notices] == ["Failed", "Damaged"]
+    assert [row.notice.text for row in bar.rows] == ["Failed", "Damaged"]
     bar.settle("invitation")
-    assert [notice.text for notice in bar.notices] == ["Failed"]
+    assert [row.notice.text for row in bar.rows] == ["Failed"]
 
 
 def test_good_news_goes_away_by_itself_and_errors_stay(qtbot: QtBot, bar: MessageBar) -> None:
     bar.show_notice(Notice("success", "Saved"))
     bar.show_notice(Notice("error", "Failed"))
-    good, bad = bar.rows()
-    assert good.brief
-    assert not bad.brief
+    good, bad = bar.rows
+    assert good.timer.isActive()
+    assert not bad.timer.isActive()
     good.expire()
-    assert [notice.text for notice in bar.notices] == ["Failed"]
+    assert [row.notice.text for row in bar.rows] == ["Failed"]
 
 
 # --- the rest ---
@@ -146,9 +144,12 @@ def test_a_state_is_told_by_icon_word_and_colour(qtbot: QtBot, theme: Theme) -> 
     qtbot.addWidget(label)
     label.show_look(client_look("late"))
     assert label.word == "Late"
-    icon = label.findChild(IconLabel)
-    assert icon is not None
-    assert icon.icon_name == "state-warning"
+    icon = part_of(label, IconLabel)
+    expected = IconLabel(parent=label)
+    expected.show_icon("state-warning", Tone.WARNING)
+    expected.resize(icon.sizeHint())
+    icon.resize(icon.sizeHint())
+    assert icon.grab().toImage() == expected.grab().toImage()
     label.resize(label.sizeHint())
     picture = label.grab().toImage()
     colours = {
@@ -180,11 +181,12 @@ def test_the_status_line_sums_up(qtbot: QtBot, theme: Theme) -> None:
     assert status_words(status, "my-server") == expected
     line = StatusLine()
     qtbot.addWidget(line)
+    line.show()
     line.show_status(status, "my-server")
-    assert line.words == expected
+    assert words_of(line) == expected
     ended = run.model_copy(update={"state": "stopped", "checkpoint_env_steps": 16_400})
     line.show_status(Status(run=ended), "my-server")
-    assert line.words == "my-server · lunar-2, stopped · checkpoint at 16.4 k steps"
+    assert words_of(line) == "my-server · lunar-2, stopped · checkpoint at 16.4 k steps"
 
 
 def test_the_status_line_without_run_and_clients() -> None:
