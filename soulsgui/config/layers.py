@@ -17,7 +17,7 @@ from soulsgui.config.errors import ConfigError, Problem, nearest, reason_of
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments, parse_layer, read_layer
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.rules import broken_rules
-from soulsgui.config.schema import Settings, all_settings, shipped_with
+from soulsgui.config.schema import Settings, all_settings, nest, shipped_with
 from soulsgui.config.sections.algorithms import DQNSettings
 
 _PATTERNS = {
@@ -27,31 +27,6 @@ _PATTERNS = {
     "redis.prefix": "should be letters, digits, dots and dashes with a colon at their end, such as souls:",
 }
 """What strings of a certain form look like: a regular expression is no help."""
-
-
-def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a nested map as dotted keys, not descending into values that are maps themselves."""
-    known = all_settings()
-    flat: dict[str, Any] = {}
-    for name, value in tree.items():
-        key = f"{prefix}{name}"
-        if key in known or not isinstance(value, dict):
-            flat[key] = value
-        else:
-            flat |= flatten(value, f"{key}.")
-    return flat
-
-
-def nest(flat: dict[str, Any]) -> dict[str, Any]:
-    """Return dotted keys as a nested map: the reverse of `flatten`."""
-    tree: dict[str, Any] = {}
-    for key, value in flat.items():
-        *parents, last = key.split(".")
-        node = tree
-        for parent in parents:
-            node = node.setdefault(parent, {})
-        node[last] = value
-    return tree
 
 
 def combine(layers: Sequence[Layer]) -> Settings:

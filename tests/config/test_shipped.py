@@ -16,7 +16,6 @@ from soulsgui.config.layers import (
     as_settings,
     combine,
     defaults_layer,
-    flatten,
     load_settings,
     over_defaults,
     preset_layer,
@@ -24,7 +23,7 @@ from soulsgui.config.layers import (
 )
 from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.paths import Folders, shipped
-from soulsgui.config.schema import SHIPPED_WITH, Settings, all_settings, shipped_with
+from soulsgui.config.schema import SHIPPED_WITH, Settings, all_settings, flatten, shipped_with
 from soulsgui.config.sections.algorithms import DQNSettings
 from soulsgui.runner import settings_file
 
