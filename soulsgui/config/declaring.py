@@ -94,9 +94,6 @@ Scheduled = float | dict[str, Any]
 RAMPS = ("linear", "exponential")
 PIECEWISE = "piecewise"
 
-_EXAMPLE = "{schedule: linear, from: 1, to: 0}"
-_MOST_POINTS = 100
-
 
 class Ramp(NamedTuple):
     """From one value to another, evenly (`linear`) or by an equal factor with each step (`exponential`).
@@ -132,8 +129,8 @@ def parsed(scheduled: Mapping[str, Any]) -> Ramp | Points:
         _only(scheduled, {"schedule", "points"}, {"points"})
         return _points(scheduled["points"])
     if kind not in RAMPS:
-        known = ", ".join((*RAMPS, PIECEWISE))
-        raise ValueError(f"should be a number, or a map such as {_EXAMPLE}, with a schedule of {known}")
+        known, example = ", ".join((*RAMPS, PIECEWISE)), "{schedule: linear, from: 1, to: 0}"
+        raise ValueError(f"should be a number, or a map such as {example}, with a schedule of {known}")
     _only(scheduled, {"schedule", "from", "to", "over"}, {"from", "to"})
     first, last = _number(scheduled["from"], "from"), _number(scheduled["to"], "to")
     over = scheduled.get("over")
@@ -156,7 +153,7 @@ def _only(scheduled: Mapping[str, Any], known: set[str], needed: set[str]) -> No
 
 
 def _points(points: object) -> Points:
-    if not isinstance(points, list | tuple) or not 1 <= len(points) <= _MOST_POINTS:
+    if not isinstance(points, list | tuple) or not 1 <= len(points) <= 100:
         raise ValueError("`points` should be a list such as [[0, 1.0], [10000, 0.1]]")
     if not all(isinstance(point, list | tuple) and len(point) == 2 for point in points):
         raise ValueError("each of the `points` should be [environment steps, value]")

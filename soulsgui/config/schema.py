@@ -67,7 +67,7 @@ def shipped_with(*chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return the shipped values, by dotted key, that what learns brings along.
 
     Args:
-        *chosen: Values by dotted key, later ones winning: `algorithm` and `dqn.agent` are looked at.
+        *chosen: Values by dotted key, later ones winning: `algorithm` and `dqn.agent` decide.
     """
     merged = {key: value for values in chosen for key, value in values.items()}
     found = dict(SHIPPED_WITH.get(f"algorithm={merged.get('algorithm')}", {}))

@@ -19,7 +19,7 @@ from soulsgui.wire.control import ServiceStatus
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.versions import Lack
+from soulsgui.wire.versions import MissingRequirement
 from tests.faults.waiting import LIMIT_S
 from tests.runner.joining import SECRET, call, client
 from tests.runner.running import until
@@ -167,9 +167,14 @@ async def test_what_is_no_address_and_who_never_invited_are_refused(
 # --- versions that come to fit ---
 
 
-@pytest.mark.parametrize(("lacking", "times"), [([], 1), ([Lack(what="a", has="", needs="1")], 0), (None, 0)])
+@pytest.mark.parametrize(
+    ("lacking", "times"), [([], 1), ([MissingRequirement(what="a", has="", needs="1")], 0), (None, 0)]
+)
 async def test_a_client_that_gave_up_for_its_version_begins_anew_once_it_fits(
-    runner: ClientRunner, monkeypatch: pytest.MonkeyPatch, lacking: list[Lack] | None, times: int
+    runner: ClientRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: list[MissingRequirement] | None,
+    times: int,
 ) -> None:
     began, asked = asyncio.Event(), asyncio.Event()
     state = "failed"
@@ -179,12 +184,12 @@ async def test_a_client_that_gave_up_for_its_version_begins_anew_once_it_fits(
         state = "running"
         began.set()
 
-    def lacks_of(_: Address) -> list[Lack] | None:
+    def lacks_of(_: Address) -> list[MissingRequirement] | None:
         loop.call_soon_threadsafe(asked.set)
         return lacking
 
     loop = asyncio.get_running_loop()
-    client = runner._client().model_copy(update={"lacks": [Lack(what="a", has="", needs="1")]})
+    client = runner._client().model_copy(update={"lacks": [MissingRequirement(what="a", has="", needs="1")]})
     monkeypatch.setattr(app, "_FITS_EVERY_S", 0.01)
     monkeypatch.setattr(app, "lacks_of", lacks_of)
     monkeypatch.setattr(runner, "_client", lambda: client)
