@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
-    JsonValue,
     ValidationInfo,
     field_validator,
 )
@@ -35,9 +34,9 @@ def setting(
     default: Any,
     description: str,
     *,
-    effect: Effect = Effect.NEW_RUN,
+    effect: Effect | None = None,
     unit: str = "",
-    to_clients: bool = False,
+    to_clients: bool | None = None,
     secret: bool = False,
     **constraints: Any,
 ) -> Any:
@@ -46,27 +45,38 @@ def setting(
     Args:
         default: The shipped value.
         description: One or two sentences for a person who sees it for the first time.
-        effect: When a change takes effect.
+        effect: When a change takes effect; None: as the section says.
         unit: Unit of the value, empty for plain numbers and words.
-        to_clients: Whether clients receive the value through the `config` key.
+        to_clients: Whether clients receive it through the `config` key; None: as the section says.
         secret: Whether the value is left out of every file, log and message.
-        **constraints: Bounds passed on to pydantic (`ge`, `gt`, `le`, `lt`, `min_length`, ...).
+        **constraints: What else pydantic checks (`min_length`, `pattern`, ...); ranges are part of the type.
     """
-    extra: dict[str, JsonValue] = {
-        "effect": effect.value,
-        "unit": unit,
-        "to_clients": to_clients,
-        "secret": secret,
-    }
+    extra: dict[str, Any] = {"effect": effect, "unit": unit, "to_clients": to_clients, "secret": secret}
     return Field(default, description=description, json_schema_extra=extra, **constraints)
 
 
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
 class Section(BaseModel):
-    """A group of settings: unknown keys are refused, a built one does not change."""
+    """A group of settings: unknown keys are refused, a built one does not change.
+
+    A subclass says with `class Name(Section, effect=..., to_clients=...)` what its settings have in common;
+    the first paragraph of its docstring describes it to users.
+    """
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, defer_build=True
     )
+
+    shared_effect: ClassVar[Effect] = Effect.NEW_RUN
+    shared_to_clients: ClassVar[bool] = False
+
+    def __init_subclass__(
+        cls, effect: Effect = Effect.NEW_RUN, to_clients: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.shared_effect, cls.shared_to_clients = effect, to_clients
 
     @field_validator("*", mode="before")
     @classmethod
@@ -83,9 +93,6 @@ Scheduled = float | dict[str, Any]
 
 RAMPS = ("linear", "exponential")
 PIECEWISE = "piecewise"
-
-_EXAMPLE = "{schedule: linear, from: 1, to: 0}"
-_MOST_POINTS = 100
 
 
 class Ramp(NamedTuple):
@@ -122,8 +129,8 @@ def parsed(scheduled: Mapping[str, Any]) -> Ramp | Points:
         _only(scheduled, {"schedule", "points"}, {"points"})
         return _points(scheduled["points"])
     if kind not in RAMPS:
-        known = ", ".join((*RAMPS, PIECEWISE))
-        raise ValueError(f"should be a number, or a map such as {_EXAMPLE}, with a schedule of {known}")
+        known, example = ", ".join((*RAMPS, PIECEWISE)), "{schedule: linear, from: 1, to: 0}"
+        raise ValueError(f"should be a number, or a map such as {example}, with a schedule of {known}")
     _only(scheduled, {"schedule", "from", "to", "over"}, {"from", "to"})
     first, last = _number(scheduled["from"], "from"), _number(scheduled["to"], "to")
     over = scheduled.get("over")
@@ -146,7 +153,7 @@ def _only(scheduled: Mapping[str, Any], known: set[str], needed: set[str]) -> No
 
 
 def _points(points: object) -> Points:
-    if not isinstance(points, list | tuple) or not 1 <= len(points) <= _MOST_POINTS:
+    if not isinstance(points, list | tuple) or not 1 <= len(points) <= 100:
         raise ValueError("`points` should be a list such as [[0, 1.0], [10000, 0.1]]")
     if not all(isinstance(point, list | tuple) and len(point) == 2 for point in points):
         raise ValueError("each of the `points` should be [environment steps, value]")

@@ -196,14 +196,9 @@ def _last_line(node: Node) -> int:
 
 def _without_by_tree(text: str, parts: Sequence[str]) -> str:
     tree = _yaml().load(text)
-    _remove(tree, parts)
+    *above, last = parts
+    section = tree[above[0]] if above else tree
+    del section[last]
+    if above and not section:
+        del tree[above[0]]
     return _dumped(tree) if tree else ""
-
-
-def _remove(node: CommentedMap, parts: Sequence[str]) -> None:
-    head, *rest = parts
-    if rest:
-        _remove(node[head], rest)
-        if node[head]:
-            return
-    del node[head]

@@ -37,11 +37,6 @@ class Problem:
         return f"{place}: {subject}{self.reason}{hint}"
 
 
-_LIKE = 0.6
-_WORD_BEGUN = 3
-_OF_THE_SAME_SECTION = 0.15
-
-
 class ConfigError(SoulsGuiError):
     """The configuration has mistakes; all of them are named.
 
@@ -92,22 +87,22 @@ def nearest(word: str, known: Iterable[str]) -> str:
         known: The names there are, dotted or not.
     """
     section, _, tail = word.casefold().rpartition(".")
-    found, best = "", 0.0
-    for name in known:
+
+    def likeness(name: str) -> float:
         its_section, _, its_tail = name.casefold().rpartition(".")
         alike = _likeness(tail, its_tail)
-        worth = alike + _OF_THE_SAME_SECTION * _likeness(section, its_section)
-        if alike and worth > best:
-            found, best = name, worth
-    return found
+        return alike + 0.15 * _likeness(section, its_section) if alike else 0.0
+
+    best = max(known, key=likeness, default="")
+    return best if best and likeness(best) else ""
 
 
 def _likeness(word: str, name: str) -> float:
     """Return how like two words are, 0 to 1; 0 where nobody would take the one for the other."""
     ratio = difflib.SequenceMatcher(None, word, name).ratio()
-    if ratio < _LIKE and len(word) >= _WORD_BEGUN and name.startswith(word):
-        return _LIKE
-    return ratio if ratio >= _LIKE else 0.0
+    if len(word) >= 3 and name.startswith(word):
+        return max(ratio, 0.6)
+    return ratio if ratio >= 0.6 else 0.0
 
 
 def file_problem(path: Path, line: int | None, reason: str) -> ConfigError:

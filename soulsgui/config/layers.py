@@ -17,7 +17,7 @@ from soulsgui.config.errors import ConfigError, Problem, nearest, reason_of
 from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments, parse_layer, read_layer
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.rules import broken_rules
-from soulsgui.config.schema import Settings, all_settings, shipped_with
+from soulsgui.config.schema import Settings, all_settings, nest, shipped_with
 from soulsgui.config.sections.algorithms import DQNSettings
 
 _PATTERNS = {
@@ -27,31 +27,6 @@ _PATTERNS = {
     "redis.prefix": "should be letters, digits, dots and dashes with a colon at their end, such as souls:",
 }
 """What strings of a certain form look like: a regular expression is no help."""
-
-
-def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a nested map as dotted keys, not descending into values that are maps themselves."""
-    known = all_settings()
-    flat: dict[str, Any] = {}
-    for name, value in tree.items():
-        key = f"{prefix}{name}"
-        if key in known or not isinstance(value, dict):
-            flat[key] = value
-        else:
-            flat |= flatten(value, f"{key}.")
-    return flat
-
-
-def nest(flat: dict[str, Any]) -> dict[str, Any]:
-    """Return dotted keys as a nested map: the reverse of `flatten`."""
-    tree: dict[str, Any] = {}
-    for key, value in flat.items():
-        *parents, last = key.split(".")
-        node = tree
-        for parent in parents:
-            node = node.setdefault(parent, {})
-        node[last] = value
-    return tree
 
 
 def combine(layers: Sequence[Layer]) -> Settings:
@@ -72,7 +47,7 @@ def combine(layers: Sequence[Layer]) -> Settings:
     except ValidationError as error:
         wrong = _in_words(error, merged, origin)
         problems += wrong
-        # The rules are looked at with the shipped values in place of what is wrong, to name every mistake.
+        # Checks the rules with the shipped values in place of what is wrong, to name every mistake.
         fine = {key: value for key, value in merged.items() if key not in {problem.key for problem in wrong}}
         settings = Settings.model_validate(nest(fine))
     for rule in broken_rules(settings):
@@ -92,10 +67,8 @@ def _in_words(error: ValidationError, merged: dict[str, Any], origin: dict[str, 
     known = all_settings()
     for detail in error.errors(include_url=False):
         parts = [str(part) for part in detail["loc"]]
-        key = next(
-            (".".join(parts[:n]) for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in known),
-            ".".join(parts),
-        )
+        places = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+        key = next((place for place in places if place in known), places[0])
         layer = origin.get(key, Layer("defaults"))
         reason = _hint(key, merged.get(key), detail["type"]) or reason_of(detail)
         if key in merged and merged[key] is None:
@@ -143,7 +116,7 @@ def preset_layer(name: str, source: str = "--preset") -> Layer:
         known = "" if near else f" There are: {', '.join(names)}."
         raise ConfigError([Problem(source, None, "preset", name, f"is not a preset.{known}", near)])
     layer = read_layer(shipped("configs", "presets", f"{name}.yaml"))
-    return Layer(f"preset {name}", layer.values, layer.lines, layer.problems)
+    return replace(layer, source=f"preset {name}")
 
 
 def layers_of(
@@ -237,11 +210,8 @@ def as_settings(config: ConfigLike) -> Settings:
 
 
 def _plain(config: Any) -> Any:
-    if isinstance(config, SimpleNamespace):
-        config = vars(config)
-    if isinstance(config, dict):
-        return {name: _plain(value) for name, value in config.items()}
-    return config
+    tree = vars(config) if isinstance(config, SimpleNamespace) else config
+    return {name: _plain(value) for name, value in tree.items()} if isinstance(tree, dict) else tree
 
 
 def with_new_names(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,53 +220,33 @@ def with_new_names(tree: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         tree: Sections with their settings below them; one that was saved by this version stays as it is.
     """
-    renamed: dict[str, Any] = dict(tree)
-    for name in ("ppo", "vtrace"):
-        if isinstance(tree.get(name), dict):
-            renamed[name] = _rate(dict(tree[name]))
-    if isinstance(tree.get("ppo"), dict):
-        renamed["ppo"] = _advantages(renamed["ppo"])
-    if isinstance(tree.get("dqn"), dict):
-        renamed["dqn"] = _window(_ramps(dict(tree["dqn"])))
-    if tree.get("algorithm") in ("ppo", "vtrace") and isinstance(tree.get("evaluation", {}), dict):
-        renamed["evaluation"] = _evaluation(dict(tree.get("evaluation", {})))
+    renamed = {name: dict(part) if isinstance(part, dict) else part for name, part in tree.items()}
+    groups = {name: part for name, part in renamed.items() if isinstance(part, dict)}
+    ppo, vtrace, dqn = (groups.get(name, {}) for name in ("ppo", "vtrace", "dqn"))
+    for group in (ppo, vtrace):
+        if group.pop("learning_rate_schedule", None) == "linear":
+            group["learning_rate"] = _linear(group.get("learning_rate", 1e-3), 0.0)
+    if isinstance(ppo.get("normalize_advantage"), bool):
+        ppo["normalize_advantage"] = "round" if ppo["normalize_advantage"] else "none"
+    for name in ("epsilon", "temperature"):
+        ends = [dqn.pop(f"{name}_{end}", None) for end in ("start", "end", "steps")]
+        if None not in ends:
+            dqn[name] = _linear(ends[0], ends[1]) | {"over": ends[2]}
+    over, first = dqn.pop("priority_correction_steps", None), dqn.get("priority_correction")
+    if over is not None and first is not None:
+        dqn["priority_correction"] = _linear(first, 1.0) | {"over": over}
+    if "n_step" in dqn and dqn["n_step"] is None:
+        dqn["n_step"] = {"rainbow": 3, "r2d2": 5}.get(dqn.get("agent", "dqn"), 1)
+    if tree.get("algorithm") in ("ppo", "vtrace"):
+        # Before there was `max_steps`, evaluations had to be asked for, and training chose the best model.
+        group = renamed.setdefault("evaluation", {})
+        if isinstance(group, dict) and "max_steps" not in group:
+            if group.get("every_updates") is None:
+                group["every_updates"] = 0
+            if group.get("best_by", "auto") == "auto":
+                group["best_by"] = "training"
     return renamed
 
 
-def _rate(group: dict[str, Any]) -> dict[str, Any]:
-    if group.pop("learning_rate_schedule", None) == "linear":
-        group["learning_rate"] = {"schedule": "linear", "from": group.get("learning_rate", 1e-3), "to": 0.0}
-    return group
-
-
-def _advantages(group: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(group.get("normalize_advantage"), bool):
-        group["normalize_advantage"] = "round" if group["normalize_advantage"] else "none"
-    return group
-
-
-def _evaluation(group: dict[str, Any]) -> dict[str, Any]:
-    # Before there was `max_steps`, evaluations had to be asked for, and training chose the best model.
-    if "max_steps" not in group:
-        if group.get("every_updates") is None:
-            group["every_updates"] = 0
-        if group.get("best_by", "auto") == "auto":
-            group["best_by"] = "training"
-    return group
-
-
-def _window(group: dict[str, Any]) -> dict[str, Any]:
-    if "n_step" in group and group["n_step"] is None:
-        group["n_step"] = {"rainbow": 3, "r2d2": 5}.get(group.get("agent", "dqn"), 1)
-    return group
-
-
-def _ramps(group: dict[str, Any]) -> dict[str, Any]:
-    for name in ("epsilon", "temperature"):
-        ends = [group.pop(f"{name}_{end}", None) for end in ("start", "end", "steps")]
-        if None not in ends:
-            group[name] = {"schedule": "linear", "from": ends[0], "to": ends[1], "over": ends[2]}
-    over, first = group.pop("priority_correction_steps", None), group.get("priority_correction")
-    if over is not None and first is not None:
-        group["priority_correction"] = {"schedule": "linear", "from": first, "to": 1.0, "over": over}
-    return group
+def _linear(first: Any, last: Any) -> dict[str, Any]:
+    return {"schedule": "linear", "from": first, "to": last}

@@ -84,19 +84,25 @@ def parse_layer(text: str, source: str) -> Layer:
     """
     if len(text) > MOST_BYTES:
         raise too_large(Path(source), len(text.encode(errors="replace")))
+    yaml = YAML(typ="rt")
+    yaml.Constructor = _Constructor
+    line = None
     try:
-        return _layer_of_text(text, source)
-    except ConfigError:
-        raise
+        tree = yaml.load(text)
+        if tree is None:
+            return Layer(source)
+        if isinstance(tree, CommentedMap):
+            return layer_of_tree(tree, source, yaml.constructor.again)
+        line, reason = 1, "expected settings like `ppo:` with `gamma: 0.99` below it"
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise ConfigError([Problem(source, line, "", None, f"not valid YAML: {error.problem}")]) from error
-    except RecursionError as error:
-        raise ConfigError([Problem(source, None, "", None, "not valid YAML: nested too deeply")]) from error
+        reason = f"not valid YAML: {error.problem}"
+    except RecursionError:
+        reason = "not valid YAML: nested too deeply"
     except Exception as error:
         # The parser has no error of its own for much that can be wrong: a section that merges itself, …
         reason = f"not valid YAML: {type(error).__name__}: {error}"
-        raise ConfigError([Problem(source, None, "", None, reason)]) from error
+    raise ConfigError([Problem(source, line, "", None, reason)])
 
 
 class _Again(NamedTuple):
@@ -121,18 +127,6 @@ class _Constructor(RoundTripConstructor):
             self.again.append(_Again(mapping, key, value, key_node.start_mark.line + 1))
             return False
         return True
-
-
-def _layer_of_text(text: str, source: str) -> Layer:
-    yaml = YAML(typ="rt")
-    yaml.Constructor = _Constructor
-    tree = yaml.load(text)
-    if tree is None:
-        return Layer(source)
-    if not isinstance(tree, CommentedMap):
-        reason = "expected settings like `ppo:` with `gamma: 0.99` below it"
-        raise ConfigError([Problem(source, 1, "", None, reason)])
-    return layer_of_tree(tree, source, yaml.constructor.again)
 
 
 def layer_of_tree(tree: Mapping[Any, Any], source: str, again: Sequence[_Again] = ()) -> Layer:
@@ -226,14 +220,7 @@ def _line_of(node: Mapping[Any, Any], name: Any) -> int | None:
 
 
 def unknown_key(source: str, line: int | None, key: str, meant: str = "") -> Problem:
-    """Return the problem of a key that is not a setting.
-
-    Args:
-        source: Where it was written.
-        line: In which line, from 1.
-        key: As it was written.
-        meant: With the section it stands in; empty for `key` itself.
-    """
+    """Return the problem of a key that is not a setting; `meant` has the section it stands in."""
     return Problem(source, line, key, None, "is not a setting.", nearest(meant or key, all_settings()))
 
 
@@ -295,18 +282,6 @@ def read_settings(path: Path) -> str:
         raise file_problem(path, None, reason) from error
     if len(data) > MOST_BYTES:
         raise too_large(path, size)
-    return _text(path, data)
-
-
-def too_large(path: Path, size: int) -> ConfigError:
-    """Return the error of a file, or of a text for it, that holds more than settings."""
-    reason = f"is {size / 2**20:.1f} MB large; settings take {MOST_BYTES // 2**10} KB at most. "
-    return file_problem(
-        path, None, f"{reason}Something else was written into it: look at it, or move it away."
-    )
-
-
-def _text(path: Path, data: bytes) -> str:
     for mark, name in _WIDE:
         if data.startswith(mark):
             raise file_problem(path, None, f"is written as {name}, not as UTF-8. {_TO_UTF_8}")
@@ -316,6 +291,14 @@ def _text(path: Path, data: bytes) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         reason = f"the byte 0x{data[error.start]:02x} is no UTF-8. {_TO_UTF_8}"
         raise file_problem(path, line, reason) from error
+
+
+def too_large(path: Path, size: int) -> ConfigError:
+    """Return the error of a file, or of a text for it, that holds more than settings."""
+    reason = f"is {size / 2**20:.1f} MB large; settings take {MOST_BYTES // 2**10} KB at most. "
+    return file_problem(
+        path, None, f"{reason}Something else was written into it: look at it, or move it away."
+    )
 
 
 class NotPlainError(ValueError):

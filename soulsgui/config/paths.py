@@ -30,20 +30,12 @@ def shipped(*parts: str) -> Path:
 
 
 def default_config_dir() -> Path:
-    """Return the folder of the user's overrides and secrets.
-
-    Raises:
-        UsageError: The user has no home.
-    """
+    """Return the folder of the user's overrides and secrets; `UsageError` where he has no home."""
     return _place(platformdirs.user_config_dir)
 
 
 def default_data_dir() -> Path:
-    """Return the folder of runs, server and client state.
-
-    Raises:
-        UsageError: The user has no home.
-    """
+    """Return the folder of runs, server and client state; `UsageError` where the user has no home."""
     return _place(platformdirs.user_data_dir)
 
 
@@ -123,7 +115,7 @@ class RunFolder:
     run = Inside("run.json")
     """What the runner knows of the run: name, note, state."""
     paused = Inside("paused")
-    """There while the run is to rest: written by the runner, looked at by a trainer that begins."""
+    """There while the run is to rest: written by the runner, read by a trainer that begins."""
     attempts = Inside("attempts.json")
     """Number of attempts begun, written by the trainer."""
     divergence = Inside("divergence.json")

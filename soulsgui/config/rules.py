@@ -1,18 +1,14 @@
 """Rules between settings, which a type and a range can't say."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from soulsgui.config.declaring import needs_goal
-from soulsgui.config.schema import Settings
+from soulsgui.config.schema import SECTIONS_OF_ALGORITHMS, Settings
 from soulsgui.system import is_loopback
 
-_ALGORITHMS_WITH_NAMED_NETWORKS = ("ppo", "dqn", "vtrace")
-_ALGORITHMS_WITH_A_VALUE = ("ppo", "vtrace")
 
-
-@dataclass(frozen=True)
-class BrokenRule:
+class BrokenRule(NamedTuple):
     """A setting that does not go with the others."""
 
     key: str
@@ -33,21 +29,15 @@ def _schedules(settings: Settings) -> Broken:
     """Without a known end a run has no whole to spread a schedule over."""
     if settings.stop.env_steps is not None:
         return
-    groups = {"ppo": settings.ppo, "dqn": settings.dqn, "sac": settings.sac, "vtrace": settings.vtrace}
-    for name, group in groups.items():
-        for key, value in group:
-            if needs_goal(value):
-                yield (
-                    f"{name}.{key}",
-                    "this schedule needs `over`, or stop.env_steps, the steps to spread over.",
-                )
+    reason = "this schedule needs `over`, or stop.env_steps, the steps to spread over."
+    for name in SECTIONS_OF_ALGORITHMS:
+        yield from ((f"{name}.{key}", reason) for key, value in getattr(settings, name) if needs_goal(value))
 
 
 def _algorithms(settings: Settings) -> Broken:
     algorithm, network = settings.algorithm, settings.network
-    if network.name != "mlp" and algorithm not in _ALGORITHMS_WITH_NAMED_NETWORKS:
-        told = ", ".join(_ALGORITHMS_WITH_NAMED_NETWORKS)
-        yield "network.name", f"should be mlp: others go with algorithm {told} only."
+    if network.name != "mlp" and algorithm == "sac":
+        yield "network.name", "should be mlp: others go with algorithm ppo, dqn, vtrace only."
     for name, replay in (("dqn", settings.dqn), ("sac", settings.sac)):
         if max(replay.learning_starts, replay.batch_size) > replay.buffer_size:
             told = f"{name}.learning_starts and {name}.batch_size"
@@ -55,13 +45,13 @@ def _algorithms(settings: Settings) -> Broken:
     memory, goal = settings.replay, settings.stop.env_steps
     if memory is not None and goal is not None and goal <= memory.learning_starts:
         name = f"{algorithm}.learning_starts"
-        yield (
-            "stop.env_steps",
+        reason = (
             f"should be more than {name} ({memory.learning_starts:,}), or the run ends before its first "
-            f"update: let it make more steps, or set {name} lower.",
+            f"update: let it make more steps, or set {name} lower."
         )
-    if network.shared and algorithm not in _ALGORITHMS_WITH_A_VALUE:
-        yield "network.shared", f"goes with algorithm {' and '.join(_ALGORITHMS_WITH_A_VALUE)} only."
+        yield "stop.env_steps", reason
+    if network.shared and algorithm not in ("ppo", "vtrace"):
+        yield "network.shared", "goes with algorithm ppo and vtrace only."
     if settings.vtrace.buffer_size < 2 * settings.vtrace.batch_size:
         yield "vtrace.buffer_size", "should hold at least two times vtrace.batch_size."
     if algorithm == "sac" and network.squash != "tanh":
@@ -86,11 +76,11 @@ def _agents(settings: Settings) -> Broken:
     environments = settings.env.num_envs * max(settings.clients.local, 1)
     needed = max(dqn.burn_in + dqn.sequence_length, environments * (dqn.burn_in + 1))
     if dqn.buffer_size < needed:
-        yield (
-            "dqn.buffer_size",
+        reason = (
             f"should be at least {needed:,} for dqn.agent r2d2, or no sequence can ever be drawn: make it "
-            "larger, or dqn.burn_in, dqn.sequence_length or env.num_envs smaller.",
+            "larger, or dqn.burn_in, dqn.sequence_length or env.num_envs smaller."
         )
+        yield "dqn.buffer_size", reason
     if dqn.q_clip is not None:
         yield "dqn.q_clip", "does not go with dqn.agent r2d2: leave it empty."
 
@@ -100,15 +90,11 @@ def _recurrence(settings: Settings) -> Broken:
     if network.recurrent == "none":
         return
     if settings.algorithm != "ppo" and settings.agent != "r2d2":
-        yield (
-            "network.recurrent",
-            "goes with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise none.",
-        )
+        told = "goes with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise none."
+        yield "network.recurrent", told
     if network.name == "mlp" and not network.hidden_sizes:
-        yield (
-            "network.hidden_sizes",
-            "needs at least one layer with network.recurrent and network.name mlp.",
-        )
+        told = "needs at least one layer with network.recurrent and network.name mlp."
+        yield "network.hidden_sizes", told
 
 
 def _determinism(settings: Settings) -> Broken:
@@ -135,10 +121,10 @@ def _machine(settings: Settings) -> Broken:
     if settings.learner.processes > 1 and settings.learner.compile == "on":
         yield "learner.compile", "does not go with learner.processes above 1: set it to auto or off."
     if not is_loopback(redis.host):
-        yield (
-            "redis.host",
+        reason = (
             "should be an address of this machine itself, such as 127.0.0.1. Other computers on its "
-            "private networks are let in by redis.lan; beyond those by redis.public, with redis.tls.",
+            "private networks are let in by redis.lan; beyond those by redis.public, with redis.tls."
         )
+        yield "redis.host", reason
     if redis.public and not (redis.lan and redis.tls):
         yield "redis.public", "needs redis.lan and redis.tls: nothing goes beyond unencrypted."

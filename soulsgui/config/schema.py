@@ -7,9 +7,10 @@ validation and the subset sent to clients are all read from here.
 
 import reprlib
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from functools import cache
+from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from soulsgui.config.declaring import Effect, Section, setting
@@ -66,7 +67,7 @@ def shipped_with(*chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return the shipped values, by dotted key, that what learns brings along.
 
     Args:
-        *chosen: Values by dotted key, later ones winning: `algorithm` and `dqn.agent` are looked at.
+        *chosen: Values by dotted key, later ones winning: `algorithm` and `dqn.agent` decide.
     """
     merged = {key: value for values in chosen for key, value in values.items()}
     found = dict(SHIPPED_WITH.get(f"algorithm={merged.get('algorithm')}", {}))
@@ -86,10 +87,16 @@ def without_effect(keys: Collection[str], algorithm: str) -> str:
     return "\n".join(lines)
 
 
+def _section(section: type[Section]) -> Any:
+    """Declare a section, described by the first paragraph of its docstring."""
+    description, _, _ = (section.__doc__ or "").partition("\n\n")
+    return Field(default_factory=section, description=description)
+
+
 class Settings(Section):
     """The whole configuration of a server and its runs."""
 
-    env: EnvSettings = Field(default_factory=EnvSettings, description="What the clients play.")
+    env: EnvSettings = _section(EnvSettings)
     seed: int = setting(
         1,
         "Seed of all random numbers; `determinism` says when the same seed gives the same curve.",
@@ -110,44 +117,24 @@ class Settings(Section):
         "and critic, corrected for the age of the samples).",
         to_clients=True,
     )
-    network: NetworkSettings = Field(default_factory=NetworkSettings, description="Shape of the networks.")
-    normalize: NormalizeSettings = Field(
-        default_factory=NormalizeSettings, description="Scaling of what the networks see and learn from."
-    )
-    ppo: PPOSettings = Field(default_factory=PPOSettings, description="Proximal policy optimisation.")
-    dqn: DQNSettings = Field(default_factory=DQNSettings, description="Deep Q-learning.")
-    sac: SACSettings = Field(default_factory=SACSettings, description="Soft actor-critic.")
-    learner: LearnerSettings = Field(default_factory=LearnerSettings, description="The hardware that learns.")
-    vtrace: VTraceSettings = Field(
-        default_factory=VTraceSettings, description="V-trace: asynchronous actor and critic."
-    )
-    publish: PublishSettings = Field(
-        default_factory=PublishSettings, description="How often new weights go to the clients."
-    )
-    stop: StopSettings = Field(default_factory=StopSettings, description="When a run has reached its goal.")
-    checkpoint: CheckpointSettings = Field(
-        default_factory=CheckpointSettings, description="How often the training is saved."
-    )
-    guard: GuardSettings = Field(
-        default_factory=GuardSettings, description="When training has diverged, and is taken back."
-    )
-    evaluation: EvaluationSettings = Field(
-        default_factory=EvaluationSettings, description="Greedy episodes during the training."
-    )
-    clients: ClientsSettings = Field(
-        default_factory=ClientsSettings, description="The clients this server starts itself."
-    )
-    client: ClientSettings = Field(default_factory=ClientSettings, description="How a client samples.")
-    telemetry: TelemetrySettings = Field(
-        default_factory=TelemetrySettings, description="What is recorded beside the training."
-    )
-    redis: RedisSettings = Field(
-        default_factory=RedisSettings, description="The server between the processes."
-    )
-    control: ControlSettings = Field(
-        default_factory=ControlSettings, description="The runner's control interface."
-    )
-    logging: LoggingSettings = Field(default_factory=LoggingSettings, description="What the logs hold.")
+    network: NetworkSettings = _section(NetworkSettings)
+    normalize: NormalizeSettings = _section(NormalizeSettings)
+    ppo: PPOSettings = _section(PPOSettings)
+    dqn: DQNSettings = _section(DQNSettings)
+    sac: SACSettings = _section(SACSettings)
+    learner: LearnerSettings = _section(LearnerSettings)
+    vtrace: VTraceSettings = _section(VTraceSettings)
+    publish: PublishSettings = _section(PublishSettings)
+    stop: StopSettings = _section(StopSettings)
+    checkpoint: CheckpointSettings = _section(CheckpointSettings)
+    guard: GuardSettings = _section(GuardSettings)
+    evaluation: EvaluationSettings = _section(EvaluationSettings)
+    clients: ClientsSettings = _section(ClientsSettings)
+    client: ClientSettings = _section(ClientSettings)
+    telemetry: TelemetrySettings = _section(TelemetrySettings)
+    redis: RedisSettings = _section(RedisSettings)
+    control: ControlSettings = _section(ControlSettings)
+    logging: LoggingSettings = _section(LoggingSettings)
 
     @property
     def agent(self) -> str:
@@ -175,9 +162,7 @@ class Settings(Section):
     def evaluates_every(self) -> int:
         """Updates between two evaluations, 0 where there are none."""
         every = self.evaluation.every_updates
-        if every is not None:
-            return every
-        return EVERY[self.algorithm]
+        return EVERY[self.algorithm] if every is None else every
 
     @property
     def best_by_evaluation(self) -> bool:
@@ -195,7 +180,7 @@ class Settings(Section):
     @property
     def longest_segment(self) -> int:
         """Longest segment that clients send: sequences of R2D2 begin where segments do, and overlap."""
-        if self.algorithm == "dqn" and self.dqn.agent == "r2d2":
+        if self.agent == "r2d2":
             return min(self.client.segment_length, self.dqn.sequence_length // 2)
         return self.client.segment_length
 
@@ -205,13 +190,11 @@ class Settings(Section):
         return self.env.spaces == "auto" and self.clients.local == 0
 
 
-class SettingInfo(BaseModel):
+class SettingInfo(NamedTuple):
     """What the schema says of one setting.
 
     `shipped_with` has the other shipped values: `algorithm=sac`, say, to the one that comes with it.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     key: str
     description: str
@@ -224,46 +207,64 @@ class SettingInfo(BaseModel):
     annotation: Any
 
 
-def _info(key: str, field: FieldInfo) -> SettingInfo:
-    extra = field.json_schema_extra
-    assert isinstance(extra, dict), f"{key} is not declared with setting()"
+def _info(key: str, section: type[Section], field: FieldInfo) -> SettingInfo:
+    extra: Any = field.json_schema_extra
     return SettingInfo(
         key=key,
         description=field.description or "",
+        effect=extra["effect"] or section.shared_effect,
+        unit=extra["unit"],
+        to_clients=section.shared_to_clients if extra["to_clients"] is None else extra["to_clients"],
+        secret=extra["secret"],
         default=field.default,
         shipped_with={choice: values[key] for choice, values in SHIPPED_WITH.items() if key in values},
         annotation=field.annotation,
-        effect=Effect(str(extra["effect"])),
-        unit=str(extra["unit"]),
-        to_clients=bool(extra["to_clients"]),
-        secret=bool(extra["secret"]),
     )
 
 
-def all_settings() -> dict[str, SettingInfo]:
+@cache
+def all_settings() -> Mapping[str, SettingInfo]:
     """Return every setting by its dotted key, in the order of the file."""
     found: dict[str, SettingInfo] = {}
     for name, field in Settings.model_fields.items():
-        section = field.annotation
-        if isinstance(section, type) and issubclass(section, Section):
-            for inner, inner_field in section.model_fields.items():
-                found[f"{name}.{inner}"] = _info(f"{name}.{inner}", inner_field)
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            inner = {f"{name}.{key}": one for key, one in kind.model_fields.items()}
+            found |= {key: _info(key, kind, one) for key, one in inner.items()}
         else:
-            found[name] = _info(name, field)
+            found[name] = _info(name, Settings, field)
     return found
+
+
+def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested map as dotted keys, not descending into values that are maps themselves."""
+    known = all_settings()
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if key in known or not isinstance(value, dict):
+            flat[key] = value
+        else:
+            flat |= flatten(value, f"{key}.")
+    return flat
+
+
+def nest(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return dotted keys as a nested map: the reverse of `flatten`."""
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, last = key.split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = value
+    return tree
 
 
 def client_settings(settings: Settings) -> dict[str, Any]:
     """Return the settings that clients receive, by dotted key; never a secret."""
-    dumped = settings.model_dump(mode="json")
-    chosen: dict[str, Any] = {}
-    for key, info in all_settings().items():
-        if info.to_clients and not info.secret:
-            value: Any = dumped
-            for part in key.split("."):
-                value = value[part]
-            chosen[key] = value
-    return chosen
+    flat = flatten(settings.model_dump(mode="json"))
+    return {key: flat[key] for key, info in all_settings().items() if info.to_clients and not info.secret}
 
 
 def received_settings(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -275,13 +276,9 @@ def received_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ClientRegistrationError: A value can't be one of its setting.
     """
-    sent: dict[str, Any] = {}
-    for key, info in all_settings().items():
-        if info.to_clients and key in values:
-            section, _, name = key.rpartition(".")
-            (sent.setdefault(section, {}) if section else sent)[name] = values[key]
+    sent = {key: values[key] for key, info in all_settings().items() if info.to_clients and key in values}
     try:
-        return client_settings(Settings.model_validate(sent))
+        return client_settings(Settings.model_validate(nest(sent)))
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in wrong["loc"])

@@ -14,7 +14,7 @@ from soulsgui import __version__
 from soulsgui.errors import ClientRegistrationError
 from soulsgui.sampling.progress import Progress
 from soulsgui.system import process_identity
-from soulsgui.wire.beats import Beacon
+from soulsgui.wire.beats import PeriodicWriter
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import LONGEST_DETAILS, Instance
@@ -84,7 +84,7 @@ class ServerLogHandler(logging.Handler):
                     self._waiting.popleft()
 
 
-class HeartbeatThread(Beacon):
+class HeartbeatThread(PeriodicWriter):
     """Writes `beat:<client>`; `close` says goodbye."""
 
     def __init__(self, address: Address, progress: Progress, lines: ServerLogHandler | None = None) -> None:

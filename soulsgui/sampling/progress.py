@@ -10,7 +10,7 @@ from soulsgui.errors import EnvironmentFault
 from soulsgui.wire.messages.base import LONGEST_DETAILS, Instance
 from soulsgui.wire.messages.heartbeat import Answer, GreedyPlay, Heartbeat, Phase
 from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
-from soulsgui.wire.versions import Lack
+from soulsgui.wire.versions import MissingRequirement
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Progress:
     answered: Answer | None = None
     greedy: GreedyPlay | None = None  # the newest evaluation; None where this client can't be asked for any
     checks: dict[str, bool] = field(default_factory=dict)  # as `messages.owner.ClientReport`
-    lacks: list[Lack] = field(default_factory=list)  # what the server needs and is not here
+    lacks: list[MissingRequirement] = field(default_factory=list)  # what the server needs and is not here
     keeps_episodes: bool = True  # the owner of this computer asks for them
     _fault: str = ""
     _past_sessions: set[str] = field(default_factory=set)

@@ -12,7 +12,7 @@ import redis
 from numpy.typing import NDArray
 
 from soulsgui.training.intake.sessions import Refusals
-from soulsgui.wire.beats import Beacon
+from soulsgui.wire.beats import PeriodicWriter
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
@@ -228,7 +228,7 @@ class TrainerStatus:
         return round(min(max(self._rates[who].update(self.waits[who].total(now), now), 0.0), 1.0), 3)
 
 
-class StateReporter(Beacon):
+class StateReporter(PeriodicWriter):
     """Writes `node:<name>` twice a second, whatever the main loop does; `close` writes the farewell."""
 
     def __init__(self, address: Address, name: str, state: Callable[[], NodeState]) -> None:

@@ -57,14 +57,9 @@ class Address:
         """
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-            return cls(
-                str(fields["host"]),
-                int(fields["port"]),
-                str(fields["password"]),
-                str(fields["prefix"]),
-                str(fields.get("user", "")),
-                str(fields.get("pin", "")),
-            )
+            words = {name: str(fields[name]) for name in ("host", "password", "prefix")}
+            later = {name: str(fields.get(name, "")) for name in ("user", "pin")}
+            return cls(port=int(fields["port"]), **words, **later)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(
                 f"The server address file {path} can't be used: {error}", "Start the runner: soulsgui serve"

@@ -91,15 +91,10 @@ class ApiClient:
                 f"What answers at {self._control.url} is no runner.", "Start one: soulsgui serve"
             )
         if response.status >= 400:
-            raise _refusal(answer)
+            found = answer.get("error")
+            unsaid = {"code": ErrorCode.FAILED, "message": str(answer)}
+            refusal = ApiError.model_validate(found if isinstance(found, dict) else unsaid)
+            if refusal.code == ErrorCode.NOT_ALLOWED:
+                raise NotAllowedError(refusal.message, refusal.remedy)
+            raise CommandFailedError(refusal)
         return answer
-
-
-def _refusal(answer: dict[str, Any]) -> SoulsGuiError:
-    found = answer.get("error")
-    error = ApiError.model_validate(
-        found if isinstance(found, dict) else {"code": ErrorCode.FAILED, "message": str(answer)}
-    )
-    if error.code == ErrorCode.NOT_ALLOWED:
-        return NotAllowedError(error.message, error.remedy)
-    return CommandFailedError(error)

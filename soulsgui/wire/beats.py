@@ -96,13 +96,13 @@ def _reply(link: Any) -> bytes:
     return reply if isinstance(reply, bytes) else b""
 
 
-class Beacon(threading.Thread):
+class PeriodicWriter(threading.Thread):
     """Writes a key every period, whatever the rest of the process does, and at once when `soon` was called.
 
     Args:
         address: The server.
         name: Name of the thread, in the log and in the server's list of connections.
-        key: The key.
+        key: Where it writes.
         period_s: Seconds between two writes.
         content: Returns what to write; called in this thread.
         expiry_s: Seconds after which the server forgets the key; None keeps it.
@@ -118,10 +118,8 @@ class Beacon(threading.Thread):
         expiry_s: int | None = None,
     ) -> None:
         super().__init__(name=name, daemon=True)
-        self._key = key
-        self._period_s = period_s
-        self._content = content
-        self._expiry_s = expiry_s
+        self._key, self._content = key, content
+        self._period_s, self._expiry_s = period_s, expiry_s
         self._stop_event = threading.Event()
         self._wake = threading.Event()
         self._link = Link(address, self._stop_event, name)
@@ -205,19 +203,11 @@ class BeatClock:
         self._seen: dict[str, _Seen] = {}
 
     def observe(self, beat: Heartbeat, age_s: float, now: float) -> None:
-        """Take note of a beat as read from the server.
-
-        Args:
-            beat: The beat.
-            age_s: Its age by the server's clock, used at first sight only.
-            now: Monotonic time, seconds.
-        """
-        seen = self._seen.get(beat.client)
+        """Note a beat as read at `now` (monotonic); `age_s`, by the server's clock, counts at first sight."""
         # A client with one environment makes no others while it plays an evaluation.
         steps = beat.env_steps + (0 if beat.greedy is None else beat.greedy.steps)
-        if seen is None:
-            self._seen[beat.client] = _Seen(beat.counter, now - max(age_s, 0.0), steps, now)
-            return
+        first = _Seen(beat.counter, now - max(age_s, 0.0), steps, now)
+        seen = self._seen.setdefault(beat.client, first)
         if beat.counter != seen.counter:
             seen.counter, seen.changed_at = beat.counter, now
         if steps != seen.steps:
@@ -253,7 +243,7 @@ def client_state(
         beat: Its newest beat.
         age_s: Seconds since that beat.
         grant: What the trainer allows it, None before it was let in.
-        wish: What the runner wants of it.
+        wish: What the runner wants of it, None for nothing.
     """
     if beat.leaving:
         return ClientState.LEFT
@@ -262,11 +252,16 @@ def client_state(
     if age_s > LATE_S:
         return ClientState.LATE
     if grant is not None and grant.session == beat.session and grant.status != "accepted":
-        return ClientState.QUARANTINED if grant.status == "quarantined" else ClientState.REFUSED
-    if beat.phase == "paused":
-        return ClientState.PAUSED
-    if beat.phase in ("finishing", "stopping") or (wish is not None and wish.state in ("finish", "stop")):
+        return ClientState(grant.status)
+    if beat.phase != "paused" and wish is not None and wish.state in ("finish", "stop"):
         return ClientState.DRAINING
-    if beat.phase == "sampling":
-        return ClientState.ONLINE
-    return ClientState.WAITING if beat.phase == "waiting" else ClientState.JOINING
+    return _STATE_OF.get(beat.phase, ClientState.JOINING)
+
+
+_STATE_OF = {
+    "paused": ClientState.PAUSED,
+    "finishing": ClientState.DRAINING,
+    "stopping": ClientState.DRAINING,
+    "sampling": ClientState.ONLINE,
+    "waiting": ClientState.WAITING,
+}

@@ -9,7 +9,7 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, get_origin
 
 import msgpack
 import numpy as np
@@ -117,11 +117,7 @@ def pack_sample(
     Args:
         obs: Observation the action was taken in, as the environment shows it: an array `[*obs_shape]`, a
             number, or a tuple or dictionary (keys are words) of these.
-        action: The action.
-        reward: Its reward.
-        next_obs: The observation after it.
-        terminated: Whether the episode ended by itself.
-        truncated: Whether the episode was cut off.
+        action, reward, next_obs, terminated, truncated: As Gymnasium has them.
         info: What the policy said, such as `log_prob`; where the environment tells which actions are valid,
             `action_mask` (at `obs`) and `next_action_mask` (at `next_obs`), `[A]` each; plain values and
             arrays.
@@ -143,7 +139,6 @@ def unpack_sample(data: bytes) -> tuple[Any, ...]:
     return tuple(parts)
 
 
-HASH_BYTES = 8
 HEADER_BYTES = 4096
 """The header fits into so many bytes at the beginning of the blob."""
 
@@ -176,18 +171,12 @@ class WeightsHeader:
     episodes: int = 0
 
 
-_KINDS = dict(
-    zip(
-        (field.name for field in fields(WeightsHeader)),
-        (str, int, int, int, str, tuple, int, int),
-        strict=True,
-    )
-)
+_KINDS = {field.name: get_origin(field.type) or field.type for field in fields(WeightsHeader)}
 
 
 def tensors_digest(blob: bytes) -> str:
-    """Return the first bytes of the hash of a safetensors blob, hexadecimal."""
-    return hashlib.sha256(blob).digest()[:HASH_BYTES].hex()
+    """Return the first 8 bytes of the hash of a safetensors blob, hexadecimal."""
+    return hashlib.sha256(blob).digest()[:8].hex()
 
 
 def pack_weights(
@@ -216,20 +205,17 @@ def read_header(blob: bytes) -> WeightsHeader:
     """
     try:
         (length,) = _LENGTH.unpack_from(blob)
-        header = _header(unpack(blob[_LENGTH.size : _LENGTH.size + length]))
-    except (struct.error, TypeError) as error:
+        fields = unpack(blob[_LENGTH.size : _LENGTH.size + length])
+        reference = fields.pop("reference", [])
+        header = WeightsHeader(**fields, reference=tuple(reference))
+    except (struct.error, TypeError, AttributeError) as error:
         raise CodecError("not weights") from error
+    if not isinstance(reference, list) or not all(type(value) is float for value in reference):
+        raise CodecError("not weights: the reference is no list of numbers")
     # Not `astuple`: it copies deeply, which takes longer than all the rest.
     if any(type(getattr(header, name)) is not kind for name, kind in _KINDS.items()):
         raise CodecError("not weights: a field of the header is of another kind")
     return header
-
-
-def _header(fields: Any) -> WeightsHeader:
-    reference = fields.pop("reference", []) if isinstance(fields, dict) else []
-    if not isinstance(reference, list) or not all(type(value) is float for value in reference):
-        raise CodecError("not weights: the reference is no list of numbers")
-    return WeightsHeader(**fields, reference=tuple(reference))
 
 
 def body_offset(blob: bytes) -> int:
@@ -238,11 +224,7 @@ def body_offset(blob: bytes) -> int:
 
 
 def unpack_body(header: WeightsHeader, body: bytes) -> dict[str, NDArray[Any]]:
-    """Return the tensors behind a header, after checking the hash.
-
-    Args:
-        header: What was read of the blob's beginning.
-        body: The blob from `body_offset` on.
+    """Return the tensors behind a header (the blob from `body_offset` on), after checking the hash.
 
     Raises:
         CodecError: The body is damaged, or belongs to other weights.

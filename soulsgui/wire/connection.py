@@ -42,11 +42,7 @@ def pin_of(certificate: bytes) -> str:
 
 
 def check_pin(pin: str, certificate: bytes | None) -> None:
-    """Make sure that a certificate (DER) is the one of a pin.
-
-    Raises:
-        WrongServer: It is another one, or there is none.
-    """
+    """Raise `WrongServer` unless a certificate (DER) is the one of a pin."""
     if certificate is None or pin_of(certificate) != pin:
         raise WrongServer("its certificate is not the one that was agreed on")
 
@@ -62,7 +58,7 @@ def _context() -> ssl.SSLContext:
 
 
 def _check_compared(connection: object, compared: object) -> None:
-    """Make sure that what is spoken through is what was compared with the pin."""
+    """Raise `WrongServer` unless the connection in use is the one that was compared with the pin."""
     if connection is None or connection is not compared:
         raise WrongServer("its certificate was not compared with the one that was agreed on")
 
@@ -76,11 +72,7 @@ class PinnedConnection(redis.SSLConnection):
         self._compared: ssl.SSLSocket | None = None
 
     def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        """Send a packed command, to the pinned server alone.
-
-        Raises:
-            WrongServer: Its certificate was not compared.
-        """
+        """Send a packed command; `WrongServer` where no certificate was compared."""
         if not self.is_connected:
             self.connect_check_health(check_health=False)
         _check_compared(self._sock, self._compared)
@@ -130,10 +122,6 @@ LARGE_BYTES = 65536
 AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 """Errors that mean "try again": also a wrong password, which a restarted server may mend."""
 
-# redis-py puts the command before the error of a pipeline, and takes "OOM" off that of a single command.
-_DISK_FULL = re.compile(r"(^|caused error: )MISCONF\b")
-_MEMORY_FULL = re.compile(r"(^|caused error: )OOM\b")
-
 _SOCKET_TIMEOUT_S = 5.0
 # A network that returns is found within 5 s. A try that began before is over 2 s after the last moment at
 # which the system asks anew of itself (1 s, and 3 s), the next one follows after this delay, and what comes
@@ -166,7 +154,7 @@ def connect(address: Address, name: str = "", timeout_s: float | None = None) ->
         timeout_s: Longest wait for a connection and for an answer; None takes the usual one.
     """
     limit_s = _SOCKET_TIMEOUT_S if timeout_s is None else timeout_s
-    how = _how(address, limit_s, min(limit_s, _CONNECT_TIMEOUT_S)) | {
+    how = _options(address, limit_s, min(limit_s, _CONNECT_TIMEOUT_S)) | {
         "client_name": name or None,
         "health_check_interval": 15,
         "retry": Retry(NoBackoff(), 0),
@@ -179,14 +167,14 @@ def connect(address: Address, name: str = "", timeout_s: float | None = None) ->
 
 def connect_async(address: Address, timeout_s: float) -> "redis.asyncio.Redis":
     """Return a client for asyncio, with one limit for connecting and for an answer."""
-    how = _how(address, timeout_s, timeout_s) | {"retry": AsyncRetry(NoBackoff(), 0)}
+    how = _options(address, timeout_s, timeout_s) | {"retry": AsyncRetry(NoBackoff(), 0)}
     if not address.pin:
         return redis.asyncio.Redis(**how)
     pool = redis.asyncio.ConnectionPool(connection_class=AsyncPinnedConnection, pin=address.pin, **how)
     return redis.asyncio.Redis.from_pool(pool)
 
 
-def _how(address: Address, timeout_s: float, connect_timeout_s: float) -> dict[str, Any]:
+def _options(address: Address, timeout_s: float, connect_timeout_s: float) -> dict[str, Any]:
     return {
         "host": address.host,
         "port": address.port,
@@ -201,13 +189,19 @@ def _how(address: Address, timeout_s: float, connect_timeout_s: float) -> dict[s
 
 def disk_full(error: BaseException) -> bool:
     """Whether the server refuses writes because its disk is full."""
-    return isinstance(error, redis.ResponseError) and _DISK_FULL.search(str(error)) is not None
+    return _is_refusal(error, "MISCONF")
 
 
 def memory_full(error: BaseException) -> bool:
     """Whether the server refuses writes because it has all the memory it may have."""
-    return isinstance(error, redis.OutOfMemoryError) or (
-        isinstance(error, redis.ResponseError) and _MEMORY_FULL.search(str(error)) is not None
+    # redis-py takes "OOM" off the error of a single command.
+    return isinstance(error, redis.OutOfMemoryError) or _is_refusal(error, "OOM")
+
+
+def _is_refusal(error: BaseException, code: str) -> bool:
+    """Whether an error begins with a code; redis-py puts the command before that of a pipeline."""
+    return isinstance(error, redis.ResponseError) and bool(
+        re.search(rf"(^|caused error: ){code}\b", str(error))
     )
 
 
@@ -228,9 +222,8 @@ class Backoff:
 
     def delay_s(self) -> float:
         """Return the next delay: between half and all of a value that doubles each time."""
-        delay = self._next_s * self._rng.uniform(0.5, 1.0)
-        self._next_s = min(self._next_s * 2, self._longest_s)
-        return delay
+        longest, self._next_s = self._next_s, min(self._next_s * 2, self._longest_s)
+        return longest * self._rng.uniform(0.5, 1.0)
 
 
 class ShutOut:
@@ -244,18 +237,18 @@ class ShutOut:
         self._since: float | None = None
 
     def again(self, now: float) -> float:
-        """Note that it was not let in; return the seconds, at most 30, to wait before the next try."""
+        """Note a refused login; return the seconds, at most 30, to wait before the next try."""
         if self._since is None:
             self._since = now
         return self._backoff.delay_s()
 
     def over(self) -> None:
-        """Note that it was let in."""
+        """Note a login that was accepted."""
         self._since = None
         self._backoff.reset()
 
     def revoked(self, now: float) -> bool:
-        """Whether it has not been let in for a minute."""
+        """Whether logins have been refused for a minute."""
         return self._since is not None and now - self._since >= _REVOKED_AFTER_S
 
 
@@ -315,31 +308,23 @@ class Link:
         Raises:
             Stopped: `stop` was set.
         """
-        is_no = self._is_no(error)
-        if not self.away and is_no:
-            logger.warning("%s: the server at %s %s It is tried again.", self._name, self._where, NOT_LET_IN)
+        server = f"{self._name}: the server at {self._where}"
+        shut_out = bool(self._user) and isinstance(error, redis.AuthenticationError)
+        if not self.away and shut_out:
+            logger.warning("%s %s It is tried again.", server, NOT_LET_IN)
         elif not self.away:
-            kind = type(error).__name__
-            logger.warning(
-                "%s: the server at %s is away (%s); trying again%s", self._name, self._where, kind, self._hint
-            )
+            logger.warning("%s is away (%s); trying again%s", server, type(error).__name__, self._hint)
         self.away = True
-        delay_s = self._not_let_in() if is_no else self._backoff.delay_s()
+        if not shut_out:
+            delay_s = self._backoff.delay_s()
+        else:
+            now = time.monotonic()
+            delay_s = self._shut_out.again(now)
+            if self._shut_out.revoked(now) and not self._said_revoked:
+                self._said_revoked = True
+                logger.error("%s %s", server, REVOKED)
         if self._stop.wait(delay_s):
             raise Stopped from error
-
-    def _is_no(self, error: BaseException) -> bool:
-        """Whether the server answers, and does not let this client in."""
-        return bool(self._user) and isinstance(error, redis.AuthenticationError)
-
-    def _not_let_in(self) -> float:
-        """Note that the server does not let this client in; return how long to wait before the next try."""
-        now = time.monotonic()
-        delay_s = self._shut_out.again(now)
-        if self._shut_out.revoked(now) and not self._said_revoked:
-            self._said_revoked = True
-            logger.error("%s: the server at %s %s", self._name, self._where, REVOKED)
-        return delay_s
 
     def back(self) -> None:
         """Note that the server did what it was asked."""
@@ -351,10 +336,7 @@ class Link:
         self._said_revoked = False
 
     def refused(self, error: redis.ResponseError) -> None:
-        """Note that the server answered, but refused (out of memory, disk full): the caller tries again.
-
-        A refusal is logged once, however often it comes.
-        """
+        """Log once that the server refuses (out of memory, disk full); the caller tries again."""
         kind = f"{type(error).__name__} {str(error).partition(' ')[0]}"
         if kind != self._refusal:
             logger.warning("%s: the server refuses: %s", self._name, error)

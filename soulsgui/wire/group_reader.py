@@ -41,7 +41,7 @@ def as_dict(fields: Fields) -> dict[bytes, bytes]:
 
 
 class Entry(NamedTuple):
-    """One entry of one client's stream; `fields` is empty when it was trimmed before it was read."""
+    """One entry of one client's stream; `fields` are empty when it was trimmed before it was read."""
 
     client: str
     id: EntryId
@@ -137,11 +137,10 @@ class GroupReader:
 
     def acknowledge(self, connection: redis.Redis, entries: Iterable[Entry]) -> None:
         """Acknowledge entries, as `acknowledge_parts`."""
-        by_client: dict[str, list[EntryId]] = {}
-        for entry in entries:
-            by_client.setdefault(entry.client, []).append(entry.id)
-        parts = {client: [str(entry).encode() for entry in sorted(ids)] for client, ids in by_client.items()}
-        self._acknowledge(connection, parts)
+        by_client: dict[str, list[bytes]] = {}
+        for entry in sorted(entries, key=lambda entry: entry.id):
+            by_client.setdefault(entry.client, []).append(str(entry.id).encode())
+        self._acknowledge(connection, by_client)
 
     def acknowledge_parts(self, connection: redis.Redis, parts: Iterable[StreamPart]) -> None:
         """Tell the server that entries were taken over, and take everything up to them off their streams.
@@ -172,7 +171,7 @@ class GroupReader:
             raise
         for (client, last), reply in zip(newest.items(), replies[::2], strict=True):
             if isinstance(reply, Exception):
-                self._unsettled |= {self._key_of(client)} & set(self._clients)
+                self._unsettled |= {self._key_of(client)} & self._clients.keys()
                 logger.info("an acknowledgement to %s was refused: %s", client, reply)
             else:
                 self.high_water[client] = str(last)
@@ -186,12 +185,9 @@ class GroupReader:
         try:
             return self._read_together(connection, keys, position, count, block_ms)
         except redis.ResponseError as error:
-            if not (_says(error, "WRONGTYPE") or _says(error, "NOGROUP")):
+            if not _says(error, "WRONGTYPE", "NOGROUP"):
                 raise
-        parts = []
-        for key in keys:
-            parts += self._read_alone(connection, key, position, count)
-        return parts
+        return [part for key in keys for part in self._read_alone(connection, key, position, count)]
 
     def _read_together(
         self, connection: redis.Redis, keys: list[str], position: str, count: int, block_ms: int
@@ -203,9 +199,7 @@ class GroupReader:
             "STREAMS", *keys, *[position] * len(keys),
         )  # fmt: skip
         return [
-            StreamPart(
-                self._clients[key.decode()], [entry[0] for entry in found], [entry[1] for entry in found]
-            )
+            StreamPart(self._clients[key.decode()], *map(list, zip(*found, strict=True)))
             for key, found in cast("_Reply", reply or [])
             if found
         ]
@@ -254,5 +248,5 @@ class GroupReader:
             logger.warning("%s is not a stream any more: client %s is left out until it is", key, client)
 
 
-def _says(error: Exception, code: str) -> bool:
-    return isinstance(error, redis.ResponseError) and str(error).startswith(code)
+def _says(error: Exception, *codes: str) -> bool:
+    return isinstance(error, redis.ResponseError) and str(error).startswith(codes)

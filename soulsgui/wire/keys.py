@@ -3,6 +3,7 @@
 import re
 import socket
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -69,71 +70,71 @@ def name_of_machine() -> str:
     return f"{name}-pc" if is_device_name(name) else name
 
 
+class _Name:
+    """A name under the prefix: `config = _Name("config")`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, keys: "Keys", owner: type | None = None) -> str:
+        return keys.prefix + self._name
+
+
+class _NameOf:
+    """A name under the prefix for each client or node: `beat = _NameOf("beat")` makes `beat("pc-1")`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, keys: "Keys", owner: type | None = None) -> Callable[[str], str]:
+        return lambda of: f"{keys.prefix}{self._name}:{of}"
+
+
 @dataclass(frozen=True)
 class Keys:
     """Key and channel names under one prefix, which ends in a colon."""
 
     prefix: str = "souls:"
 
-    @property
-    def config(self) -> str:
-        """What clients need to know of the run (`messages.server_config`)."""
-        return f"{self.prefix}config"
+    config = _Name("config")
+    """What clients need to know of the run (`messages.server_config`)."""
+    clients = _Name("clients")
+    """The roster: a hash from client id to its entry, written by the runner."""
+    weights = _Name("weights")
+    """Newest weights (`wire.codec`)."""
+    weights_event = _Name("ev:weights")
+    """Channel that tells of new weights."""
+    metrics = _Name("metrics")
+    """Stream of aggregated rows (`messages.metrics`)."""
+    done = _Name("done")
+    """Stream of answers to node commands."""
+    rejects = _Name("rejects")
+    """The last refused chunks (`messages.node.Rejects`), written by the trainer."""
+    presence_pattern = _Name("[bi][en]*:*")
+    """Pattern that matches every heartbeat key and every stream of chunks, and some others."""
 
-    @property
-    def clients(self) -> str:
-        """The roster: a hash from client id to its entry, written by the runner."""
-        return f"{self.prefix}clients"
-
-    @property
-    def weights(self) -> str:
-        """Newest weights (`wire.codec`)."""
-        return f"{self.prefix}weights"
-
-    @property
-    def weights_event(self) -> str:
-        """Channel that tells of new weights."""
-        return f"{self.prefix}ev:weights"
-
-    @property
-    def metrics(self) -> str:
-        """Stream of aggregated rows (`messages.metrics`)."""
-        return f"{self.prefix}metrics"
-
-    @property
-    def done(self) -> str:
-        """Stream of answers to node commands."""
-        return f"{self.prefix}done"
-
-    @property
-    def rejects(self) -> str:
-        """The last refused chunks (`messages.node.Rejects`), written by the trainer."""
-        return f"{self.prefix}rejects"
-
-    def chunks(self, client: str) -> str:
-        """Stream of sample chunks of one client."""
-        return f"{self.prefix}in:{client}"
-
-    def episodes(self, client: str) -> str:
-        """Stream of finished episodes of one client."""
-        return f"{self.prefix}ep:{client}"
-
-    def log(self, client: str) -> str:
-        """Stream of one client's log lines from WARNING on."""
-        return f"{self.prefix}out:{client}"
+    chunks = _NameOf("in")
+    """Stream of sample chunks of one client."""
+    episodes = _NameOf("ep")
+    """Stream of finished episodes of one client."""
+    log = _NameOf("out")
+    """Stream of one client's log lines from WARNING on."""
+    beat = _NameOf("beat")
+    """Heartbeat of one client."""
+    grant = _NameOf("grant")
+    """What the trainer allows one client to do."""
+    wish = _NameOf("to")
+    """The state the runner wants one client to be in."""
+    wake_up = _NameOf("cmd")
+    """Channel that tells one client to read its grant and wish again."""
+    node = _NameOf("node")
+    """State of one node of the server."""
+    commands = _NameOf("do")
+    """Stream of commands to one node."""
 
     def streams(self, client: str) -> tuple[str, str, str]:
-        """Every stream that is called after one client."""
+        """Return every stream that is called after one client."""
         return self.chunks(client), self.episodes(client), self.log(client)
-
-    def beat(self, client: str) -> str:
-        """Heartbeat of one client."""
-        return f"{self.prefix}beat:{client}"
-
-    @property
-    def presence_pattern(self) -> str:
-        """Pattern that matches every heartbeat key and every stream of chunks, and some others."""
-        return f"{self.prefix}[bi][en]*:*"
 
     def client_of_beat(self, key: str) -> str:
         """Return the client id inside a heartbeat key; empty for others."""
@@ -142,26 +143,6 @@ class Keys:
     def client_of_chunks(self, key: str) -> str:
         """Return the client id inside the name of a stream of chunks; empty for others."""
         return key.removeprefix(self.chunks("")) if key.startswith(self.chunks("")) else ""
-
-    def grant(self, client: str) -> str:
-        """What the trainer allows one client to do."""
-        return f"{self.prefix}grant:{client}"
-
-    def wish(self, client: str) -> str:
-        """The state the runner wants one client to be in."""
-        return f"{self.prefix}to:{client}"
-
-    def wake_up(self, client: str) -> str:
-        """Channel that tells one client to read its grant and wish again."""
-        return f"{self.prefix}cmd:{client}"
-
-    def node(self, name: str) -> str:
-        """State of one node of the server."""
-        return f"{self.prefix}node:{name}"
-
-    def commands(self, node: str) -> str:
-        """Stream of commands to one node."""
-        return f"{self.prefix}do:{node}"
 
 
 _LARGEST = 2**64 - 1

@@ -22,7 +22,6 @@ MEMORY = "memory.safetensors"
 NOTE = "note.txt"
 """What the user says of a checkpoint; it may change, so it has no hash."""
 
-_BLOCK = 1 << 20
 _REMEDY = "Use another checkpoint."
 
 
@@ -102,10 +101,8 @@ def read_manifest(folder: Path) -> Manifest:
         detail = error.errors(include_url=False)[0]
         if detail["type"] == "newer":
             raise CheckpointError(detail["msg"], "Install that version to go on with it.") from error
-        where = ".".join(map(str, detail["loc"]))
-        raise CheckpointError(
-            f"{MANIFEST} can't be read: {where}{': ' if where else ''}{detail['msg']}", _REMEDY
-        ) from error
+        place = f"{'.'.join(map(str, detail['loc']))}: ".removeprefix(": ")
+        raise CheckpointError(f"{MANIFEST} can't be read: {place}{detail['msg']}", _REMEDY) from error
 
 
 def sha256_of(path: Path) -> str:
@@ -114,20 +111,14 @@ def sha256_of(path: Path) -> str:
     Raises:
         OSError: It can't be read.
     """
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def verify(folder: Path, manifest: Manifest, sha256: Callable[[Path], str] = sha256_of) -> None:
     """Check every file of a checkpoint against its manifest.
 
-    Args:
-        folder: The checkpoint.
-        manifest: What it says of itself.
-        sha256: Returns a file's hash; a caller that remembers hashes or contents brings its own.
+    `sha256` returns a file's hash; a caller that remembers hashes or contents brings its own.
 
     Raises:
         CheckpointError: A file is missing, damaged, or outside the folder.

@@ -11,18 +11,21 @@ from soulsgui import __version__
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Message, Words
 
-_NUMBERS = re.compile(r"\d{1,18}")
-
 
 def is_older(version: str, wanted: str) -> bool:
     """Whether a version is older than another, by the numbers before any letter: 1.10 is newer than 1.9."""
-    for mine, other in zip_longest(_parts(version), _parts(wanted), fillvalue=0):
+    for mine, other in zip_longest(_numbers(version), _numbers(wanted), fillvalue=0):
         if mine != other:
             return mine < other
     return False
 
 
-class Lack(Message):
+def _numbers(version: str) -> list[int]:
+    release = re.split(r"[A-Za-z+-]", version, maxsplit=1)[0]
+    return [int(number) for number in re.findall(r"\d{1,18}", release)]
+
+
+class MissingRequirement(Message):
     """Something that a server needs and a computer has not.
 
     Attributes:
@@ -37,16 +40,15 @@ class Lack(Message):
 
 
 PROTOCOL_NAME = "protocol"
-"""What the language of server and client is called in a `Lack`."""
+"""What the language of server and client is called in a `MissingRequirement`."""
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions of the installed packages among these, and of our own."""
-    found: dict[str, str] = {}
-    for package in packages:
-        if package != "soulsgui":
-            with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
-                found[package] = metadata.version(package)
+    found = {"soulsgui": __version__}
+    for package in set(packages) - {"soulsgui"}:
+        with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
+            found[package] = metadata.version(package)
     return found
 
 
@@ -61,19 +63,19 @@ def least_versions(settings: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(oldest) for name, oldest in least.items()} if isinstance(least, dict) else {}
 
 
-def lacks_here(protocol_min: int, protocol_max: int, least: Mapping[str, str]) -> list[Lack]:
+def lacks_here(protocol_min: int, protocol_max: int, least: Mapping[str, str]) -> list[MissingRequirement]:
     """Return what a server needs, protocol and packages, and this computer has not; empty for nothing."""
     found = []
     if not protocol_min <= PROTOCOL <= protocol_max:
         spoken = protocol_min if protocol_min > PROTOCOL else protocol_max
-        found.append(Lack(what=PROTOCOL_NAME, has=str(PROTOCOL), needs=str(spoken)))
-    return found + lacks(installed_versions(least) | {"soulsgui": __version__}, least)
+        found.append(MissingRequirement(what=PROTOCOL_NAME, has=str(PROTOCOL), needs=str(spoken)))
+    return found + lacks(installed_versions(least), least)
 
 
-def lacks(versions: Mapping[str, str], least: Mapping[str, str]) -> list[Lack]:
-    """Return what is too old or missing among the installed versions, of those whose least one is told."""
+def lacks(versions: Mapping[str, str], least: Mapping[str, str]) -> list[MissingRequirement]:
+    """Return what is too old or missing among the installed versions, of the packages in `least`."""
     return [
-        Lack(what=package, has=versions.get(package, ""), needs=wanted)
+        MissingRequirement(what=package, has=versions.get(package, ""), needs=wanted)
         for package, wanted in least.items()
         if package not in versions or is_older(versions[package], wanted)
     ]
@@ -88,8 +90,3 @@ def update_needed(versions: Mapping[str, str], least: Mapping[str, str]) -> str:
         for lack in lacks(versions, least)
     ]
     return f"update needed: {'; '.join(old)}" if old else ""
-
-
-def _parts(version: str) -> list[int]:
-    numbers = re.split(r"[A-Za-z+-]", version, maxsplit=1)[0]
-    return [int(number) for number in _NUMBERS.findall(numbers)]

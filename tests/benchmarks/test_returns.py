@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import returns
 from benchmarks.returns import FailedError, Results, Task, Trained
-from soulsgui.config.layers import flatten
+from soulsgui.config.schema import flatten
 
 TASK = next(task for task in returns.TASKS if task.name == "cartpole_dqn")
 

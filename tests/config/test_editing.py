@@ -1,6 +1,7 @@
 """Changing config.yaml: comments stay, and nobody's change is lost."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,49 +67,48 @@ def test_reset_of_the_last_value_takes_its_section_out() -> None:
     assert "ppo:" not in text
 
 
-def test_reset_of_everything_keeps_the_notes() -> None:
-    assert with_values("# note\nseed: 3\n", {}, ("seed",)) == "# note\n"
-    assert with_values("# note\n", {"seed": 3}) == "# note\nseed: 3\n"
-
-
-def test_reset_of_what_is_not_there_changes_nothing() -> None:
-    assert with_values(TEXT, {}, ("ppo.clip", "stop.window", "seed.x")) == TEXT
-
-
 FLAT = "# mine\nppo.gamma: 0.9  # far\nseed: 3\nppo:\n  epochs: 2\n"
 
 
-def test_an_entry_with_its_whole_key_is_changed_where_it_stands() -> None:
-    text = with_values(FLAT, {"ppo.gamma": 0.8, "ppo.clip": 0.3})
-    assert text == FLAT.replace("0.9", "0.8") + "  clip: 0.3\n"
+@pytest.mark.parametrize(
+    ("text", "changes", "reset", "expected"),
+    [
+        ("# note\nseed: 3\n", {}, ("seed",), "# note\n"),
+        ("# note\n", {"seed": 3}, (), "# note\nseed: 3\n"),
+        (TEXT, {}, ("ppo.clip", "stop.window", "seed.x"), TEXT),
+        # An entry with its whole key, at the top.
+        (FLAT, {"ppo.gamma": 0.8, "ppo.clip": 0.3}, (), FLAT.replace("0.9", "0.8") + "  clip: 0.3\n"),
+        (FLAT, {}, ("ppo.gamma",), "# mine\nseed: 3\nppo:\n  epochs: 2\n"),
+    ],
+)
+def test_changed_text(text: str, changes: dict[str, Any], reset: tuple[str, ...], expected: str) -> None:
+    assert with_values(text, changes, reset) == expected
 
 
-def test_an_entry_with_its_whole_key_is_taken_out() -> None:
-    assert with_values(FLAT, {}, ("ppo.gamma",)) == "# mine\nseed: 3\nppo:\n  epochs: 2\n"
-    twice = FLAT + "  gamma: 0.7\n"
-    assert _values(with_values(twice, {}, ("ppo.gamma",))) == {"seed": 3, "ppo.epochs": 2}
+@pytest.mark.parametrize(
+    ("text", "changes", "reset", "values"),
+    [
+        (FLAT + "  gamma: 0.7\n", {}, ("ppo.gamma",), {"seed": 3, "ppo.epochs": 2}),
+        # Of two entries the one that counts is changed.
+        ("ppo.gamma: 0.9\nppo:\n  gamma: 0.7\n", {"ppo.gamma": 0.5}, (), {"ppo.gamma": 0.5}),
+        ("ppo: {gamma: 0.7}\nppo.gamma: 0.9\n", {"ppo.gamma": 0.5}, (), {"ppo.gamma": 0.5}),
+        # An anchor that is reset leaves its value to the others.
+        ("seed: &n 4\nppo:\n  epochs: *n\n", {}, ("seed",), {"ppo.epochs": 4}),
+        ("", {"env.num_envs": 2}, (), {"env.num_envs": 2}),
+        ("env:\n", {"env.num_envs": 2}, (), {"env.num_envs": 2}),
+        ("env:\n  # nothing yet\n", {"env.num_envs": 2}, (), {"env.num_envs": 2}),
+    ],
+)
+def test_values_after_a_change(
+    text: str, changes: dict[str, Any], reset: tuple[str, ...], values: dict[str, Any]
+) -> None:
+    assert _values(with_values(text, changes, reset)) == values
 
 
-def test_of_two_entries_the_one_that_counts_is_changed() -> None:
-    for text in (FLAT + "  gamma: 0.7\n", "ppo: {gamma: 0.7}\nppo.gamma: 0.9\n"):
-        assert _values(with_values(text, {"ppo.gamma": 0.5}))["ppo.gamma"] == 0.5
-
-
-def test_reset_of_an_anchor_leaves_its_value_to_the_others() -> None:
-    text = with_values("seed: &n 4\nppo:\n  epochs: *n\n", {}, ("seed",))
-    assert _values(text) == {"ppo.epochs": 4}
-
-
-@pytest.mark.parametrize("empty", ["", "env:\n", "env:\n  # nothing yet\n"])
-def test_values_are_added_to_what_is_empty(empty: str) -> None:
-    assert _values(with_values(empty, {"env.num_envs": 2})) == {"env.num_envs": 2}
-
-
-def test_text_that_is_no_yaml_is_refused() -> None:
-    with pytest.raises(ConfigError):
-        with_values("a: [", {"seed": 1})
-    with pytest.raises(ConfigError):
-        with_values("- a list\n", {"seed": 1})
+@pytest.mark.parametrize("text", ["a: [", "- a list\n", "seed: 1\nseed: 2\n"])
+def test_text_that_can_not_be_changed_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"not valid YAML|expected settings|written twice"):
+        with_values(text, {"ppo.gamma": 0.9})
 
 
 def test_saved_text_is_read_back(tmp_path: Path) -> None:
@@ -136,8 +136,3 @@ def test_text_with_mistakes_is_not_saved(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError):
         save_text(path, text)
     assert not path.exists()
-
-
-def test_a_text_with_a_key_written_twice_is_not_changed() -> None:
-    with pytest.raises(ConfigError, match="written twice"):
-        with_values("seed: 1\nseed: 2\n", {"ppo.gamma": 0.9})

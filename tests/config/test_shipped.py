@@ -1,22 +1,16 @@
 """The shipped files: every setting is in them, explained, with the value the schema declares."""
 
-import importlib.util
 import json
 import re
-import shutil
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import get_args
 
 import pytest
 
 from soulsgui.config import paths
 from soulsgui.config.layers import (
-    as_settings,
     combine,
     defaults_layer,
-    flatten,
     load_settings,
     over_defaults,
     preset_layer,
@@ -24,7 +18,7 @@ from soulsgui.config.layers import (
 )
 from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.paths import Folders, shipped
-from soulsgui.config.schema import SHIPPED_WITH, Settings, all_settings, shipped_with
+from soulsgui.config.schema import SHIPPED_WITH, Settings, all_settings, flatten, shipped_with
 from soulsgui.config.sections.algorithms import DQNSettings
 from soulsgui.runner import settings_file
 
@@ -148,37 +142,17 @@ def test_ppo_is_what_its_sources_recommend(preset: str | None, expected: dict[st
         assert min(value) > max(hidden), "the value network is wide"
 
 
-def _paths_of(package: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("paths_elsewhere", package / "config" / "paths.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by name.
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        del sys.modules[spec.name]
-    return module
-
-
 @pytest.mark.parametrize("root", ["soulsgui/_shipped", "."], ids=["wheel", "checkout"])
-def test_shipped_files_are_found_in_wheel_and_checkout(tmp_path: Path, root: str) -> None:
-    (tmp_path / "soulsgui" / "config").mkdir(parents=True)
-    shutil.copy(paths.__file__, tmp_path / "soulsgui" / "config" / "paths.py")
+def test_shipped_files_are_found_in_wheel_and_checkout(
+    tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "__file__", str(tmp_path / "soulsgui" / "config" / "paths.py"))
     file = tmp_path / root / "configs" / "config_d.yaml"
     file.parent.mkdir(parents=True)
     file.write_text("seed: 1\n")
-    module = _paths_of(tmp_path / "soulsgui")
-    assert module.shipped("configs", "config_d.yaml").samefile(file)
+    assert shipped("configs", "config_d.yaml").samefile(file)
     with pytest.raises(FileNotFoundError, match=r"configs/other\.yaml is missing"):
-        module.shipped("configs", "other.yaml")
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    (tmp_path / "config").mkdir()
-    return Folders(tmp_path / "config", tmp_path / "data")
+        shipped("configs", "other.yaml")
 
 
 AGENTS = get_args(DQNSettings.model_fields["agent"].annotation)
@@ -221,10 +195,6 @@ def test_preset_and_user_win_over_what_an_agent_brings(folders: Folders) -> None
     settings = load_settings(folders, "cartpole_dqn", ["network.recurrent_size=32"])
     assert settings.network.recurrent == "lstm"
     assert (settings.dqn.batch_size, settings.network.recurrent_size) == (320, 32)
-
-
-def test_settings_made_in_python_have_them_too() -> None:
-    assert as_settings({"algorithm": "dqn", "dqn": {"agent": "r2d2"}}).network.recurrent == "lstm"
 
 
 def test_what_differs_from_the_shipped_settings_differs_from_the_agents(folders: Folders) -> None:

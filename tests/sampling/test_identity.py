@@ -12,7 +12,7 @@ from soulsgui.sampling import heartbeat as identity
 from soulsgui.sampling.heartbeat import derived_seed, ensure_name_is_free, other_name_remedy, own_versions
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.progress import Progress
-from soulsgui.wire.beats import Beacon, own_instance
+from soulsgui.wire.beats import PeriodicWriter, own_instance
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
@@ -49,16 +49,16 @@ def _ensure(connection: redis.Redis, keys: Keys) -> None:
 def _beating(address: Address, instance: Instance) -> Iterator[None]:
     """Somebody beats under the name until the block ends."""
     progress = Progress("c", instance, 1, {})
-    beacon = Beacon(
+    writer = PeriodicWriter(
         address, "other", Keys(address.prefix).beat("c"), 0.02, lambda: progress.beat().to_json(), EXPIRY_S
     )
-    beacon.start()
+    writer.start()
     connection = connect(address, "test")
     try:
         until(lambda: connection.exists(Keys(address.prefix).beat("c")), "the first beat")
         yield
     finally:
-        beacon.close()
+        writer.close()
         connection.close()
 
 

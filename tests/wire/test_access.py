@@ -100,41 +100,18 @@ OF_OTHERS: list[tuple[object, ...]] = [
     ("SET", "elsewhere", "x"),
 ]
 
+SERVER_WIDE = (
+    "KEYS *, SCAN 0, DBSIZE, RANDOMKEY, FLUSHALL, FLUSHDB, SAVE, BGREWRITEAOF, SHUTDOWN NOSAVE, INFO, "
+    "CONFIG GET *, CONFIG SET maxmemory 1, ACL LIST, ACL WHOAMI, CLIENT LIST, CLIENT PAUSE 1000, "
+    "CLIENT KILL TYPE normal, MONITOR, REPLICAOF 127.0.0.1 1, DEBUG SLEEP 0, MODULE LIST, MULTI, "
+    "SCRIPT FLUSH, FUNCTION LIST, SELECT 0, SWAPDB 0 0, PSUBSCRIBE *, SLOWLOG GET, LATENCY LATEST, "
+    "MEMORY DOCTOR, OBJECT HELP"
+)
 OF_THE_SERVER: list[tuple[object, ...]] = [
-    ("KEYS", "*"),
-    ("SCAN", "0"),
-    ("DBSIZE",),
-    ("RANDOMKEY",),
-    ("FLUSHALL",),
-    ("FLUSHDB",),
-    ("CONFIG", "GET", "*"),
-    ("CONFIG", "SET", "maxmemory", "1"),
-    ("ACL", "LIST"),
-    ("ACL", "WHOAMI"),
-    ("ACL", "SETUSER", user_of(OWN), "allcommands"),
-    ("CLIENT", "LIST"),
-    ("CLIENT", "KILL", "TYPE", "normal"),
-    ("CLIENT", "PAUSE", "1000"),
-    ("INFO",),
-    ("MONITOR",),
-    ("SHUTDOWN", "NOSAVE"),
-    ("SAVE",),
-    ("BGREWRITEAOF",),
-    ("REPLICAOF", "127.0.0.1", "1"),
-    ("DEBUG", "SLEEP", "0"),
-    ("MODULE", "LIST"),
+    *(tuple(command.split()) for command in SERVER_WIDE.split(", ")),
     ("EVAL", "return 1", "0"),
-    ("SCRIPT", "FLUSH"),
-    ("FUNCTION", "LIST"),
-    ("MULTI",),
-    ("SELECT", "0"),
-    ("SWAPDB", "0", "0"),
-    ("PSUBSCRIBE", "*"),
+    ("ACL", "SETUSER", user_of(OWN), "allcommands"),
     ("SUBSCRIBE", KEYS.wake_up(OTHER)),
-    ("SLOWLOG", "GET"),
-    ("LATENCY", "LATEST"),
-    ("MEMORY", "DOCTOR"),
-    ("OBJECT", "HELP"),
 ]
 
 

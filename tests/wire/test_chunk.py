@@ -1,7 +1,6 @@
 """Chunks: what is well formed comes back, everything else is refused with its reason."""
 
 import hashlib
-from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 
 from soulsgui.experience.segments import Segments
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, digest_number
-from soulsgui.wire.messages.chunk_decoder import ChunkForm
 from tests.wire.chunks import CONTRACT, OBS_DTYPE, OBS_SHAPE, RUN, chunk, segments, unpack_chunk
 
 
@@ -22,23 +20,6 @@ def _refused(data: bytes) -> ChunkError:
     with pytest.raises(ChunkError) as caught:
         _open(data)
     return caught.value
-
-
-OPTIONAL = ("action_mask", "state", "source", "update", "joined")
-
-
-@pytest.mark.parametrize("lengths", [(3, 2), (1,), (256,) * 8])
-def test_segments_come_back_as_they_were(lengths: tuple[int, ...]) -> None:
-    sent = segments(lengths)
-    got = _open(chunk(sent))
-    for field in fields(Segments):
-        first, second = getattr(sent, field.name), getattr(got, field.name)
-        if field.name in OPTIONAL:
-            assert not second
-            continue
-        assert first.dtype == second.dtype
-        np.testing.assert_array_equal(first, second)
-    assert (got.count, got.steps) == (len(lengths), sum(lengths))
 
 
 def test_the_bytes_of_a_chunk_stay_the_same_for_clients_of_other_versions() -> None:
@@ -114,24 +95,6 @@ def test_a_chunk_with_one_wrong_byte_is_refused_or_has_its_form(at: int, value: 
     assert (got.count, got.steps) == (2, 5)
     assert got.length.sum() == 5
     assert got.obs.shape == (7, 2)
-
-
-def test_many_chunks_are_opened_as_one_and_a_bad_one_disturbs_no_other() -> None:
-    first, second = segments((3, 2)), segments((1,), model_id=4)
-    given = [chunk(first), b"garbage", chunk(second), _lengths(6, -1), chunk(run="other")]
-    opened = ChunkForm(RUN, CONTRACT, OBS_SHAPE, OBS_DTYPE).open(given)
-    assert opened.counts.tolist() == [2, 0, 1, 0, 0]
-    assert {at: error.reason for at, error in opened.errors.items()} == {
-        1: Reason.UNREADABLE,
-        3: Reason.SHAPE,
-        4: Reason.RUN,
-    }
-    assert opened.segments.model_id_first.tolist() == [1, 1, 4]
-    assert opened.segments.length.tolist() == [3, 2, 1]
-    np.testing.assert_array_equal(opened.segments.obs, np.concatenate([first.obs, second.obs]))
-    np.testing.assert_array_equal(opened.segments.action, np.concatenate([first.action, second.action]))
-    nothing = ChunkForm(RUN, CONTRACT, OBS_SHAPE, OBS_DTYPE).open([b"x"])
-    assert (nothing.segments.count, nothing.segments.steps, nothing.counts.tolist()) == (0, 0, [0])
 
 
 def test_a_transition_of_eight_floats_takes_at_most_fifty_bytes() -> None:

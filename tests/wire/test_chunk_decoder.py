@@ -105,22 +105,30 @@ def assert_equal(first: Segments, second: Segments) -> None:
             np.testing.assert_array_equal(one, other)
 
 
+LENGTHS = st.lists(st.integers(1, 6), min_size=1, max_size=4)
+ALIKE_OR_NOT = st.lists(LENGTHS, min_size=1, max_size=3) | st.builds(
+    lambda lengths, count: [lengths] * count, LENGTHS, st.integers(2, 4)
+)
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
-    chunks=st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=3),
+    chunks=ALIKE_OR_NOT,
     actions=st.sampled_from([0, 1, 7, 8, 9]),
     fields_of_state=st.sets(st.sampled_from(sorted(STATE))),
     action=st.sampled_from(ACTIONS),
     seed=st.integers(0, 2**16),
+    spoilt=st.sets(st.integers(0, 3)),
 )
-def test_every_combination_of_columns_comes_back(
+def test_every_combination_of_columns_comes_back_whichever_chunk_is_bad(
     kind: Any,
     chunks: list[list[int]],
     actions: int,
     fields_of_state: set[str],
     action: tuple[tuple[int, ...], str],
     seed: int,
+    spoilt: set[int],
 ) -> None:
     state = {name: STATE[name] for name in fields_of_state}
     sent = [made(kind, lengths, actions, state, seed + n, action) for n, lengths in enumerate(chunks)]
@@ -130,47 +138,18 @@ def test_every_combination_of_columns_comes_back(
         alone = form.open([data])
         assert not alone.errors
         assert_equal(one, alone.segments)
-    together = form.open([packed[0], b"garbage", *packed[1:]])
-    assert set(together.errors) == {1}
-    for name in ("obs", "action", "action_mask"):
-        parts = [getattr(one, name) for one in sent]
-        if parts[0] is not None:
-            np.testing.assert_array_equal(getattr(together.segments, name), np.concatenate(parts))
-    for name, values in together.segments.state.items():
-        np.testing.assert_array_equal(values, np.concatenate([one.state[name] for one in sent]))
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    kind=st.sampled_from(KINDS),
-    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
-    count=st.integers(2, 4),
-    spoilt=st.sets(st.integers(0, 3)),
-    action=st.sampled_from(ACTIONS),
-    actions=st.sampled_from([0, 9]),
-)
-def test_chunks_cut_alike_open_as_others_do_whichever_of_them_is_bad(
-    kind: Any,
-    lengths: list[int],
-    count: int,
-    spoilt: set[int],
-    action: tuple[tuple[int, ...], str],
-    actions: int,
-) -> None:
-    state = {name: STATE[name] for name in sorted(STATE)}
-    sent = [made(kind, lengths, actions, state, seed, action) for seed in range(count)]
-    packed = [pack_chunk(RUN, CONTRACT, one) for one in sent]
-    bad = sorted(number for number in spoilt if number < count)
+    bad = sorted(number for number in spoilt if number < len(sent))
     given_ = [b"XXXX" + data[4:] if number in bad else data for number, data in enumerate(packed)]
-    opened = form_of(sent[0], actions, state).open(given_)
-    assert sorted(opened.errors) == bad
+    together = form.open([*given_, b"garbage"])
     good = [one for number, one in enumerate(sent) if number not in bad]
-    assert opened.segments.count == len(good) * len(lengths)
-    for name in ("length", "obs", "action", "reward", "action_mask") if good else ():
+    assert sorted(together.errors) == [*bad, len(sent)]
+    counts = [0 if number in bad else one.count for number, one in enumerate(sent)]
+    assert together.counts.tolist() == [*counts, 0]
+    for name in ("length", "model_id_first", "reward", "obs", "action", "action_mask") if good else ():
         parts = [getattr(one, name) for one in good]
         if parts[0] is not None:
-            np.testing.assert_array_equal(getattr(opened.segments, name), np.concatenate(parts))
-    for name, values in opened.segments.state.items() if good else ():
+            np.testing.assert_array_equal(getattr(together.segments, name), np.concatenate(parts))
+    for name, values in together.segments.state.items() if good else ():
         np.testing.assert_array_equal(values, np.concatenate([one.state[name] for one in good]))
 
 
@@ -250,30 +229,22 @@ def _picture_chunk() -> bytes:
     return pack_chunk(RUN, CONTRACT, made(pictures, [3, 2], 0, {}, 0))
 
 
-def _refused(data: bytes) -> Reason:
+def _refused(at: int, value: bytes, more: int = 0) -> Reason:
+    """Return why a chunk of images is refused that claims something else at a place of its head."""
+    data = _picture_chunk() + bytes(more)
     with pytest.raises(ChunkError) as caught:
-        unpack_chunk(data, RUN, CONTRACT, (SIDE, SIDE), "uint8")
+        unpack_chunk(data[:at] + value + data[at + len(value) :], RUN, CONTRACT, (SIDE, SIDE), "uint8")
     return caught.value.reason
 
 
 def test_lying_sizes_are_refused_before_memory_is_taken() -> None:
-    data = bytearray(_picture_chunk())
-    data[STEPS_AT : STEPS_AT + 4] = (MAX_CHUNK_BYTES // (SIDE * SIDE) + 1).to_bytes(4, "little")
-    assert _refused(bytes(data)) is Reason.TOO_LARGE
-    data[STEPS_AT : STEPS_AT + 4] = (6).to_bytes(4, "little")
-    assert _refused(bytes(data)) is Reason.SHAPE
-    data = bytearray(_picture_chunk())
-    data[STACKING_AT] = 9
-    assert _refused(bytes(data)) is Reason.SHAPE
-    data[STACKING_AT] = Stacking.FIRST
-    assert _refused(bytes(data)) is Reason.SHAPE
-
-
-def test_more_images_than_may_be_opened_are_refused_though_all_else_is_there() -> None:
     steps = MAX_CHUNK_BYTES // (SIDE * SIDE) + 1
-    data = bytearray(_picture_chunk()) + bytes(17 * steps)
-    data[STEPS_AT : STEPS_AT + 4] = steps.to_bytes(4, "little")
-    assert _refused(bytes(data)) is Reason.TOO_LARGE
+    too_many = steps.to_bytes(4, "little")
+    assert _refused(STEPS_AT, too_many) is Reason.TOO_LARGE
+    assert _refused(STEPS_AT, too_many, more=17 * steps) is Reason.TOO_LARGE, "all else is there"
+    assert _refused(STEPS_AT, (6).to_bytes(4, "little")) is Reason.SHAPE
+    for stacking in (9, Stacking.FIRST):
+        assert _refused(STACKING_AT, bytes([stacking])) is Reason.SHAPE
 
 
 def test_bad_frames_disturb_no_other_chunk() -> None:
@@ -287,7 +258,7 @@ def test_bad_frames_disturb_no_other_chunk() -> None:
     np.testing.assert_array_equal(opened.segments.obs, np.concatenate([first.obs, second.obs]))
 
 
-@pytest.mark.parametrize("kind", [stacks_first, stacks_last])
+@pytest.mark.parametrize("kind", [stacks_first, stacks_last, beside_numbers])
 def test_chunks_stacked_alike_are_opened_with_each_frame_once(kind: Any) -> None:
     sent = [made(kind, lengths, 0, {}, seed) for seed, lengths in enumerate([[3, 2], [4], [1, 5]])]
     packed = [pack_chunk(RUN, CONTRACT, one) for one in sent]
@@ -295,20 +266,11 @@ def test_chunks_stacked_alike_are_opened_with_each_frame_once(kind: Any) -> None
     bad[packed[1].index(zstandard.FRAME_HEADER)] ^= 1
     opened = form_of(sent[0], 0, {}).open([packed[0], bytes(bad), packed[2]])
     found = opened.segments.obs
-    assert isinstance(found, FrameStacks)
-    assert len(found.frames) == 3 + 2 + 1 + 5 + 4 * STACK
+    stacks = found.images if isinstance(found, Pictures) else found
+    assert isinstance(stacks, FrameStacks)
+    assert len(stacks.frames) == 3 + 2 + 1 + 5 + 4 * STACK
     assert list(opened.errors) == [1]
     np.testing.assert_array_equal(found, np.concatenate([sent[0].obs, sent[2].obs]))
-
-
-def test_images_are_opened_with_each_frame_once_and_their_numbers_beside_them() -> None:
-    sent = [made(beside_numbers, lengths, 3, {}, seed) for seed, lengths in enumerate([[3, 2], [4]])]
-    packed = [pack_chunk(RUN, CONTRACT, one) for one in sent]
-    found = form_of(sent[0], 3, {}).open([packed[0], b"garbage", packed[1]]).segments.obs
-    assert isinstance(found, Pictures)
-    assert isinstance(found.images, FrameStacks)
-    assert len(found.images.frames) == 3 + 2 + 4 + 3 * STACK
-    np.testing.assert_array_equal(found, np.concatenate([one.obs for one in sent]))
     # Sent on as they are, they are the same bytes.
     assert pack_chunk(RUN, CONTRACT, replace(sent[0], obs=found[:7])) == packed[0]
 

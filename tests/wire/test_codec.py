@@ -138,26 +138,13 @@ def test_pickles_are_never_executed(tmp_path: Path) -> None:
     assert canary.exists()  # the canary would have sung
 
 
+NO_NUMBERS = [np.zeros(1, kind) for kind in ("O", "U4", "S4", [("a", "i4")], "datetime64[s]", "complex", "g")]
+
+
 @pytest.mark.parametrize(
-    "array",
-    [
-        np.array([object()]),
-        np.array(["text"]),
-        np.array([b"bytes"]),
-        np.zeros(1, [("a", "i4")]),
-        np.zeros(1, "datetime64[s]"),
-        np.zeros(1, complex),
-        np.zeros(1, np.longdouble),
-    ],
-    ids=lambda array: str(array.dtype),
+    "message", [*NO_NUMBERS, object(), {1, 2}, {"a": lambda: 0}, Path(), 2**64, -(2**63) - 1]
 )
-def test_arrays_of_anything_but_numbers_can_not_be_sent(array: np.ndarray[Any, Any]) -> None:
-    with pytest.raises(TypeError):
-        pack(array)
-
-
-@pytest.mark.parametrize("message", [object(), {1, 2}, {"a": lambda: 0}, Path(), 2**64, -(2**63) - 1])
-def test_things_that_are_no_data_can_not_be_sent(message: Any) -> None:
+def test_what_is_neither_numbers_nor_plain_data_can_not_be_sent(message: Any) -> None:
     with pytest.raises(TypeError):
         pack(message)
 
@@ -237,8 +224,7 @@ TENSORS = {
 }
 
 
-def _blob(tensors: dict[str, Any] = TENSORS) -> bytes:
-    return pack_weights("run", 2, 41, 40, tensors)[1]
+BLOB = pack_weights("run", 2, 41, 40, TENSORS)[1]
 
 
 def _with_header(**changed: Any) -> bytes:
@@ -258,11 +244,6 @@ def test_weights_come_back_with_their_shapes() -> None:
         np.testing.assert_array_equal(tensors[name], tensor)
 
 
-def test_header_is_read_from_the_beginning_alone() -> None:
-    blob = _blob({"big": np.zeros(100_000, np.float32)})
-    assert read_header(blob[:HEADER_BYTES]) == unpack_weights(blob)[0]
-
-
 def test_equal_tensors_have_equal_digests_and_others_have_not() -> None:
     first, _ = pack_weights("a", 1, 1, 1, TENSORS)
     second, _ = pack_weights("b", 2, 9, 9, TENSORS)
@@ -270,18 +251,16 @@ def test_equal_tensors_have_equal_digests_and_others_have_not() -> None:
     assert first.digest == second.digest != other.digest
 
 
-@pytest.mark.parametrize("at", [-1, -40, 60])
-def test_damage_is_noticed_by_the_hash(at: int) -> None:
-    blob = bytearray(_blob())
-    blob[at] ^= 1
+@pytest.mark.parametrize(
+    "blob",
+    [
+        *(BLOB[:at] + bytes([BLOB[at] ^ 1]) + BLOB[at + 1 :] for at in (60, -40, -2)),
+        *(BLOB[:n] for n in (0, 3, 10, 200)),
+    ],
+)
+def test_damaged_and_torn_weights_are_refused(blob: bytes) -> None:
     with pytest.raises(CodecError):
-        unpack_weights(bytes(blob))
-
-
-@pytest.mark.parametrize("size", [0, 3, 10, 200])
-def test_torn_weights_are_refused(size: int) -> None:
-    with pytest.raises(CodecError):
-        unpack_weights(_blob()[:size])
+        unpack_weights(blob)
 
 
 @pytest.mark.parametrize(
@@ -306,8 +285,9 @@ def test_the_reference_travels_in_the_header_and_nothing_else_does() -> None:
     sent, blob = pack_weights("run", 2, 41, 40, TENSORS, (0.5, -1.25))
     assert read_header(blob) == sent
     assert sent.reference == (0.5, -1.25)
-    _, longest = pack_weights("r" * 500, 2, 41, 40, TENSORS, (0.1,) * 64)
-    assert len(read_header(longest[:HEADER_BYTES]).reference) == 64
+    big = {"big": np.zeros(100_000, np.float32)}
+    sent, longest = pack_weights("r" * 500, 2, 41, 40, big, (0.1,) * 64)
+    assert read_header(longest[:HEADER_BYTES]) == sent, "its beginning is enough"
     for bad in ("words", [1.0, "x"], {"a": 1.0}):
         _, forged = pack_weights("run", 2, 41, 40, TENSORS, bad)  # type: ignore[arg-type]
         with pytest.raises(CodecError, match="reference"):

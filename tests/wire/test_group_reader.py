@@ -41,33 +41,22 @@ def _pending(connection: redis.Redis, keys: Keys, client: str) -> int:
     return info["pending"]
 
 
-def test_entries_written_before_the_group_are_read(redis_client: redis.Redis, keys: Keys) -> None:
-    _add(redis_client, keys, "a", "1", "2")
-    reader = _reader(redis_client, keys, "a", "b")
-    _add(redis_client, keys, "b", "1")
-    assert _take_all(reader, redis_client) == ["a1", "a2", "b1"]
-    assert _take_all(reader, redis_client) == []
-
-
-def test_acknowledged_entries_are_off_the_stream_and_marked(redis_client: redis.Redis, keys: Keys) -> None:
-    reader = _reader(redis_client, keys, "a")
-    _add(redis_client, keys, "a", *map(str, range(90)))
+def test_acknowledged_entries_are_off_the_stream_and_marked_and_later_ones_stay(
+    redis_client: redis.Redis, keys: Keys
+) -> None:
+    sent = sorted(str(number) for number in range(90))
+    _add(redis_client, keys, "a", *sent)  # before there is a group
     last = redis_client.xinfo_stream(keys.chunks("a"))["last-generated-id"]
-    _take_all(reader, redis_client)
-    assert redis_client.xlen(keys.chunks("a")) == 0
+    reader = _reader(redis_client, keys, "a")
+    entries = reader.read(redis_client, 0) or reader.read(redis_client, 0)
+    _add(redis_client, keys, "a", "later")
+    reader.acknowledge(redis_client, entries)
+    assert _said(entries) == sorted(f"a{text}" for text in sent)
+    assert redis_client.xlen(keys.chunks("a")) == 1
     assert _pending(redis_client, keys, "a") == 0
     assert reader.high_water == {"a": last.decode()}
-
-
-def test_entries_that_came_after_the_read_stay(redis_client: redis.Redis, keys: Keys) -> None:
-    reader = _reader(redis_client, keys, "a")
-    _take_all(reader, redis_client)
-    _add(redis_client, keys, "a", "1")
-    entries = reader.read(redis_client, 0)
-    _add(redis_client, keys, "a", "2")
-    reader.acknowledge(redis_client, entries)
-    assert redis_client.xlen(keys.chunks("a")) == 1
-    assert _take_all(reader, redis_client) == ["a2"]
+    assert _take_all(reader, redis_client) == ["alater"]
+    assert _take_all(reader, redis_client) == []
 
 
 def test_what_a_killed_reader_had_not_acknowledged_is_read_first(
@@ -77,6 +66,8 @@ def test_what_a_killed_reader_had_not_acknowledged_is_read_first(
     _take_all(killed, redis_client)
     _add(redis_client, keys, "a", "1", "2")
     assert _take_all(killed, redis_client, acknowledge=False) == ["a1", "a2"]
+    killed.unsettle()
+    assert _said(killed.read(redis_client, 0)) == ["a1", "a2"]
     _add(redis_client, keys, "a", "3")
     _add(redis_client, keys, "b", "1")
     following = _reader(redis_client, keys, "a", "b")
@@ -84,14 +75,6 @@ def test_what_a_killed_reader_had_not_acknowledged_is_read_first(
     again = _reader(redis_client, keys, "a", "b")
     assert _take_all(again, redis_client) == ["a1", "a2", "a3", "b1"]
     assert _pending(redis_client, keys, "a") == 0
-
-
-def test_unsettled_entries_are_read_again(redis_client: redis.Redis, keys: Keys) -> None:
-    reader = _reader(redis_client, keys, "a")
-    _add(redis_client, keys, "a", "1")
-    _take_all(reader, redis_client, acknowledge=False)
-    reader.unsettle()
-    assert _take_all(reader, redis_client) == ["a1"]
 
 
 @pytest.mark.allow_warnings

@@ -78,15 +78,10 @@ def test_beats_with_impossible_numbers_are_no_beats(lie: str) -> None:
 
 @pytest.mark.parametrize("epsilon", ["-0.1", "1.1", "NaN", "Infinity", "1e400"])
 def test_grants_with_impossible_chances_are_no_grants(epsilon: str) -> None:
-    grant = MESSAGES[2].to_json().replace('"epsilon":null', f'"epsilon":{epsilon}')
-    assert epsilon in grant
-    assert Grant.read(grant) is None
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, None])
-def test_grants_tell_any_chance_there_is(epsilon: float | None) -> None:
-    grant = Grant(session="1-0", status="accepted", epsilon=epsilon)
-    assert Grant.read(grant.to_json()) == grant
+    grant = MESSAGES[2].to_json()
+    assert Grant.read(grant.replace('"epsilon":null', f'"epsilon":{epsilon}')) is None
+    for good in (0, 0.5, 1):
+        assert Grant.read(grant.replace('"epsilon":null', f'"epsilon":{good}')) is not None
 
 
 @pytest.mark.parametrize("num_envs", [0, -1, 65_537, 10**30])

@@ -5,7 +5,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -79,21 +79,42 @@ def ask(port: int, pin: str) -> None:
         connection.close()
 
 
-def test_a_stranger_with_another_certificate_hears_nothing(stranger: Stranger) -> None:
-    with pytest.raises(WrongServer):
+def ask_async(port: int, pin: str) -> None:
+    async def ping() -> None:
+        address = Address("127.0.0.1", port, "s3cret", user="client.pc", pin=pin)
+        async with connect_async(address, timeout_s=5.0) as connection:
+            await connection.ping()
+
+    asyncio.run(ping())
+
+
+Ask = Callable[[int, str], None]
+both = pytest.mark.parametrize("ask", [ask, ask_async])
+
+
+# redis-py for asyncio hands on what was raised while it connected as an error of its own.
+@pytest.mark.parametrize(("ask", "error"), [(ask, WrongServer), (ask_async, redis.ConnectionError)])
+def test_a_stranger_with_another_certificate_hears_nothing(
+    ask: Ask, error: type[Exception], stranger: Stranger
+) -> None:
+    with pytest.raises(error, match="is not the one that was agreed on"):
         ask(stranger.port, "0" * 64)
     stranger.close()
     assert stranger.heard == b""
 
 
-def test_the_pinned_one_hears_who_wants_to_come_in(certificate: Certificate, stranger: Stranger) -> None:
+@both
+def test_the_pinned_one_hears_who_wants_to_come_in(
+    ask: Ask, certificate: Certificate, stranger: Stranger
+) -> None:
     with pytest.raises(redis.ConnectionError):  # it hangs up after the first words
         ask(stranger.port, certificate.pin)
     stranger.close()
     assert b"s3cret" in stranger.heard
 
 
-def test_who_does_not_encrypt_hears_no_secret(certificate: Certificate) -> None:
+@both
+def test_who_does_not_encrypt_hears_no_secret(ask: Ask, certificate: Certificate) -> None:
     plain = Stranger(None)
     with pytest.raises(redis.ConnectionError):
         ask(plain.port, certificate.pin)
@@ -111,37 +132,21 @@ def test_a_pin_is_the_hash_of_the_certificate() -> None:
             check_pin(pin_of(b"x"), other)
 
 
+@pytest.mark.parametrize(
+    ("ask", "kind", "method"),
+    [(ask, PinnedConnection, "_wrap_socket_with_ssl"), (ask_async, AsyncPinnedConnection, "_connect")],
+)
 def test_where_the_library_connects_in_another_way_nothing_is_said(
-    certificate: Certificate, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+    ask: Ask,
+    kind: type,
+    method: str,
+    certificate: Certificate,
+    stranger: Stranger,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As when redis-py renames the method in which the pin is compared."""
-    monkeypatch.delattr(PinnedConnection, "_wrap_socket_with_ssl")
+    monkeypatch.delattr(kind, method)
     with pytest.raises(WrongServer, match="was not compared"):
         ask(stranger.port, certificate.pin)
     stranger.close()
-    assert stranger.heard == b""
-
-
-async def ask_async(port: int, pin: str) -> None:
-    address = Address("127.0.0.1", port, "s3cret", user="client.pc", pin=pin)
-    async with connect_async(address, timeout_s=5.0) as connection:
-        await connection.ping()
-
-
-async def test_with_asyncio_the_pinned_one_alone_hears_who_wants_to_come_in(
-    certificate: Certificate, stranger: Stranger
-) -> None:
-    with pytest.raises(redis.ConnectionError):  # it hangs up after the first words
-        await ask_async(stranger.port, certificate.pin)
-    await asyncio.to_thread(stranger.close)
-    assert b"s3cret" in stranger.heard
-
-
-async def test_with_asyncio_nothing_is_said_either_where_nothing_was_compared(
-    certificate: Certificate, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(AsyncPinnedConnection, "_connect")
-    with pytest.raises(WrongServer, match="was not compared"):
-        await ask_async(stranger.port, certificate.pin)
-    await asyncio.to_thread(stranger.close)
     assert stranger.heard == b""

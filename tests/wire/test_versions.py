@@ -3,7 +3,14 @@
 import pytest
 
 from soulsgui.wire.keys import PROTOCOL
-from soulsgui.wire.versions import PROTOCOL_NAME, Lack, is_older, lacks, lacks_here, update_needed
+from soulsgui.wire.versions import (
+    PROTOCOL_NAME,
+    MissingRequirement,
+    is_older,
+    lacks,
+    lacks_here,
+    update_needed,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +35,10 @@ def test_what_is_too_old_or_missing_is_named_with_what_is_there_and_what_is_need
     least = {"a": "2", "b": "1", "c": "3"}
     assert update_needed({}, {}) == update_needed({"a": "2"}, {"a": "1"}) == ""
     found = lacks({"a": "1.9", "b": "1"}, least)
-    assert found == [Lack(what="a", has="1.9", needs="2"), Lack(what="c", has="", needs="3")]
+    assert found == [
+        MissingRequirement(what="a", has="1.9", needs="2"),
+        MissingRequirement(what="c", has="", needs="3"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -41,5 +51,7 @@ def test_what_is_too_old_or_missing_is_named_with_what_is_there_and_what_is_need
 )
 def test_a_protocol_that_is_not_spoken_here_is_a_lack(low: int, high: int, needs: int | None) -> None:
     found = lacks_here(low, high, {"soulsgui": "0.0.1"})
-    expected = [] if needs is None else [Lack(what=PROTOCOL_NAME, has=str(PROTOCOL), needs=str(needs))]
+    expected = (
+        [] if needs is None else [MissingRequirement(what=PROTOCOL_NAME, has=str(PROTOCOL), needs=str(needs))]
+    )
     assert found == expected

@@ -39,19 +39,15 @@ class NetworkSettings(Section):
         (64, 64), "Width of each hidden layer of the value network, or of each critic."
     )
     activation: Literal["tanh", "relu"] = setting("tanh", "Activation between the layers.")
-    policy_init_scale: float = setting(
+    policy_init_scale: Annotated[float, Field(gt=0, le=10)] = setting(
         0.01,
         "Factor on the initial weights of the last policy layer; small values begin with a nearly "
         "uniform policy (arXiv 2006.05990, section 3.2).",
-        gt=0,
-        le=10,
     )
-    value_init_scale: float = setting(
+    value_init_scale: Annotated[float, Field(gt=0, le=10)] = setting(
         1.0,
         "Factor on the initial weights of the last value layer (arXiv 2006.05990, section 3.2, finds that it "
         "matters little).",
-        gt=0,
-        le=10,
     )
     shared: bool = setting(
         False,
@@ -65,19 +61,19 @@ class NetworkSettings(Section):
         "layers of `network.name` and `network.hidden_sizes` (behind filters there need be none of the "
         "latter). Of `ppo` it is shared by policy and value.",
     )
-    recurrent_size: int = setting(64, "Width of the recurrent layer.", unit="units", ge=1, le=4096)
+    recurrent_size: Annotated[int, Field(ge=1, le=4096)] = setting(
+        64, "Width of the recurrent layer.", unit="units"
+    )
 
     action_std: Literal["state_independent", "state_dependent"] = setting(
         "state_independent",
         "Where actions are numbers within bounds: whether their deviation is learned as one number each, or "
         "told by the policy network for each observation (sac always does the latter).",
     )
-    initial_std: float = setting(
+    initial_std: Annotated[float, Field(gt=0.001, le=100)] = setting(
         0.5,
         "Deviation of such actions at the start, before they are squashed; where they are cut off instead, "
         "as a part of half their range (arXiv 2006.05990, section 3.2).",
-        gt=0.001,
-        le=100,
     )
     std_transform: Literal["softplus", "exponential"] = setting(
         "softplus",
@@ -99,55 +95,42 @@ class NormalizeSettings(Section):
         "Scale observations by their running mean and standard deviation, as part of the agent; choices, "
         "which networks see one-hot, and images stay as they are.",
     )
-    clip: float = setting(
-        10.0,
-        "Normalised observations are limited to plus and minus this value.",
-        unit="standard deviations",
-        gt=0,
-        le=1000,
+    clip: Annotated[float, Field(gt=0, le=1000)] = setting(
+        10.0, "Normalised observations are limited to plus and minus this value.", unit="standard deviations"
     )
     rewards: bool = setting(
         False,
         "Divide rewards by the running standard deviation of the return that falls off with `gamma`, as part "
         "of the agent. Curves, goals and scores go on showing what the environment gave.",
     )
-    reward_clip: float | None = setting(
+    reward_clip: Annotated[float | None, Field(gt=0, le=1e15)] = setting(
         None,
         "Rewards, scaled or not, are limited to plus and minus this value before they are learned from; "
         "empty does not limit them.",
-        gt=0,
-        le=1e15,
     )
 
 
-class LearnerSettings(Section):
-    """Where the learner computes, and with how many threads."""
+class LearnerSettings(Section, effect=Effect.RESUME):
+    """The hardware that learns."""
 
     device: Literal["auto", "cpu", "cuda"] = setting(
         "auto",
         "`cuda` computes on a GPU, `cpu` never does; `auto` takes a GPU, where there is one, for images and "
         "for layers of 1024 or more: smaller networks are quicker on the CPU.",
-        effect=Effect.RESUME,
     )
-    threads: int = setting(
+    threads: Annotated[int, Field(ge=0, le=1024)] = setting(
         0,
         "Threads of the learner on the CPU; 0 chooses by the size of the network: one for small ones, which "
         "a second thread only slows down.",
-        effect=Effect.RESUME,
         unit="threads",
-        ge=0,
-        le=1024,
     )
-    processes: int = setting(
+    processes: Annotated[int, Field(ge=1, le=64)] = setting(
         1,
         "Processes that compute each gradient together, a part of the batch each, every one on a GPU of its "
         "own: for networks and batches that keep a GPU busy. A step is the same, but for rounding; batch "
         "sizes are those of all together. Where there is no GPU they learn on the CPU, which is much slower "
         "than one for small networks.",
-        effect=Effect.RESUME,
         unit="processes",
-        ge=1,
-        le=64,
     )
     compile: Literal["auto", "on", "off"] = setting(
         "auto",
@@ -156,24 +139,20 @@ class LearnerSettings(Section):
         "that are expected repay it, and keeps it if it is quicker; never for `determinism: lockstep` and "
         "PPO on the CPU, whose curves are equal to the bit. `on` does so everywhere, `off` nowhere. Without "
         "a compiler of C++ (g++) nothing is compiled.",
-        effect=Effect.RESUME,
     )
     precision: Literal["float32", "mixed"] = setting(
         "float32",
         "`mixed` lets networks of images compute in bfloat16 on a GPU where that is enough; float32 is "
         "exact, and what the CPU always does.",
-        effect=Effect.RESUME,
     )
-    memory_limit: int | None = setting(
+    memory_limit: Annotated[int | None, Field(ge=0)] = setting(
         None,
         "Memory for the observations of a replay memory, the numbers beside images and the action masks "
         "among them. A larger one keeps them in a file in the folder of the run, which the system reads and "
         "writes as it can: as quick as before while what is drawn fits into the computer's memory, else as "
         "quick as the disk. The file goes with the run's end; with `checkpoint.with_buffer` it stays, and a "
         "run that was stopped goes on with it. Empty: half of the computer's memory.",
-        effect=Effect.RESUME,
         unit="bytes",
-        ge=0,
     )
 
     @property

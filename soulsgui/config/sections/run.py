@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from soulsgui.config.declaring import Effect, Section, setting
 
@@ -31,38 +31,32 @@ def settles(returns: Sequence[float], goal: float) -> bool:
 
 
 class EvaluationSettings(Section):
-    """Greedy episodes, played beside the training by a process of their own (the evaluator).
+    """Greedy episodes during the training.
 
-    Where the environment can't be made on the server, algorithms whose clients sample freely (dqn, sac,
-    vtrace) ask one client at a time to play them.
+    A process of their own (the evaluator) plays them. Where the environment can't be made on the server,
+    algorithms whose clients sample freely (dqn, sac, vtrace) ask one client at a time to play them.
     """
 
-    every_updates: int | None = setting(
+    every_updates: Annotated[int | None, Field(ge=0, le=1_000_000_000)] = setting(
         None,
         "Updates between two evaluations. Empty: "
         + ", ".join(f"{every} for {algorithm}" for algorithm, every in EVERY.items())
         + ", and never more than a tenth of the time. 0 switches evaluations off: goal and best model "
         "then go by training episodes alone, where chance has a part.",
         unit="updates",
-        ge=0,
-        le=1_000_000_000,
     )
-    episodes: int = setting(
+    episodes: Annotated[int, Field(ge=1, le=10_000)] = setting(
         10,
         "Episodes of each evaluation; they begin from the same seeds every time, unless a client plays them "
         "because the server can't make the environment.",
         unit="episodes",
-        ge=1,
-        le=10_000,
     )
-    max_steps: int = setting(
+    max_steps: Annotated[int, Field(ge=1, le=1_000_000_000)] = setting(
         10_000,
         "Steps after which a greedy episode is cut where the environment sets no limit (Gymnasium's "
         "`max_episode_steps`): a policy that walks in circles would never end it.",
         unit="steps",
         to_clients=True,
-        ge=1,
-        le=1_000_000_000,
     )
     best_by: Literal["auto", "evaluation", "training"] = setting(
         "auto",
@@ -74,24 +68,23 @@ class EvaluationSettings(Section):
 class PublishSettings(Section):
     """How often new weights go to the clients."""
 
-    min_seconds: float = setting(
+    min_seconds: Annotated[float, Field(gt=0, le=3600)] = setting(
         0.02,
         "Least time between two publishes of an asynchronous algorithm; they are no more frequent than its "
         "`max_policy_lag` asks for, nor than the size of the weights allows. A synchronous one publishes "
         "after each round.",
         unit="s",
-        gt=0,
-        le=3600,
     )
 
 
-class StopSettings(Section):
-    """When a run has reached its goal. With neither goal set it goes on until it is stopped."""
+class StopSettings(Section, effect=Effect.RESUME):
+    """When a run has reached its goal.
+
+    With neither goal set it goes on until it is stopped.
+    """
 
     mean_return: float | None = setting(
-        None,
-        "Stop when the mean return reaches this: of what, `stop.judged_by` says.",
-        effect=Effect.RESUME,
+        None, "Stop when the mean return reaches this: of what, `stop.judged_by` says."
     )
     judged_by: Literal["training", "evaluation"] = setting(
         "training",
@@ -100,93 +93,70 @@ class StopSettings(Section):
         "exploration, an evaluation knows sooner what was learned. Greedy episodes of the newest weights, "
         f"{LEAST_TO_CONFIRM} to {MOST_TO_CONFIRM} as it takes, have to confirm either, while the training "
         "goes on. Where nobody can play them, neither the server nor a client, training alone decides.",
-        effect=Effect.RESUME,
     )
-    env_steps: int | None = setting(
-        None,
-        "Stop after this many environment steps were trained on.",
-        effect=Effect.RESUME,
-        unit="steps",
-        ge=1,
+    env_steps: Annotated[int | None, Field(ge=1)] = setting(
+        None, "Stop after this many environment steps were trained on.", unit="steps"
     )
-    window: int = setting(
+    window: Annotated[int, Field(ge=1, le=100_000)] = setting(
         20,
         "Training episodes over which a mean return is taken, for the goal, the best model and the display.",
-        effect=Effect.RESUME,
         unit="episodes",
-        ge=1,
-        le=100_000,
     )
 
 
-class CheckpointSettings(Section):
-    """How often the state of the training is saved."""
+class CheckpointSettings(Section, effect=Effect.RESUME):
+    """How often the training is saved."""
 
-    every_updates: int = setting(
+    every_updates: Annotated[int, Field(ge=1, le=1_000_000)] = setting(
         10,
         "Updates between two checkpoints: rounds of PPO, gradient steps of DQN. A crash costs at most the "
         "work since the last one.",
-        effect=Effect.RESUME,
         unit="updates",
-        ge=1,
-        le=1_000_000,
     )
     with_buffer: bool = setting(
         False,
         "Save the replay memory with each regular checkpoint, so that a run that goes on learns at once; it "
         "may be large. A quicksave has it when that is asked for.",
-        effect=Effect.RESUME,
     )
 
 
-class TelemetrySettings(Section):
+class TelemetrySettings(Section, effect=Effect.RESUME):
     """What is recorded beside the training."""
 
-    figure_every_episodes: int = setting(
+    figure_every_episodes: Annotated[int, Field(ge=1)] = setting(
         1000,
         "Episodes between two drawings of telemetry.png and telemetry.json; both are also written at "
         "the end of a run.",
-        effect=Effect.RESUME,
         unit="episodes",
-        ge=1,
     )
 
 
 _EMPTY = "empty: only numbers that are not finite."
 
 
-class GuardSettings(Section):
-    """What is no training any more: it is not published, and the last checkpoint takes its place."""
+class GuardSettings(Section, effect=Effect.RESUME):
+    """When training has diverged, and is taken back.
 
-    max_loss: float | None = setting(
-        1e10,
-        f"Largest absolute value of a loss; {_EMPTY} Rewards of a million need more.",
-        effect=Effect.RESUME,
-        gt=0,
+    What diverged is not published, and the last checkpoint takes its place.
+    """
+
+    max_loss: Annotated[float | None, Field(gt=0)] = setting(
+        1e10, f"Largest absolute value of a loss; {_EMPTY} Rewards of a million need more."
     )
-    max_grad_norm: float | None = setting(
-        1e10, f"Largest length of a gradient before it is shortened; {_EMPTY}", effect=Effect.RESUME, gt=0
+    max_grad_norm: Annotated[float | None, Field(gt=0)] = setting(
+        1e10, f"Largest length of a gradient before it is shortened; {_EMPTY}"
     )
-    max_q_value: float | None = setting(
-        1e8,
-        f"Largest absolute mean of the values of actions, or of their targets; {_EMPTY}",
-        effect=Effect.RESUME,
-        gt=0,
+    max_q_value: Annotated[float | None, Field(gt=0)] = setting(
+        1e8, f"Largest absolute mean of the values of actions, or of their targets; {_EMPTY}"
     )
-    max_kl: float | None = setting(
-        100.0,
-        f"Largest divergence of a policy from the one before its update; {_EMPTY}",
-        effect=Effect.RESUME,
-        gt=0,
+    max_kl: Annotated[float | None, Field(gt=0)] = setting(
+        100.0, f"Largest divergence of a policy from the one before its update; {_EMPTY}"
     )
-    max_restores: int = setting(
+    max_restores: Annotated[int, Field(ge=0, le=100)] = setting(
         3,
         "How often in a row the training goes on from its last checkpoint after it has diverged; then the "
         "run is ended. A checkpoint behind the place where it diverged begins the count anew.",
-        effect=Effect.RESUME,
         unit="restores",
-        ge=0,
-        le=100,
     )
 
 
@@ -233,8 +203,8 @@ class EnvSettings(Section):
         "Where it is found out what the environment shows and takes: on the server; or, with `auto`, where "
         "its module is not installed there and `clients.local` is 0, from the first client that joins.",
     )
-    num_envs: int = setting(
-        4, "Environments that each client steps side by side.", to_clients=True, ge=1, le=4096
+    num_envs: Annotated[int, Field(ge=1, le=4096)] = setting(
+        4, "Environments that each client steps side by side.", to_clients=True
     )
 
     @field_validator("kwargs", "wrappers")

@@ -10,7 +10,7 @@ from soulsgui.gui.states import Look, run_is_active
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServerTest, ServiceStatus, Status
 from soulsgui.wire.control.states import CLIENT, Situation, situation
 from soulsgui.wire.messages.owner import Held
-from soulsgui.wire.versions import PROTOCOL_NAME, Lack
+from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
 
 _QUIET_END = "ended as asked"
 _WORTH_TELLING_BYTES = 10_000
@@ -283,12 +283,12 @@ def trial_words(found: ServerTest, server: str) -> tuple[str, str, str]:
     return "success", what, f"It trains {found.env_id}; the versions fit."
 
 
-def lack_words(lacks: list[Lack]) -> str:
+def lack_words(lacks: list[MissingRequirement]) -> str:
     """Return what a server needs and this computer has, a sentence for each."""
     return " ".join(_lack(lack) for lack in lacks)
 
 
-def _lack(lack: Lack) -> str:
+def _lack(lack: MissingRequirement) -> str:
     if lack.what == PROTOCOL_NAME:
         sentence = "It speaks protocol {needs}, this computer {has}."
     elif lack.has:
@@ -298,7 +298,7 @@ def _lack(lack: Lack) -> str:
     return sentence.format(what=lack.what, needs=lack.needs, has=lack.has)
 
 
-def how_to_update(lacks: list[Lack]) -> str:
+def how_to_update(lacks: list[MissingRequirement]) -> str:
     """Return what to do about it: the older side is updated."""
     if server_is_older(lacks):
         return "Ask its owner to update SoulsGUI there; this computer then joins by itself."
@@ -307,12 +307,12 @@ def how_to_update(lacks: list[Lack]) -> str:
     return "Update SoulsGUI on this computer, start it again, and switch on."
 
 
-def update_title(lacks: list[Lack]) -> str:
+def update_title(lacks: list[MissingRequirement]) -> str:
     """Return the state of a computer and a server that don't understand each other."""
     return "Update of the server needed" if server_is_older(lacks) else "Update needed"
 
 
-def server_is_older(lacks: list[Lack]) -> bool:
+def server_is_older(lacks: list[MissingRequirement]) -> bool:
     """Return whether it is the server that has to be updated."""
     spoken = next((lack for lack in lacks if lack.what == PROTOCOL_NAME), None)
     return spoken is not None and len(lacks) == 1 and int(spoken.needs) < int(spoken.has)

@@ -13,7 +13,7 @@ from soulsgui.gui.client_mode.state import server_is_older
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading
-from soulsgui.wire.versions import PROTOCOL_NAME, Lack
+from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
 
 _CHARACTERS = 74
 OWN_NAME = "soulsgui"
@@ -50,7 +50,7 @@ def installation() -> Installation:
     )
 
 
-def update_steps(lacks: list[Lack], place: Installation) -> UpdateSteps | None:
+def update_steps(lacks: list[MissingRequirement], place: Installation) -> UpdateSteps | None:
     """Return how to bring this computer up to date; None where it is the server that has to be updated.
 
     Without `lacks` it is the program itself that is too old.

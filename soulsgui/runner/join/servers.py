@@ -19,7 +19,7 @@ from soulsgui.wire.invitation import SUFFIX, Invitation, place_words
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.versions import Lack, lacks_here, least_versions
+from soulsgui.wire.versions import MissingRequirement, lacks_here, least_versions
 
 logger = logging.getLogger(__name__)
 
@@ -165,13 +165,13 @@ def _well(address: Address, round_trip_s: float | None) -> ServerTest:
     return found.model_copy(update={"lacks": _lacks(config), "env_id": env_id})
 
 
-def lacks_of(address: Address) -> list[Lack] | None:
+def lacks_of(address: Address) -> list[MissingRequirement] | None:
     """Ask a server what it needs and this computer lacks, about a second; None while it does not say."""
     config = _config(address)
     return None if config is None else _lacks(config)
 
 
-def _lacks(config: ServerConfig) -> list[Lack]:
+def _lacks(config: ServerConfig) -> list[MissingRequirement]:
     return lacks_here(config.protocol_min, config.protocol_max, least_versions(config.settings))
 
 

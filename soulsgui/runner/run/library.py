@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.config.errors import nearest
-from soulsgui.config.layers import flatten, load_run_settings
+from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import Folders, RunFolder
-from soulsgui.config.schema import Settings, all_settings
+from soulsgui.config.schema import Settings, all_settings, flatten
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted

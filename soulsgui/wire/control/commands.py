@@ -4,6 +4,7 @@ What a command is called, takes, answers and does, whether it takes long, and ho
 alone: the runner's API, its reference page (`docs/api.md`) and the command line are made from it.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -55,17 +56,17 @@ class Params(BaseModel):
                 waiting += [*value, *value.values()]
             elif isinstance(value, list | tuple):
                 waiting += value
-            elif isinstance(value, str) and not _is_unicode(value):
+            elif isinstance(value, str) and re.search("[\ud800-\udfff]", value):
                 raise ValueError(f"{ascii(value)[:80]} is no valid text")
         return values
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+Run = Annotated[str, Field(description="id of the run, or how it begins")]
+IfActive = Annotated[
+    Literal["refuse", "stop"],
+    Typed("", "--stop-active", "refuse while one goes on", given="stop"),
+    Field(description="stop the run that goes on first"),
+]
 
 
 class Empty(Params):
@@ -99,17 +100,13 @@ class RunStartParams(Params):
     note: Annotated[str, Typed("TEXT", "--note", "none")] = Field(
         default="", description="your own words about it"
     )
-    if_active: Annotated[
-        Literal["refuse", "stop"], Typed("", "--stop-active", "refuse while one goes on", given="stop")
-    ] = Field(default="refuse", description="stop the run that goes on first")
+    if_active: IfActive = "refuse"
 
 
 class RunResumeParams(Params):
     """How a run goes on."""
 
-    run: Annotated[str, Typed("RUN", default="latest")] = Field(
-        default="latest", description="id of the run, or how it begins"
-    )
+    run: Annotated[Run, Typed("RUN", default="latest")] = "latest"
     checkpoint: Annotated[str, Typed("ID", "--checkpoint", "the newest")] = Field(
         default="", description="a checkpoint of it"
     )
@@ -120,9 +117,7 @@ class RunResumeParams(Params):
         default_factory=dict,
         description="settings by dotted key that it goes on with: those whose effect is `new run or resume`",
     )
-    if_active: Annotated[
-        Literal["refuse", "stop"], Typed("", "--stop-active", "refuse while one goes on", given="stop")
-    ] = Field(default="refuse", description="stop the run that goes on first")
+    if_active: IfActive = "refuse"
 
 
 class RunsEditParams(Params):
@@ -136,7 +131,7 @@ class RunsEditParams(Params):
 class CheckpointListParams(Params):
     """Whose checkpoints."""
 
-    run: str = Field(default="latest", description="id of the run, or how it begins")
+    run: Run = "latest"
 
 
 class CheckpointSaveParams(Params):
@@ -186,7 +181,7 @@ class ConfigSaveParams(Params):
 class HistoryQueryParams(Params):
     """Which curve."""
 
-    run: str = Field(default="latest", description="id of the run, or how it begins")
+    run: Run = "latest"
     metric: str = Field(
         default="return", description="`return`, `length`, or a name from an update row's values"
     )
@@ -211,7 +206,7 @@ class HistoryLogsParams(Params):
     """Which lines."""
 
     service: str = Field(default="", description="name of the service; empty for all of the run, by time")
-    run: str = Field(default="latest", description="id of the run, or how it begins")
+    run: Run = "latest"
     before: int | None = Field(
         default=None, description="only lines with smaller numbers; null for the newest"
     )

@@ -16,7 +16,7 @@ from soulsgui.wire.control.states import (
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.node import Reject
 from soulsgui.wire.messages.owner import Rules
-from soulsgui.wire.versions import Lack
+from soulsgui.wire.versions import MissingRequirement
 
 
 class Hello(Message):
@@ -374,7 +374,7 @@ class ServerTest(Message):
     round_trip_s: float | None = None
     shut_out: bool = False
     error: str = ""
-    lacks: list[Lack] = Field(default_factory=list)
+    lacks: list[MissingRequirement] = Field(default_factory=list)
     env_id: str = ""
 
 

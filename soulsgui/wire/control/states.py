@@ -12,7 +12,7 @@ from soulsgui.wire.messages.heartbeat import ClientProgress, Heartbeat
 from soulsgui.wire.messages.metrics import Row
 from soulsgui.wire.messages.node import NodePhase, TrainingProgress
 from soulsgui.wire.messages.owner import Held
-from soulsgui.wire.versions import Lack
+from soulsgui.wire.versions import MissingRequirement
 
 RunState = Literal[
     "none", "starting", "waiting", "running", "paused", "saving", "finished", "stopped", "frozen", "failed"
@@ -147,7 +147,7 @@ class ClientStatus(ClientProgress):
     version: str = ""
     error: str = ""
     checks: dict[str, bool] = Field(default_factory=dict)
-    lacks: list[Lack] = Field(default_factory=list)
+    lacks: list[MissingRequirement] = Field(default_factory=list)
     share: float | None = None
     invited: float | None = None
     invited_again: bool = False
@@ -399,18 +399,26 @@ def situation(status: Status) -> Situation:
         return Situation.OFF
     if client is not None and (found := _before_playing(service, client)) is not None:
         return found
-    if service.state in ("failed", "stopping", "backoff"):
-        return _SERVICE[service.state]
+    if service.state in _OF_SERVICE:
+        return _OF_SERVICE[service.state]
     if service.state == "running" and client is not None:
         return _playing(client, status)
     return Situation.CONNECTING if status.server.reachable else Situation.AWAY
 
 
-_SERVICE = {
+_OF_SERVICE: dict[str, Situation] = {
     "failed": Situation.FAILED,
     "stopping": Situation.STOPPING,
     "backoff": Situation.RETRYING,
 }
+_WITHOUT_SERVER = {
+    "quarantined": Situation.CUT_OFF,
+    "refused": Situation.CUT_OFF,
+    "late": Situation.SILENT,
+    "lost": Situation.SILENT,
+    "draining": Situation.FINISHING,
+}
+_WITH_SERVER = {"paused": Situation.PAUSED_BY_SERVER, "online": Situation.PLAYING}
 
 
 def _before_playing(service: ServiceStatus, client: ClientStatus) -> Situation | None:
@@ -427,27 +435,17 @@ def _before_playing(service: ServiceStatus, client: ClientStatus) -> Situation |
     return Situation.HELD if client.held and client.state not in _CUT_OFF else None
 
 
-def is_paused_there(state: str, wish: str) -> bool:
-    """Whether a client was paused by its own computer, seen from its server."""
-    return state == "paused" and wish == "run"
-
-
-_STATES = {
-    "paused": Situation.PAUSED_BY_SERVER,
-    "online": Situation.PLAYING,
-}
-
-
 def _playing(client: ClientStatus, status: Status) -> Situation:
     """Return the situation of a running client, from the state it reports."""
-    if client.state in _CUT_OFF:
-        return Situation.CUT_OFF
-    if client.state in ("late", "lost"):
-        return Situation.SILENT
-    if client.state == "draining":
-        return Situation.FINISHING
+    if client.state in _WITHOUT_SERVER:
+        return _WITHOUT_SERVER[client.state]
     if not status.server.reachable:
         return Situation.AWAY
     if client.state == "waiting":
         return Situation.BETWEEN_ROUNDS if status.run.id else Situation.WITHOUT_RUN
-    return _STATES.get(client.state, Situation.CONNECTING)
+    return _WITH_SERVER.get(client.state, Situation.CONNECTING)
+
+
+def is_paused_there(state: str, wish: str) -> bool:
+    """Whether a client was paused by its own computer, seen from its server."""
+    return state == "paused" and wish == "run"

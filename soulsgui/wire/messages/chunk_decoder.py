@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -170,8 +171,11 @@ class ChunkForm:
         opened = np.flatnonzero(counts).tolist()
         stackings = {position: chunks[position][_STACKING_AT] for position in opened}
         kinds = set(stackings.values())
+        depth, frame = 0, self._shape
         # Each frame is kept once where all chunks are stacked alike, as those of one game are.
-        depth, frame = self._stacked(kinds.pop()) if len(kinds) == 1 else (0, self._shape)
+        if len(kinds) == 1:
+            with suppress(FramesError):  # observations that travel whole
+                depth, frame = frames_of(kinds.pop(), self._shape)
         rows = counts + steps + counts * (depth - 1 if depth else 0)
         begins = (HEAD.itemsize + steps * self._step_bytes + counts * self._segment_bytes).tolist()
         images = np.empty((int(rows.sum()), *frame), np.uint8)
@@ -194,13 +198,6 @@ class ChunkForm:
         if not depth or not used:
             return images[:written]
         return stacks_of(images[:written], stackings[opened[0]], np.concatenate(used), depth)
-
-    def _stacked(self, stacking: int) -> tuple[int, tuple[int, ...]]:
-        """Return the frames of an observation and their shape; 0 and its own shape where it is whole."""
-        try:
-            return frames_of(stacking, self._shape)
-        except FramesError:
-            return 0, self._shape
 
     def _sizes(
         self, columns: ChunkColumns, errors: dict[int, ChunkError]
@@ -263,7 +260,10 @@ class ChunkForm:
             name: column(0, math.prod(shape) * FLOAT.itemsize).view(FLOAT).reshape(-1, *shape)
             for name, shape in self._state.items()
         }
-        mask = self._mask(column(self._mask_bytes, self._mask_bytes)) if self._masked_actions else None
+        mask = None
+        if self._masked_actions:
+            bits = column(self._mask_bytes, self._mask_bytes).reshape(-1, self._mask_bytes)
+            mask = np.unpackbits(bits, axis=1, count=self._masked_actions).view(np.bool_)
         if self._numbers is not None and images is not None:
             numbers = column(self._beside_bytes, self._beside_bytes).view(self._numbers.base)
             obs: Observations = Pictures(images, numbers.reshape(-1, *self._numbers.shape))
@@ -281,10 +281,6 @@ class ChunkForm:
             action_mask=mask,
             state=state,
         )
-
-    def _mask(self, data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        bits = data.reshape(-1, self._mask_bytes)
-        return np.unpackbits(bits, axis=1, count=self._masked_actions).view(np.bool_)
 
 
 def _wrong_lengths(

@@ -1,13 +1,14 @@
 """Image observations on their way: each frame sent once, all of a chunk compressed together.
 
 Where every observation is a stack of frames that moves on by one frame a step (Gymnasium's
-`FrameStackObservation`), only the new frame of each step travels. Whether that is so is looked at in the
+`FrameStackObservation`), only the new frame of each step travels. Whether that is so is checked on the
 observations themselves, so that nothing is lost whatever an environment does. Zstandard at level 1 makes 39
 bytes of a Pong frame (84×84), lz4 92, at about the same cost.
 """
 
 import threading
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,17 @@ from numpy.typing import NDArray
 from soulsgui.experience.frame_stacks import FrameStacks
 
 Frames = NDArray[np.uint8]
-Ints = NDArray[np.int64]
 
-_LEVEL = 1
-_LARGEST_WINDOW = 2**24
 
-_of_thread = threading.local()
+class _OfThread(threading.local):
+    """What each thread compresses and decompresses with."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=1)
+        self.decompressor = zstandard.ZstdDecompressor(max_window_size=2**24)
+
+
+_of_thread = _OfThread()
 
 
 class Stacking(IntEnum):
@@ -49,9 +55,11 @@ def pack_frames(obs: Frames, lengths: NDArray[np.integer[Any]]) -> tuple[Stackin
         obs: `[N + S, *obs_shape]` uint8, segment after segment.
         lengths: `[S]`, steps of each segment; it has one observation more.
     """
-    rows = _pieces(np.asarray(lengths, np.int64))
+    ends = np.cumsum(np.asarray(lengths, np.int64) + 1).tolist()
+    rows = list(pairwise([0, *ends]))
     for stacking in (Stacking.FIRST, Stacking.LAST):
-        stacks = _frames_first(obs, stacking)
+        # As [N + S, frames, *frame].
+        stacks = obs if stacking == Stacking.FIRST else np.moveaxis(obs, -1, 1)
         if stacks.shape[1] > 1 and all(_moves_on(stacks[begin:end]) for begin, end in rows):
             parts = [part for begin, end in rows for part in (stacks[begin], stacks[begin + 1 : end, -1])]
             return stacking, _compress(b"".join([part.tobytes() for part in parts]))
@@ -119,20 +127,9 @@ def stacks_of(frames: Frames, stacking: int, lengths: NDArray[np.integer[Any]], 
     )
 
 
-def _pieces(lengths: Ints) -> list[tuple[int, int]]:
-    """Return where the observations of each segment begin and end."""
-    ends = np.cumsum(lengths + 1)
-    return list(zip((ends - lengths - 1).tolist(), ends.tolist(), strict=True))
-
-
-def _frames_first(obs: Frames, stacking: Stacking) -> Frames:
-    """Look at observations as `[N, frames, *frame]`."""
-    return obs if stacking == Stacking.FIRST else np.moveaxis(obs, -1, 1)
-
-
 def _moves_on(stacks: Frames) -> bool:
     """Whether each stack is the one before without its oldest frame, and with a new one."""
-    # Looked at in two steps: channels of a picture are told from frames by the first of them.
+    # The first pair alone: it already tells the channels of a picture from frames.
     return all(
         np.array_equal(stacks[begin:end, 1:], stacks[begin + 1 : end + 1, :-1])
         for begin, end in ((0, 1), (1, len(stacks) - 1))
@@ -140,21 +137,15 @@ def _moves_on(stacks: Frames) -> bool:
 
 
 def _compress(data: bytes) -> bytes:
-    compressor: zstandard.ZstdCompressor | None = getattr(_of_thread, "compressor", None)
-    if compressor is None:
-        compressor = _of_thread.compressor = zstandard.ZstdCompressor(level=_LEVEL)
-    return compressor.compress(data)
+    return _of_thread.compressor.compress(data)
 
 
 def _decompress(data: bytes, size: int) -> bytes:
     """Return exactly `size` bytes; what claims to be more is refused before memory is taken for it."""
-    decompressor: zstandard.ZstdDecompressor | None = getattr(_of_thread, "decompressor", None)
-    if decompressor is None:
-        decompressor = _of_thread.decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
     try:
         if zstandard.frame_content_size(data) != size:
             raise FramesError(f"not {size} bytes of frames")
-        found = decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
+        found = _of_thread.decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise FramesError(str(error)) from error
     if len(found) != size:

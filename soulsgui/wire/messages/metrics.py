@@ -19,7 +19,6 @@ class EpisodeRows(Message):
     """Finished episodes as columns of equal length, written by telemetry after they were stored.
 
     Attributes:
-        run_id: The run.
         row: Row number in the store, without gaps, from 1: by it a live tail joins a queried history.
         attempt: Attempt each episode was played in.
         client: Client that played it.
@@ -51,7 +50,6 @@ EVALUATION_PREFIX = "evaluation_"
 
 EVALUATION_RETURN = f"{EVALUATION_PREFIX}return"
 """Mean return of an evaluation's episodes: what models are ranked by."""
-
 
 EVALUATION_CUT = f"{EVALUATION_PREFIX}cut"
 """Episodes of an evaluation that did not end and were cut (`evaluation.max_steps`); told where some were."""
@@ -93,7 +91,7 @@ class UpdateRow(Message):
     Attributes:
         kind: `update` is written by the trainer; `evaluation`, of the weights of an update, by the evaluator,
             or by telemetry where a client plays it.
-        previous: The update of the row of this kind before this one: whether there is a gap is told by it.
+        previous: The update of the row of this kind before this one; it shows a gap.
         values: Metric name to value: losses, entropy, rates, timings; or what an evaluation gave.
         confirms: What an evaluation was to confirm (`node.Verdict.to_confirm`); None for nothing.
     """
@@ -111,7 +109,20 @@ class UpdateRow(Message):
     confirms: int | None = None
 
 
-class AttemptRow(Message):
+class _Point(Message):
+    """A place on the curves."""
+
+    kind: str
+    run_id: str
+    attempt: int
+    update: int
+    env_steps: int
+    episodes: int
+    model_id: int
+    time: float
+
+
+class AttemptRow(_Point):
     """Beginning of an attempt: what earlier attempts hold beyond `env_steps` is overwritten.
 
     Attributes:
@@ -121,26 +132,12 @@ class AttemptRow(Message):
     """
 
     kind: Literal["attempt"] = "attempt"
-    run_id: str
-    attempt: int
-    update: int
-    env_steps: int
-    episodes: int
-    model_id: int
-    time: float
 
 
-class CheckpointRow(Message):
+class CheckpointRow(_Point):
     """A checkpoint was saved: a marker on the curves."""
 
     kind: Literal["checkpoint"] = "checkpoint"
-    run_id: str
-    attempt: int
-    update: int
-    env_steps: int
-    episodes: int
-    model_id: int
-    time: float
     saved: str = Field(description="current, best or manual")
     path: str = ""
 

@@ -5,7 +5,6 @@ The runner writes `wish.json` and `runner.json`, the client writes `state.json`.
 own: the owner's pause outlives it there.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +13,7 @@ from pydantic import Field
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.session import Grant, Wish
-from soulsgui.wire.versions import Lack
+from soulsgui.wire.versions import MissingRequirement
 
 Minute = Annotated[int, Field(ge=0, lt=24 * 60)]
 """A time of day: minutes since midnight."""
@@ -68,46 +67,25 @@ KEPT_FOR_S = 10.0
 OwnerState = Literal["run", "pause_after_episode", "pause", "stop_after_episode", "stop"]
 
 
-@dataclass(frozen=True)
 class ClientFolder:
     """The names inside the folder of client mode."""
 
-    root: Path
-
-    @property
-    def wish(self) -> Path:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.wish = root / "wish.json"
         """What the owner wants: an `OwnerWish`."""
-        return self.root / "wish.json"
-
-    @property
-    def pause(self) -> Path:
+        self.pause = root / "pause.json"
         """The owner's pause: an `OwnerPause`; none while there is no file."""
-        return self.root / "pause.json"
-
-    @property
-    def rules(self) -> Path:
+        self.rules = root / "rules.json"
         """When the client holds back by itself: `Rules`."""
-        return self.root / "rules.json"
-
-    @property
-    def state(self) -> Path:
+        self.state = root / "state.json"
         """What the client says of itself: a `ClientReport`."""
-        return self.root / "state.json"
-
-    @property
-    def runner(self) -> Path:
+        self.runner = root / "runner.json"
         """Which process the runner is: a `system.ProcessIdentity`. Without a living one nobody plays on."""
-        return self.root / "runner.json"
-
-    @property
-    def server_address(self) -> Path:
+        self.server_address = root / "server.json"
         """Address and password of the server to play for."""
-        return self.root / "server.json"
-
-    @property
-    def logs(self) -> Path:
+        self.logs = root / "logs"
         """One log file per service."""
-        return self.root / "logs"
 
 
 class OwnerWish(Message):
@@ -129,16 +107,13 @@ class OwnerPause(Message):
 
 
 class OwnEpisode(Message):
-    """An episode that was finished here.
+    """An episode that was finished here; what `session.Episode` has means the same.
 
     Attributes:
         number: Counts the episodes that this process has ended for the run, from 0.
         run_id: The run it was played for.
         time: Seconds since the epoch.
         env_steps: Environment steps that this process had made for the run.
-        total_return: Undiscounted sum of rewards.
-        length: Steps.
-        model_id: Weights in use at its end.
     """
 
     number: int
@@ -158,10 +133,10 @@ class ClientReport(Message):
         env_steps: Environment steps that this process has made for the present run.
         grant: What the trainer allows, None before it has answered.
         wish: What the server wants, None while it wants nothing.
-        checks: What was looked at so far, and whether it is well: `configuration` (received), `version`
+        checks: What was checked so far, and whether it is well: `configuration` (received), `version`
             (server and client understand each other), `environment` (found here, with the same spaces),
             `network` (it gives the same numbers here as on the server).
-        lacks: What the server needs and this computer has not, once `version` was looked at.
+        lacks: What the server needs and this computer has not, once `version` was checked.
         episodes: The newest finished episodes, oldest first.
         farewell: Why it ends, when it does so in order; empty while it goes on.
     """
@@ -171,6 +146,6 @@ class ClientReport(Message):
     grant: Grant | None = None
     wish: Wish | None = None
     checks: dict[str, bool] = Field(default_factory=dict)
-    lacks: list[Lack] = Field(default_factory=list)
+    lacks: list[MissingRequirement] = Field(default_factory=list)
     episodes: list[OwnEpisode] = Field(default_factory=list)
     farewell: str = ""

@@ -16,7 +16,6 @@ SEGMENT_FORMAT = 4
 ON_POLICY = "on-policy"
 """The family of algorithms that learn from what the newest weights played, and from nothing older."""
 
-
 OFF_POLICY = "off-policy"
 """The family of algorithms that learn from what earlier weights played, too: clients play freely.
 
@@ -31,12 +30,7 @@ def family_of(algorithm: str) -> str:
 
 
 def algorithm_name(algorithm: str, agent: str) -> str:
-    """Return what people read of an algorithm: which one of its family was chosen, where there are several.
-
-    Args:
-        algorithm: As the configuration names it.
-        agent: `dqn.agent` where the algorithm is dqn; otherwise, and where it is not known, empty.
-    """
+    """Return what people read of an algorithm: its agent (`dqn.agent`), where there is one."""
     return agent or algorithm
 
 

@@ -23,9 +23,7 @@ class SessionHello(Message):
     """First entry of a session.
 
     Attributes:
-        client: The client's id.
         instance: The process that speaks.
-        protocol: Protocol version spoken.
         run_id: The run it wants to play for.
         contract: Hash of the contract it was built for.
         num_envs: Environments it steps side by side: its share of a round is this times the steps.
@@ -87,7 +85,7 @@ class GreedyOrder(Message):
         confirms: What it is to confirm (`node.Verdict.to_confirm`); None for nothing.
         goal: Mean return that it is held against: it is over as soon as it says on which side of it the
             policy is. None: it takes `count` episodes.
-        least: With a goal, episodes after which that is looked at first.
+        least: With a goal, episodes after which that is checked for the first time.
     """
 
     model_id: int = Field(ge=0)

@@ -18,7 +18,7 @@ from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.theme import Theme
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
 from soulsgui.wire.invitation import Invitation
-from soulsgui.wire.versions import PROTOCOL_NAME, Lack
+from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
 from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
 
 NAME = "gamer-01"
@@ -344,14 +344,14 @@ def test_a_computer_that_is_too_old_gets_a_button_that_copies_what_to_type(
     assert not page.state.update_button.isVisible()
     before = _status()
 
-    def lack(lack: Lack) -> None:
+    def lack(lack: MissingRequirement) -> None:
         client = before.clients[0].model_copy(update={"checks": {"version": False}, "lacks": [lack]})
         fake.take_snapshot(before.model_copy(update={"clients": [client]}))
 
-    lack(Lack(what=PROTOCOL_NAME, has="2", needs="1"))
+    lack(MissingRequirement(what=PROTOCOL_NAME, has="2", needs="1"))
     qtbot.waitUntil(lambda: "Update of the server needed" in page.state.words)
     assert not page.state.update_button.isVisible()
-    lack(Lack(what="pygame", has="", needs="2.5"))
+    lack(MissingRequirement(what="pygame", has="", needs="2.5"))
     qtbot.waitUntil(page.state.update_button.isVisible)
     qtbot.mouseClick(page.state.update_button, Qt.MouseButton.LeftButton)
     dialog = page.findChild(UpdateDialog)

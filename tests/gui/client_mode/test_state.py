@@ -18,7 +18,7 @@ from soulsgui.gui.client_mode.state import (
 )
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServerTest, ServiceStatus, Status
-from soulsgui.wire.versions import PROTOCOL_NAME, Lack
+from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
 
 NOW = 1_790_000_000.0
 LIVE = Connection(ConnectionState.CONNECTED, "this computer")
@@ -203,10 +203,10 @@ def test_checks_say_what_is_well_what_is_not_and_what_is_not_known() -> None:
     assert [check.look.word for check in found][:2] == ["Configuration received", "Version does not fit"]
 
 
-OWN = Lack(what="soulsgui", has="0.1", needs="0.3")
-MISSING = Lack(what="pygame", has="", needs="2.5")
-OLD_HERE = Lack(what=PROTOCOL_NAME, has="1", needs="2")
-OLD_THERE = Lack(what=PROTOCOL_NAME, has="2", needs="1")
+OWN = MissingRequirement(what="soulsgui", has="0.1", needs="0.3")
+MISSING = MissingRequirement(what="pygame", has="", needs="2.5")
+OLD_HERE = MissingRequirement(what=PROTOCOL_NAME, has="1", needs="2")
+OLD_THERE = MissingRequirement(what=PROTOCOL_NAME, has="2", needs="1")
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0.0004, "under 1 ms"), (0.0034, "3 ms"), (1.2, "1,200 ms")])
@@ -256,7 +256,9 @@ def test_what_a_test_found(found: dict[str, Any], level: str, what: str, why: st
         ([OLD_THERE, MISSING], "Update needed", "computer 2. It needs pygame 2.5", "Update SoulsGUI on this"),
     ],
 )
-def test_the_older_side_is_to_be_updated(lacks: list[Lack], title: str, needs: str, remedy: str) -> None:
+def test_the_older_side_is_to_be_updated(
+    lacks: list[MissingRequirement], title: str, needs: str, remedy: str
+) -> None:
     assert update_title(lacks) == title
     assert needs in lack_words(lacks)
     assert remedy in how_to_update(lacks)

@@ -13,7 +13,7 @@ from soulsgui.wire.control import (
     RunStatus,
     Status,
 )
-from soulsgui.wire.versions import PROTOCOL_NAME, Lack
+from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
 
 NOW = 1_790_000_000.0
 RUNNING = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=125.0)
@@ -76,16 +76,16 @@ def test_only_a_goal_that_was_just_reached_is_told_and_the_next_task_only_after_
 
 # --- updating ---
 
-PYGAME = Lack(what="pygame", has="2.1", needs="2.5")
-NUMPY = Lack(what="numpy", has="", needs="2.0")
-OWN = Lack(what="soulsgui", has="0.1", needs="0.3")
-OLD_HERE = Lack(what=PROTOCOL_NAME, has="1", needs="2")
-OLD_THERE = Lack(what=PROTOCOL_NAME, has="2", needs="1")
+PYGAME = MissingRequirement(what="pygame", has="2.1", needs="2.5")
+NUMPY = MissingRequirement(what="numpy", has="", needs="2.0")
+OWN = MissingRequirement(what="soulsgui", has="0.1", needs="0.3")
+OLD_HERE = MissingRequirement(what=PROTOCOL_NAME, has="1", needs="2")
+OLD_THERE = MissingRequirement(what=PROTOCOL_NAME, has="2", needs="1")
 CHECKOUT = Installation("/v/bin/python", Path("/home/me/My SoulsGUI"))
 WINDOWS = Installation("C:\\v\\python.exe", Path("x"), windows=True)
 
 
-def commands(lacks: list[Lack], place: Installation) -> tuple[str, ...]:
+def commands(lacks: list[MissingRequirement], place: Installation) -> tuple[str, ...]:
     steps = update_steps(lacks, place)
     assert steps is not None
     return steps.commands

@@ -17,7 +17,7 @@ from soulsgui.wire.control import ServiceStatus
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.versions import Lack
+from soulsgui.wire.versions import MissingRequirement
 from tests.runner.joining import SECRET, call, client
 from tests.runner.running import until
 
@@ -142,16 +142,21 @@ async def test_another_address_is_taken_only_when_confirmed_where_it_is_not_foun
 # --- versions that come to fit ---
 
 
-@pytest.mark.parametrize(("lacking", "times"), [([], 1), ([Lack(what="a", has="", needs="1")], 0), (None, 0)])
+@pytest.mark.parametrize(
+    ("lacking", "times"), [([], 1), ([MissingRequirement(what="a", has="", needs="1")], 0), (None, 0)]
+)
 async def test_a_client_that_gave_up_for_its_version_begins_anew_once_it_fits(
-    runner: ClientRunner, monkeypatch: pytest.MonkeyPatch, lacking: list[Lack] | None, times: int
+    runner: ClientRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: list[MissingRequirement] | None,
+    times: int,
 ) -> None:
     began: list[str] = []
 
     async def restart() -> None:
         began.append("anew")
 
-    client = runner._client().model_copy(update={"lacks": [Lack(what="a", has="", needs="1")]})
+    client = runner._client().model_copy(update={"lacks": [MissingRequirement(what="a", has="", needs="1")]})
     monkeypatch.setattr(app, "lacks_of", lambda _: lacking)
     monkeypatch.setattr(runner, "_client", lambda: client)
     monkeypatch.setattr(runner.player, "wanted", True)

@@ -1,0 +1,13 @@
+"""Folders of a user for tests of the configuration."""
+
+from pathlib import Path
+
+import pytest
+
+from soulsgui.config.paths import Folders
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    (tmp_path / "config").mkdir()
+    return Folders(tmp_path / "config", tmp_path / "data")
