@@ -294,8 +294,8 @@ class DQNSettings(Section):
     epsilon: Annotated[Scheduled, Within(ge=0, le=1)] = setting(
         {"schedule": "linear", "from": 1.0, "to": 0.04, "over": 10_000},
         "Probability of a random action: a number, or a schedule. {schedule: exponential, from: 1, to: 0.01, "
-        "over: 10000} and {schedule: piecewise, points: [[0, 1], [5000, 0.1], [20000, 0.01]]} are others. With "
-        "noise in the weights, 0 leaves exploration to it alone.",
+        "over: 10000} and {schedule: piecewise, points: [[0, 1], [5000, 0.1], [20000, 0.01]]} are others. "
+        "With noise in the weights, 0 leaves exploration to it alone.",
     )
     ladder_exponent: Annotated[float, Field(ge=0, le=100)] = setting(
         7.0,
