@@ -164,7 +164,7 @@ class FreeTrainer:
             "credit_steps": steps,
             "epsilon": 0.0,
         }
-        self.publisher.tell(self.connection, "c", Grant(**(fields | changed)))
+        self.publisher.tell_all(self.connection, {"c": Grant(**(fields | changed))})
 
     def received(self) -> list[Received]:
         """Return every chunk, in its order."""

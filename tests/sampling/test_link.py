@@ -169,10 +169,9 @@ def test_a_round_is_ready_with_its_grant_and_its_weights(link: ClientLink, train
     assert ready is not None
     assert (ready.share.round_id, ready.share.steps, ready.header.model_id) == (5, 9, 5)
     assert link.ready_round(link.view, 5) is None  # played
-    trainer.publisher.tell(
-        trainer.connection,
-        "c",
-        Grant(session=session, status="accepted", round=RoundShare(round_id=6, steps=9)),
+    share = RoundShare(round_id=6, steps=9)
+    trainer.publisher.tell_all(
+        trainer.connection, {"c": Grant(session=session, status="accepted", round=share)}
     )
     assert link.wait(lambda view: view.grant is not None and view.grant.round != ready.share, 10)
     assert link.ready_round(link.view, 5) is None  # its weights are not here
@@ -192,7 +191,7 @@ def test_refused_sessions_and_names_taken_over_end_in_words(
     link.enter(CONFIG, "x", 10_000)
     until(lambda: link.progress.session, "the hello")
     session = grant.session.replace("SESSION", link.progress.session)
-    trainer.publisher.tell(trainer.connection, "c", grant.model_copy(update={"session": session}))
+    trainer.publisher.tell_all(trainer.connection, {"c": grant.model_copy(update={"session": session})})
     with pytest.raises(ClientRegistrationError, match=reason):
         link.wait(lambda view: link.answer_of_trainer(view) is not None, 10)
 
