@@ -1,11 +1,16 @@
 """An intake, and a client moved by hand."""
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 import redis
 import torch
 
 from soulsgui.process import SUPERVISED_ENV
+from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
+from tests.training.nodes import RunNode, running_node
 from tests.training.players import Player
 from tests.training.taking import IntakeOfTest
 
@@ -21,6 +26,11 @@ def _supervised(monkeypatch: pytest.MonkeyPatch) -> None:
     """As under a runner: who plays stands on its list."""
     for name, value in SUPERVISED_ENV.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def run_node(redis_address: Address, tmp_path: Path) -> RunNode:
+    return partial(running_node, redis_address, tmp_path)
 
 
 @pytest.fixture

@@ -2,13 +2,14 @@
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import redis
 import torch
 
 from soulsgui.config.layers import combine
@@ -25,6 +26,7 @@ from soulsgui.wire.messages.metrics import ROW_FIELD, Row, UpdateRow, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import RoundShare
 from soulsgui.wire.node_commands import NodeAnswer, NodeCommand, read_answer, send_command
+from tests.faults.server import FaultyServer, faulty_server
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import PlayingClient
 from tests.training.players import Player
@@ -85,6 +87,18 @@ dqn_settings = partial(settings_of, "dqn")
 vtrace_settings = partial(settings_of, "vtrace")
 
 
+def ask_node(connection: redis.Redis, keys: Keys, command: str, **args: Any) -> str:
+    """Put a command before a trainer; return the command's id."""
+    asked = NodeCommand.model_validate({"command": command, "args": args})
+    send_command(connection, keys, "trainer", asked)
+    return asked.id
+
+
+def answers_of(connection: redis.Redis, keys: Keys, command_id: str) -> list[NodeAnswer]:
+    answers = [read_answer(fields) for _, fields in cast("Entries", connection.xrange(keys.done))]
+    return [answer for answer in answers if answer is not None and answer.id == command_id]
+
+
 class RunningNode:
     """A node that runs, from its newest checkpoint on where it resumes."""
 
@@ -109,21 +123,18 @@ class RunningNode:
             self.failure = error
 
     def told(self) -> NodeState:
-        """What stands of it on the server."""
         data = self.connection.get(self.keys.node("trainer"))
         state = NodeState.read(data if isinstance(data, bytes) else None)
         assert state is not None
         return state
 
     def rows(self) -> list[Row]:
-        """What it put on the curves."""
         entries = cast("Entries", self.connection.xrange(self.keys.metrics))
         rows = [read_row(fields[ROW_FIELD]) for _, fields in entries]
         assert None not in rows
         return [row for row in rows if row is not None]
 
     def update_rows(self) -> list[UpdateRow]:
-        """What it put on the curves of its updates."""
         return [row for row in self.rows() if isinstance(row, UpdateRow)]
 
     def quiet(self, turns: int = 5) -> None:
@@ -133,18 +144,14 @@ class RunningNode:
 
     def ask(self, command: str, **args: Any) -> str:
         """Put a command before it; return the command's id."""
-        asked = NodeCommand.model_validate({"command": command, "args": args})
-        send_command(self.connection, self.keys, "trainer", asked)
-        return asked.id
+        return ask_node(self.connection, self.keys, command, **args)
 
     def answer(self, command_id: str) -> NodeAnswer:
         """Return its answer to a command, once it is there."""
         found: list[NodeAnswer] = []
 
         def look() -> bool:
-            entries = cast("Entries", self.connection.xrange(self.keys.done))
-            answers = [read_answer(fields) for _, fields in entries]
-            found[:] = [answer for answer in answers if answer is not None and answer.id == command_id]
+            found[:] = answers_of(self.connection, self.keys, command_id)
             return bool(found)
 
         until(look, "the answer")
@@ -173,12 +180,10 @@ class RunningNode:
         return self.wait_for(lambda state: state.updates >= count, f"{count} updates")
 
     def join(self) -> None:
-        """Wait for its end."""
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
 
     def stop(self) -> None:
-        """End it and wait."""
         self.node.shutdown()
         self.join()
         self.connection.close()
@@ -196,6 +201,22 @@ def running_node(
         node.stop()
     if node.failure is not None:
         raise node.failure
+
+
+RunNode = Callable[..., AbstractContextManager[RunningNode]]
+"""Takes settings, and whether to resume: a node of the test's own server and folder."""
+
+
+@contextmanager
+def faulty_node(
+    root: Path, settings: Settings | None = None, keeps_data: bool = False
+) -> Iterator[tuple[FaultyServer, RunningNode]]:
+    (root / "server").mkdir()
+    with (
+        faulty_server(root / "server", keeps_data) as server,
+        running_node(server.address, root / "run", settings) as node,
+    ):
+        yield server, node
 
 
 def heard_batches(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Segments]:
@@ -274,18 +295,13 @@ class Training:
         self.last = last  # id of the last round, where there are rounds
         self._fresh = True
 
-    @property
-    def next_steps(self) -> int:
-        """Transitions that the next update takes."""
-        algorithm = self.node.node.training.settings.algorithm
-        return FIRST[algorithm] if self._fresh or algorithm == "ppo" else BATCH
-
     def deliver(self, **changed: Any) -> None:
         """Send what the next update takes."""
-        steps, self._fresh = self.next_steps // self.player.num_envs, False
-        if self.node.node.training.settings.algorithm == "ppo":
+        algorithm = self.node.node.training.settings.algorithm
+        if algorithm == "ppo":
             self.last = next_round(self.player, self.last).round_id
-        self.player.deliver(steps, **changed)
+        steps, self._fresh = FIRST[algorithm] if self._fresh or algorithm == "ppo" else BATCH, False
+        self.player.deliver(steps // self.player.num_envs, **changed)
 
     def update(self, times: int = 1) -> NodeState:
         """Let it make updates; return its state when their weights are published."""

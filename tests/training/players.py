@@ -43,10 +43,7 @@ class Player:
         self._rng = np.random.default_rng(seed)
         connection.hset(keys.clients, name, "{}")
 
-    # --- what it hears ---
-
     def config(self) -> ServerConfig | None:
-        """The run."""
         return ServerConfig.read(self._get(self.keys.config))
 
     def grant(self) -> Grant | None:
@@ -68,7 +65,6 @@ class Player:
         return grant.round if unpack_weights(weights)[0].model_id == grant.round.round_id else None
 
     def weights(self) -> tuple[WeightsHeader, dict[str, Any]]:
-        """The newest weights."""
         data = self._get(self.keys.weights)
         assert data is not None
         return unpack_weights(data)
@@ -77,45 +73,28 @@ class Player:
         data = self.connection.get(key)
         return data if isinstance(data, bytes) else None
 
-    # --- what it says ---
-
     def hello(self, **changed: Any) -> None:
-        """Begin a session."""
         config = self.config()
-        said: dict[str, Any] = {
-            "client": self.name,
-            "instance": Instance(),
-            "run_id": config.run_id if config else "",
-            "contract": config.contract if config else "",
-            "num_envs": self.num_envs,
-        }
-        entry = self.connection.xadd(
-            self.keys.chunks(self.name), {"hello": SessionHello(**(said | changed)).to_json()}
-        )
+        said = self._said() | {"contract": config.contract if config else ""} | changed
+        entry = self.connection.xadd(self.keys.chunks(self.name), {"hello": SessionHello(**said).to_json()})
         self.session, self.number = entry.decode(), 0
 
     def beat(self, **changed: Any) -> None:
-        """Give a sign of life."""
         self._counter += 1
-        config = self.config()
-        said: dict[str, Any] = {
-            "client": self.name,
-            "instance": Instance(),
-            "counter": self._counter,
-            "phase": "sampling",
-            "session": self.session,
-            "run_id": config.run_id if config else "",
-            "num_envs": self.num_envs,
-        }
-        beat = Heartbeat(**(said | changed))
+        said = {"counter": self._counter, "phase": "sampling", "session": self.session} | changed
+        beat = Heartbeat(**(self._said() | said))
         self.connection.set(self.keys.beat(self.name), beat.to_json(), ex=EXPIRY_S)
+
+    def _said(self) -> dict[str, Any]:
+        config = self.config()
+        run_id = config.run_id if config else ""
+        return {"client": self.name, "instance": Instance(), "run_id": run_id, "num_envs": self.num_envs}
 
     def deliver(self, steps_per_env: int, **changed: Any) -> None:
         """Play with the newest weights and send one chunk."""
         self.send(self.packed(self.play(steps_per_env, **changed)))
 
     def packed(self, made: Segments) -> bytes:
-        """Return segments as a chunk of the run."""
         config = self.config()
         assert config is not None
         return pack_chunk(config.run_id, config.contract, made)

@@ -29,7 +29,6 @@ from soulsgui.training.nodes import NODES, PPOTrainingNode
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow
 from tests.experience.segments import segments_of
-from tests.faults.server import faulty_server
 from tests.faults.waiting import until
 from tests.training.nodes import (
     ALGORITHMS,
@@ -37,10 +36,11 @@ from tests.training.nodes import (
     FIRST,
     STEPS,
     RunningNode,
+    RunNode,
     Training,
+    faulty_node,
     join,
     next_round,
-    running_node,
     settings_of,
     small_settings,
 )
@@ -58,10 +58,10 @@ def _steps(algorithm: str, updates: int) -> int:
 
 @every
 def test_it_grants_takes_in_learns_publishes_and_tells(
-    redis_address: Address, tmp_path: Path, algorithm: str
+    run_node: RunNode, tmp_path: Path, algorithm: str
 ) -> None:
     settings = settings_of(algorithm)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         training = Training(node)
         player = training.player
         first, before = player.weights()
@@ -94,9 +94,9 @@ def test_it_grants_takes_in_learns_publishes_and_tells(
 
 
 @every
-def test_bad_segments_never_reach_the_learner(redis_address: Address, tmp_path: Path, algorithm: str) -> None:
+def test_bad_segments_never_reach_the_learner(run_node: RunNode, algorithm: str) -> None:
     part = STEPS // 4
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+    with run_node(settings_of(algorithm)) as node:
         player = join(node)
         if algorithm == "ppo":
             next_round(player)
@@ -120,11 +120,9 @@ def _waiting(node: RunningNode) -> int:
 
 
 @without_rounds
-def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
-    redis_address: Address, tmp_path: Path, algorithm: str
-) -> None:
+def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(run_node: RunNode, algorithm: str) -> None:
     settings = settings_of(algorithm, **{f"{algorithm}__max_model_delay": 2, "publish__min_seconds": 1000.0})
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         training = Training(node)
         player = training.player
         old, _ = player.weights()
@@ -151,14 +149,10 @@ def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
 
 @pytest.mark.parametrize(("algorithm", "changed"), [("dqn", 20.0), ("vtrace", 2 * BATCH)])
 def test_while_the_learner_has_to_catch_up_nothing_is_read(
-    redis_address: Address,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    algorithm: str,
-    changed: float,
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str, changed: float
 ) -> None:
     key = "dqn__replay_ratio" if algorithm == "dqn" else "vtrace__buffer_size"
-    with running_node(redis_address, tmp_path, settings_of(algorithm, **{key: changed})) as node:
+    with run_node(settings_of(algorithm, **{key: changed})) as node:
         trainer, player = node.node, join(node)
         held, rooms = threading.Semaphore(0), []
         take, update = trainer.attempt.intake.take, trainer.agent.update
@@ -191,9 +185,9 @@ def test_while_the_learner_has_to_catch_up_nothing_is_read(
 
 
 @every
-def test_the_goal_in_steps_ends_the_taking_in(redis_address: Address, tmp_path: Path, algorithm: str) -> None:
+def test_the_goal_in_steps_ends_the_taking_in(run_node: RunNode, algorithm: str) -> None:
     goal = _steps(algorithm, 2)
-    with running_node(redis_address, tmp_path, settings_of(algorithm, stop__env_steps=goal)) as node:
+    with run_node(settings_of(algorithm, stop__env_steps=goal)) as node:
         training = Training(node)
         training.update(2 if algorithm in ("ppo", "vtrace") else 1)
         if algorithm in ("dqn", "sac"):
@@ -213,8 +207,8 @@ def test_the_goal_in_steps_ends_the_taking_in(redis_address: Address, tmp_path: 
 
 
 @each_learner
-def test_a_run_without_clients_does_not_spin(redis_address: Address, tmp_path: Path, algorithm: str) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+def test_a_run_without_clients_does_not_spin(run_node: RunNode, algorithm: str) -> None:
+    with run_node(settings_of(algorithm)) as node:
         words = "0 of 1 clients" if algorithm == "ppo" else "no clients"
         node.wait_for(lambda now: (now.phase, now.detail) == ("waiting", words), "it waits")
         before = node.node.training.status.tick
@@ -222,14 +216,9 @@ def test_a_run_without_clients_does_not_spin(redis_address: Address, tmp_path: P
         assert 0 < node.node.training.status.tick - before < 20
 
 
-# --- commands and checkpoints -----------------------------------------------------------------------
-
-
 @every
-def test_commands_are_carried_out_and_answered(
-    redis_address: Address, tmp_path: Path, algorithm: str
-) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+def test_commands_are_carried_out_and_answered(run_node: RunNode, tmp_path: Path, algorithm: str) -> None:
+    with run_node(settings_of(algorithm)) as node:
         training = Training(node)
         training.update()
         earlier = training.player.weights()[0]
@@ -264,10 +253,8 @@ def test_commands_are_carried_out_and_answered(
 
 
 @every
-def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(
-    redis_address: Address, tmp_path: Path, algorithm: str
-) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(run_node: RunNode, algorithm: str) -> None:
+    with run_node(settings_of(algorithm)) as node:
         training = Training(node)
         training.update()
         if algorithm == "ppo":
@@ -299,10 +286,10 @@ def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(
 
 
 def test_a_trainer_that_is_started_in_a_pause_rests_until_it_is_told_to_go_on(
-    redis_address: Address, tmp_path: Path
+    run_node: RunNode, tmp_path: Path
 ) -> None:
     (tmp_path / "paused").touch()
-    with running_node(redis_address, tmp_path) as node:
+    with run_node() as node:
         node.wait_for(lambda state: state.phase == "paused", "the pause")
         assert not node.connection.exists(node.keys.weights)
         node.answer(node.ask("pause"))  # said twice, it is one pause
@@ -312,11 +299,11 @@ def test_a_trainer_that_is_started_in_a_pause_rests_until_it_is_told_to_go_on(
 
 @every
 def test_regular_checkpoints_come_every_so_many_updates(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
     monkeypatch.setattr(asynchronous, "_CHECKPOINT_EVERY_S", 0.0)
     settings = settings_of(algorithm, checkpoint__every_updates=2)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         training, learner = Training(node), node.node.learner
         training.update()
         node.quiet()
@@ -335,10 +322,8 @@ def test_regular_checkpoints_come_every_so_many_updates(
 
 
 @every
-def test_a_run_goes_on_from_its_checkpoint_with_newer_ids(
-    redis_address: Address, tmp_path: Path, algorithm: str
-) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+def test_a_run_goes_on_from_its_checkpoint_with_newer_ids(run_node: RunNode, algorithm: str) -> None:
+    with run_node(settings_of(algorithm)) as node:
         training = Training(node)
         training.update(3)
         player = training.player
@@ -347,7 +332,7 @@ def test_a_run_goes_on_from_its_checkpoint_with_newer_ids(
             training.last = next_round(player, training.last).round_id
     tensors, meta = node.node.agent.state()
     steps = _steps(algorithm, 3)
-    with running_node(redis_address, tmp_path, settings_of(algorithm), resume=True) as node:
+    with run_node(settings_of(algorithm), resume=True) as node:
         until(lambda: player.weights()[0].attempt == 2, "the next attempt")
         header = player.weights()[0]
         assert (header.update, header.digest) == (3, published.digest)  # the same agent, to the bit
@@ -419,9 +404,9 @@ def test_100_updates_after_a_resume_are_equal_to_the_bit(
 
 
 def test_going_on_from_an_older_checkpoint_keeps_the_newer_one(
-    redis_address: Address, tmp_path: Path
+    run_node: RunNode, redis_address: Address, tmp_path: Path
 ) -> None:
-    with running_node(redis_address, tmp_path) as node:
+    with run_node() as node:
         training = Training(node)
         training.update()
         older = tmp_path / node.answer(node.ask("save", kind="manual")).result["path"]
@@ -519,20 +504,13 @@ def test_a_diverged_agent_is_not_saved(
     node.connection.close()
 
 
-# --- outages of the server --------------------------------------------------------------------------
-
-
 @pytest.mark.allow_warnings
 @each_learner
 @pytest.mark.parametrize("keeps_data", [True, False], ids=["but for its last second", "without data"])
 def test_training_goes_on_after_the_server_was_killed(
     tmp_path: Path, algorithm: str, keeps_data: bool
 ) -> None:
-    (tmp_path / "server").mkdir()
-    with (
-        faulty_server(tmp_path / "server", keeps_data) as server,
-        running_node(server.address, tmp_path / "run", settings_of(algorithm)) as node,
-    ):
+    with faulty_node(tmp_path, settings_of(algorithm), keeps_data) as (server, node):
         training = Training(node)
         player = training.player
         older = node.connection.get(node.keys.weights)
@@ -560,9 +538,9 @@ def test_training_goes_on_after_the_server_was_killed(
 @pytest.mark.allow_warnings
 @each_learner
 def test_what_the_server_did_not_take_is_sent_again_and_what_was_read_twice_is_taken_in_once(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+    with run_node(settings_of(algorithm)) as node:
         until(lambda: node.connection.exists(node.keys.weights), "the first weights")
         attempt, failed = node.node.attempt, set[str]()
 
@@ -585,17 +563,17 @@ def test_what_the_server_did_not_take_is_sent_again_and_what_was_read_twice_is_t
         assert node.node.training.env_steps == _steps(algorithm, 3)
 
 
-def test_ids_go_on_after_everything_on_the_server_is_lost(redis_address: Address, tmp_path: Path) -> None:
-    with running_node(redis_address, tmp_path) as node:
+def test_ids_go_on_after_everything_on_the_server_is_lost(run_node: RunNode, redis_address: Address) -> None:
+    with run_node() as node:
         Training(node).update(2)
     with connect(redis_address, "test") as client:
         for key in client.scan_iter(f"{redis_address.prefix}*"):
             client.delete(key)
-    with running_node(redis_address, tmp_path, resume=True) as node:
+    with run_node(resume=True) as node:
         player = join(node)
         assert next_round(player).round_id == 4
         player.connection.delete(node.keys.weights)
         player.beat(model_id=40)
-    with running_node(redis_address, tmp_path) as node:  # a new start, and a client that has seen more
+    with run_node() as node:  # a new start, and a client that has seen more
         until(lambda: node.node.training.model_id > 0, "the first weights")
         assert node.node.training.model_id == 41

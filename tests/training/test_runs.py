@@ -31,9 +31,9 @@ from tests.rl.support import dqn_settings as agent_settings
 from tests.sampling.free_trainer import playing_client
 from tests.training.nodes import (
     RunningNode,
+    RunNode,
     dqn_settings,
     let_play,
-    running_node,
     settings_of,
     small_settings,
     vtrace_settings,
@@ -86,8 +86,6 @@ def _play(connector: Any, env: Any, go_on: Callable[[], object]) -> None:
             (obs, info), step_id = env.reset(), 0
 
 
-# --- actions of every kind: the environment raises at any other -------------------------------------
-
 TAKING = "tests.environments.toys:ToysTaking-v0"
 
 
@@ -112,28 +110,28 @@ def _check_actions(node: RunningNode, heard: list[Round]) -> None:
 
 @pytest.mark.parametrize("takes", ["choices", "grid", "double"])
 def test_a_client_plays_for_ppo(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes: str
+    run_node: RunNode, redis_address: Address, monkeypatch: pytest.MonkeyPatch, takes: str
 ) -> None:
-    with running_node(redis_address, tmp_path, _taking(takes)) as node:
+    with run_node(_taking(takes)) as node:
         heard = _heard(node, monkeypatch)
         with playing_client(redis_address):
             assert node.wait_for_updates(2).rejected == {}
         _check_actions(node, heard)
 
 
-def test_a_client_plays_for_vtrace(redis_address: Address, tmp_path: Path) -> None:
+def test_a_client_plays_for_vtrace(run_node: RunNode, redis_address: Address) -> None:
     settings = vtrace_settings(env__id=TAKING, env__kwargs={"takes": "box"}, env__num_envs=2)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         let_play(node, redis_address, updates=3)
         assert node.node.agent.export_weights()["policy.std"].any(), "deviations are learned"
 
 
 @pytest.mark.parametrize(("takes", "squash"), [("choices", "tanh"), ("box", "tanh"), ("box", "clip")])
 def test_a_loop_by_hand_samples_for_ppo(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes: str, squash: str
+    run_node: RunNode, redis_address: Address, monkeypatch: pytest.MonkeyPatch, takes: str, squash: str
 ) -> None:
     settings = _taking(takes, network__squash=squash)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         heard = _heard(node, monkeypatch)
         connector = PPOConnector({"env": {"id": TAKING, "kwargs": settings.env.kwargs}}, redis_address, "c")
         try:
@@ -173,8 +171,6 @@ def test_simulated_clients_send_what_the_server_accepts(env: Any) -> None:
     varied = opened.action if isinstance(env, Taking) else np.asarray(field_of(opened.obs, NUMBERS))
     assert len(np.unique(varied, axis=0)) > 3
 
-
-# --- environments that tell which actions are valid, and policies with a memory in them ---------------
 
 MASKED: dict[str, Any] = {"env__id": "tests.environments.toys:ToysMasked-v0", "env__num_envs": 2}
 CONFIG = {"env": {"id": MASKED["env__id"]}}
@@ -267,9 +263,9 @@ def _check_sequences(node: RunningNode) -> None:
 @pytest.mark.parametrize("by_hand", [False, True], ids=["client", "by hand"])
 @pytest.mark.parametrize("memory", [False, True], ids=["without", "memory"])
 def test_rounds_hold_valid_actions_and_what_was_remembered(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: bool, by_hand: bool
+    run_node: RunNode, redis_address: Address, monkeypatch: pytest.MonkeyPatch, memory: bool, by_hand: bool
 ) -> None:
-    with running_node(redis_address, tmp_path, GRU if memory else small_settings(**MASKED)) as node:
+    with run_node(GRU if memory else small_settings(**MASKED)) as node:
         rounds = _heard(node, monkeypatch)
         assert node.node.training.spaces.action.masked
         if by_hand:
@@ -319,9 +315,9 @@ def _push_masked(connector: PPOConnector, obs: Any, action: Any) -> None:
 @pytest.mark.parametrize("by_hand", [False, True], ids=["client", "by hand"])
 @pytest.mark.parametrize("memory", [False, True], ids=["without", "memory"])
 def test_a_replay_memory_holds_valid_actions_and_what_was_remembered(
-    redis_address: Address, tmp_path: Path, memory: bool, by_hand: bool
+    run_node: RunNode, redis_address: Address, memory: bool, by_hand: bool
 ) -> None:
-    with running_node(redis_address, tmp_path, R2D2 if memory else dqn_settings(**MASKED)) as node:
+    with run_node(R2D2 if memory else dqn_settings(**MASKED)) as node:
         node.connection.hset(node.keys.clients, "c", "{}")
         if by_hand:
             connector = DQNConnector(CONFIG, redis_address, "c")
@@ -336,8 +332,6 @@ def test_a_replay_memory_holds_valid_actions_and_what_was_remembered(
             let_play(node, redis_address, updates=20)
             (_check_sequences if memory else _check_memory)(node)
 
-
-# --- images, numbers beside them, choices; networks that numpy can't run ------------------------------
 
 IMAGES: dict[str, Any] = {"network__name": "impala_resnet", "env__num_envs": 2, "ppo__epochs": 1}
 ROOM = IMAGES | {
@@ -384,9 +378,9 @@ def test_the_networks_are_told_in_log_and_folder(tmp_path: Path, caplog: pytest.
     ],
 )
 def test_images_with_numbers_beside_them_and_choices_are_trained_on(
-    redis_address: Address, tmp_path: Path, algorithm: str, settings: dict[str, Any]
+    run_node: RunNode, redis_address: Address, algorithm: str, settings: dict[str, Any]
 ) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm, **settings)) as node:
+    with run_node(settings_of(algorithm, **settings)) as node:
         # Joining, it compared its network with the server's.
         assert let_play(node, redis_address, updates=3).checks["network"]
         images = "env__wrappers" in settings
@@ -405,9 +399,9 @@ def test_images_with_numbers_beside_them_and_choices_are_trained_on(
         np.testing.assert_array_equal(obs[NUMBERS][:, :3] - 1, obs[IMAGE][:, :, 0, 0])
 
 
-def test_stacks_of_frames_reach_the_replay_memory_whole(redis_address: Address, tmp_path: Path) -> None:
+def test_stacks_of_frames_reach_the_replay_memory_whole(run_node: RunNode, redis_address: Address) -> None:
     settings = dqn_settings(**CAMERA, env__kwargs={"length": LENGTH}, dqn__n_step=1)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         sent = let_play(node, redis_address, updates=5)
         assert node.node.attempt.intake.ingest._form.is_compressed
         assert sent.sent_bytes < 100 * sent.env_steps, "144 bytes a frame and 4 frames an observation"
