@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import pytest
 import redis
@@ -30,8 +30,6 @@ from tests.faults.server import FaultyServer, faulty_server
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import PlayingClient
 from tests.training.players import Player
-
-Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
 STEPS = 16
 """Steps each environment contributes to a round."""
@@ -87,6 +85,16 @@ dqn_settings = partial(settings_of, "dqn")
 vtrace_settings = partial(settings_of, "vtrace")
 
 
+_Found = TypeVar("_Found")
+
+
+def found(look: Callable[[], _Found | None], what: str) -> _Found:
+    """Wait until a look finds something, and return that."""
+    kept: list[_Found] = []
+    until(lambda: (one := look()) and (kept.append(one) or True), what)  # type: ignore[func-returns-value]
+    return kept[0]
+
+
 def ask_node(connection: redis.Redis, keys: Keys, command: str, **args: Any) -> str:
     """Put a command before a trainer; return the command's id."""
     asked = NodeCommand.model_validate({"command": command, "args": args})
@@ -95,7 +103,7 @@ def ask_node(connection: redis.Redis, keys: Keys, command: str, **args: Any) -> 
 
 
 def answers_of(connection: redis.Redis, keys: Keys, command_id: str) -> list[NodeAnswer]:
-    answers = [read_answer(fields) for _, fields in cast("Entries", connection.xrange(keys.done))]
+    answers = [read_answer(fields) for _, fields in connection.xrange(keys.done)]
     return [answer for answer in answers if answer is not None and answer.id == command_id]
 
 
@@ -105,13 +113,11 @@ class RunningNode:
     def __init__(self, address: Address, root: Path, settings: Settings, resume: bool = False) -> None:
         torch.set_num_threads(1)  # as in the trainer's process
         self.run = RunFolder(root)
-        self.keys = Keys(address.prefix)
+        self.address, self.keys = address, Keys(address.prefix)
         self.connection = connect(address, "test-node")
         self.node: Any = NODES[settings.algorithm](settings, self.run, address)
         if resume:
-            newest = newest_resumable(self.run)
-            assert newest is not None
-            self.node.load_checkpoint(newest)
+            self.node.load_checkpoint(newest_resumable(self.run))
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="node")
         self._thread.start()
@@ -123,57 +129,39 @@ class RunningNode:
             self.failure = error
 
     def told(self) -> NodeState:
-        data = self.connection.get(self.keys.node("trainer"))
-        state = NodeState.read(data if isinstance(data, bytes) else None)
+        state = NodeState.read(self.connection.get(self.keys.node("trainer")))
         assert state is not None
         return state
 
     def rows(self) -> list[Row]:
-        entries = cast("Entries", self.connection.xrange(self.keys.metrics))
-        rows = [read_row(fields[ROW_FIELD]) for _, fields in entries]
+        rows = [read_row(fields[ROW_FIELD]) for _, fields in self.connection.xrange(self.keys.metrics)]
         assert None not in rows
-        return [row for row in rows if row is not None]
+        return rows
 
     def update_rows(self) -> list[UpdateRow]:
         return [row for row in self.rows() if isinstance(row, UpdateRow)]
 
     def quiet(self, turns: int = 5) -> None:
-        """Wait until it has turned a few times."""
         tick = self.node.training.status.tick
         until(lambda: self.node.training.status.tick >= tick + turns, "some turns")
 
     def ask(self, command: str, **args: Any) -> str:
-        """Put a command before it; return the command's id."""
         return ask_node(self.connection, self.keys, command, **args)
 
     def answer(self, command_id: str) -> NodeAnswer:
-        """Return its answer to a command, once it is there."""
-        found: list[NodeAnswer] = []
-
-        def look() -> bool:
-            found[:] = answers_of(self.connection, self.keys, command_id)
-            return bool(found)
-
-        until(look, "the answer")
-        return found[0]
+        return found(lambda: answers_of(self.connection, self.keys, command_id), "the answer")[0]
 
     def wait_for(self, condition: Any, what: str) -> NodeState:
-        """Return its state once it is as wanted."""
-        found: list[NodeState] = []
-
-        def look() -> bool:
+        def look() -> NodeState | None:
             if self.failure is not None:
                 raise self.failure
             if self.node.training.status.phase == "loading":
-                return False
+                return None
             # Not what stands on the server: that comes twice a second.
-            state = self.node.state()
-            if condition(state):
-                found.append(state)
-            return bool(found)
+            state: NodeState = self.node.state()
+            return state if condition(state) else None
 
-        until(look, what)
-        return found[0]
+        return found(look, what)
 
     def wait_for_updates(self, count: int) -> NodeState:
         """Return its state after so many updates, beginning the round after them."""
@@ -232,10 +220,10 @@ def heard_batches(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Se
     return heard
 
 
-def let_play(node: RunningNode, address: Address, updates: int) -> Progress:
+def let_play(node: RunningNode, updates: int) -> Progress:
     """Let a real client play until there were so many updates, all of its samples being taken; return how."""
     node.connection.hset(node.keys.clients, "c", "{}")
-    client = PlayingClient(address)
+    client = PlayingClient(node.address)
     try:
         state = node.wait_for_updates(updates)
     finally:
@@ -257,26 +245,21 @@ def join(node: RunningNode, name: str = "c", num_envs: int = 2) -> Player:
 
 def next_round(player: Player, last: int = -1, *others: Player) -> RoundShare:
     """Return a player's part of a round after the last one, with its weights; the others beat meanwhile."""
-    found: list[RoundShare] = []
     beat_at = time.monotonic()
 
-    def look() -> bool:
+    def look() -> RoundShare | None:
         nonlocal beat_at
         if time.monotonic() > beat_at + _BEAT_S:
             beat_at = time.monotonic()
             for one in {player, *others}:
                 one.beat()  # on a busy machine the wait may be longer than the patience with a silent client
         share = player.share()
-        if share is not None and share.round_id > last:
-            found.append(share)
-        return bool(found)
+        return share if share is not None and share.round_id > last else None
 
-    until(look, f"a round after {last} for {player.name}")
-    return found[0]
+    return found(look, f"a round after {last} for {player.name}")
 
 
 def play(*players: Player, rounds: int = 1, last: int = -1) -> int:
-    """Let players play whole rounds; return the id of the last one."""
     for _ in range(rounds):
         shares = [next_round(player, last, *players) for player in players]
         assert len({share.round_id for share in shares}) == 1
@@ -296,7 +279,6 @@ class Training:
         self._fresh = True
 
     def deliver(self, **changed: Any) -> None:
-        """Send what the next update takes."""
         algorithm = self.node.node.training.settings.algorithm
         if algorithm == "ppo":
             self.last = next_round(self.player, self.last).round_id

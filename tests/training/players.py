@@ -44,34 +44,26 @@ class Player:
         connection.hset(keys.clients, name, "{}")
 
     def config(self) -> ServerConfig | None:
-        return ServerConfig.read(self._get(self.keys.config))
+        return ServerConfig.read(self.connection.get(self.keys.config))
 
     def grant(self) -> Grant | None:
-        """The grant of the present session."""
-        grant = Grant.read(self._get(self.keys.grant(self.name)))
+        grant = Grant.read(self.connection.get(self.keys.grant(self.name)))
         return grant if grant is not None and grant.session == self.session else None
 
     def granted(self) -> Grant:
-        """The grant of the present session, which is there."""
         grant = self.grant()
         assert grant is not None
         return grant
 
     def share(self) -> RoundShare | None:
         """Its part of the present round, once the weights are there too."""
-        grant, weights = self.grant(), self._get(self.keys.weights)
+        grant, weights = self.grant(), self.connection.get(self.keys.weights)
         if grant is None or grant.round is None or weights is None:
             return None
         return grant.round if unpack_weights(weights)[0].model_id == grant.round.round_id else None
 
     def weights(self) -> tuple[WeightsHeader, dict[str, Any]]:
-        data = self._get(self.keys.weights)
-        assert data is not None
-        return unpack_weights(data)
-
-    def _get(self, key: str) -> bytes | None:
-        data = self.connection.get(key)
-        return data if isinstance(data, bytes) else None
+        return unpack_weights(self.connection.get(self.keys.weights))
 
     def hello(self, **changed: Any) -> None:
         config = self.config()
@@ -91,12 +83,10 @@ class Player:
         return {"client": self.name, "instance": Instance(), "run_id": run_id, "num_envs": self.num_envs}
 
     def deliver(self, steps_per_env: int, **changed: Any) -> None:
-        """Play with the newest weights and send one chunk."""
         self.send(self.packed(self.play(steps_per_env, **changed)))
 
     def packed(self, made: Segments) -> bytes:
         config = self.config()
-        assert config is not None
         return pack_chunk(config.run_id, config.contract, made)
 
     def send(self, payload: bytes, number: int | None = None) -> None:
@@ -108,7 +98,6 @@ class Player:
     def play(self, steps_per_env: int, **changed: Any) -> Segments:
         """Return one segment per environment, acted on with the newest weights; with columns changed."""
         config = self.config()
-        assert config is not None
         header, tensors = self.weights()
         policy = make_policy(config.policy)
         shape = SpacesSpec.from_json(config.spaces).observation.shape

@@ -75,9 +75,7 @@ def _change_manifest(**changed: Any) -> Callable[[Path], None]:
         (lambda folder: write_checkpoint(folder, replace(checkpoint(3, size=10), state={})), "lacks a part"),
     ],
 )
-def test_harmed_checkpoints_are_refused_in_words(
-    tmp_path: Path, harm: Callable[[Path], object], reason: str
-) -> None:
+def test_harmed_checkpoints_are_refused(tmp_path: Path, harm: Callable[[Path], object], reason: str) -> None:
     write_checkpoint(tmp_path / "c", checkpoint(3, size=10))
     harm(tmp_path / "c")
     with pytest.raises(CheckpointError, match=reason):

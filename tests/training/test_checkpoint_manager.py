@@ -13,9 +13,9 @@ import redis
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.training import checkpoint_manager
-from soulsgui.training.checkpoint import Checkpoint, read_checkpoint
+from soulsgui.training.checkpoint import Checkpoint, UnsavedError, read_checkpoint
 from soulsgui.training.checkpoint_manager import CheckpointManager, score_of
-from soulsgui.wire.connection import Address
+from soulsgui.wire.connection import Address, Backoff
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.manifest import NOTE, Manifest
 from soulsgui.wire.messages.base import Instance
@@ -27,6 +27,7 @@ from tests.faults.waiting import LIMIT_S, until
 from tests.training.nodes import (
     answers_of,
     ask_node,
+    found,
     join,
     next_round,
     play,
@@ -67,8 +68,6 @@ class _Node:
 
 
 class _Managed:
-    """A manager with what surrounds it."""
-
     def __init__(self, connection: redis.Redis, keys: Keys, root: Path) -> None:
         self.connection, self.keys, self.run = connection, keys, RunFolder(root)
         self.node: Any = _Node()
@@ -82,17 +81,13 @@ class _Managed:
         return self.answer(ask_node(self.connection, self.keys, command, **args))
 
     def answer(self, command_id: str) -> NodeAnswer:
-        found: list[NodeAnswer] = []
-
-        def look() -> bool:
+        def look() -> list[NodeAnswer]:
             if not self.closed:
                 self.manager.look(self.connection)
-            found[:] = answers_of(self.connection, self.keys, command_id)
-            return bool(found)
+            return answers_of(self.connection, self.keys, command_id)
 
-        until(look, "the answer")
-        assert len(found) == 1
-        return found[0]
+        (answer,) = found(look, "the answer")
+        return answer
 
     def close(self, save: bool = False) -> None:
         if not self.closed:
@@ -112,7 +107,6 @@ def managed(
 
 
 def _fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """Let the next checkpoint not be written."""
     write, errors = checkpoint_manager.write_checkpoint, [error]
 
     def fail_once(target: Path, made: Checkpoint) -> None:
@@ -127,8 +121,8 @@ def test_saves_are_answered_with_their_path_and_stand_side_by_side(managed: _Man
     answer = managed.ask("save", kind="manual", note="before supper", score=7.5)
     path = managed.run.root / answer.result["path"]
     assert (answer.ok, path.parent) == (True, managed.run.manual_saves)
-    found = read_checkpoint(path)
-    assert (found.info.kind, found.info.updates, found.info.score) == ("manual", 5, 7.5)
+    info = read_checkpoint(path).info
+    assert (info.kind, info.updates, info.score) == ("manual", 5, 7.5)
     assert (path / NOTE).read_text() == "before supper"
     # Of one second.
     asked = [ask_node(managed.connection, managed.keys, "save", kind="manual") for _ in range(4)]
@@ -152,7 +146,7 @@ def test_saves_are_answered_with_their_path_and_stand_side_by_side(managed: _Man
         ("hold", {}, "seconds"),
     ],
 )
-def test_what_can_not_be_done_is_answered_in_words(
+def test_what_can_not_be_done_is_said(
     managed: _Managed, command: str, args: dict[str, Any], reason: str
 ) -> None:
     answer = managed.ask(command, **args)
@@ -171,9 +165,7 @@ def test_a_command_nobody_knows_is_answered_so(managed: _Managed, monkeypatch: p
     assert (answer.ok, answer.error) == (False, "there is no command called 'snooze'")
 
 
-def test_a_full_disk_is_answered_told_and_forgotten(
-    managed: _Managed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_and_forgotten(managed: _Managed, monkeypatch: pytest.MonkeyPatch) -> None:
     _fail_once(monkeypatch, CheckpointError("no space", "Free some."))
     answer, manager = managed.ask("save", kind="current"), managed.manager
     assert (answer.ok, answer.error, manager.last_error) == (False, "no space\nFree some.", "no space")
@@ -181,6 +173,27 @@ def test_a_full_disk_is_answered_told_and_forgotten(
     assert managed.ask("save", kind="current").ok
     assert manager.last_error == ""
     assert manager.last_current is not None
+
+
+@pytest.mark.parametrize(
+    ("args", "name"), [({"kind": "current"}, "checkpoint"), ({"kind": "best", "model_id": 3}, "best_model")]
+)
+def test_what_found_no_room_is_saved_later_and_once(
+    managed: _Managed, monkeypatch: pytest.MonkeyPatch, args: dict[str, Any], name: str
+) -> None:
+    managed.manager._again = Backoff(0.01, 0.01)
+    _fail_once(monkeypatch, UnsavedError(managed.run.root, "no space left", disk_full=True))
+    assert not managed.ask("save", **args).ok
+
+    def looked_until_saved() -> bool:
+        managed.manager.look(managed.connection)
+        return bool(managed.saved) and not managed.manager.saving
+
+    until(looked_until_saved, "it is saved")
+    managed.manager._next_try = 0.0
+    managed.manager.look(managed.connection)
+    assert not managed.manager.saving
+    assert [path.name for _, path in managed.saved] == [name]
 
 
 def test_stop_saves_ends_and_answers(managed: _Managed) -> None:
@@ -264,9 +277,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield folder
 
 
-def test_training_pauses_while_the_disk_is_full_and_goes_on_when_it_is_not(
-    redis_address: Address, disk: Path
-) -> None:
+def test_training_pauses_while_the_disk_is_full_and_goes_on(redis_address: Address, disk: Path) -> None:
     with running_node(redis_address, disk, small_settings(checkpoint__every_updates=1)) as node:
         player = join(node)
         last = play(player)
@@ -292,7 +303,7 @@ def test_training_pauses_while_the_disk_is_full_and_goes_on_when_it_is_not(
         assert read_checkpoint(node.run.checkpoint).info.updates == 3
 
 
-def test_a_best_model_that_found_no_room_is_saved_later_and_a_stop_that_can_not_save_says_so(
+def test_a_best_model_is_saved_later_and_a_stop_says_that_it_can_not(
     redis_address: Address, disk: Path
 ) -> None:
     with running_node(redis_address, disk) as node:

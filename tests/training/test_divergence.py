@@ -58,7 +58,6 @@ def test_a_damaged_note_counts_as_none(tmp_path: Path) -> None:
 
 
 def _explode(node: RunningNode, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    """Let the agent's numbers explode in one update."""
     update = node.node.agent.update
 
     def explode(*given: Any) -> dict[str, float]:
@@ -69,7 +68,7 @@ def _explode(node: RunningNode, monkeypatch: pytest.MonkeyPatch, at: int) -> Non
 
 
 @pytest.mark.allow_warnings
-def test_what_exploded_is_not_published_and_the_next_attempt_goes_on_from_the_last_checkpoint(
+def test_what_exploded_is_not_published_and_the_last_checkpoint_goes_on(
     run_node: RunNode, redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = small_settings(checkpoint__every_updates=2, guard__max_restores=1)

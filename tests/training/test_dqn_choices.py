@@ -48,7 +48,6 @@ def fill(made: DQNTrainingNode, episodes: int = 8, length: int = 10) -> None:
 
 
 def learn(made: DQNTrainingNode, updates: int = 2) -> None:
-    """Update as the node's loop does."""
     for _ in range(updates):
         batch, number = made.learner.memory.draw(16, made.agent.sample_rng)
         error = made.agent.update(batch)
@@ -112,9 +111,7 @@ def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
         made.attempt = cast(Any, SimpleNamespace(publisher=publisher))
     made.training.model_id = model_id
     made.attempt.publisher.prepare(made.training.position(made.agent.updates), made.learner.weights())
-    kept = made.attempt.publisher.kept(model_id)
-    assert kept is not None
-    return kept.tensors
+    return made.attempt.publisher.kept(model_id).tensors
 
 
 def test_the_best_of_the_newest_weights_holds_those_that_earned_it(tmp_path: Path) -> None:
@@ -185,9 +182,7 @@ def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path)
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize(("limit", "whole"), [(None, True), (0, False)], ids=["in memory", "in a file"])
-def test_a_checkpoint_says_whether_the_whole_memory_is_in_it(
-    tmp_path: Path, limit: int | None, whole: bool
-) -> None:
+def test_checkpoints_say_whether_memory_is_in_them(tmp_path: Path, limit: int | None, whole: bool) -> None:
     made = node(tmp_path, learner__memory_limit=limit)
     fill(made)
     run = made.training.folder
@@ -217,7 +212,6 @@ def test_priorities_count_as_much_as_is_set(tmp_path: Path, exponent: float, sha
     fill(made)
     made.learner.memory.learned(np.arange(80), np.where(np.arange(80) < 40, 4.0, 1.0))
     number = made.learner.memory.draw(3000, np.random.default_rng(0)).number
-    assert number is not None
     assert (number < 40).mean() == pytest.approx(share, abs=0.01)
 
 

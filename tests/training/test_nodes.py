@@ -4,6 +4,7 @@ import json
 import math
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,11 @@ from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.training.checkpoint import newest_resumable, read_checkpoint, write_checkpoint
 from soulsgui.training.learners import asynchronous
 from soulsgui.training.nodes import NODES, PPOTrainingNode
-from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow
 from tests.experience.segments import segments_of
 from tests.faults.waiting import until
+from tests.servers import delete_prefix
 from tests.training.nodes import (
     ALGORITHMS,
     BATCH,
@@ -52,7 +54,6 @@ each_learner = pytest.mark.parametrize("algorithm", ["ppo", "dqn", "vtrace"])
 
 
 def _steps(algorithm: str, updates: int) -> int:
-    """Transitions that so many updates of one attempt take."""
     return FIRST[algorithm] + (updates - 1) * (FIRST["ppo"] if algorithm == "ppo" else BATCH)
 
 
@@ -62,6 +63,11 @@ def test_it_grants_takes_in_learns_publishes_and_tells(
 ) -> None:
     settings = settings_of(algorithm)
     with run_node(settings) as node:
+        words = "0 of 1 clients" if algorithm == "ppo" else "no clients"
+        node.wait_for(lambda now: (now.phase, now.detail) == ("waiting", words), "it waits")
+        tick = node.node.training.status.tick
+        threading.Event().wait(0.3)
+        assert 0 < node.node.training.status.tick - tick < 20, "without clients it does not spin"
         training = Training(node)
         player = training.player
         first, before = player.weights()
@@ -80,8 +86,7 @@ def test_it_grants_takes_in_learns_publishes_and_tells(
         for name, array in node.node.learner.weights().items():
             np.testing.assert_array_equal(tensors[name], array, err_msg=name)
         assert load_run_settings(tmp_path / "config.json") == settings
-        config = player.config()
-        assert config is not None
+        config: Any = player.config()
         assert (config.run_id, config.settings["env.id"]) == (tmp_path.name, settings.env.id)
         node.quiet()
         assert player.weights()[0] == header, "nothing has changed since"
@@ -108,15 +113,11 @@ def test_bad_segments_never_reach_the_learner(run_node: RunNode, algorithm: str)
         player.deliver(part, log_prob=log_prob)  # in one of two environments
         player.deliver(part, action=action)
         player.deliver(part)
-        state = node.wait_for(lambda now: now.env_steps + _waiting(node) == 3 * part, "the good ones")
+        waiting = getattr(node.node.learner, "waiting", SimpleNamespace(steps=0))
+        node.wait_for(lambda now: now.env_steps + waiting.steps == 3 * part, "the good ones")
         state = node.wait_for(lambda now: len(now.rejected) == 3, "they are counted")
         assert state.rejected == {"lineage": 2, "not_finite": 1, "out_of_bounds": 2}
         assert node.told().rejected_by_client in ({}, {"c": state.rejected})
-
-
-def _waiting(node: RunningNode) -> int:
-    waiting = getattr(node.node.learner, "waiting", None)
-    return 0 if waiting is None else waiting.steps
 
 
 @without_rounds
@@ -173,12 +174,11 @@ def test_while_the_learner_has_to_catch_up_nothing_is_read(
         assert node.connection.xlen(node.keys.chunks("c")) > 0
         held.release(10_000)
         learner = trainer.learner
+        node.wait_for(lambda state: state.env_steps == 160, "all is taken in, or learned from")
         if algorithm == "dqn":
-            node.wait_for(lambda state: state.env_steps == 160, "all is taken in")
             node.wait_for_updates(int((20 * learner.band.inserted + learner.band.slack) // BATCH))
             assert learner.band.value == pytest.approx(20, rel=0.1)
         else:
-            node.wait_for(lambda state: state.env_steps == 160, "all is learned from")
             assert trainer.attempt.intake.sessions.by_client["c"].granted_steps <= 160 + 2 * BATCH
         assert min(room for room in rooms if room is not None) >= 0
         assert node.connection.xlen(node.keys.chunks("c")) == 0
@@ -204,16 +204,6 @@ def test_the_goal_in_steps_ends_the_taking_in(run_node: RunNode, algorithm: str)
         assert node.node.agent.updates == updates
         grant = training.player.granted()
         assert grant.round is None or grant.round.round_id <= training.last
-
-
-@each_learner
-def test_a_run_without_clients_does_not_spin(run_node: RunNode, algorithm: str) -> None:
-    with run_node(settings_of(algorithm)) as node:
-        words = "0 of 1 clients" if algorithm == "ppo" else "no clients"
-        node.wait_for(lambda now: (now.phase, now.detail) == ("waiting", words), "it waits")
-        before = node.node.training.status.tick
-        threading.Event().wait(0.3)
-        assert 0 < node.node.training.status.tick - before < 20
 
 
 @every
@@ -262,7 +252,7 @@ def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(run_node: RunNod
         assert node.answer(node.ask("pause")).ok
         state = node.wait_for(lambda state: state.phase == "paused", "the pause")
         assert state.detail == "by request"
-        until(lambda: training.player.grant().resting, "who plays is told")  # type: ignore[union-attr]
+        until(lambda: training.player.granted().resting, "who plays is told")
         granted = training.player.grant()
         training.deliver()
         # It turns, saves when asked to, and takes nothing in.
@@ -274,7 +264,7 @@ def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(run_node: RunNod
         assert training.player.grant() == granted
         assert node.answer(node.ask("continue")).ok
         node.wait_for_updates(2)
-        until(lambda: not training.player.grant().resting, "it is told to go on")  # type: ignore[union-attr]
+        until(lambda: not training.player.granted().resting, "it is told to go on")
         training.update()
         if algorithm == "ppo":
             next_round(training.player, training.last)
@@ -285,15 +275,13 @@ def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(run_node: RunNod
     assert node.node.agent.updates == 3
 
 
-def test_a_trainer_that_is_started_in_a_pause_rests_until_it_is_told_to_go_on(
-    run_node: RunNode, tmp_path: Path
-) -> None:
+def test_who_is_started_in_a_pause_rests_until_told_to_go_on(run_node: RunNode, tmp_path: Path) -> None:
     (tmp_path / "paused").touch()
     with run_node() as node:
         node.wait_for(lambda state: state.phase == "paused", "the pause")
         assert not node.connection.exists(node.keys.weights)
-        node.answer(node.ask("pause"))  # said twice, it is one pause
-        node.answer(node.ask("continue"))
+        for command in ("pause", "continue"):  # said twice, it is one pause
+            node.answer(node.ask(command))
         until(lambda: node.connection.exists(node.keys.weights), "the first weights")
 
 
@@ -349,7 +337,6 @@ def test_a_run_goes_on_from_its_checkpoint_with_newer_ids(run_node: RunNode, alg
 
 
 def _batch(algorithm: str, number: int) -> Segments | NStepBatch:
-    """Return the same batch for the same number."""
     rng = np.random.default_rng(number)
     if algorithm in ("ppo", "vtrace"):
         return segments_of(
@@ -417,24 +404,20 @@ def test_going_on_from_an_older_checkpoint_keeps_the_newer_one(
     again.load_checkpoint(older)
     again.shutdown()
     again.run()
-    kept = [path for path in run.manual_saves.iterdir() if path != older]
-    assert [read_checkpoint(path).info.updates for path in kept] == [2]
-    found = newest_resumable(run)
-    assert found == run.checkpoint
-    assert (read_checkpoint(found).info.attempt, read_checkpoint(found).info.updates) == (2, 1)
+    (kept,) = set(run.manual_saves.iterdir()) - {older}
+    assert read_checkpoint(kept).info.updates == 2
+    assert newest_resumable(run) == run.checkpoint
+    info = read_checkpoint(run.checkpoint).info
+    assert (info.attempt, info.updates) == (2, 1)
 
 
 def test_checkpoints_of_other_runs_and_networks_are_refused(redis_address: Address, tmp_path: Path) -> None:
     made = PPOTrainingNode(small_settings(), RunFolder(tmp_path / "a"), redis_address)
     made.checkpoint(tmp_path / "c", {"note": "by hand"})
+    others = {"network__hidden_sizes": [9], "network__activation": "relu", "env__id": "Acrobot-v1"}
     assert read_checkpoint(tmp_path / "c").info.kind == "manual"
-    others = {
-        "network": small_settings(network__hidden_sizes=[9]),
-        "activation": small_settings(network__activation="relu"),
-        "environment": small_settings(env__id="Acrobot-v1"),
-    }
-    for name, settings in others.items():
-        other = PPOTrainingNode(settings, RunFolder(tmp_path / name), redis_address)
+    for key, value in others.items():
+        other = PPOTrainingNode(small_settings(**{key: value}), RunFolder(tmp_path / key), redis_address)
         with pytest.raises(CheckpointMisfitError, match="was saved for") as refused:
             other.load_checkpoint(tmp_path / "c")
         assert refused.value.exit_code == UsageError.exit_code, "a trainer is not started again after that"
@@ -507,9 +490,7 @@ def test_a_diverged_agent_is_not_saved(
 @pytest.mark.allow_warnings
 @each_learner
 @pytest.mark.parametrize("keeps_data", [True, False], ids=["but for its last second", "without data"])
-def test_training_goes_on_after_the_server_was_killed(
-    tmp_path: Path, algorithm: str, keeps_data: bool
-) -> None:
+def test_training_goes_on_after_a_killed_server(tmp_path: Path, algorithm: str, keeps_data: bool) -> None:
     with faulty_node(tmp_path, settings_of(algorithm), keeps_data) as (server, node):
         training = Training(node)
         player = training.player
@@ -566,9 +547,7 @@ def test_what_the_server_did_not_take_is_sent_again_and_what_was_read_twice_is_t
 def test_ids_go_on_after_everything_on_the_server_is_lost(run_node: RunNode, redis_address: Address) -> None:
     with run_node() as node:
         Training(node).update(2)
-    with connect(redis_address, "test") as client:
-        for key in client.scan_iter(f"{redis_address.prefix}*"):
-            client.delete(key)
+    delete_prefix(redis_address)
     with run_node(resume=True) as node:
         player = join(node)
         assert next_round(player).round_id == 4

@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import redis
@@ -21,7 +21,7 @@ from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.server_config import ON_POLICY, ServerConfig, contract_hash
 from soulsgui.wire.messages.session import HELLO_FIELD, SessionHello
 from tests.faults.waiting import LIMIT_S, until
-from tests.training.nodes import answers_of, ask_node, small_settings
+from tests.training.nodes import answers_of, ask_node, found, small_settings
 
 SETTINGS = small_settings(env__id="no_such_game:Game-v0", clients__local=0)
 SPACES: dict[str, Any] = {
@@ -31,8 +31,6 @@ SPACES: dict[str, Any] = {
 
 
 class _Waiting:
-    """A wait in a thread."""
-
     def __init__(self, address: Address, run: RunFolder) -> None:
         self.stop = threading.Event()
         self.found: bool | None = None
@@ -77,10 +75,7 @@ def _hello(connection: redis.Redis, keys: Keys, spaces: dict[str, Any] | None, *
 
 def _state(connection: redis.Redis, keys: Keys) -> NodeState:
     """What it tells of itself, once it does."""
-    until(lambda: connection.exists(keys.node("trainer")), "its state")
-    state = NodeState.read(cast("bytes", connection.get(keys.node("trainer"))))
-    assert state is not None
-    return state
+    return found(lambda: NodeState.read(connection.get(keys.node("trainer"))), "its state")
 
 
 def _looked_again(connection: redis.Redis, keys: Keys) -> None:
@@ -93,8 +88,7 @@ def test_it_describes_the_run_and_takes_the_first_spaces_that_fit(
     redis_client: redis.Redis, keys: Keys, run: RunFolder, waiting: _Waiting
 ) -> None:
     until(lambda: redis_client.exists(keys.config, keys.node("trainer")) == 2, "the run is described")
-    config = ServerConfig.read(cast("bytes", redis_client.get(keys.config)))
-    assert config is not None
+    config = ServerConfig.read(redis_client.get(keys.config))
     assert (config.run_id, config.spaces, config.settings["env.id"]) == ("run", {}, "no_such_game:Game-v0")
     state = _state(redis_client, keys)
     assert (state.phase, state.detail) == ("waiting", WAITING)

@@ -3,7 +3,7 @@
 import threading
 import time
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,11 +47,10 @@ def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, ke
     publisher.publish(redis_client, {"c": Grant(session="1-0", status="accepted")})
     message = listener.get_message(timeout=LIMIT_S)
     listener.close()
-    assert message is not None
     assert message["data"] == b"5"
-    assert ServerConfig.read(cast("bytes", redis_client.get(keys.config))) == CONFIG
-    assert Grant.read(cast("bytes", redis_client.get(keys.grant("c")))) is not None
-    found, tensors = unpack_weights(cast("bytes", redis_client.get(keys.weights)))
+    assert ServerConfig.read(redis_client.get(keys.config)) == CONFIG
+    assert Grant.read(redis_client.get(keys.grant("c"))) is not None
+    found, tensors = unpack_weights(redis_client.get(keys.weights))
     assert found == header
     assert (found.run_id, found.attempt, found.model_id, found.update) == ("run-1", 2, 5, 4)
     np.testing.assert_array_equal(tensors["w"], np.ones(3))
@@ -66,7 +65,6 @@ def test_the_last_weights_are_kept_with_where_the_run_was_and_their_digests_long
     assert publisher.kept(7) is None
     for n in (8, 9):
         kept = publisher.kept(n)
-        assert kept is not None
         assert (kept.position.env_steps, kept.tensors["w"][0]) == (n * 100, n)
     assert publisher.digests == {n: digest_number(headers[n].digest) for n in (6, 7, 8, 9)}
     assert publisher.updates == {6: 60, 7: 70, 8: 80, 9: 90}
@@ -109,9 +107,7 @@ def _row(update: int) -> AttemptRow:
     return AttemptRow(run_id="r", attempt=1, update=update, env_steps=0, episodes=0, model_id=0, time=0.0)
 
 
-def test_rows_are_sent_in_order_and_once_and_go_again_when_they_could_not_be_sent(
-    redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_rows_are_sent_in_order_once_and_again_after_errors(redis_client: redis.Redis, keys: Keys) -> None:
     rows = Rows()
     rows.flush(redis_client, keys)
     assert redis_client.xlen(keys.metrics) == 0
@@ -124,7 +120,7 @@ def test_rows_are_sent_in_order_and_once_and_go_again_when_they_could_not_be_sen
         rows.add(_row(update))
     rows.flush(redis_client, keys)
     rows.flush(redis_client, keys)
-    entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(keys.metrics))
+    entries = redis_client.xrange(keys.metrics)
     assert [fields[b"row"].decode() for _, fields in entries] == [_row(n).to_json() for n in range(3)]
 
 

@@ -19,9 +19,7 @@ from tests.wire.chunks import chunk, segments
 STEPS = segments().steps
 
 
-def test_a_hello_is_answered_with_credits_that_are_renewed_before_they_end(
-    trainer: IntakeOfTest, player: Player
-) -> None:
+def test_a_hello_is_answered_with_credits_that_are_renewed(trainer: IntakeOfTest, player: Player) -> None:
     joined(trainer, player)
     grant = player.granted()
     assert (grant.status, grant.credit_bytes, grant.round) == ("accepted", 10**6, None)
@@ -67,9 +65,7 @@ def test_a_hello_is_not_acknowledged_before_it_is_answered(
     assert trainer.intake.sessions.by_client["c"] is session  # read twice, begun once
 
 
-def test_who_greets_another_run_is_not_refused_and_comes_in_with_its_next_hello(
-    trainer: IntakeOfTest, player: Player
-) -> None:
+def test_who_greets_another_run_comes_in_with_its_next_hello(trainer: IntakeOfTest, player: Player) -> None:
     player.hello(run_id="the one before", contract="other")
     player.beat()
     trainer.turn()
@@ -82,7 +78,7 @@ def test_who_greets_another_run_is_not_refused_and_comes_in_with_its_next_hello(
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("hello", [b"\xff", b"{}", b"x" * (MAX_BYTES + 1), None], ids=repr)
-def test_a_hello_that_is_not_of_this_run_is_refused_with_its_chunks(
+def test_other_hellos_are_refused_with_their_chunks(
     trainer: IntakeOfTest, player: Player, hello: bytes | None
 ) -> None:
     if hello is None:
@@ -98,34 +94,32 @@ def test_a_hello_that_is_not_of_this_run_is_refused_with_its_chunks(
 
 
 def test_chunks_of_a_session_before_the_present_one_are_not_used(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+    trainer: IntakeOfTest, player: Player
 ) -> None:
     # A trainer that goes on with the newer session finds what an earlier one had not acknowledged.
     joined(trainer, player)
     player.send(chunk())
-    trainer.intake.reader.read(redis_client, 0)  # delivered, and then the trainer is killed
+    trainer.intake.reader.read(player.connection, 0)  # delivered, and then the trainer is killed
     player.hello()
     player.beat()
-    redis_client.set(keys.grant("c"), Grant(session=player.session, status="accepted").to_json())
-    following = IntakeOfTest(redis_client, keys)
-    following.intake.begin(redis_client)
+    player.connection.set(player.keys.grant("c"), Grant(session=player.session, status="accepted").to_json())
+    following = IntakeOfTest(player.connection, player.keys)
+    following.intake.begin(player.connection)
     following.turn()
     assert following.used == {}
     assert following.rejected() == {"not_admitted": 1}
     assert following.intake.sessions.by_client["c"].id == player.session
 
 
-def test_what_the_run_before_left_on_a_stream_is_no_refusal_of_this_one(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_what_the_run_before_left_is_no_refusal(trainer: IntakeOfTest, player: Player) -> None:
     joined(trainer, player)
     for _ in range(3):  # that run takes nothing any more
         player.send(chunk())
-    trainer.intake.reader.read(redis_client, 0)  # some was delivered
+    trainer.intake.reader.read(player.connection, 0)  # some was delivered
     player.send(chunk())
     player.beat(leaving=True)
-    following = IntakeOfTest(redis_client, keys)
-    following.intake.begin(redis_client)
+    following = IntakeOfTest(player.connection, player.keys)
+    following.intake.begin(player.connection)
     player.send(chunk())
     player.hello()
     player.send(chunk())
@@ -184,9 +178,7 @@ def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, playe
 
 
 @pytest.mark.allow_warnings
-def test_who_made_its_stream_into_something_else_is_dropped_counted_and_cut_off_all_the_same(
-    trainer: IntakeOfTest, player: Player
-) -> None:
+def test_who_makes_its_stream_into_something_else_is_cut_off(trainer: IntakeOfTest, player: Player) -> None:
     joined(trainer, player)
     stream = player.keys.chunks("c")
     player.connection.set(stream, "mine")
@@ -218,7 +210,7 @@ def test_what_comes_again_of_who_is_cut_off_is_counted_once(trainer: IntakeOfTes
 
 @pytest.mark.allow_warnings
 def test_of_who_is_cut_off_only_what_its_session_sent_is_counted(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+    trainer: IntakeOfTest, player: Player
 ) -> None:
     player.hello()
     earlier = player.session
@@ -230,8 +222,8 @@ def test_of_who_is_cut_off_only_what_its_session_sent_is_counted(
     grant = Grant(
         session=player.session, status="quarantined", reason="flood", credit_entries=9, credit_bytes=10**6
     )
-    redis_client.set(keys.grant("c"), grant.to_json())
-    trainer.intake.begin(redis_client)
+    player.connection.set(player.keys.grant("c"), grant.to_json())
+    trainer.intake.begin(player.connection)
     player.send(chunk(), 1)
     trainer.turn()
     session = trainer.intake.sessions.by_client["c"]
@@ -311,9 +303,7 @@ def test_a_backlog_of_large_entries_comes_in_several_reads(
     assert trainer.intake.busy == 0
 
 
-def test_only_a_stream_that_holds_more_than_all_may_have_is_a_flood(
-    redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_a_stream_that_holds_more_than_all_may_is_a_flood(redis_client: redis.Redis, keys: Keys) -> None:
     guard = FloodGuard(keys, 2**20)
     for client, entries in (("a", 1), ("b", 8)):
         for _ in range(entries):
@@ -330,11 +320,11 @@ def test_only_a_stream_that_holds_more_than_all_may_have_is_a_flood(
 
 @pytest.mark.allow_warnings
 def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis
+    trainer: IntakeOfTest, player: Player
 ) -> None:
     joined(trainer, player)
     for _ in range(3):
-        redis_client.xadd(player.keys.chunks("c"), {"c": bytes(2**20)})
+        player.connection.xadd(player.keys.chunks("c"), {"c": bytes(2**20)})
     trainer.turn()
     assert ("c", "quarantined") in trainer.losses
     grant = player.granted()
@@ -342,7 +332,7 @@ def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
     for _ in range(5):
         player.send(chunk())
     trainer.turn()
-    assert redis_client.xlen(player.keys.chunks("c")) == 0
+    assert player.connection.xlen(player.keys.chunks("c")) == 0
     assert trainer.used == {}
     assert trainer.rejected()["not_admitted"] >= 5
     assert trainer.intake.release("c")
@@ -355,9 +345,7 @@ def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
 
 
 @pytest.mark.allow_warnings
-def test_a_client_that_only_fails_is_cut_off_and_released_its_next_process_may_come_again(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis
-) -> None:
+def test_who_only_fails_is_cut_off_until_it_is_released(trainer: IntakeOfTest, player: Player) -> None:
     joined(trainer, player)
     for _ in range(60):
         player.send(b"garbage")
@@ -378,12 +366,12 @@ def test_a_client_that_only_fails_is_cut_off_and_released_its_next_process_may_c
     trainer.turn()
     assert trainer.intake.release("c")
     trainer.turn()
-    assert redis_client.get(player.keys.grant("c")) is None
+    assert player.connection.get(player.keys.grant("c")) is None
     joined(trainer, player)
     assert player.granted().status == "accepted"
 
 
-def test_a_client_that_begins_one_session_after_the_other_is_found() -> None:
+def test_who_begins_session_after_session_is_found() -> None:
     hellos = HelloCounter()
     assert not any(hellos.too_many("crashing", float(second)) for second in range(200))
     assert [hellos.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10

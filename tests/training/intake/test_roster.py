@@ -28,9 +28,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return clock
 
 
-def test_only_a_client_that_could_have_been_heard_is_silent(
-    redis_client: redis.Redis, clock: SimpleNamespace
-) -> None:
+def test_only_who_could_have_been_heard_is_silent(redis_client: redis.Redis, clock: SimpleNamespace) -> None:
     beat = Heartbeat(client="c", instance=Instance(), counter=1, session="1-0", phase="sampling")
     redis_client.hset(KEYS.clients, "c", "{}")
     redis_client.set(KEYS.beat("c"), beat.to_json(), px=int(EXPIRY_S * 1000))
@@ -61,9 +59,7 @@ def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, player: Playe
 
 
 @pytest.mark.parametrize("how", ["left", "was taken off the list"])
-def test_a_goodbye_or_the_end_of_its_place_on_the_list_ends_the_session(
-    trainer: IntakeOfTest, player: Player, how: str
-) -> None:
+def test_goodbyes_and_the_list_end_sessions(trainer: IntakeOfTest, player: Player, how: str) -> None:
     joined(trainer, player)
     if how == "left":
         player.beat(leaving=True)
@@ -147,9 +143,7 @@ def test_the_newest_believable_model_that_clients_of_this_run_know_is_told(
     assert _restarted(trainer, keys)[1] == believed
 
 
-def test_looks_around_are_not_made_at_every_turn(
-    trainer: IntakeOfTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_looks_around_are_not_made_every_turn(trainer: IntakeOfTest, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[redis.Redis] = []
     monkeypatch.setattr(trainer.intake.roster, "read", looks.append)
     monkeypatch.setattr(intake_module, "_ROSTER_EVERY_S", 1000)

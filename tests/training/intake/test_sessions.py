@@ -46,7 +46,6 @@ def sessions() -> Sessions:
 
 @pytest.fixture
 def session(sessions: Sessions) -> Session:
-    """The session of a client that was let in."""
     return _admitted(sessions)
 
 
@@ -66,9 +65,7 @@ def _admitted(sessions: Sessions, client: str = "c", ms: int = 1) -> Session:
     ],
 )
 @pytest.mark.allow_warnings
-def test_other_hellos_are_refused_in_words(
-    sessions: Sessions, hello: SessionHello | None, reason: str
-) -> None:
+def test_bad_hellos_are_refused_in_words(sessions: Sessions, hello: SessionHello | None, reason: str) -> None:
     sessions.most_envs = 4
     session = sessions.hello("c", EntryId(1, 0), hello, 0.0)
     grant = session.grant(AHEAD)
@@ -98,9 +95,7 @@ def test_a_greeting_to_another_run_is_told_from_what_is_refused(sessions: Sessio
         assert not sessions.is_of_another_run(hello)
 
 
-def test_a_new_hello_fences_the_older_session_and_keeps_its_count(
-    sessions: Sessions, session: Session
-) -> None:
+def test_a_new_hello_fences_the_older_session(sessions: Sessions, session: Session) -> None:
     assert (session.status, session.id, session.num_envs, session.began_at) == ("accepted", "1-0", 3, 5.0)
     assert sessions.by_client == {"c": session}
     session.refuse({"shape": 2}, 0)
@@ -114,7 +109,6 @@ def test_a_new_hello_fences_the_older_session_and_keeps_its_count(
 def test_a_session_goes_on_after_a_restart_of_the_trainer(sessions: Sessions) -> None:
     beat = _beat(sent_steps=450)
     session = sessions.readmit("c", _grant(credit_steps=500), beat, EntryId(1, 40), now=3.0)
-    assert session is not None
     assert (session.id, session.num_envs, sessions.by_client) == ("1-0", 3, {"c": session})
     for last in (EntryId(1, 39), EntryId(1, 40)):  # counted before
         session.received(10, None, last)
@@ -130,12 +124,9 @@ def test_a_session_goes_on_after_a_restart_of_the_trainer(sessions: Sessions) ->
     assert session.numbers.missing == 0
 
 
-def test_nobody_gets_more_than_was_granted_by_telling_of_more_at_a_restart_or_of_losses(
-    sessions: Sessions,
-) -> None:
+def test_nobody_gets_more_than_was_granted_by_telling_of_more(sessions: Sessions) -> None:
     beat = _beat(sent_steps=2**50, sent_chunks=2**50, sent_bytes=2**50)
     session = sessions.readmit("c", _grant(credit_steps=500), beat, EntryId(1, 40), now=3.0)
-    assert session is not None
     assert (session.entries, session.size, session.steps) == (50, 700, 500)
     session = _admitted(sessions, ms=2)
     session.grant(AHEAD, 100)
@@ -155,7 +146,7 @@ def test_nobody_gets_more_than_was_granted_by_telling_of_more_at_a_restart_or_of
         ({}, {"num_envs": 0}),
     ],
 )
-def test_a_session_that_is_over_does_not_go_on(
+def test_sessions_that_are_over_stay_so(
     sessions: Sessions, grant: dict[str, Any], beat: dict[str, Any]
 ) -> None:
     assert sessions.readmit("c", _grant(**grant), _beat(**beat), EntryId(1, 40), 0.0) is None
@@ -184,9 +175,7 @@ def test_credits_are_totals_since_the_hello(session: Session) -> None:
     assert session.grant(AHEAD) == second  # repeats are harmless
 
 
-def test_steps_are_granted_as_totals_that_never_go_back_and_anew_when_half_is_used_up(
-    session: Session,
-) -> None:
+def test_steps_are_granted_as_totals_and_anew_when_half_is_used_up(session: Session) -> None:
     assert session.grant(AHEAD).credit_steps is None
     assert session.grant(AHEAD, 100, ClientExploration(0.5)).credit_steps == 100
     session.received_steps(50, LATER)
@@ -277,9 +266,7 @@ def test_what_was_refused_whole_uses_up_no_credit(sessions: Sessions, session: S
     assert sessions.grant(session).credit_steps == 2000
 
 
-def test_while_credits_are_held_nobody_gets_more_and_afterwards_all_do(
-    sessions: Sessions, session: Session
-) -> None:
+def test_while_credits_are_held_nobody_gets_more(sessions: Sessions, session: Session) -> None:
     sessions.steps_ahead = 100
     first = sessions.grant(session)
     session.received(AHEAD, 0, EntryId(1, 1))
@@ -313,9 +300,7 @@ def test_more_than_was_ever_granted_is_told_and_one_entry_too_large_is_no_fault(
     assert session.overdrew(AHEAD // 2)
 
 
-def test_a_client_that_keeps_failing_without_a_good_segment_between_is_cut_off(
-    sessions: Sessions, session: Session
-) -> None:
+def test_who_keeps_failing_without_a_good_one_is_cut_off(sessions: Sessions, session: Session) -> None:
     session.round = RoundShare(round_id=1, steps=1)
     assert not any(session.refuse({"late": 100}, 0) for _ in range(100)), "that is no fault"
     for _ in range(10):
@@ -342,9 +327,7 @@ def test_a_new_session_makes_no_client_better(sessions: Sessions) -> None:
     assert (released.status, released.in_a_row) == ("accepted", 0)
 
 
-def test_a_released_session_begins_with_a_clean_row_and_all_of_its_credit(
-    sessions: Sessions, session: Session
-) -> None:
+def test_who_is_released_has_a_clean_row_and_all_of_its_credit(sessions: Sessions, session: Session) -> None:
     assert not sessions.release("c"), "it was not cut off"
     session.grant(AHEAD, 100)
     session.refuse({"shape": 50}, 0)
@@ -441,7 +424,7 @@ LADDER, WIDER = (Ladder(first=0, count=count, exponent=7) for count in (4, 6))
         (ClientExploration(0.5, ladder=LADDER), ClientExploration(0.5, ladder=WIDER), True),
     ],
 )
-def test_what_differs_enough_is_told(
+def test_what_differs_much_is_told(
     new: ClientExploration, told: ClientExploration | None, worth: bool
 ) -> None:
     assert new.worth_telling(told) is worth

@@ -45,9 +45,7 @@ def test_the_learner_waits_above_the_band_and_the_streams_below_it() -> None:
     ],
     ids=["tolerance", "a batch"],
 )
-def test_the_band_is_as_wide_as_its_tolerance_but_a_batch_at_least(
-    settings: DQNSettings, slack: float
-) -> None:
+def test_the_band_is_as_wide_as_its_tolerance_or_a_batch(settings: DQNSettings, slack: float) -> None:
     assert ReplayBand.of(settings, settings.batch_size).slack == pytest.approx(slack)
 
 
@@ -113,9 +111,7 @@ def test_as_much_is_on_its_way_as_the_learner_takes_in_while_it_is_fresh(
 @pytest.mark.parametrize(
     ("waiting", "granted"), [(0, 101), (30.9, 71), (50.9, 51), (51, 0), (101, 0), (300, 0)]
 )
-def test_what_waits_counts_as_on_its_way_and_beyond_half_nothing_is_granted(
-    waiting: float, granted: int
-) -> None:
+def test_what_waits_is_on_its_way_and_beyond_half_nothing_is_granted(waiting: float, granted: int) -> None:
     assert beside_waiting(101, waiting) == granted
 
 
@@ -190,7 +186,7 @@ def test_samples_are_no_older_than_max_policy_lag_wants(learner: float, ratio: f
         (100, 0, 1, 100),
     ],
 )
-def test_so_many_entries_are_read_as_there_is_room_for(
+def test_entries_are_read_as_room_allows(
     room: float, steps_per_entry: float, streams: int, entries: int
 ) -> None:
     assert entries_to_read(room, steps_per_entry, streams, 200) == entries

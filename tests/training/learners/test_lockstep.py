@@ -70,7 +70,7 @@ def test_a_share_of_a_silent_client_is_given_up_when_another_could_play() -> Non
 
 
 @pytest.mark.allow_warnings
-def test_when_the_client_in_turn_falls_silent_the_next_one_plays(
+def test_when_who_plays_falls_silent_the_next_one_does(
     run_node: RunNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.training.learners.limits.LOST_S", 0.0)
@@ -93,7 +93,7 @@ def test_when_the_client_in_turn_falls_silent_the_next_one_plays(
 
 
 @pytest.mark.allow_warnings
-def test_a_share_whose_chunk_is_refused_is_given_up_in_words(
+def test_who_sends_what_is_refused_loses_its_share(
     run_node: RunNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = combine([Layer("test", DQN | {"stop.env_steps": 10_000})])

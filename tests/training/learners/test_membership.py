@@ -120,7 +120,6 @@ def test_a_member_that_begins_anew_owes_the_rest_to_a_round_that_waits_and_nothi
     made = _round(policy="wait")
     made.deliver("b", 20)
     member = made.begin_session("b", 3)
-    assert member is not None
     assert (member.share, member.missing, member.unit) == (12, 12, 3)
     made.deliver("b", 12)
     assert made.begin_session("b", 3) is None
@@ -137,7 +136,6 @@ def test_a_member_whose_chunk_was_refused_is_asked_for_what_is_missing() -> None
     made.deliver("b", 20)
     for refused, share in ((1, 32 + 12), (2, 32 + 2 * 12)):
         member = made.ask_again("b")
-        assert member is not None
         assert (member.share, member.missing, member.refused_chunks) == (share, 12, refused)
     assert made.waits_for == "asking again for chunks of b (2 refused)"
     made.deliver("a", 64)
@@ -224,7 +222,7 @@ MEMBERS = st.dictionaries(
 
 
 @given(st.integers(0, 100_000), MEMBERS)
-def test_every_step_is_given_to_somebody_and_nobody_ends_later_than_needed(
+def test_every_step_is_given_and_nobody_ends_later_than_needed(
     steps: int, members: dict[str, QuotaMember]
 ) -> None:
     given_ = share_out(steps, members)

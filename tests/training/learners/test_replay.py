@@ -10,7 +10,6 @@ from soulsgui.sampling import DQNConnector
 from soulsgui.training.intake.sessions import Exploration
 from soulsgui.training.learners import asynchronous
 from soulsgui.wire.codec import pack_sample
-from soulsgui.wire.connection import Address
 from tests.faults.waiting import until
 from tests.training.nodes import (
     BATCH,
@@ -30,16 +29,13 @@ SLACK_UPDATES = 1  # the band is a batch wide
 
 
 def _play_on(player: Player, node: RunningNode, chunks: int) -> None:
-    """Deliver chunks one by one, each with the newest weights."""
     for _ in range(chunks):
         before = node.node.training.env_steps
         player.deliver(HALF)
         node.wait_for(lambda state: state.env_steps >= before + 2 * HALF, "they are taken in")  # noqa: B023
 
 
-def test_nothing_is_drawn_before_learning_starts_and_then_so_much_as_the_ratio_says(
-    run_node: RunNode,
-) -> None:
+def test_learning_starts_late_and_draws_as_much_as_the_ratio_says(run_node: RunNode) -> None:
     with run_node(dqn_settings()) as node:
         player = join(node)
         _play_on(player, node, 1)
@@ -160,7 +156,7 @@ def test_samples_of_the_weights_before_a_restart_are_taken_in(run_node: RunNode)
 
 
 @pytest.mark.allow_warnings
-def test_a_memory_in_a_file_is_gone_on_with_and_goes_with_the_run(
+def test_a_memory_in_a_file_goes_on_and_goes_with_the_run(
     run_node: RunNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = dqn_settings(learner__memory_limit=0, checkpoint__with_buffer=True)
@@ -190,11 +186,9 @@ def _look_at_memory(node: RunningNode) -> None:
     assert (drawn.discount == np.float32(0.99)).all(), "an episode of Pendulum is only ever cut off"
 
 
-def test_a_client_draws_from_the_policy_and_the_memory_holds_what_it_drew(
-    run_node: RunNode, redis_address: Address
-) -> None:
+def test_a_client_draws_and_the_memory_holds_what_it_drew(run_node: RunNode) -> None:
     with run_node(settings_of("sac", env__num_envs=2)) as node:
-        let_play(node, redis_address, updates=20)
+        let_play(node, updates=20)
         assert node.node.attempt.intake.sessions.exploration is None
         _look_at_memory(node)
     told = set(node.update_rows()[-1].values)
@@ -216,10 +210,10 @@ def _play(connector: DQNConnector, steps: int) -> None:
         obs = after
 
 
-def test_a_loop_by_hand_samples_for_sac(run_node: RunNode, redis_address: Address) -> None:
+def test_a_loop_by_hand_samples_for_sac(run_node: RunNode) -> None:
     with run_node(settings_of("sac", env__num_envs=2)) as node:
         node.connection.hset(node.keys.clients, "c", "{}")
-        connector = DQNConnector({"env": {"id": "Pendulum-v1"}}, redis_address, "c")
+        connector = DQNConnector({"env": {"id": "Pendulum-v1"}}, node.address, "c")
         try:
             _play(connector, 60)
             until(lambda: node.node.learner.learning, "learning begins")

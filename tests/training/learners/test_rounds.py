@@ -60,8 +60,8 @@ def test_the_first_round_waits_for_enough_clients(run_node: RunNode) -> None:
         last = play(first, second)
         node.wait_for_updates(1)
         first.beat(leaving=True)
-        play(second, last=last)  # later rounds need one
-        node.wait_for_updates(2)
+        play(second, last=last, rounds=2)  # later rounds need one
+        node.wait_for_updates(3)
 
 
 def test_local_clients_that_were_taken_away_are_not_waited_for_without_an_end(run_node: RunNode) -> None:
@@ -185,9 +185,7 @@ def test_a_stop_in_between_leaves_the_weights_equal_to_the_bit(redis_server: Add
 
 
 @pytest.mark.allow_warnings
-def test_neither_absence_nor_an_update_is_time_of_collecting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_absences_and_updates_are_no_collecting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long_s = 1.0
     passed: list[float] = []
     advance = RoundLearner.update
@@ -219,7 +217,7 @@ def test_neither_absence_nor_an_update_is_time_of_collecting(
 
 
 @pytest.mark.allow_warnings
-def test_a_refusing_server_loses_no_round_and_the_state_is_told_again(
+def test_a_refusing_server_loses_no_round_and_no_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with faulty_node(tmp_path) as (server, node), connect(server.address) as admin:

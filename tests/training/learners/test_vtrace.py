@@ -35,9 +35,7 @@ def test_every_transition_is_learned_from_once_as_it_comes(run_node: RunNode) ->
         assert state.env_steps == goal, "what is left at the goal makes a smaller batch"
 
 
-def test_an_episode_that_came_in_two_chunks_is_one_trace(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_episode_in_two_chunks_is_one_trace(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_node(vtrace_settings()) as node:
         learned = heard_batches(node, monkeypatch)
         player, begun = join(node), HALF // 2
@@ -54,9 +52,7 @@ def test_an_episode_that_came_in_two_chunks_is_one_trace(
         assert np.flatnonzero(batch.ends).tolist() == [HALF - 1, BATCH - 1]
 
 
-def test_what_became_too_old_while_it_waited_is_dropped_and_counted(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_became_too_old_waiting_is_counted(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asynchronous, "_ROW_EVERY_S", math.inf)  # one row, at the end
     settings = vtrace_settings(vtrace__max_model_delay=1, publish__min_seconds=1000.0)
     with run_node(settings) as node:
