@@ -12,7 +12,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from tests.training.nodes import RunNode, running_node
 from tests.training.players import Player
-from tests.training.taking import IntakeOfTest
+from tests.training.taking import IntakeOfTest, joined
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,3 +41,9 @@ def trainer(redis_client: redis.Redis, keys: Keys) -> IntakeOfTest:
 @pytest.fixture
 def player(redis_client: redis.Redis, keys: Keys, trainer: IntakeOfTest) -> Player:
     return Player(redis_client, keys)
+
+
+@pytest.fixture
+def member(trainer: IntakeOfTest, player: Player) -> Player:
+    """A player that was let in."""
+    return joined(trainer, player)

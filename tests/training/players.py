@@ -55,6 +55,11 @@ class Player:
         assert grant is not None
         return grant
 
+    def granted_before(self, **told: Any) -> None:
+        """Let an earlier trainer have granted something to the present session."""
+        grant = Grant(**({"session": self.session, "status": "accepted"} | told))
+        self.connection.set(self.keys.grant(self.name), grant.to_json())
+
     def share(self) -> RoundShare | None:
         """Its part of the present round, once the weights are there too."""
         grant, weights = self.grant(), self.connection.get(self.keys.weights)

@@ -3,8 +3,7 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,8 +111,6 @@ class _Killed(BaseException):
 
 
 class _Fuse:
-    """Ends the "process" before its n-th operation on files."""
-
     EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir")
 
     def __init__(self) -> None:
@@ -127,26 +124,19 @@ class _Fuse:
                 self.left = None
                 raise _Killed
 
-    @contextmanager
-    def burning(self, operations: int) -> Iterator[None]:
+    def ends(self, operations: int, action: Callable[[], object]) -> bool:
+        """Carry an action out; return whether the "process" ended before its n-th operation on files."""
         self.left = operations
         try:
-            yield
+            action()
+        except _Killed:
+            return True
         finally:
             self.left = None
+        return False
 
 
 FUSE = _Fuse()  # an audit hook stays for the life of the interpreter
-
-
-def _crash(operations: int, action: Callable[[], object]) -> bool:
-    """Carry an action out, ending it before its n-th operation; return whether it was ended."""
-    try:
-        with FUSE.burning(operations):
-            action()
-    except _Killed:
-        return True
-    return False
 
 
 def _assert_whole(run: RunFolder, target: Path, allowed: set[int], at: object) -> None:
@@ -163,7 +153,7 @@ def test_a_crash_at_any_step_loses_nothing(tmp_path: Path, name: str) -> None:
         run = RunFolder(tmp_path / str(operations))
         target = run.root / name
         write_checkpoint(target, checkpoint(1, size=2))
-        if not _crash(operations, lambda: write_checkpoint(target, checkpoint(2, size=2))):  # noqa: B023
+        if not FUSE.ends(operations, lambda: write_checkpoint(target, checkpoint(2, size=2))):  # noqa: B023
             break
         crashes += 1
         _assert_whole(run, target, {1, 2}, operations)
@@ -178,13 +168,12 @@ def test_a_crash_while_putting_a_crash_right_loses_nothing(tmp_path: Path) -> No
     for first in range(8, 1000, 2):
         run = RunFolder(tmp_path / str(first))
         shutil.copytree(template.root, run.root)
-        crashed = _crash(first, lambda: write_checkpoint(run.checkpoint, checkpoint(2, size=2)))  # noqa: B023
-        if not crashed:
+        if not FUSE.ends(first, lambda: write_checkpoint(run.checkpoint, checkpoint(2, size=2))):  # noqa: B023
             break
         for second in range(100):
             copy = RunFolder(tmp_path / f"{first}-{second}")
             shutil.copytree(run.root, copy.root)
-            if not _crash(second, lambda: newest_resumable(copy)):  # noqa: B023
+            if not FUSE.ends(second, lambda: newest_resumable(copy)):  # noqa: B023
                 break
             tried += 1
             _assert_whole(copy, copy.checkpoint, {1, 2}, (first, second))

@@ -3,6 +3,7 @@
 import json
 import math
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import redis
 from soulsgui.config.layers import combine, load_run_settings
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
+from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.errors import (
     CheckpointError,
     CheckpointMisfitError,
@@ -29,8 +31,8 @@ from soulsgui.training.learners import asynchronous
 from soulsgui.training.nodes import NODES, PPOTrainingNode
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow
-from tests.experience.segments import segments_of
 from tests.faults.waiting import until
+from tests.rl.support import random_batch, transitions
 from tests.servers import delete_prefix
 from tests.training.nodes import (
     ALGORITHMS,
@@ -336,26 +338,14 @@ def test_a_run_goes_on_from_its_checkpoint_with_newer_ids(run_node: RunNode, alg
         assert [(row.attempt, row.update, row.env_steps) for row in attempts] == [(1, 0, 0), (2, 3, steps)]
 
 
-def _batch(algorithm: str, number: int) -> Segments | NStepBatch:
-    rng = np.random.default_rng(number)
-    if algorithm in ("ppo", "vtrace"):
-        return segments_of(
-            obs=rng.normal(size=(4 * 17, 4)).astype(np.float32),
-            length=np.full(4, 16),
-            action=rng.integers(0, 2, 64),
-            log_prob=np.full(64, np.log(0.5), np.float32),
-            reward=rng.normal(size=64).astype(np.float32),
-            terminated=np.array([True, False, False, True]),
-            truncated=np.array([False, True, False, False]),
-        )
-    width = 4 if algorithm == "dqn" else 3
-    return NStepBatch(
-        obs=rng.normal(size=(BATCH, width)).astype(np.float32),
-        action=rng.integers(0, 2, BATCH) if algorithm == "dqn" else rng.normal(size=(BATCH, 1)).astype("f4"),
-        reward=rng.normal(size=BATCH).astype(np.float32),
-        next_obs=rng.normal(size=(BATCH, width)).astype(np.float32),
-        discount=np.where(rng.random(BATCH) < 0.2, np.float32(0), np.float32(0.99)),
-    )
+def _batch(by: Any, number: int) -> Segments | NStepBatch:
+    """The same batch for the same number, `by` the agent of a node that never learns."""
+    if by.training.settings.algorithm in ("ppo", "vtrace"):
+        return random_batch(by.agent, number, (16,) * 4)
+    batch = transitions(BATCH, number, replace(by.training.spaces, action=DiscreteSpec(2)))
+    if by.training.settings.algorithm == "dqn":
+        return batch
+    return batch._replace(action=np.random.default_rng(number).normal(size=(BATCH, 1)).astype(np.float32))
 
 
 @every
@@ -370,10 +360,10 @@ def test_100_updates_after_a_resume_are_equal_to_the_bit(
 
     def learn(node: Any, numbers: range) -> list[Any]:
         moment = (START,) if algorithm in ("ppo", "vtrace") else ()
-        told = [node.agent.update(_batch(algorithm, number), *moment) for number in numbers]
+        told = [node.agent.update(_batch(by, number), *moment) for number in numbers]
         return told if algorithm == "ppo" else [node.agent.figures()]
 
-    whole = made("a", 0)
+    whole, by = made("a", 0), made("by", 0)
     learn(whole, range(10))
     whole.checkpoint(tmp_path / "c")
     info = read_checkpoint(tmp_path / "c").info
@@ -442,15 +432,16 @@ def test_the_configuration_is_saved_and_loaded(redis_address: Address, tmp_path:
 @pytest.mark.parametrize(
     ("algorithm", "env", "reason"),
     [
-        ("sac", {"env__id": "CartPole-v1"}, "this environment takes one of 2 actions"),
-        ("dqn", {"env__id": "Pendulum-v1"}, "dqn chooses one of several numbered actions"),
+        ("sac", "CartPole-v1", "this environment takes one of 2 actions"),
+        ("dqn", "Pendulum-v1", "dqn chooses one of several numbered actions"),
     ],
 )
-def test_actions_an_algorithm_can_not_learn_are_refused_in_words(
-    redis_address: Address, tmp_path: Path, algorithm: str, env: dict[str, Any], reason: str
+def test_actions_it_can_not_learn_are_refused(
+    run_node: RunNode, algorithm: str, env: str, reason: str
 ) -> None:
-    with pytest.raises(EnvironmentCheckError, match=reason) as refused:
-        RunningNode(redis_address, tmp_path, settings_of(algorithm, **env))
+    settings = settings_of(algorithm, env__id=env)
+    with pytest.raises(EnvironmentCheckError, match=reason) as refused, run_node(settings):
+        raise AssertionError("it runs")
     assert "algorithm: ppo" in refused.value.remedy
 
 

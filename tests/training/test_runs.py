@@ -1,7 +1,6 @@
 """Whole runs on a real server: each kind of action, mask, observation and network, by client and by hand."""
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from tests.training.nodes import (
     RunNode,
     dqn_settings,
     let_play,
+    play_by_hand,
     settings_of,
     small_settings,
     vtrace_settings,
@@ -66,23 +66,6 @@ def _heard(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Round]:
 
     monkeypatch.setattr(agent, "update", listen)
     return heard
-
-
-def _play(connector: Any, env: Any, go_on: Callable[[], object]) -> None:
-    """A loop over one environment, as somebody would write it; at the end its episode is not over."""
-    obs, info = env.reset()
-    step_id = 0
-    while go_on():
-        with connector as (agent, model_id):
-            action = agent(obs, info.get("action_mask"))
-        after, reward, terminated, truncated, told = env.step(action)
-        masks = dict(info) | {f"next_{name}": told[name] for name in told}
-        connector.push_sample(
-            pack_sample(obs, action, reward, after, terminated, truncated, masks, model_id, step_id)
-        )
-        obs, info, step_id = after, told, step_id + 1
-        if terminated or truncated:
-            (obs, info), step_id = env.reset(), 0
 
 
 TAKING = "tests.environments.toys:ToysTaking-v0"
@@ -133,7 +116,7 @@ def test_a_loop_by_hand_samples_for_ppo(
         connector = PPOConnector({"env": {"id": TAKING, "kwargs": settings.env.kwargs}}, node.address, "c")
         try:
             connector.sync(20)
-            _play(connector, Taking(takes, masked=takes == "choices"), lambda: connector.steps_left)
+            play_by_hand(connector, Taking(takes, masked=takes == "choices"), lambda: connector.steps_left)
             connector.sync(20)
             assert node.wait_for_updates(1).rejected == {}
             _check_actions(node, heard)
@@ -285,7 +268,7 @@ def _play_rounds(connector: PPOConnector, node: RunningNode, memory: bool) -> No
         return rounds < 4
 
     try:
-        _play(connector, Masked(), go_on)
+        play_by_hand(connector, Masked(), go_on)
         assert node.wait_for_updates(3).rejected == {}
         obs, info = Masked().reset()
         with pytest.raises(UsageError, match="leaves no action"):
@@ -314,7 +297,9 @@ def test_a_replay_memory_holds_valid_actions_and_what_was_remembered(
             connector = DQNConnector(CONFIG, node.address, "c")
             try:
                 # What came before learning began is not owed any updates: it plays until there are some.
-                _play(connector, Masked(), lambda: node.failure is None and node.node.agent.updates < 3)
+                play_by_hand(
+                    connector, Masked(), lambda: node.failure is None and node.node.agent.updates < 3
+                )
                 assert node.wait_for_updates(3).rejected == {}
                 (_check_sequences if memory else _check_memory)(node)
             finally:

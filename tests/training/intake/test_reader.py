@@ -11,7 +11,6 @@ from soulsgui.training.intake.sessions import LEFT, NEW_SESSION
 from soulsgui.wire.group_reader import StreamPart
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import MAX_BYTES
-from soulsgui.wire.messages.session import Grant
 from tests.training.players import Player
 from tests.training.taking import IntakeOfTest, joined
 from tests.wire.chunks import chunk, segments
@@ -19,23 +18,22 @@ from tests.wire.chunks import chunk, segments
 STEPS = segments().steps
 
 
-def test_a_hello_is_answered_with_credits_that_are_renewed(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    grant = player.granted()
+def test_a_hello_is_answered_with_credits_that_are_renewed(trainer: IntakeOfTest, member: Player) -> None:
+    grant = member.granted()
     assert (grant.status, grant.credit_bytes, grant.round) == ("accepted", 10**6, None)
     assert set(trainer.intake.eligible()) == {"c"}
     big = chunk(segments((8000, 8000)))
     for _ in range(2):
-        player.send(big)
+        member.send(big)
     trainer.turn()
     assert (trainer.used, trainer.rejected()) == ({"c": 2 * 16_000}, {})
-    assert player.granted().credit_bytes == 10**6 + 2 * len(big)
-    assert player.connection.xlen(player.keys.chunks("c")) == 0
-    older = player.session
-    player.hello()  # a newer session fences the older one
+    assert member.granted().credit_bytes == 10**6 + 2 * len(big)
+    assert member.connection.xlen(member.keys.chunks("c")) == 0
+    older = member.session
+    member.hello()  # a newer session fences the older one
     trainer.turn()
     assert trainer.losses[-1] == ("c", NEW_SESSION)
-    assert trainer.intake.sessions.by_client["c"].id == player.session > older
+    assert trainer.intake.sessions.by_client["c"].id == member.session > older
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,7 @@ def test_chunks_of_a_session_before_the_present_one_are_not_used(
     trainer.intake.reader.read(player.connection, 0)  # delivered, and then the trainer is killed
     player.hello()
     player.beat()
-    player.connection.set(player.keys.grant("c"), Grant(session=player.session, status="accepted").to_json())
+    player.granted_before()
     following = IntakeOfTest(player.connection, player.keys)
     following.intake.begin(player.connection)
     following.turn()
@@ -111,101 +109,93 @@ def test_chunks_of_a_session_before_the_present_one_are_not_used(
     assert following.intake.sessions.by_client["c"].id == player.session
 
 
-def test_what_the_run_before_left_is_no_refusal(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
+def test_what_the_run_before_left_is_no_refusal(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(3):  # that run takes nothing any more
-        player.send(chunk())
-    trainer.intake.reader.read(player.connection, 0)  # some was delivered
-    player.send(chunk())
-    player.beat(leaving=True)
-    following = IntakeOfTest(player.connection, player.keys)
-    following.intake.begin(player.connection)
-    player.send(chunk())
-    player.hello()
-    player.send(chunk())
-    player.beat()
+        member.send(chunk())
+    trainer.intake.reader.read(member.connection, 0)  # some was delivered
+    member.send(chunk())
+    member.beat(leaving=True)
+    following = IntakeOfTest(member.connection, member.keys)
+    following.intake.begin(member.connection)
+    member.send(chunk())
+    member.hello()
+    member.send(chunk())
+    member.beat()
     following.turn()
     assert following.used == {"c": STEPS}
     assert following.rejected() == {"not_admitted": 1}, "what came while it was there, without a session"
 
 
-def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
+def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(2 * PER_STREAM):
-        player.send(chunk())
-    player.beat(leaving=True)
+        member.send(chunk())
+    member.beat(leaving=True)
     trainer.look_around()
     assert trainer.losses == [("c", NEW_SESSION), ("c", LEFT)], "nothing more is expected of it"
     assert trainer.intake.eligible() == {}
     trainer.turn()
     assert trainer.used == {"c": 2 * PER_STREAM * STEPS}
     assert trainer.intake.sessions.by_client == {}, "all of it was read"
-    player.send(chunk())
+    member.send(chunk())
     trainer.turn()
     assert trainer.rejected() == {"not_admitted": 1}, "it has said that nothing would come"
 
 
-def test_who_left_and_comes_back_plays_on(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    player.send(chunk())
-    player.beat(leaving=True)
+def test_who_left_and_comes_back_plays_on(trainer: IntakeOfTest, member: Player) -> None:
+    member.send(chunk())
+    member.beat(leaving=True)
     trainer.look_around()
-    joined(trainer, player)
-    player.send(chunk())
+    joined(trainer, member)
+    member.send(chunk())
     trainer.turn()
     assert (trainer.used, trainer.rejected()) == ({"c": 2 * STEPS}, {})
     assert set(trainer.intake.eligible()) == {"c"}
 
 
-def test_forged_numbers_count_as_none(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
+def test_forged_numbers_count_as_none(trainer: IntakeOfTest, member: Player) -> None:
     forged = [b"-1", b"1e3", b"x", b"9" * 30, b"", b"\xd9\xa3"]
     for number in forged:
-        player.connection.xadd(player.keys.chunks("c"), {"c": chunk(), "n": number})
+        member.connection.xadd(member.keys.chunks("c"), {"c": chunk(), "n": number})
         trainer.turn()
     assert trainer.used == {"c": len(forged) * STEPS}
     assert trainer.intake.sessions.refusals().missing == 0
 
 
-def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    player.send(chunk())
+def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, member: Player) -> None:
+    member.send(chunk())
     trainer.intake.reader.read(trainer.connection, 1)
-    player.connection.xtrim(player.keys.chunks("c"), maxlen=0, approximate=False)
+    member.connection.xtrim(member.keys.chunks("c"), maxlen=0, approximate=False)
     trainer.intake.refused()
     trainer.turn()
     assert (trainer.used, trainer.rejected()) == ({}, {})
 
 
 @pytest.mark.allow_warnings
-def test_who_makes_its_stream_into_something_else_is_cut_off(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    stream = player.keys.chunks("c")
-    player.connection.set(stream, "mine")
+def test_who_makes_its_stream_into_something_else_is_cut_off(trainer: IntakeOfTest, member: Player) -> None:
+    stream = member.keys.chunks("c")
+    member.connection.set(stream, "mine")
     trainer.turn()
     assert trainer.rejected() == {"wrong_type": 1}
     assert trainer.losses[-1] == ("c", "its stream can't be read")
-    assert trainer.intake.cut_off(player.connection, "c", "it held too much") == 0
-    assert trainer.intake.sessions.by_client["c"].status == "quarantined"
-    grant = player.granted()
+    assert trainer.intake.cut_off(member.connection, "c", "it held too much") == 0
+    grant = member.granted()
     assert (grant.status, grant.reason) == ("quarantined", "it held too much")
-    assert player.connection.exists(stream) == 0
+    assert member.connection.exists(stream) == 0
 
 
 @pytest.mark.allow_warnings
-def test_what_comes_again_of_who_is_cut_off_is_counted_once(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
+def test_what_comes_again_of_who_is_cut_off_is_counted_once(trainer: IntakeOfTest, member: Player) -> None:
     session = trainer.intake.sessions.by_client["c"]
-    trainer.intake.cut_off(player.connection, "c", "it held too much")
+    trainer.intake.cut_off(member.connection, "c", "it held too much")
     for _ in range(2):
-        player.send(chunk())
+        member.send(chunk())
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(trainer.intake.reader, "acknowledge_parts", lambda *_: trainer.intake.refused())
         trainer.turn()  # read three times, and never acknowledged
     trainer.turn()
     assert trainer.rejected() == {"not_admitted": 2}
     assert (session.entries, session.size) == (2, 2 * len(chunk()))
-    assert player.connection.xlen(player.keys.chunks("c")) == 0
+    assert member.connection.xlen(member.keys.chunks("c")) == 0
 
 
 @pytest.mark.allow_warnings
@@ -219,10 +209,7 @@ def test_of_who_is_cut_off_only_what_its_session_sent_is_counted(
     player.send(chunk())  # counted in the beat
     player.beat(sent_chunks=1, sent_bytes=len(chunk()))
     assert player.session > earlier
-    grant = Grant(
-        session=player.session, status="quarantined", reason="flood", credit_entries=9, credit_bytes=10**6
-    )
-    player.connection.set(player.keys.grant("c"), grant.to_json())
+    player.granted_before(status="quarantined", credit_entries=9, credit_bytes=10**6)
     trainer.intake.begin(player.connection)
     player.send(chunk(), 1)
     trainer.turn()
@@ -238,9 +225,7 @@ def test_a_session_that_is_over_is_asked_for_once(
 ) -> None:
     player.session = "1-0"
     player.beat(**changed)
-    player.connection.set(
-        player.keys.grant("c"), Grant(session="1-0", status="quarantined", reason="flood").to_json()
-    )
+    player.granted_before(status="quarantined", reason="flood")
     asked: list[list[str]] = []
     mget = player.connection.mget
     monkeypatch.setattr(trainer.connection, "mget", lambda names: asked.append(names) or mget(names))
@@ -320,55 +305,53 @@ def test_a_stream_that_holds_more_than_all_may_is_a_flood(redis_client: redis.Re
 
 @pytest.mark.allow_warnings
 def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
-    trainer: IntakeOfTest, player: Player
+    trainer: IntakeOfTest, member: Player
 ) -> None:
-    joined(trainer, player)
     for _ in range(3):
-        player.connection.xadd(player.keys.chunks("c"), {"c": bytes(2**20)})
+        member.connection.xadd(member.keys.chunks("c"), {"c": bytes(2**20)})
     trainer.turn()
     assert ("c", "quarantined") in trainer.losses
-    grant = player.granted()
+    grant = member.granted()
     assert (grant.status, "floods the server" in grant.reason) == ("quarantined", True)
     for _ in range(5):
-        player.send(chunk())
+        member.send(chunk())
     trainer.turn()
-    assert player.connection.xlen(player.keys.chunks("c")) == 0
+    assert member.connection.xlen(member.keys.chunks("c")) == 0
     assert trainer.used == {}
     assert trainer.rejected()["not_admitted"] >= 5
     assert trainer.intake.release("c")
     trainer.turn()
-    assert player.granted().status == "accepted"
-    player.send(chunk())
+    assert member.granted().status == "accepted"
+    member.send(chunk())
     trainer.turn()
     assert trainer.used == {"c": segments().steps}
     assert not trainer.intake.release("c")
 
 
 @pytest.mark.allow_warnings
-def test_who_only_fails_is_cut_off_until_it_is_released(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
+def test_who_only_fails_is_cut_off_until_it_is_released(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(60):
-        player.send(b"garbage")
-    player.send(chunk())
+        member.send(b"garbage")
+    member.send(chunk())
     trainer.turn()
-    assert (player.granted().status, "unreadable" in player.granted().reason) == ("quarantined", True)
+    assert (member.granted().status, "unreadable" in member.granted().reason) == ("quarantined", True)
     assert trainer.losses[-1] == ("c", "quarantined")
     assert (trainer.used, trainer.rejected()) == ({}, {"unreadable": 50, "not_admitted": 11})
     assert trainer.intake.eligible() == {}
-    player.beat(leaving=True)
+    member.beat(leaving=True)
     trainer.turn()
     assert trainer.intake.sessions.by_client == {}
-    player.hello()  # the next process, under the same name
-    player.beat()
+    member.hello()  # the next process, under the same name
+    member.beat()
     trainer.turn()
-    assert player.granted().status == "quarantined"
-    player.beat(leaving=True)
+    assert member.granted().status == "quarantined"
+    member.beat(leaving=True)
     trainer.turn()
     assert trainer.intake.release("c")
     trainer.turn()
-    assert player.connection.get(player.keys.grant("c")) is None
-    joined(trainer, player)
-    assert player.granted().status == "accepted"
+    assert member.connection.get(member.keys.grant("c")) is None
+    joined(trainer, member)
+    assert member.granted().status == "accepted"
 
 
 def test_who_begins_session_after_session_is_found() -> None:

@@ -14,7 +14,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, Heartbeat
 from tests.training.players import Player
-from tests.training.taking import IntakeOfTest, joined
+from tests.training.taking import IntakeOfTest
 from tests.wire.chunks import chunk, segments
 
 KEYS = Keys("souls:")
@@ -47,24 +47,22 @@ def test_only_who_could_have_been_heard_is_silent(redis_client: redis.Redis, clo
 
 
 @pytest.mark.parametrize("phase", ["paused", "finishing", "stopping"])
-def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, player: Player, phase: str) -> None:
-    joined(trainer, player)
-    player.beat(phase=phase)
+def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, member: Player, phase: str) -> None:
+    member.beat(phase=phase)
     trainer.turn()
     assert trainer.intake.eligible() == {}
     assert ("c", phase) in trainer.losses
-    player.beat()
+    member.beat()
     trainer.turn()
     assert set(trainer.intake.eligible()) == {"c"}
 
 
 @pytest.mark.parametrize("how", ["left", "was taken off the list"])
-def test_goodbyes_and_the_list_end_sessions(trainer: IntakeOfTest, player: Player, how: str) -> None:
-    joined(trainer, player)
+def test_goodbyes_and_the_list_end_sessions(trainer: IntakeOfTest, member: Player, how: str) -> None:
     if how == "left":
-        player.beat(leaving=True)
+        member.beat(leaving=True)
     else:
-        player.connection.hdel(player.keys.clients, "c")
+        member.connection.hdel(member.keys.clients, "c")
     trainer.turn()
     assert trainer.intake.sessions.by_client == {}
     assert ("c", how) in trainer.losses
@@ -113,23 +111,22 @@ def _restarted(trainer: IntakeOfTest, keys: Keys) -> tuple[IntakeOfTest, int]:
 
 @pytest.mark.parametrize("found_later", [False, True])
 def test_sessions_go_on_after_a_restart(
-    trainer: IntakeOfTest, player: Player, keys: Keys, found_later: bool
+    trainer: IntakeOfTest, member: Player, keys: Keys, found_later: bool
 ) -> None:
-    joined(trainer, player)
-    player.send(chunk())
+    member.send(chunk())
     trainer.turn()
     if found_later:
-        player.connection.hdel(keys.clients, "c")  # the list of clients is not there yet
+        member.connection.hdel(keys.clients, "c")  # the list of clients is not there yet
     following, _ = _restarted(trainer, keys)
     if found_later:
         following.turn()
         assert following.intake.sessions.by_client == {}
-        player.connection.hset(keys.clients, "c", "{}")
+        member.connection.hset(keys.clients, "c", "{}")
         following.turn()
-    player.send(chunk())
+    member.send(chunk())
     following.turn()
     assert following.used == {"c": segments().steps}
-    assert following.intake.sessions.by_client["c"].id == player.session
+    assert following.intake.sessions.by_client["c"].id == member.session
     assert following.intake.sessions.refusals().missing == 0
 
 

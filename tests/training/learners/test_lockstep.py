@@ -33,6 +33,7 @@ DQN = {
     "clients.local": 1,
     "stop.env_steps": 256,
 }
+ENDLESS = combine([Layer("test", DQN | {"stop.env_steps": 10_000})])
 PPO = {**SMALL, **PLAYED, "stop.env_steps": 400}
 
 
@@ -74,8 +75,7 @@ def test_when_who_plays_falls_silent_the_next_one_does(
     run_node: RunNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.training.learners.limits.LOST_S", 0.0)
-    settings = combine([Layer("test", DQN | {"stop.env_steps": 10_000})])
-    with run_node(settings) as node:
+    with run_node(ENDLESS) as node:
         silent, other = join(node, "a"), join(node, "b")
         until(silent.share, "a share")
         intake = node.node.attempt.intake
@@ -96,8 +96,7 @@ def test_when_who_plays_falls_silent_the_next_one_does(
 def test_who_sends_what_is_refused_loses_its_share(
     run_node: RunNode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = combine([Layer("test", DQN | {"stop.env_steps": 10_000})])
-    with run_node(settings) as node:
+    with run_node(ENDLESS) as node:
         player = join(node, "a")
         share = next_round(player)
         player.send(b"garbage")

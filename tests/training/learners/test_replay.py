@@ -1,7 +1,5 @@
 """Learning from a memory, in a whole node on a real server: DQN and SAC."""
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,7 +7,6 @@ import pytest
 from soulsgui.sampling import DQNConnector
 from soulsgui.training.intake.sessions import Exploration
 from soulsgui.training.learners import asynchronous
-from soulsgui.wire.codec import pack_sample
 from tests.faults.waiting import until
 from tests.training.nodes import (
     BATCH,
@@ -20,6 +17,7 @@ from tests.training.nodes import (
     dqn_settings,
     join,
     let_play,
+    play_by_hand,
     settings_of,
 )
 from tests.training.players import Player, played_with
@@ -197,27 +195,15 @@ def test_a_client_draws_and_the_memory_holds_what_it_drew(run_node: RunNode) -> 
     assert "epsilon" not in told
 
 
-def _play(connector: DQNConnector, steps: int) -> None:
-    """A loop over one environment, as somebody would write it; its episode is not ended."""
-    env = gym.make("Pendulum-v1")
-    obs, _ = env.reset(seed=steps)
-    for step_id in range(steps):
-        with connector as (agent, model_id):
-            action = agent(obs)
-        after, reward, terminated, truncated, _ = env.step(action)
-        packed: Any = pack_sample(obs, action, reward, after, terminated, truncated, {}, model_id, step_id)
-        connector.push_sample(packed)
-        obs = after
-
-
 def test_a_loop_by_hand_samples_for_sac(run_node: RunNode) -> None:
     with run_node(settings_of("sac", env__num_envs=2)) as node:
         node.connection.hset(node.keys.clients, "c", "{}")
         connector = DQNConnector({"env": {"id": "Pendulum-v1"}}, node.address, "c")
         try:
-            _play(connector, 60)
+            env, steps = gym.make("Pendulum-v1"), iter(range(161))
+            play_by_hand(connector, env, lambda: next(steps) < 60)
             until(lambda: node.node.learner.learning, "learning begins")
-            _play(connector, 100)
+            play_by_hand(connector, env, lambda: next(steps, None))
             # What comes in from then on is learned from.
             assert node.wait_for_updates(3).rejected == {}
             until(lambda: node.node.training.env_steps == 160, "all is taken in")
