@@ -1,37 +1,28 @@
 """The record of experience: its layout, and what is taken, cut, laid end to end and put in order."""
 
 import tracemalloc
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from soulsgui.experience.frame_stacks import FrameStacks
-from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
+from soulsgui.experience.segments import TERMINATED, Segments
 from soulsgui.rl.returns import gae
 from tests.experience.segments import segments_of
 
 
-def batch(lengths: tuple[int, ...] = (2, 1, 3), **changes: object) -> Segments:
-    steps = sum(lengths)
-    fields: dict[str, object] = {
-        "obs": np.arange(steps + len(lengths), dtype=np.float32)[:, None],
-        "length": np.array(lengths),
-        "action": np.zeros(steps, np.int64),
-        "log_prob": np.zeros(steps, np.float32),
-        "reward": np.zeros(steps, np.float32),
-        "flags": np.array([TERMINATED, TRUNCATED, TERMINATED], np.uint8),
-    }
-    return segments_of(**(fields | changes))  # type: ignore[arg-type]
-
-
 def test_rows_skip_the_last_observation_of_each_segment_and_ends_stand_at_the_last_steps() -> None:
+    def batch(**columns: Any) -> Segments:
+        ended = {"terminated": [True, False, True], "truncated": [False, True, False]}
+        return segments_of([2, 1, 3], np.zeros((9, 1)), **ended, **columns)
+
     rollout = batch()
     assert (rollout.steps, rollout.step_rows.tolist()) == (6, [0, 1, 3, 5, 6, 7])
     assert rollout.ends.tolist() == [False, True, True, False, False, True]
     assert rollout.terminated_steps.tolist() == [False, True, False, False, False, True]
-    goes_on = batch((2, 1, 3), joined=np.array([False, True, False]))
+    goes_on = batch(joined=np.array([False, True, False]))
     assert goes_on.ends.tolist() == [False, False, True, False, False, True]
 
 
@@ -39,11 +30,9 @@ def test_an_episode_in_pieces_has_the_advantages_of_the_whole() -> None:
     rng, steps = np.random.default_rng(1), 12
     reward, value = rng.normal(size=steps).astype(np.float32), rng.normal(size=steps + 1).astype(np.float32)
     found = []
-    for lengths in ((12,), (5, 4, 3)):
-        pieces = np.ones(len(lengths), np.bool_)
-        pieces[0] = False
-        never = np.zeros(len(lengths), np.uint8)
-        rollout = batch(lengths, reward=reward, joined=pieces, flags=never)
+    for lengths in ([12], [5, 4, 3]):
+        joined = np.arange(len(lengths)) > 0
+        rollout = segments_of(lengths, np.zeros(steps + len(lengths)), reward=reward, joined=joined)
         ended = rollout.terminated_steps
         found.append(gae(reward, value[:-1], value[1:], ended, rollout.ends, 0.9, 0.8))
     np.testing.assert_array_equal(found[0], found[1])
@@ -54,18 +43,20 @@ def test_an_episode_in_pieces_has_the_advantages_of_the_whole() -> None:
     [
         {"obs": np.zeros((8, 1), np.float32)},
         {"action": np.zeros(5, np.int64)},
-        {"length": np.array([2, 0, 4])},
+        {"length": np.array([2, 0, 4, 4])},
         {"length": np.array([], np.int64)},
         {"flags": np.array([TERMINATED], np.uint8)},
-        {"source": np.zeros(4, np.int64)},
-        {"action_mask": np.ones((6, 2), np.bool_)},
+        {"source": np.zeros(3, np.int64)},
+        {"action_mask": np.ones((10, 2), np.bool_)},
         {"state": {"hidden": np.zeros((2, 1), np.float32)}},
-        {"joined": np.array([True, False, False])},
+        {"joined": np.array([True, False, False, False])},
     ],
 )
-def test_arrays_that_do_not_fit_together_are_refused(changes: dict[str, object]) -> None:
+def test_arrays_that_do_not_fit_together_are_refused(changes: dict[str, Any]) -> None:
+    good = numbered()
+    good.check()
     with pytest.raises(ValueError, match="segments"):
-        batch(**changes).check()
+        replace(good, **changes).check()
 
 
 LENGTHS = np.array([2, 1, 3, 4])
@@ -94,10 +85,9 @@ def numbered(obs: Any = None, **columns: Any) -> Segments:
     )
 
 
-def stacks() -> FrameStacks:
-    """Observations of three frames each, each frame once."""
-    first = np.arange(int(LENGTHS.sum()) + len(LENGTHS))
-    return FrameStacks(np.arange(len(first) + 2, dtype=np.uint8)[:, None], first, 3, 1)
+_FIRST = np.arange(int(LENGTHS.sum()) + len(LENGTHS))
+STACKS = FrameStacks(np.arange(len(_FIRST) + 2, dtype=np.uint8)[:, None], _FIRST, 3, 1)
+"""Observations of three frames each, each frame once."""
 
 
 def assert_equal(one: Segments, other: Segments) -> None:
@@ -109,12 +99,7 @@ def assert_equal(one: Segments, other: Segments) -> None:
         np.testing.assert_array_equal(first, second, err_msg=field.name)
 
 
-def one_by_one(whole: Segments, positions: list[int]) -> Segments:
-    """The segments at these positions, cut out alone and laid end to end."""
-    return Segments.concat([whole.cut(position, position + 1) for position in positions])
-
-
-@pytest.mark.parametrize("obs", [None, stacks()], ids=["array", "frames held once"])
+@pytest.mark.parametrize("obs", [None, STACKS], ids=["array", "frames held once"])
 @pytest.mark.parametrize("positions", [[1, 3], [3, 0, 2, 1], [2], [0, 1, 2, 3]])
 def test_segments_are_taken_with_all_their_rows(obs: Any, positions: list[int]) -> None:
     whole = numbered(obs, joined=np.array([False, True, False, False]))
@@ -122,14 +107,13 @@ def test_segments_are_taken_with_all_their_rows(obs: Any, positions: list[int]) 
     taken.check()
     assert taken.joined is None
     assert taken.env_index.tolist() == positions
-    assert_equal(taken, one_by_one(whole, positions))
-    if positions == sorted(positions) and len(positions) < 4:
-        assert_equal(whole.take(np.isin(np.arange(4), positions)), taken)
-
-
-def test_all_of_them_are_themselves_and_none_is_an_empty_record() -> None:
-    whole = numbered()
-    assert whole.take(np.ones(4, np.bool_)) is whole
+    assert_equal(taken, Segments.concat([whole.cut(position, position + 1) for position in positions]))
+    if positions == sorted(positions):
+        of_mask = whole.take(np.isin(np.arange(4), positions))
+        if len(positions) == 4:
+            assert of_mask is whole
+        else:
+            assert_equal(of_mask, taken)
     nothing = whole.take(np.zeros(4, np.bool_))
     assert (nothing.count, nothing.steps, len(nothing.obs)) == (0, 0, 0)
 
@@ -146,9 +130,9 @@ def test_a_part_shares_the_memory_and_both_parts_make_the_whole() -> None:
 
 
 def test_what_one_part_does_not_tell_the_whole_does_not_tell() -> None:
-    told, untold = numbered(), numbered().take(np.array([0]))
-    both = Segments.concat([told, segments_of([2], np.zeros((3, 1)), action_mask=np.ones((3, 2)),
-                                              state=untold.state)])  # fmt: skip
+    told = numbered()
+    untold = segments_of([2], np.zeros((3, 1)), action_mask=np.ones((3, 2)), state=told.cut(0, 1).state)
+    both = Segments.concat([told, untold])
     assert both.source is None
     assert both.action_mask is not None
     with pytest.raises(ValueError, match="no segments"):
@@ -179,7 +163,6 @@ def test_episodes_come_in_order_and_are_joined_where_nothing_lies_between() -> N
     assert found.first_step.tolist() == [0, 2, 4, 5, 6, 9]
     assert found.action.tolist() == [4, 5, 2, 0, 3, 6, 1]
     assert found.obs[:, 0].tolist() == [0, 1, 2, 2, 3, 7, 8, 0, 9, 9, 9, 9, 1]
-    assert found.joined is not None
     assert found.joined.tolist() == [False, True, False, False, True, False]
 
 

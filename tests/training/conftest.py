@@ -1,13 +1,18 @@
 """An intake, and a client moved by hand."""
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 import redis
 import torch
 
 from soulsgui.process import SUPERVISED_ENV
+from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
+from tests.training.nodes import RunNode, running_node
 from tests.training.players import Player
-from tests.training.taking import IntakeOfTest
+from tests.training.taking import IntakeOfTest, joined
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,6 +29,11 @@ def _supervised(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def run_node(redis_address: Address, tmp_path: Path) -> RunNode:
+    return partial(running_node, redis_address, tmp_path)
+
+
+@pytest.fixture
 def trainer(redis_client: redis.Redis, keys: Keys) -> IntakeOfTest:
     return IntakeOfTest(redis_client, keys)
 
@@ -31,3 +41,9 @@ def trainer(redis_client: redis.Redis, keys: Keys) -> IntakeOfTest:
 @pytest.fixture
 def player(redis_client: redis.Redis, keys: Keys, trainer: IntakeOfTest) -> Player:
     return Player(redis_client, keys)
+
+
+@pytest.fixture
+def member(trainer: IntakeOfTest, player: Player) -> Player:
+    """A player that was let in."""
+    return joined(trainer, player)

@@ -2,13 +2,14 @@
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import pytest
+import redis
 import torch
 
 from soulsgui.config.layers import combine
@@ -19,17 +20,17 @@ from soulsgui.experience.segments import Segments
 from soulsgui.sampling.progress import Progress
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.nodes import NODES
+from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.metrics import ROW_FIELD, Row, UpdateRow, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import RoundShare
 from soulsgui.wire.node_commands import NodeAnswer, NodeCommand, read_answer, send_command
+from tests.faults.server import FaultyServer, faulty_server
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import PlayingClient
 from tests.training.players import Player
-
-Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
 STEPS = 16
 """Steps each environment contributes to a round."""
@@ -85,19 +86,44 @@ dqn_settings = partial(settings_of, "dqn")
 vtrace_settings = partial(settings_of, "vtrace")
 
 
+_Found = TypeVar("_Found")
+
+
+def found(look: Callable[[], _Found | None], what: str) -> _Found:
+    """Wait until a look finds something, and return that."""
+    seen: list[Any] = []
+
+    def again() -> object:
+        seen[:] = [look()]
+        return seen[0]
+
+    until(again, what)
+    return seen[0]
+
+
+def ask_node(connection: redis.Redis, keys: Keys, command: str, **args: Any) -> str:
+    """Put a command before a trainer; return the command's id."""
+    asked = NodeCommand.model_validate({"command": command, "args": args})
+    send_command(connection, keys, "trainer", asked)
+    return asked.id
+
+
+def answers_of(connection: redis.Redis, keys: Keys, command_id: str) -> list[NodeAnswer]:
+    answers = [read_answer(fields) for _, fields in connection.xrange(keys.done)]
+    return [answer for answer in answers if answer is not None and answer.id == command_id]
+
+
 class RunningNode:
     """A node that runs, from its newest checkpoint on where it resumes."""
 
     def __init__(self, address: Address, root: Path, settings: Settings, resume: bool = False) -> None:
         torch.set_num_threads(1)  # as in the trainer's process
         self.run = RunFolder(root)
-        self.keys = Keys(address.prefix)
+        self.address, self.keys = address, Keys(address.prefix)
         self.connection = connect(address, "test-node")
         self.node: Any = NODES[settings.algorithm](settings, self.run, address)
         if resume:
-            newest = newest_resumable(self.run)
-            assert newest is not None
-            self.node.load_checkpoint(newest)
+            self.node.load_checkpoint(newest_resumable(self.run))
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="node")
         self._thread.start()
@@ -109,76 +135,49 @@ class RunningNode:
             self.failure = error
 
     def told(self) -> NodeState:
-        """What stands of it on the server."""
-        data = self.connection.get(self.keys.node("trainer"))
-        state = NodeState.read(data if isinstance(data, bytes) else None)
+        state = NodeState.read(self.connection.get(self.keys.node("trainer")))
         assert state is not None
         return state
 
     def rows(self) -> list[Row]:
-        """What it put on the curves."""
-        entries = cast("Entries", self.connection.xrange(self.keys.metrics))
-        rows = [read_row(fields[ROW_FIELD]) for _, fields in entries]
+        rows = [read_row(fields[ROW_FIELD]) for _, fields in self.connection.xrange(self.keys.metrics)]
         assert None not in rows
-        return [row for row in rows if row is not None]
+        return rows
 
     def update_rows(self) -> list[UpdateRow]:
-        """What it put on the curves of its updates."""
         return [row for row in self.rows() if isinstance(row, UpdateRow)]
 
     def quiet(self, turns: int = 5) -> None:
-        """Wait until it has turned a few times."""
         tick = self.node.training.status.tick
         until(lambda: self.node.training.status.tick >= tick + turns, "some turns")
 
     def ask(self, command: str, **args: Any) -> str:
-        """Put a command before it; return the command's id."""
-        asked = NodeCommand.model_validate({"command": command, "args": args})
-        send_command(self.connection, self.keys, "trainer", asked)
-        return asked.id
+        return ask_node(self.connection, self.keys, command, **args)
 
     def answer(self, command_id: str) -> NodeAnswer:
-        """Return its answer to a command, once it is there."""
-        found: list[NodeAnswer] = []
-
-        def look() -> bool:
-            entries = cast("Entries", self.connection.xrange(self.keys.done))
-            answers = [read_answer(fields) for _, fields in entries]
-            found[:] = [answer for answer in answers if answer is not None and answer.id == command_id]
-            return bool(found)
-
-        until(look, "the answer")
-        return found[0]
+        return found(lambda: answers_of(self.connection, self.keys, command_id), "the answer")[0]
 
     def wait_for(self, condition: Any, what: str) -> NodeState:
-        """Return its state once it is as wanted."""
-        found: list[NodeState] = []
-
-        def look() -> bool:
+        def look() -> NodeState | None:
             if self.failure is not None:
                 raise self.failure
             if self.node.training.status.phase == "loading":
-                return False
+                return None
             # Not what stands on the server: that comes twice a second.
-            state = self.node.state()
-            if condition(state):
-                found.append(state)
-            return bool(found)
+            state: NodeState = self.node.state()
+            return state if condition(state) else None
 
-        until(look, what)
-        return found[0]
+        return found(look, what)
 
     def wait_for_updates(self, count: int) -> NodeState:
         """Return its state after so many updates, beginning the round after them."""
         return self.wait_for(lambda state: state.updates >= count, f"{count} updates")
 
     def join(self) -> None:
-        """Wait for its end."""
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
 
     def stop(self) -> None:
-        """End it and wait."""
         self.node.shutdown()
         self.join()
         self.connection.close()
@@ -198,6 +197,22 @@ def running_node(
         raise node.failure
 
 
+RunNode = Callable[..., AbstractContextManager[RunningNode]]
+"""Takes settings, and whether to resume: a node of the test's own server and folder."""
+
+
+@contextmanager
+def faulty_node(
+    root: Path, settings: Settings | None = None, keeps_data: bool = False
+) -> Iterator[tuple[FaultyServer, RunningNode]]:
+    (root / "server").mkdir()
+    with (
+        faulty_server(root / "server", keeps_data) as server,
+        running_node(server.address, root / "run", settings) as node,
+    ):
+        yield server, node
+
+
 def heard_batches(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Segments]:
     """Return a list that fills with what the agent is given from now on."""
     heard: list[Segments] = []
@@ -211,10 +226,10 @@ def heard_batches(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Se
     return heard
 
 
-def let_play(node: RunningNode, address: Address, updates: int) -> Progress:
+def let_play(node: RunningNode, updates: int) -> Progress:
     """Let a real client play until there were so many updates, all of its samples being taken; return how."""
     node.connection.hset(node.keys.clients, "c", "{}")
-    client = PlayingClient(address)
+    client = PlayingClient(node.address)
     try:
         state = node.wait_for_updates(updates)
     finally:
@@ -222,6 +237,23 @@ def let_play(node: RunningNode, address: Address, updates: int) -> Progress:
     assert client.failure is None
     assert state.rejected == {}
     return client.progress
+
+
+def play_by_hand(connector: Any, env: Any, go_on: Callable[[], object]) -> None:
+    """A loop over one environment, as somebody would write it; at the end its episode is not over."""
+    obs, info = env.reset()
+    step_id = 0
+    while go_on():
+        with connector as (agent, model_id):
+            action = agent(obs, info.get("action_mask"))
+        after, reward, terminated, truncated, told = env.step(action)
+        masks = dict(info) | {f"next_{name}": told[name] for name in told}
+        connector.push_sample(
+            pack_sample(obs, action, reward, after, terminated, truncated, masks, model_id, step_id)
+        )
+        obs, info, step_id = after, told, step_id + 1
+        if terminated or truncated:
+            (obs, info), step_id = env.reset(), 0
 
 
 def join(node: RunningNode, name: str = "c", num_envs: int = 2) -> Player:
@@ -236,26 +268,21 @@ def join(node: RunningNode, name: str = "c", num_envs: int = 2) -> Player:
 
 def next_round(player: Player, last: int = -1, *others: Player) -> RoundShare:
     """Return a player's part of a round after the last one, with its weights; the others beat meanwhile."""
-    found: list[RoundShare] = []
     beat_at = time.monotonic()
 
-    def look() -> bool:
+    def look() -> RoundShare | None:
         nonlocal beat_at
         if time.monotonic() > beat_at + _BEAT_S:
             beat_at = time.monotonic()
             for one in {player, *others}:
                 one.beat()  # on a busy machine the wait may be longer than the patience with a silent client
         share = player.share()
-        if share is not None and share.round_id > last:
-            found.append(share)
-        return bool(found)
+        return share if share is not None and share.round_id > last else None
 
-    until(look, f"a round after {last} for {player.name}")
-    return found[0]
+    return found(look, f"a round after {last} for {player.name}")
 
 
 def play(*players: Player, rounds: int = 1, last: int = -1) -> int:
-    """Let players play whole rounds; return the id of the last one."""
     for _ in range(rounds):
         shares = [next_round(player, last, *players) for player in players]
         assert len({share.round_id for share in shares}) == 1
@@ -274,18 +301,12 @@ class Training:
         self.last = last  # id of the last round, where there are rounds
         self._fresh = True
 
-    @property
-    def next_steps(self) -> int:
-        """Transitions that the next update takes."""
-        algorithm = self.node.node.training.settings.algorithm
-        return FIRST[algorithm] if self._fresh or algorithm == "ppo" else BATCH
-
     def deliver(self, **changed: Any) -> None:
-        """Send what the next update takes."""
-        steps, self._fresh = self.next_steps // self.player.num_envs, False
-        if self.node.node.training.settings.algorithm == "ppo":
+        algorithm = self.node.node.training.settings.algorithm
+        if algorithm == "ppo":
             self.last = next_round(self.player, self.last).round_id
-        self.player.deliver(steps, **changed)
+        steps, self._fresh = FIRST[algorithm] if self._fresh or algorithm == "ppo" else BATCH, False
+        self.player.deliver(steps // self.player.num_envs, **changed)
 
     def update(self, times: int = 1) -> NodeState:
         """Let it make updates; return its state when their weights are published."""

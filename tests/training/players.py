@@ -43,81 +43,55 @@ class Player:
         self._rng = np.random.default_rng(seed)
         connection.hset(keys.clients, name, "{}")
 
-    # --- what it hears ---
-
     def config(self) -> ServerConfig | None:
-        """The run."""
-        return ServerConfig.read(self._get(self.keys.config))
+        return ServerConfig.read(self.connection.get(self.keys.config))
 
     def grant(self) -> Grant | None:
-        """The grant of the present session."""
-        grant = Grant.read(self._get(self.keys.grant(self.name)))
+        grant = Grant.read(self.connection.get(self.keys.grant(self.name)))
         return grant if grant is not None and grant.session == self.session else None
 
     def granted(self) -> Grant:
-        """The grant of the present session, which is there."""
         grant = self.grant()
         assert grant is not None
         return grant
 
+    def granted_before(self, **told: Any) -> None:
+        """Let an earlier trainer have granted something to the present session."""
+        grant = Grant(**({"session": self.session, "status": "accepted"} | told))
+        self.connection.set(self.keys.grant(self.name), grant.to_json())
+
     def share(self) -> RoundShare | None:
         """Its part of the present round, once the weights are there too."""
-        grant, weights = self.grant(), self._get(self.keys.weights)
+        grant, weights = self.grant(), self.connection.get(self.keys.weights)
         if grant is None or grant.round is None or weights is None:
             return None
         return grant.round if unpack_weights(weights)[0].model_id == grant.round.round_id else None
 
     def weights(self) -> tuple[WeightsHeader, dict[str, Any]]:
-        """The newest weights."""
-        data = self._get(self.keys.weights)
-        assert data is not None
-        return unpack_weights(data)
-
-    def _get(self, key: str) -> bytes | None:
-        data = self.connection.get(key)
-        return data if isinstance(data, bytes) else None
-
-    # --- what it says ---
+        return unpack_weights(self.connection.get(self.keys.weights))
 
     def hello(self, **changed: Any) -> None:
-        """Begin a session."""
         config = self.config()
-        said: dict[str, Any] = {
-            "client": self.name,
-            "instance": Instance(),
-            "run_id": config.run_id if config else "",
-            "contract": config.contract if config else "",
-            "num_envs": self.num_envs,
-        }
-        entry = self.connection.xadd(
-            self.keys.chunks(self.name), {"hello": SessionHello(**(said | changed)).to_json()}
-        )
+        said = self._said() | {"contract": config.contract if config else ""} | changed
+        entry = self.connection.xadd(self.keys.chunks(self.name), {"hello": SessionHello(**said).to_json()})
         self.session, self.number = entry.decode(), 0
 
     def beat(self, **changed: Any) -> None:
-        """Give a sign of life."""
         self._counter += 1
-        config = self.config()
-        said: dict[str, Any] = {
-            "client": self.name,
-            "instance": Instance(),
-            "counter": self._counter,
-            "phase": "sampling",
-            "session": self.session,
-            "run_id": config.run_id if config else "",
-            "num_envs": self.num_envs,
-        }
-        beat = Heartbeat(**(said | changed))
+        said = {"counter": self._counter, "phase": "sampling", "session": self.session} | changed
+        beat = Heartbeat(**(self._said() | said))
         self.connection.set(self.keys.beat(self.name), beat.to_json(), ex=EXPIRY_S)
 
+    def _said(self) -> dict[str, Any]:
+        config = self.config()
+        run_id = config.run_id if config else ""
+        return {"client": self.name, "instance": Instance(), "run_id": run_id, "num_envs": self.num_envs}
+
     def deliver(self, steps_per_env: int, **changed: Any) -> None:
-        """Play with the newest weights and send one chunk."""
         self.send(self.packed(self.play(steps_per_env, **changed)))
 
     def packed(self, made: Segments) -> bytes:
-        """Return segments as a chunk of the run."""
         config = self.config()
-        assert config is not None
         return pack_chunk(config.run_id, config.contract, made)
 
     def send(self, payload: bytes, number: int | None = None) -> None:
@@ -129,7 +103,6 @@ class Player:
     def play(self, steps_per_env: int, **changed: Any) -> Segments:
         """Return one segment per environment, acted on with the newest weights; with columns changed."""
         config = self.config()
-        assert config is not None
         header, tensors = self.weights()
         policy = make_policy(config.policy)
         shape = SpacesSpec.from_json(config.spaces).observation.shape

@@ -25,8 +25,6 @@ CONFIG = ServerConfig(run_id=RUN, attempt=1, contract=CONTRACT, spaces=SPACES.to
 
 
 class IntakeOfTest:
-    """An intake with what surrounds it; every chunk that passes is taken over."""
-
     def __init__(self, connection: redis.Redis, keys: Keys) -> None:
         self.connection = connection
         self.publisher = Publisher(keys, CONFIG)
@@ -56,7 +54,6 @@ class IntakeOfTest:
         self.losses.append((client, reason))
 
     def turn(self) -> None:
-        """Look around and take what came."""
         self.look_around()
         for _ in range(3):
             self.intake.take(self.connection, 0)
@@ -67,7 +64,6 @@ class IntakeOfTest:
         self.intake.look_around(self.connection, often=True)
 
     def rejected(self) -> dict[str, int]:
-        """What was refused, by reason."""
         return self.intake.sessions.refusals().total
 
 

@@ -62,12 +62,7 @@ def test_a_gpu_that_is_wanted_and_not_there_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("device", "processes", "words"),
-    [
-        ("cpu", 1, "the CPU"),
-        ("cpu", 3, "the CPU, 3 processes"),
-        ("cuda", 1, "a GPU"),
-        ("cuda", 4, "4 GPUs"),
-    ],
+    [("cpu", 1, "the CPU"), ("cpu", 3, "the CPU, 3 processes"), ("cuda", 1, "a GPU"), ("cuda", 4, "4 GPUs")],
 )
 def test_what_it_learns_on_is_told(device: str, processes: int, words: str) -> None:
     assert hardware_words(device, processes) == words
@@ -83,7 +78,5 @@ def test_what_it_learns_on_is_told(device: str, processes: int, words: str) -> N
         (3, 10_000, 2, 3),
     ],
 )
-def test_threads_go_by_the_size_of_the_network_and_the_cores(
-    wanted: int, weights: int, cores: int, threads: int
-) -> None:
+def test_threads_go_by_weights_and_cores(wanted: int, weights: int, cores: int, threads: int) -> None:
     assert choose_threads(wanted, weights, cores) == threads

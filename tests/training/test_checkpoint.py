@@ -3,8 +3,7 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,10 @@ from tests.faults.checkpoint_writer import checkpoint
 from tests.faults.small_disk import small_disk
 
 
-def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
-    saved = checkpoint(3, size=10)
-    write_checkpoint(tmp_path / "deep" / "checkpoint", saved)
-    found = read_checkpoint(tmp_path / "deep" / "checkpoint")
+def test_a_checkpoint_comes_back_as_it_was_also_without_an_agent(tmp_path: Path) -> None:
+    saved, target = checkpoint(3, size=10), tmp_path / "deep" / "checkpoint"
+    write_checkpoint(target, saved)
+    found = read_checkpoint(target)
     assert found.info.model_copy(update={"files": {}}) == saved.info
     assert found.state == saved.state
     for mine, theirs in ((saved.weights, found.weights), (saved.agent, found.agent)):
@@ -31,27 +30,17 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
         for name, tensor in mine.items():
             assert theirs[name].shape == tensor.shape
             np.testing.assert_array_equal(theirs[name], tensor)
-    assert (tmp_path / "deep" / "checkpoint" / NOTE).read_text() == "note 3"
-    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["checkpoint"]
-
-
-def test_weights_alone_come_back_too(tmp_path: Path) -> None:
-    whole = checkpoint(3, size=10)
-    info = whole.info.model_copy(update={"resumable": False})
-    write_checkpoint(tmp_path / "c", replace(whole, agent={}, state={}, info=info))
-    found = read_checkpoint(tmp_path / "c")
-    assert (found.agent, found.info.resumable) == ({}, False)
-
-
-def test_the_manifest_tells_hash_and_size_of_every_file(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "c", checkpoint(3, size=10))
-    manifest = json.loads((tmp_path / "c" / MANIFEST).read_text())
-    named = set(manifest["files"])
-    assert named == {path.name for path in (tmp_path / "c").iterdir()} - {MANIFEST, NOTE}
+    assert (target / NOTE).read_text() == "note 3"
+    assert [path.name for path in target.parent.iterdir()] == ["checkpoint"]
+    manifest = json.loads((target / MANIFEST).read_text())
+    assert set(manifest["files"]) == {path.name for path in target.iterdir()} - {MANIFEST, NOTE}
     for name, said in manifest["files"].items():
-        assert said["size"] == (tmp_path / "c" / name).stat().st_size
-        assert len(said["sha256"]) == 64
+        assert (said["size"], len(said["sha256"])) == ((target / name).stat().st_size, 64)
     assert (manifest["updates"], manifest["model_id"], manifest["run_id"]) == (3, 3, "run-1")
+    info = saved.info.model_copy(update={"resumable": False})
+    write_checkpoint(target, replace(saved, agent={}, state={}, info=info))
+    found = read_checkpoint(target)
+    assert (found.agent, found.info.resumable) == ({}, False)
 
 
 def _damage(path: Path) -> None:
@@ -82,24 +71,17 @@ def _change_manifest(**changed: Any) -> Callable[[Path], None]:
         (_change_manifest(files={}), "can't be read"),
         (_change_manifest(run_id=None), "run_id"),
         (_change_manifest(files={"../../etc/passwd": {"sha256": "0", "size": 1}}), "outside"),
+        (lambda folder: write_checkpoint(folder, replace(checkpoint(3, size=10), state={})), "lacks a part"),
     ],
 )
-def test_harmed_checkpoints_are_refused_in_words(
-    tmp_path: Path, harm: Callable[[Path], object], reason: str
-) -> None:
+def test_harmed_checkpoints_are_refused(tmp_path: Path, harm: Callable[[Path], object], reason: str) -> None:
     write_checkpoint(tmp_path / "c", checkpoint(3, size=10))
     harm(tmp_path / "c")
     with pytest.raises(CheckpointError, match=reason):
         read_checkpoint(tmp_path / "c")
 
 
-def test_a_state_without_its_parts_is_refused(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "c", replace(checkpoint(3, size=10), state={}))
-    with pytest.raises(CheckpointError, match="lacks a part"):
-        read_checkpoint(tmp_path / "c")
-
-
-def _saved(run: RunFolder, path: Path, attempt: int, update: int, resumable: bool = True) -> None:
+def _saved(path: Path, attempt: int, update: int, resumable: bool = True) -> None:
     made = checkpoint(update, size=10)
     info = made.info.model_copy(update={"attempt": attempt, "resumable": resumable})
     write_checkpoint(path, replace(made, info=info))
@@ -109,18 +91,19 @@ def _saved(run: RunFolder, path: Path, attempt: int, update: int, resumable: boo
 def test_the_newest_whole_resumable_checkpoint_is_found(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     assert newest_resumable(run) is None
-    _saved(run, run.best_model, 1, 30, resumable=False)
+    _saved(run.best_model, 1, 30, resumable=False)
     assert newest_resumable(run) is None
-    _saved(run, run.manual_saves / "a", 1, 20)
-    _saved(run, run.manual_saves / "b", 2, 5)
+    _saved(run.manual_saves / "a", 1, 20)
+    _saved(run.manual_saves / "b", 2, 5)
     assert newest_resumable(run) == run.manual_saves / "b"
-    _saved(run, run.checkpoint, 2, 9)
+    _saved(run.checkpoint, 2, 9)
     assert newest_resumable(run) == run.checkpoint
     _damage(run.checkpoint / "agent.safetensors")
     assert newest_resumable(run) == run.manual_saves / "b"
-
-
-# --- a crash at every step --------------------------------------------------------------------------
+    for name in "ab":
+        _damage(run.manual_saves / name / "weights.safetensors")
+    with pytest.raises(CheckpointError, match="can be gone on from"):
+        newest_resumable(run)  # a run whose checkpoints are all damaged does not begin anew
 
 
 class _Killed(BaseException):
@@ -128,8 +111,6 @@ class _Killed(BaseException):
 
 
 class _Fuse:
-    """Ends the "process" before its n-th operation on files."""
-
     EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir")
 
     def __init__(self) -> None:
@@ -143,26 +124,19 @@ class _Fuse:
                 self.left = None
                 raise _Killed
 
-    @contextmanager
-    def burning(self, operations: int) -> Iterator[None]:
+    def ends(self, operations: int, action: Callable[[], object]) -> bool:
+        """Carry an action out; return whether the "process" ended before its n-th operation on files."""
         self.left = operations
         try:
-            yield
+            action()
+        except _Killed:
+            return True
         finally:
             self.left = None
+        return False
 
 
 FUSE = _Fuse()  # an audit hook stays for the life of the interpreter
-
-
-def _crash(operations: int, action: Callable[[], object]) -> bool:
-    """Carry an action out, ending it before its n-th operation; return whether it was ended."""
-    try:
-        with FUSE.burning(operations):
-            action()
-    except _Killed:
-        return True
-    return False
 
 
 def _assert_whole(run: RunFolder, target: Path, allowed: set[int], at: object) -> None:
@@ -179,7 +153,7 @@ def test_a_crash_at_any_step_loses_nothing(tmp_path: Path, name: str) -> None:
         run = RunFolder(tmp_path / str(operations))
         target = run.root / name
         write_checkpoint(target, checkpoint(1, size=2))
-        if not _crash(operations, lambda: write_checkpoint(target, checkpoint(2, size=2))):  # noqa: B023
+        if not FUSE.ends(operations, lambda: write_checkpoint(target, checkpoint(2, size=2))):  # noqa: B023
             break
         crashes += 1
         _assert_whole(run, target, {1, 2}, operations)
@@ -194,20 +168,16 @@ def test_a_crash_while_putting_a_crash_right_loses_nothing(tmp_path: Path) -> No
     for first in range(8, 1000, 2):
         run = RunFolder(tmp_path / str(first))
         shutil.copytree(template.root, run.root)
-        crashed = _crash(first, lambda: write_checkpoint(run.checkpoint, checkpoint(2, size=2)))  # noqa: B023
-        if not crashed:
+        if not FUSE.ends(first, lambda: write_checkpoint(run.checkpoint, checkpoint(2, size=2))):  # noqa: B023
             break
         for second in range(100):
             copy = RunFolder(tmp_path / f"{first}-{second}")
             shutil.copytree(run.root, copy.root)
-            if not _crash(second, lambda: newest_resumable(copy)):  # noqa: B023
+            if not FUSE.ends(second, lambda: newest_resumable(copy)):  # noqa: B023
                 break
             tried += 1
             _assert_whole(copy, copy.checkpoint, {1, 2}, (first, second))
     assert tried > 20
-
-
-# --- a full disk ------------------------------------------------------------------------------------
 
 
 def test_a_full_disk_keeps_the_older_checkpoint(tmp_path: Path) -> None:
@@ -236,12 +206,3 @@ def test_a_failing_disk_keeps_the_older_checkpoint(tmp_path: Path, monkeypatch: 
         write_checkpoint(run.checkpoint, checkpoint(2, size=10))
     monkeypatch.undo()
     _assert_whole(run, run.checkpoint, {1}, "failed")
-
-
-@pytest.mark.allow_warnings
-def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_anew(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    _saved(run, run.checkpoint, 1, 5)
-    _damage(next(run.checkpoint.glob("*.safetensors")))
-    with pytest.raises(CheckpointError, match="can be gone on from"):
-        newest_resumable(run)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import redis
@@ -13,18 +13,29 @@ import redis
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.training import checkpoint_manager
-from soulsgui.training.checkpoint import Checkpoint, read_checkpoint
+from soulsgui.training.checkpoint import Checkpoint, UnsavedError, read_checkpoint
 from soulsgui.training.checkpoint_manager import CheckpointManager, score_of
-from soulsgui.wire.connection import Address
+from soulsgui.wire.connection import Address, Backoff
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.manifest import NOTE, Manifest
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import NodeState
-from soulsgui.wire.node_commands import NodeAnswer, NodeCommand, read_answer, send_command
+from soulsgui.wire.node_commands import NodeAnswer, NodeCommand
 from tests.faults.checkpoint_writer import checkpoint
 from tests.faults.small_disk import fill, small_disk
 from tests.faults.waiting import LIMIT_S, until
-from tests.training.nodes import RunningNode, join, next_round, play, running_node, small_settings
+from tests.training.nodes import (
+    answers_of,
+    ask_node,
+    found,
+    join,
+    next_round,
+    play,
+    running_node,
+    small_settings,
+)
+
+pytestmark = pytest.mark.allow_warnings
 
 
 class _Node:
@@ -57,8 +68,6 @@ class _Node:
 
 
 class _Managed:
-    """A manager with what surrounds it."""
-
     def __init__(self, connection: redis.Redis, keys: Keys, root: Path) -> None:
         self.connection, self.keys, self.run = connection, keys, RunFolder(root)
         self.node: Any = _Node()
@@ -69,24 +78,16 @@ class _Managed:
         self.closed = False
 
     def ask(self, command: str, **args: Any) -> NodeAnswer:
-        asked = NodeCommand.model_validate({"command": command, "args": args})
-        send_command(self.connection, self.keys, "trainer", asked)
-        return self.answer(asked.id)
+        return self.answer(ask_node(self.connection, self.keys, command, **args))
 
     def answer(self, command_id: str) -> NodeAnswer:
-        found: list[NodeAnswer] = []
-
-        def look() -> bool:
+        def look() -> list[NodeAnswer]:
             if not self.closed:
                 self.manager.look(self.connection)
-            entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", self.connection.xrange(self.keys.done))
-            answers = [read_answer(fields) for _, fields in entries]
-            found[:] = [answer for answer in answers if answer is not None and answer.id == command_id]
-            return bool(found)
+            return answers_of(self.connection, self.keys, command_id)
 
-        until(look, "the answer")
-        assert len(found) == 1
-        return found[0]
+        (answer,) = found(look, "the answer")
+        return answer
 
     def close(self, save: bool = False) -> None:
         if not self.closed:
@@ -106,7 +107,6 @@ def managed(
 
 
 def _fail_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """Let the next checkpoint not be written."""
     write, errors = checkpoint_manager.write_checkpoint, [error]
 
     def fail_once(target: Path, made: Checkpoint) -> None:
@@ -121,13 +121,12 @@ def test_saves_are_answered_with_their_path_and_stand_side_by_side(managed: _Man
     answer = managed.ask("save", kind="manual", note="before supper", score=7.5)
     path = managed.run.root / answer.result["path"]
     assert (answer.ok, path.parent) == (True, managed.run.manual_saves)
-    found = read_checkpoint(path)
-    assert (found.info.kind, found.info.updates, found.info.score) == ("manual", 5, 7.5)
+    info = read_checkpoint(path).info
+    assert (info.kind, info.updates, info.score) == ("manual", 5, 7.5)
     assert (path / NOTE).read_text() == "before supper"
-    commands = [NodeCommand(command="save", args={"kind": "manual"}) for _ in range(4)]  # of one second
-    for command in commands:
-        send_command(managed.connection, managed.keys, "trainer", command)
-    assert len({managed.answer(command.id).result["path"] for command in commands}) == 4
+    # Of one second.
+    asked = [ask_node(managed.connection, managed.keys, "save", kind="manual") for _ in range(4)]
+    assert len({managed.answer(one).result["path"] for one in asked}) == 4
     assert len(list(managed.run.manual_saves.iterdir())) == 5
     assert managed.ask("save", kind="best", model_id=3, score=99.0).result == {"path": "best_model"}
     info = read_checkpoint(managed.run.best_model).info
@@ -147,7 +146,7 @@ def test_saves_are_answered_with_their_path_and_stand_side_by_side(managed: _Man
         ("hold", {}, "seconds"),
     ],
 )
-def test_what_can_not_be_done_is_answered_in_words(
+def test_what_can_not_be_done_is_said(
     managed: _Managed, command: str, args: dict[str, Any], reason: str
 ) -> None:
     answer = managed.ask(command, **args)
@@ -166,10 +165,7 @@ def test_a_command_nobody_knows_is_answered_so(managed: _Managed, monkeypatch: p
     assert (answer.ok, answer.error) == (False, "there is no command called 'snooze'")
 
 
-@pytest.mark.allow_warnings
-def test_a_full_disk_is_answered_told_and_forgotten(
-    managed: _Managed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_told_and_forgotten(managed: _Managed, monkeypatch: pytest.MonkeyPatch) -> None:
     _fail_once(monkeypatch, CheckpointError("no space", "Free some."))
     answer, manager = managed.ask("save", kind="current"), managed.manager
     assert (answer.ok, answer.error, manager.last_error) == (False, "no space\nFree some.", "no space")
@@ -179,18 +175,37 @@ def test_a_full_disk_is_answered_told_and_forgotten(
     assert manager.last_current is not None
 
 
+@pytest.mark.parametrize(
+    ("args", "name"), [({"kind": "current"}, "checkpoint"), ({"kind": "best", "model_id": 3}, "best_model")]
+)
+def test_what_found_no_room_is_saved_later_and_once(
+    managed: _Managed, monkeypatch: pytest.MonkeyPatch, args: dict[str, Any], name: str
+) -> None:
+    managed.manager._again = Backoff(0.01, 0.01)
+    _fail_once(monkeypatch, UnsavedError(managed.run.root, "no space left", disk_full=True))
+    assert not managed.ask("save", **args).ok
+
+    def looked_until_saved() -> bool:
+        managed.manager.look(managed.connection)
+        return bool(managed.saved) and not managed.manager.saving
+
+    until(looked_until_saved, "it is saved")
+    managed.manager._next_try = 0.0
+    managed.manager.look(managed.connection)
+    assert not managed.manager.saving
+    assert [path.name for _, path in managed.saved] == [name]
+
+
 def test_stop_saves_ends_and_answers(managed: _Managed) -> None:
-    stop = NodeCommand(command="stop")
-    send_command(managed.connection, managed.keys, "trainer", stop)
+    stop = ask_node(managed.connection, managed.keys, "stop")
     managed.manager.look(managed.connection)
     assert managed.node.stopped
     managed.close(save=True)
-    assert managed.answer(stop.id).ok
+    assert managed.answer(stop).ok
     assert read_checkpoint(managed.run.checkpoint).info.updates == 5
     assert len(managed.saved) == 1  # not once more at the end
 
 
-@pytest.mark.allow_warnings
 @pytest.mark.parametrize(
     ("save", "fails", "saved"), [(True, False, [5, 6]), (False, False, [5]), (True, True, [6])]
 )
@@ -228,7 +243,6 @@ def test_the_newest_state_is_kept_aside_when_going_on_from_an_older_one(managed:
     assert not managed.run.checkpoint.exists()
 
 
-@pytest.mark.allow_warnings
 def test_writing_goes_on_after_every_error_in_the_order_of_the_orders(
     managed: _Managed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -256,9 +270,6 @@ def test_writing_goes_on_after_every_error_in_the_order_of_the_orders(
     assert ["a defect" in caplog.text, "another defect" in caplog.text] == [True, True]
 
 
-pytestmark = pytest.mark.allow_warnings
-
-
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(checkpoint_manager, "_AGAIN_FIRST_S", 0.05)
@@ -266,32 +277,17 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield folder
 
 
-def until_unsaved(node: RunningNode) -> None:
-    state = node.wait_for(lambda now: now.unsaved, "it says that it can't save")
-    assert state.phase == "paused"
-    assert state.detail == state.unsaved
-    assert str(node.run.root) in state.unsaved
-    assert "MB free" in state.unsaved
-
-
-def updates_saved(folder: Path) -> int | None:
-    """Updates of a checkpoint, None when it was exchanged for a newer one while it was being read."""
-    try:
-        return read_checkpoint(folder).info.updates
-    except CheckpointError:
-        return None
-
-
-def test_training_pauses_while_the_disk_is_full_and_goes_on_when_it_is_not(
-    redis_address: Address, disk: Path
-) -> None:
+def test_training_pauses_while_the_disk_is_full_and_goes_on(redis_address: Address, disk: Path) -> None:
     with running_node(redis_address, disk, small_settings(checkpoint__every_updates=1)) as node:
         player = join(node)
         last = play(player)
         node.wait_for(lambda now: now.checkpoint_env_steps is not None, "the first checkpoint")
         filler = fill(disk)
         last = play(player, last=last)
-        until_unsaved(node)
+        state = node.wait_for(lambda now: now.unsaved, "it says that it can't save")
+        assert (state.phase, state.detail) == ("paused", state.unsaved)
+        assert str(node.run.root) in state.unsaved
+        assert "MB free" in state.unsaved
         assert read_checkpoint(node.run.checkpoint).info.updates == 1
         # What is delivered now waits on the server.
         share = next_round(player, last)
@@ -300,22 +296,26 @@ def test_training_pauses_while_the_disk_is_full_and_goes_on_when_it_is_not(
         state = node.wait_for(lambda now: now.tick > tick + 5, "it lives")
         assert (state.updates, state.phase) == (2, "paused")
         filler.unlink()
-        state = node.wait_for_updates(3)
+        node.wait_for_updates(3)
         state = node.wait_for(lambda now: not now.unsaved, "it says that it can save")
         assert state.error == ""
-        until(lambda: updates_saved(node.run.checkpoint) == 3, "the newest is saved")
+        until(lambda: node.node.attempt.checkpoints.last_current.updates == 3, "the newest is saved")
+        assert read_checkpoint(node.run.checkpoint).info.updates == 3
 
 
-def test_a_stop_that_can_not_save_says_so(
-    redis_address: Address, redis_client: redis.Redis, disk: Path
+def test_a_best_model_is_saved_later_and_a_stop_says_that_it_can_not(
+    redis_address: Address, disk: Path
 ) -> None:
     with running_node(redis_address, disk) as node:
-        player = join(node)
-        play(player)
-        node.wait_for_updates(1)
+        last = play(join(node), rounds=2)
+        node.wait_for_updates(2)
         filler = fill(disk)
-        saved = node.answer(node.ask("save", kind="manual"))
-        assert not saved.ok
+        assert not node.answer(node.ask("save", kind="best", model_id=last, score=3.5)).ok
+        filler.unlink()
+        until(node.run.best_model.exists, "the best model")
+        assert read_checkpoint(node.run.best_model).info.score == 3.5
+        filler = fill(disk)
+        assert not node.answer(node.ask("save", kind="manual")).ok
         stop = node.ask("stop")
         node.join()
         answer = node.answer(stop)
@@ -325,15 +325,3 @@ def test_a_stop_that_can_not_save_says_so(
         assert node.told().unsaved.startswith("not saved yet: no space left on")
         assert not node.run.checkpoint.exists()
         filler.unlink()
-
-
-def test_a_best_model_that_found_no_room_is_saved_later(redis_address: Address, disk: Path) -> None:
-    with running_node(redis_address, disk) as node:
-        player = join(node)
-        last = play(player, rounds=2)
-        node.wait_for_updates(2)
-        filler = fill(disk)
-        assert not node.answer(node.ask("save", kind="best", model_id=last, score=3.5)).ok
-        filler.unlink()
-        until(node.run.best_model.exists, "the best model")
-        assert read_checkpoint(node.run.best_model).info.score == 3.5

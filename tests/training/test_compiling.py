@@ -46,7 +46,7 @@ def run(it: Compiling, seconds: float, times: int = 3, expected: float = 1e9) ->
         it.look(seconds, expected)
 
 
-def prepared(it: Compiling, part: Part) -> None:
+def compiled(it: Compiling, part: Part) -> None:
     """Let the thread compile, and wait for its end."""
     part.go.set()
     until(lambda: it._thread is not None and not it._thread.is_alive(), "it is compiled")
@@ -59,7 +59,7 @@ def test_what_was_compiled_is_kept_if_it_is_quicker(compiled_s: float, kept: boo
     run(it, 0.01)
     run(it, 0.01, 10)
     assert not part.compiled, "the learner goes on as it was while it is compiled"
-    prepared(it, part)
+    compiled(it, part)
     run(it, 0.01, 1)
     assert part.compiled
     run(it, compiled_s)
@@ -68,27 +68,24 @@ def test_what_was_compiled_is_kept_if_it_is_quicker(compiled_s: float, kept: boo
     assert (part.compiled, part.prepared) == (kept, 1)
 
 
-def test_nothing_is_compiled_where_the_run_is_over_before_it_repays() -> None:
-    part = Part()
-    it = made(part)
-    run(it, 0.01, 6, expected=1000)
-    assert it._thread is None
-    assert (repays(0.01, 1000), repays(0.01, 100_000)) == (False, True)
-
-
-@pytest.mark.parametrize(("wish", "exact"), [("off", False), ("auto", True)])
-def test_it_is_left_alone_where_it_is_not_wanted(wish: str, exact: bool) -> None:
+@pytest.mark.parametrize(
+    ("wish", "exact", "expected", "at_once"),
+    [
+        ("off", False, 1e9, False),
+        ("auto", False, 1000, False),  # the run is over before it repays
+        # A curve that is equal to the bit is compiled from its first update on or not at all.
+        ("auto", True, 1e9, False),
+        ("on", True, 1e9, True),
+    ],
+)
+def test_nothing_is_compiled_meanwhile_where_it_is_not_wanted_or_does_not_repay(
+    wish: str, exact: bool, expected: float, at_once: bool
+) -> None:
     part = Part()
     it = made(part, wish, exact)
-    run(it, 0.01, 10)
-    assert (it._thread, part.compiled) == (None, False)
-
-
-def test_a_curve_that_is_equal_to_the_bit_is_compiled_from_its_first_update_on_or_not_at_all() -> None:
-    part = Part()
-    it = made(part, "on", exact=True)
-    assert part.compiled
-    assert it._thread is None
+    run(it, 0.01, 10, expected)
+    assert (it._thread, part.compiled) == (None, at_once)
+    assert (repays(0.01, 1000), repays(0.01, 100_000)) == (False, True)
 
 
 @pytest.mark.allow_warnings
@@ -96,7 +93,7 @@ def test_a_compiler_that_fails_costs_one_line(caplog: pytest.LogCaptureFixture) 
     part = Part(RuntimeError("CppCompileError: g++ said no\nand a lot more"))
     it = made(part)
     run(it, 0.01)
-    prepared(it, part)
+    compiled(it, part)
     run(it, 0.01, 10)
     assert not part.compiled
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
@@ -104,7 +101,7 @@ def test_a_compiler_that_fails_costs_one_line(caplog: pytest.LogCaptureFixture) 
     ]
 
 
-def test_without_a_compiler_nothing_is_tried(
+def test_without_compiler_nothing_is_tried(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(compiling, "missing_compiler", missing_compiler)

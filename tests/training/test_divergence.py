@@ -10,7 +10,7 @@ from soulsgui.config.sections.run import GuardSettings
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.training.divergence import Diverged, DivergenceError, Divergences, find_divergence
 from soulsgui.wire.connection import Address
-from tests.training.nodes import RunningNode, join, play, running_node, small_settings
+from tests.training.nodes import RunningNode, RunNode, join, play, small_settings
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,6 @@ def test_a_damaged_note_counts_as_none(tmp_path: Path) -> None:
 
 
 def _explode(node: RunningNode, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    """Let the agent's numbers explode in one update."""
     update = node.node.agent.update
 
     def explode(*given: Any) -> dict[str, float]:
@@ -69,8 +68,8 @@ def _explode(node: RunningNode, monkeypatch: pytest.MonkeyPatch, at: int) -> Non
 
 
 @pytest.mark.allow_warnings
-def test_what_exploded_is_not_published_and_the_next_attempt_goes_on_from_the_last_checkpoint(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_exploded_is_not_published_and_the_last_checkpoint_goes_on(
+    run_node: RunNode, redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = small_settings(checkpoint__every_updates=2, guard__max_restores=1)
     node = RunningNode(redis_address, tmp_path, settings)
@@ -88,7 +87,7 @@ def test_what_exploded_is_not_published_and_the_next_attempt_goes_on_from_the_la
     assert read_checkpoint(node.run.checkpoint).info.updates == 2
     node.connection.close()
 
-    with running_node(redis_address, tmp_path, settings, resume=True) as again:
+    with run_node(settings, resume=True) as again:
         state = again.wait_for(lambda now: now.diverged, "it says so")
         assert state.diverged == (
             f"The training diverged at update 3: {said}. It goes on from update 2 (restore 1 of 1)"
@@ -100,12 +99,10 @@ def test_what_exploded_is_not_published_and_the_next_attempt_goes_on_from_the_la
 
 
 @pytest.mark.allow_warnings
-def test_after_too_many_restores_in_a_row_the_run_is_to_be_ended(
-    redis_address: Address, tmp_path: Path
-) -> None:
+def test_after_too_many_restores_in_a_row_the_run_is_to_be_ended(run_node: RunNode, tmp_path: Path) -> None:
     Divergences(tmp_path / "divergence.json").note(7, "loss is nan")
     Divergences(tmp_path / "divergence.json").note(9, "loss is inf")
-    with running_node(redis_address, tmp_path, small_settings(guard__max_restores=1)) as node:
+    with run_node(small_settings(guard__max_restores=1)) as node:
         state = node.wait_for(lambda now: now.stop_reason, "it is given up")
         assert state.stop_reason == (
             "The training diverged 2 times in a row, at last at update 9: loss is inf"

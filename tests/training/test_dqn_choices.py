@@ -32,26 +32,22 @@ def node(root: Path, **changes: Any) -> DQNTrainingNode:
 def fill(made: DQNTrainingNode, episodes: int = 8, length: int = 10) -> None:
     rng = np.random.default_rng(1)
     steps = episodes * length
+    obs = rng.normal(size=(steps + episodes, *made.training.spaces.observation.shape)).astype(np.float32)
     made.learner.memory.add(
         segments_of(
-            obs=rng.normal(size=(steps + episodes, *made.training.spaces.observation.shape)).astype(
-                np.float32
-            ),
-            length=np.full(episodes, length),
+            np.full(episodes, length),
+            obs,
             action=rng.integers(2, size=steps),
             reward=rng.normal(size=steps).astype(np.float32),
-            log_prob=np.zeros(steps, np.float32),
             terminated=np.arange(episodes) % 2 == 0,
             truncated=np.arange(episodes) % 2 == 1,
             source=np.zeros(episodes, np.int64),
             episode=np.arange(episodes),
-            first_step=np.zeros(episodes, np.int64),
         )
     )
 
 
 def learn(made: DQNTrainingNode, updates: int = 2) -> None:
-    """Update as the node's loop does."""
     for _ in range(updates):
         batch, number = made.learner.memory.draw(16, made.agent.sample_rng)
         error = made.agent.update(batch)
@@ -69,19 +65,15 @@ def test_agent_and_memory_go_on_from_a_checkpoint_to_the_bit(tmp_path: Path, age
     second = node(tmp_path / "b", seed=9, **changes)
     second.load_checkpoint(tmp_path / "saved")
     assert len(second.learner.memory) == 80
-    obs = (
-        np.random.default_rng(3)
-        .normal(size=(50, *first.training.spaces.observation.shape))
-        .astype(np.float32)
-    )
+    shape = first.training.spaces.observation.shape
+    obs = np.random.default_rng(3).normal(size=(50, *shape)).astype(np.float32)
     for _ in range(2):
         np.testing.assert_array_equal(first.agent.outputs(obs), second.agent.outputs(obs))
         for made in (first, second):
             learn(made)
-    for name, array in first.agent.state()[0].items():
-        np.testing.assert_array_equal(array, second.agent.state()[0][name], err_msg=name)
-    for name, array in first.learner.memory.state().items():
-        np.testing.assert_array_equal(array, second.learner.memory.state()[name], err_msg=name)
+    one, other = (made.agent.state()[0] | made.learner.memory.state() for made in (first, second))
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, other[name], err_msg=name)
 
 
 def test_learner_and_clients_stay_in_step_over_a_checkpoint_with_the_memory(tmp_path: Path) -> None:
@@ -92,27 +84,24 @@ def test_learner_and_clients_stay_in_step_over_a_checkpoint_with_the_memory(tmp_
     first.learner.band.drawn, first.learner.band.inserted = 72, 80
     first.checkpoint(tmp_path / "with", {"buffer": True})
     first.checkpoint(tmp_path / "without")
-    for name, changed, expected in (
-        ("with", {}, (True, 72, 80)),
-        ("without", {}, (False, 0, 0)),
-        ("with", {"dqn__replay_ratio": 4.0}, (False, 0, 0)),
+    for name, ratio, expected in (
+        ("with", 1.0, (True, 72, 80)),
+        ("without", 1.0, (False, 0, 0)),
+        ("with", 4.0, (False, 0, 0)),
     ):
-        second = node(tmp_path / "b", **{**changes, **changed})
+        second = node(tmp_path / "b", **(changes | {"dqn__replay_ratio": ratio}))
         second.load_checkpoint(tmp_path / name)
         assert (second.learner.learning, second.learner.band.drawn, second.learner.band.inserted) == expected
 
 
-def test_the_memory_is_saved_when_that_is_asked_for(tmp_path: Path) -> None:
-    asked = node(tmp_path / "a")
-    fill(asked)
-    assert not asked.snapshot("current").memory
-    assert not asked.snapshot("manual").memory
-    assert asked.snapshot("manual", buffer=True).memory["reward"].shape == (80,)
-    always = node(tmp_path / "b", checkpoint__with_buffer=True)
-    fill(always)
-    assert always.snapshot("current").memory
-    assert not always.snapshot("best").memory
-    assert not always.snapshot("manual").memory
+@pytest.mark.parametrize("always", [False, True])
+def test_the_memory_is_saved_when_that_is_asked_for(tmp_path: Path, always: bool) -> None:
+    made = node(tmp_path, checkpoint__with_buffer=always)
+    fill(made)
+    assert {kind: bool(made.snapshot(kind).memory) for kind in ("current", "best", "manual")} == {
+        "current": always, "best": False, "manual": False,
+    }  # fmt: skip
+    assert made.snapshot("manual", buffer=True).memory["reward"].shape == (80,)
 
 
 def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
@@ -122,9 +111,7 @@ def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
         made.attempt = cast(Any, SimpleNamespace(publisher=publisher))
     made.training.model_id = model_id
     made.attempt.publisher.prepare(made.training.position(made.agent.updates), made.learner.weights())
-    kept = made.attempt.publisher.kept(model_id)
-    assert kept is not None
-    return kept.tensors
+    return made.attempt.publisher.kept(model_id).tensors
 
 
 def test_the_best_of_the_newest_weights_holds_those_that_earned_it(tmp_path: Path) -> None:
@@ -187,7 +174,7 @@ def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path)
     first.checkpoint(tmp_path / "saved", {"buffer": True})
     first.learner.memory.close(leave=True)
     with pytest.raises(CheckpointMisfitError, match="does not fit this agent"):
-        node(tmp_path / "a", **{**saved, "dqn__quantiles": 8}).load_checkpoint(tmp_path / "saved")
+        node(tmp_path / "a", **(saved | {"dqn__quantiles": 8})).load_checkpoint(tmp_path / "saved")
     again = node(tmp_path / "a", **saved)
     again.load_checkpoint(tmp_path / "saved")
     assert len(again.learner.memory) == 80
@@ -195,9 +182,7 @@ def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path)
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize(("limit", "whole"), [(None, True), (0, False)], ids=["in memory", "in a file"])
-def test_a_checkpoint_says_whether_the_whole_memory_is_in_it(
-    tmp_path: Path, limit: int | None, whole: bool
-) -> None:
+def test_checkpoints_say_whether_memory_is_in_them(tmp_path: Path, limit: int | None, whole: bool) -> None:
     made = node(tmp_path, learner__memory_limit=limit)
     fill(made)
     run = made.training.folder
@@ -211,40 +196,27 @@ def test_a_checkpoint_says_whether_the_whole_memory_is_in_it(
     assert (without.memory, without.memory_in_file) == (False, False)
 
 
-def test_windows_are_as_long_as_is_set(tmp_path: Path) -> None:
-    for index, (changes, steps) in enumerate(
-        [({}, 5), ({"dqn__n_step": 1}, 1), ({"dqn__agent": "rainbow", "dqn__n_step": 3}, 3)]
-    ):
-        made = node(tmp_path / str(index), dqn__gamma=0.5, **changes)
-        fill(made, episodes=1, length=100)
-        batch, _ = made.learner.memory.draw(500, np.random.default_rng(0))
-        assert np.bincount((batch.discount == 0.5**steps).astype(int))[1] > 400
+@pytest.mark.parametrize(
+    ("changes", "steps"), [({}, 5), ({"n_step": 1}, 1), ({"agent": "rainbow", "n_step": 3}, 3)]
+)
+def test_windows_are_as_long_as_is_set(tmp_path: Path, changes: dict[str, Any], steps: int) -> None:
+    made = node(tmp_path, dqn__gamma=0.5, **{f"dqn__{name}": value for name, value in changes.items()})
+    fill(made, episodes=1, length=100)
+    batch, _ = made.learner.memory.draw(500, np.random.default_rng(0))
+    assert np.count_nonzero(batch.discount == 0.5**steps) > 400
 
 
-def test_priorities_count_as_much_as_is_set(tmp_path: Path) -> None:
-    for index, (exponent, share) in enumerate([(0.0, 0.5), (0.5, 2 / 3), (1.0, 0.8)]):
-        made = node(tmp_path / str(index), dqn__replay="prioritised", dqn__priority_exponent=exponent)
-        fill(made)
-        made.learner.memory.learned(np.arange(80), np.where(np.arange(80) < 40, 4.0, 1.0))
-        number = made.learner.memory.draw(3000, np.random.default_rng(0)).number
-        assert number is not None
-        assert (number < 40).mean() == pytest.approx(share, abs=0.01)
-
-
-def test_the_correction_of_priorities_rises_to_1(tmp_path: Path) -> None:
-    made = node(
-        tmp_path,
-        dqn__replay="prioritised",
-        dqn__priority_correction={"schedule": "linear", "from": 0.2, "to": 1, "over": 100},
-    )
-    found = []
-    for steps in (0, 50, 100, 1000):
-        made.training.env_steps = steps
-        found.append(made.learner.algorithm.scheduled(made.training.moment)["priority_correction"])
-    assert found == pytest.approx([0.2, 0.6, 1.0, 1.0])
+@pytest.mark.parametrize(("exponent", "share"), [(0.0, 0.5), (0.5, 2 / 3), (1.0, 0.8)])
+def test_priorities_count_as_much_as_is_set(tmp_path: Path, exponent: float, share: float) -> None:
+    made = node(tmp_path, dqn__replay="prioritised", dqn__priority_exponent=exponent)
+    fill(made)
+    made.learner.memory.learned(np.arange(80), np.where(np.arange(80) < 40, 4.0, 1.0))
+    number = made.learner.memory.draw(3000, np.random.default_rng(0)).number
+    assert (number < 40).mean() == pytest.approx(share, abs=0.01)
 
 
 EPSILON = {"dqn__epsilon": {"schedule": "linear", "from": 1.0, "to": 0.5, "over": 100}}
+TEMPERATURE = {"dqn__temperature": {"schedule": "linear", "from": 2.0, "to": 1.0, "over": 200}}
 
 
 @pytest.mark.parametrize(
@@ -258,13 +230,7 @@ EPSILON = {"dqn__epsilon": {"schedule": "linear", "from": 1.0, "to": 0.5, "over"
         ),
         (EPSILON | {"dqn__exploration": "noisy"}, Exploration(0.75)),
         (EPSILON | {"dqn__agent": "rainbow"}, Exploration(0.75)),
-        (
-            {
-                "dqn__exploration": "boltzmann",
-                "dqn__temperature": {"schedule": "linear", "from": 2.0, "to": 1.0, "over": 200},
-            },
-            Exploration(temperature=1.75),
-        ),
+        (TEMPERATURE | {"dqn__exploration": "boltzmann"}, Exploration(temperature=1.75)),
     ],
 )
 def test_clients_explore_as_is_set(tmp_path: Path, changes: dict[str, Any], after_50: Exploration) -> None:
@@ -274,10 +240,9 @@ def test_clients_explore_as_is_set(tmp_path: Path, changes: dict[str, Any], afte
 
 
 def _taken(made: DQNTrainingNode, reward: list[float], first_step: int, flags: int) -> Segments:
-    steps = len(reward)
     return segments_of(
-        [steps],
-        np.zeros((steps + 1, *made.training.spaces.observation.shape), np.float32),
+        [len(reward)],
+        np.zeros((len(reward) + 1, *made.training.spaces.observation.shape), np.float32),
         reward=np.array(reward, np.float32),
         flags=np.array([flags], np.uint8),
         first_step=np.array([first_step]),
@@ -287,18 +252,13 @@ def _taken(made: DQNTrainingNode, reward: list[float], first_step: int, flags: i
 
 @pytest.mark.parametrize("agent", ["dqn", "rainbow"])
 def test_rewards_are_remembered_as_they_are_to_be_learned_from(tmp_path: Path, agent: str) -> None:
-    changes = {
-        "dqn__agent": agent,
-        "normalize__rewards": True,
-        "normalize__reward_clip": 1.5,
-        "dqn__gamma": 0.5,
-    }
-    made = node(tmp_path, **changes)
+    changes = {"normalize__rewards": True, "normalize__reward_clip": 1.5, "dqn__gamma": 0.5}
+    made = node(tmp_path, dqn__agent=agent, **changes)
     taken = _taken(made, [1.0, 3.0], 0, 0), _taken(made, [-8.0, 1.0], 2, TERMINATED)
     first = made.learner.rewarded(taken[0]).reward
     np.testing.assert_allclose(first, np.minimum(np.array([1, 3]) / np.std([1, 3.5]), 1.5), rtol=1e-5)
     # In the middle of the episode the agent is saved; the return goes on where it was.
-    again = node(tmp_path / "again", **changes)
+    again = node(tmp_path / "again", dqn__agent=agent, **changes)
     again.agent.load_state(*made.agent.state())
     totals = [1, 3.5, -6.25, -2.125]
     for one in (made, again):
@@ -307,13 +267,19 @@ def test_rewards_are_remembered_as_they_are_to_be_learned_from(tmp_path: Path, a
     assert made.agent.rewards.figures()["reward_std"] == pytest.approx(np.std(totals))
 
 
-def test_the_learning_rate_follows_its_schedule(tmp_path: Path) -> None:
+def test_learning_rate_and_correction_of_priorities_follow_their_schedules(tmp_path: Path) -> None:
     rate = {"schedule": "exponential", "from": 1e-2, "to": 1e-4, "over": 100}
-    made = node(tmp_path, dqn__learning_rate=rate, dqn__replay="prioritised")
+    correction = {"schedule": "linear", "from": 0.2, "to": 1, "over": 100}
+    changes = {"dqn__replay": "prioritised", "dqn__priority_correction": correction}
+    made = node(tmp_path, dqn__learning_rate=rate, **changes)
     fill(made)
     made.training.env_steps = 50
     made.agent.moment = made.training.moment
     learn(made)
     assert made.agent.figures()["learning_rate"] == pytest.approx(1e-3)
-    made.training.env_steps = 50_000
-    assert made.learner.own_figures({})["priority_correction"] == pytest.approx(0.7)
+    found = []
+    for steps in (0, 50, 100, 1000):
+        made.training.env_steps = steps
+        found.append(made.learner.algorithm.scheduled(made.training.moment)["priority_correction"])
+        assert made.learner.own_figures({})["priority_correction"] == found[-1]
+    assert found == pytest.approx([0.2, 0.6, 1.0, 1.0])

@@ -19,14 +19,13 @@ from soulsgui.training.evaluations import (
 )
 from soulsgui.training.intake.sessions import Session
 from soulsgui.training.publisher import TrainingPosition
-from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import GreedyPlay, Heartbeat
 from soulsgui.wire.messages.node import NodeState, Verdict
 from soulsgui.wire.messages.session import Grant, GreedyOrder
 from tests.faults.waiting import until
-from tests.training.nodes import STARTS, RunningNode, dqn_settings, join, running_node
+from tests.training.nodes import STARTS, RunningNode, RunNode, dqn_settings, join
 
 IDLE = GreedyPlay()
 EVERY = 5
@@ -36,10 +35,13 @@ def node_state(name: str, run_id: str = "run", **fields: Any) -> str:
     return NodeState(name=name, instance=Instance(), tick=1, run_id=run_id, **fields).to_json()
 
 
+ELSEWHERE = node_state("evaluator", phase="frozen")  # the evaluator leaves it to clients
+
+
 class Stage:
     """The trainer's parts as the evaluations use them; they are the stage's own intake and server."""
 
-    def __init__(self, **changed: Any) -> None:
+    def __init__(self, *clients: str, **changed: Any) -> None:
         settings = dqn_settings(evaluation__every_updates=EVERY, evaluation__episodes=3, **changed)
         self.sessions = self
         self.by_client: dict[str, Session] = {}
@@ -47,15 +49,15 @@ class Stage:
         self.absent: dict[str, str] = {}
         self.held: set[int] = set()
         self.told: list[tuple[str, GreedyOrder | None]] = []
-        self.evaluator = node_state("evaluator", phase="frozen")
+        self.evaluator = ELSEWHERE
         self.telemetry: str | None = None
         self.now = 100.0
         self.roster = self
         run = SimpleNamespace(settings=settings, folder=SimpleNamespace(run_id="run"), attempt=1)
         attempt: Any = SimpleNamespace(run=run, keys=Keys("t:"), intake=self, publisher=self)
         self.evaluations = ClientEvaluations(attempt, 0)
-
-    # --- intake, publisher, server ---
+        for client in clients:
+            self.join(client)
 
     def eligible(self) -> dict[str, Session]:
         return {name: one for name, one in self.by_client.items() if name not in self.absent}
@@ -75,8 +77,6 @@ class Stage:
     def mget(self, keys: list[str]) -> list[Any]:
         assert keys == ["t:node:evaluator", "t:node:telemetry"]
         return [self.evaluator, self.telemetry]
-
-    # --- what happens ---
 
     def join(self, client: str, greedy: GreedyPlay | None = IDLE, session: str = "1-1") -> None:
         self.by_client[client] = Session(client, session, 2)
@@ -104,9 +104,7 @@ class Stage:
 
 
 def test_one_client_is_asked_at_a_time_with_the_weights_that_are_due() -> None:
-    stage = Stage()
-    for client in ("a", "b"):
-        stage.join(client)
+    stage = Stage("a", "b")
     assert stage.look() is True
     assert stage.publish(4) == {}
     assert stage.publish(6) == {"a": 106}
@@ -131,29 +129,25 @@ def test_one_client_is_asked_at_a_time_with_the_weights_that_are_due() -> None:
 def test_a_goal_takes_as_many_episodes_as_say_whether_it_is_reached(
     judged_by: str, scheduled: tuple[int, float | None, int], confirming: tuple[int, float, int] | None
 ) -> None:
-    stage = Stage(stop__mean_return=50.0, stop__judged_by=judged_by)
-    stage.join("a")
-    stage.look()
-    stage.publish(5)
-    asked = stage.by_client["a"].greedy
-    assert asked is not None
+    stage = Stage("a", stop__mean_return=50.0, stop__judged_by=judged_by)
+
+    def asked_after(update: int) -> GreedyOrder:
+        stage.look()
+        stage.publish(update)
+        return stage.by_client["a"].greedy
+
+    asked = asked_after(5)
     assert (asked.count, asked.goal, asked.least) == scheduled
-    if confirming is None:
-        return
-    verdict = Verdict(best_by="evaluation", to_confirm=40)
-    stage.telemetry = node_state("telemetry", evaluated=105, verdict=verdict)
-    stage.look()
-    stage.publish(6)
-    asked = stage.by_client["a"].greedy
-    assert asked is not None
-    assert (asked.confirms, (asked.count, asked.goal, asked.least)) == (40, confirming)
+    if confirming is not None:
+        verdict = Verdict(best_by="evaluation", to_confirm=40)
+        stage.telemetry = node_state("telemetry", evaluated=105, verdict=verdict)
+        asked = asked_after(6)
+        assert (asked.confirms, (asked.count, asked.goal, asked.least)) == (40, confirming)
 
 
 @pytest.mark.parametrize("why", ["paused", "left", "silent", "quarantined"])
 def test_another_is_asked_when_one_is_gone_in_the_middle(why: str) -> None:
-    stage = Stage()
-    for client in ("a", "b"):
-        stage.join(client)
+    stage = Stage("a", "b")
     stage.look()
     assert stage.publish(5) == {"a": 105}
     stage.beat("a", GreedyPlay(model_id=105, played=2))
@@ -165,8 +159,7 @@ def test_another_is_asked_when_one_is_gone_in_the_middle(why: str) -> None:
 
 
 def test_one_that_begins_anew_or_does_not_begin_is_not_waited_for() -> None:
-    stage = Stage()
-    stage.join("a")
+    stage = Stage("a")
     stage.look()
     stage.publish(5)
     stage.beat("a", GreedyPlay(model_id=105))
@@ -183,9 +176,7 @@ def test_one_that_begins_anew_or_does_not_begin_is_not_waited_for() -> None:
 
 def test_one_that_beats_and_does_not_play_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    stage = Stage(client__hang_seconds=1.0)
-    for client in ("a", "b"):
-        stage.join(client)
+    stage = Stage("a", "b", client__hang_seconds=1.0)
     stage.look()
     assert stage.publish(5) == {"a": 105}
     for second in range(int(STILL_FOR_S)):
@@ -237,35 +228,27 @@ def test_who_knows_nothing_of_it_is_not_asked() -> None:
     [
         ({}, node_state("evaluator", phase="waiting")),
         ({}, node_state("evaluator", run_id="another", phase="frozen")),
-        ({"determinism": "lockstep", "clients__local": 1}, node_state("evaluator", phase="frozen")),
+        ({"determinism": "lockstep", "clients__local": 1}, ELSEWHERE),
     ],
     ids=["it evaluates", "it is another run's", "lockstep"],
 )
 def test_nobody_is_asked_where_it_is_not_wanted(changed: dict[str, Any], evaluator: str) -> None:
-    stage = Stage(**changed)
+    stage = Stage("a", **changed)
     stage.evaluator = evaluator
-    stage.join("a")
     assert not stage.look()
     assert stage.publish(5) == {}
 
 
 def test_those_who_can_are_asked_in_turn() -> None:
     sessions = {client: Session(client, "1-1", 1) for client in ("b", "a", "c")}
-    order, last = [], ""
-    for _ in range(4):
-        found = next_in_turn(sessions, last)
-        assert found is not None
-        last = found.client
-        order.append(last)
-    assert order == ["a", "b", "c", "a"]
+    turns = {last: cast("Session", next_in_turn(sessions, last)).client for last in ("", "a", "b", "c")}
+    assert turns == {"": "a", "a": "b", "b": "c", "c": "a"}
     assert next_in_turn({}, "a") is None
 
 
-def test_the_node_asks_with_the_weights_it_publishes_and_keeps_them(
-    redis_address: Address, tmp_path: Path
-) -> None:
+def test_the_node_asks_with_weights_it_keeps(run_node: RunNode, tmp_path: Path) -> None:
     settings = dqn_settings(evaluation__every_updates=EVERY, evaluation__episodes=3)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         told = node_state("evaluator", tmp_path.name, phase="frozen")
         node.connection.set(node.keys.node("evaluator"), told)
         old, player = join(node, "a-old"), join(node, "b")
@@ -273,7 +256,6 @@ def test_the_node_asks_with_the_weights_it_publishes_and_keeps_them(
         node.wait_for(lambda state: state.asks_clients, "it knows that somebody can be asked")
         until(lambda: (player.deliver(STARTS // 4), order_for(node, "b"))[1], "it asks")  # type: ignore[func-returns-value]
         order = order_for(node, "b")
-        assert order is not None
         assert (order.count, order.attempt) == (3, 1)
         assert order_for(node, old.name) is None
         # The node goes on learning in a thread of its own while this one asks.
@@ -286,6 +268,5 @@ def test_the_node_asks_with_the_weights_it_publishes_and_keeps_them(
 
 def order_for(node: RunningNode, client: str) -> GreedyOrder | None:
     """What stands in the grant of a client."""
-    data = node.connection.get(node.keys.grant(client))
-    grant = Grant.read(data if isinstance(data, bytes) else None)
+    grant = Grant.read(node.connection.get(node.keys.grant(client)))
     return None if grant is None else grant.greedy

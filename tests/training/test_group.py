@@ -27,6 +27,7 @@ from tests.training.nodes import (
     running_node,
     small_settings,
 )
+from tests.training.players import Player
 
 _LEADER = """
 import sys, time
@@ -47,13 +48,13 @@ pytestmark = pytest.mark.processes
 
 
 def _helpers() -> list[psutil.Process]:
-    """Return the processes that learn with this one."""
     return [child for child in psutil.Process().children() if "learner" in child.cmdline()]
 
 
-def _gathered(node: RunningNode) -> None:
-    """Wait until all processes are there: on a busy machine each takes a while to import torch."""
+def _gathered(node: RunningNode) -> Player:
+    """Let a player join when all processes are there: each takes a while to import torch."""
     until(lambda: node.node.training.status.phase != "loading" or node.failure is not None, "its beginning")
+    return join(node)
 
 
 def test_two_processes_learn_what_one_does_and_end_with_it(redis_address: Address, tmp_path: Path) -> None:
@@ -61,9 +62,7 @@ def test_two_processes_learn_what_one_does_and_end_with_it(redis_address: Addres
     for processes in (1, 2):
         settings = small_settings(learner__processes=processes, seed=5)
         with running_node(redis_address, tmp_path / str(processes), settings) as node:
-            _gathered(node)
-            player = join(node)
-            play(player, rounds=2)
+            play(_gathered(node), rounds=2)
             node.wait_for_updates(2)
             assert len(_helpers()) == processes - 1
             weights.append(node.node.agent.export_weights())
@@ -98,14 +97,12 @@ def test_when_one_of_them_is_gone_the_trainer_ends_and_says_so(
     settings = dqn_settings(learner__processes=2, dqn__dueling=True, network__name=network)
     node = RunningNode(redis_address, tmp_path, settings)
     try:
-        _gathered(node)
-        player = join(node)
+        player = _gathered(node)
         player.deliver(16)
         if code == -9:
             node.wait_for_updates(1)
-            helpers = _helpers()
-            assert len(helpers) == 1
-            helpers[0].kill()
+            (helper,) = _helpers()
+            helper.kill()
 
         def failed() -> bool:
             if node.failure is None:
@@ -130,8 +127,6 @@ def test_when_the_trainer_is_killed_the_others_end() -> None:
         env=os.environ | child_env(),
         text=True,
     )
-    assert leader.stdin is not None
-    assert leader.stdout is not None
     with leader:
         helper = psutil.Process(int(leader.stdout.readline()))
         leader.kill()
@@ -141,10 +136,9 @@ def test_when_the_trainer_is_killed_the_others_end() -> None:
 
 def test_one_that_does_not_even_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "own_command", lambda role: [sys.executable, "-c", "raise SystemExit(7)"])
-    settings = small_settings(learner__processes=2)
     spaces, agent = cast("Any", SimpleNamespace(to_json=dict)), cast("Any", None)
     with (
         pytest.raises(LearnerLostError, match=r"Process 2 of the 2 .* ended with code 7 before it was ready"),
-        learning_together(settings, spaces, agent, "cpu"),
+        learning_together(small_settings(learner__processes=2), spaces, agent, "cpu"),
     ):
         raise AssertionError("it learns alone")

@@ -1,7 +1,6 @@
 """Rounds that lose a member, by every policy, on a real server with a real node; and rounds in balance."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,15 @@ import redis
 from soulsgui.experience.segments import Segments
 from soulsgui.training.intake import reader as intake_module
 from soulsgui.training.learners.rounds import _LONGEST_TURN_S
-from soulsgui.wire.connection import Address
 from tests.faults.waiting import LIMIT_S, until
 from tests.training.nodes import (
     STEPS,
     RunningNode,
+    RunNode,
     heard_batches,
     join,
     next_round,
     play,
-    running_node,
     small_settings,
 )
 from tests.training.players import Player
@@ -39,10 +37,8 @@ def _two(node: RunningNode) -> tuple[Player, Player]:
 
 
 @pytest.mark.allow_warnings
-def test_a_round_and_the_next_one_wait_for_a_paused_member_until_it_is_back(
-    redis_address: Address, tmp_path: Path
-) -> None:
-    with running_node(redis_address, tmp_path, _settings("wait")) as node:
+def test_a_round_and_the_next_one_wait_for_a_paused_member_until_it_is_back(run_node: RunNode) -> None:
+    with run_node(_settings("wait")) as node:
         staying, going = _two(node)
         going.beat(phase="paused")
         node.wait_for(lambda now: now.detail == "waiting for b (paused)", "said at once")
@@ -73,26 +69,8 @@ def test_a_round_and_the_next_one_wait_for_a_paused_member_until_it_is_back(
 
 
 @pytest.mark.allow_warnings
-def test_a_round_waits_for_a_late_member(
-    redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with running_node(redis_address, tmp_path, _settings("wait", ppo__round_timeout=0.2)) as node:
-        staying, late = _two(node)
-        staying.deliver(STEPS)
-        words = "waiting for b (did not deliver within 0.2 s)"
-        node.wait_for(lambda now: now.detail == words, "said")
-        elapsed = node.node.learner.round.elapsed_s
-        node.wait_for(lambda _: node.node.learner.round.elapsed_s > elapsed + 0.3, "it goes on waiting")
-        assert len([line for line in caplog.messages if "waits for b" in line]) == 1, "said once"
-        late.deliver(STEPS)
-        assert node.wait_for_updates(1).rejected == {}
-
-
-@pytest.mark.allow_warnings
-def test_a_member_that_begins_anew_delivers_the_rest_to_a_waiting_round(
-    redis_address: Address, tmp_path: Path
-) -> None:
-    with running_node(redis_address, tmp_path, _settings("wait")) as node:
+def test_a_member_that_begins_anew_delivers_the_rest_to_a_waiting_round(run_node: RunNode) -> None:
+    with run_node(_settings("wait")) as node:
         staying, crashing = _two(node)
         staying.deliver(STEPS)
         crashing.deliver(STEPS // 4)
@@ -100,37 +78,44 @@ def test_a_member_that_begins_anew_delivers_the_rest_to_a_waiting_round(
             lambda _: node.node.learner.round.members["b"].delivered == QUOTA // 4, "a quarter is there"
         )
         crashing.hello()
-        until(lambda: crashing.share(), "its part of the same round")
-        share = crashing.share()
-        assert share is not None
+        share = next_round(crashing)
         assert (share.round_id, share.steps) == (node.node.learner.round.round_id, QUOTA - QUOTA // 4)
         crashing.deliver(STEPS - STEPS // 4)
         state = node.wait_for_updates(1)
         assert (state.env_steps, state.rejected) == (2 * QUOTA, {})
 
 
-@pytest.mark.parametrize("how", ["leaves", "is stopped", "is forgotten"])
+@pytest.mark.parametrize("how", ["leaves", "is stopped", "is forgotten", "delivers at last"])
 @pytest.mark.allow_warnings
-def test_a_person_ends_the_waiting(redis_address: Address, tmp_path: Path, how: str) -> None:
-    with running_node(redis_address, tmp_path, _settings("wait", ppo__round_timeout=0.2)) as node:
+def test_a_round_waits_for_a_late_member_until_it_delivers_or_a_person_ends_the_waiting(
+    run_node: RunNode, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    with run_node(_settings("wait", ppo__round_timeout=0.2)) as node:
         staying, gone = _two(node)
         staying.deliver(STEPS)
-        node.wait_for(lambda now: now.phase == "waiting", "it waits")
+        words = "waiting for b (did not deliver within 0.2 s)"
+        node.wait_for(lambda now: (now.phase, now.detail) == ("waiting", words), "it waits")
+        if how == "delivers at last":
+            elapsed = node.node.learner.round.elapsed_s
+            node.wait_for(lambda _: node.node.learner.round.elapsed_s > elapsed + 0.3, "it goes on waiting")
+            assert len([line for line in caplog.messages if "waits for b" in line]) == 1, "said once"
+            gone.deliver(STEPS)
+            assert node.wait_for_updates(1).rejected == {}
+            return
         if how == "is forgotten":
             node.connection.hdel(node.keys.clients, "b")
         else:
             gone.beat(leaving=how == "leaves", phase="stopping")
-        state = node.wait_for_updates(1)
-        assert state.env_steps == QUOTA
+        assert node.wait_for_updates(1).env_steps == QUOTA
         play(staying, last=1)
         node.wait_for_updates(2)
 
 
 @pytest.mark.allow_warnings
 def test_the_others_make_what_a_lost_member_owes_though_it_could_not_be_told_at_once(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running_node(redis_address, tmp_path, _settings("redistribute")) as node:
+    with run_node(_settings("redistribute")) as node:
         staying, going = _two(node)
         staying.deliver(STEPS)
         going.deliver(STEPS // 4)
@@ -147,9 +132,7 @@ def test_the_others_make_what_a_lost_member_owes_though_it_could_not_be_told_at_
 
         monkeypatch.setattr(node.node.attempt.publisher, "tell_all", fail_twice)
         going.beat(leaving=True)
-        until(
-            lambda: (share := staying.share()) and share.steps == 2 * QUOTA - QUOTA // 4, "it is granted more"
-        )
+        until(lambda: next_round(staying).steps == 2 * QUOTA - QUOTA // 4, "it is granted more")
         assert not failures
         assert listener.get_message(timeout=LIMIT_S), "it is woken up for it"
         listener.close()
@@ -161,8 +144,8 @@ def test_the_others_make_what_a_lost_member_owes_though_it_could_not_be_told_at_
 
 @pytest.mark.parametrize("when", ["in a round", "between two rounds"])
 @pytest.mark.allow_warnings
-def test_the_run_is_stopped_with_the_reason(redis_address: Address, tmp_path: Path, when: str) -> None:
-    with running_node(redis_address, tmp_path, _settings("stop")) as node:
+def test_the_run_is_stopped_with_the_reason(run_node: RunNode, when: str) -> None:
+    with run_node(_settings("stop")) as node:
         staying, going = _two(node)
         if when == "between two rounds":
             going.deliver(STEPS)
@@ -174,27 +157,20 @@ def test_the_run_is_stopped_with_the_reason(redis_address: Address, tmp_path: Pa
         lost = "The round" if when == "in a round" else "The next round"
         assert state.stop_reason == f"{lost} lost b (paused) (ppo.lost_member: stop)"
         node.wait_for(lambda now: now.phase == "waiting" and now.detail == state.stop_reason, "it rests")
-        updates = state.updates
         staying.deliver(STEPS)
         assert node.answer(node.ask("save", kind="current")).ok, "it obeys as before"
-        assert node.node.agent.updates == updates
+        assert node.node.agent.updates == state.updates
 
 
 @pytest.mark.allow_warnings
-def test_a_trainer_that_was_held_up_leaves_nobody_out(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running_node(redis_address, tmp_path, _settings("shrink", ppo__round_timeout=20.0)) as node:
+def test_a_trainer_held_up_leaves_nobody_out(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    with run_node(_settings("shrink", ppo__round_timeout=20.0)) as node:
         first, second = _two(node)
         passed = node.node.learner.round.elapsed_s
         monkeypatch.setattr(node.node.learner, "read", lambda _: node.node._stop.wait(0.01))
-        clock, slept = time.monotonic, 0.0
-
-        def woken() -> float:
-            return clock() + slept
-
-        monkeypatch.setattr("soulsgui.training.trainer.time.monotonic", woken)
-        slept = 100.0  # this process was stopped for so long in the middle of a turn
+        clock = time.monotonic
+        # This process was stopped for 100 s in the middle of a turn.
+        monkeypatch.setattr("soulsgui.training.trainer.time.monotonic", lambda: clock() + 100.0)
         node.wait_for(lambda _: node.node.learner.round.elapsed_s > passed + 0.1, "turns go on")
         assert node.node.learner.round.elapsed_s < 20
         monkeypatch.undo()
@@ -205,11 +181,9 @@ def test_a_trainer_that_was_held_up_leaves_nobody_out(
 
 
 @pytest.mark.allow_warnings
-def test_while_credits_are_held_nobody_is_late_and_afterwards_all_goes_on(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_credits_are_held_nobody_is_late(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake_module, "_ROSTER_EVERY_S", 0.05)
-    with running_node(redis_address, tmp_path, _settings("shrink", ppo__round_timeout=1.0)) as node:
+    with run_node(_settings("shrink", ppo__round_timeout=1.0)) as node:
         first, second = _two(node)
         assert node.answer(node.ask("hold", seconds=60)).ok
         node.wait_for(lambda now: "memory" in now.detail, "said on its card")
@@ -223,21 +197,20 @@ def test_while_credits_are_held_nobody_is_late_and_afterwards_all_goes_on(
         node.wait_for(lambda _: node.node.training.status.tick > tick + 20, "turns go by")
         assert session.granted_entries == granted
         assert node.answer(node.ask("hold", seconds=0)).ok
-        until(lambda: (grant := first.grant()) and grant.credit_entries > granted, "it gets more unasked")
+        until(lambda: first.granted().credit_entries > granted, "it gets more unasked")
         first.deliver(STEPS)
         second.deliver(STEPS)
         assert node.wait_for_updates(1).env_steps == 2 * QUOTA
 
 
 @pytest.mark.allow_warnings
-def test_a_client_that_is_cut_off_is_lost_to_the_round_and_its_stream_is_emptied(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_who_is_cut_off_is_lost_and_its_stream_emptied(
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running_node(redis_address, tmp_path, _settings("shrink")) as node:
+    with run_node(_settings("shrink")) as node:
         good, bad = _two(node)
-        answer = node.answer(node.ask("cut", client="b", reason="it held 9 MB"))
-        assert answer.ok
-        until(lambda: (grant := bad.grant()) and grant.status == "quarantined", "it is told")
+        assert node.answer(node.ask("cut", client="b", reason="it held 9 MB")).ok
+        until(lambda: bad.granted().status == "quarantined", "it is told")
         grant = bad.granted()
         assert (grant.reason, grant.round) == ("it held 9 MB", None)
         good.deliver(STEPS)
@@ -255,25 +228,10 @@ def test_a_client_that_is_cut_off_is_lost_to_the_round_and_its_stream_is_emptied
         assert not node.answer(node.ask("cut")).ok
 
 
-def test_who_waits_for_whom_is_told_on_the_curves_and_in_the_state(
-    redis_address: Address, tmp_path: Path
+def test_members_sample_unequally_and_the_agent_gets_it(
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running_node(redis_address, tmp_path, _settings("shrink")) as node:
-        play(*_two(node), rounds=3)
-        state = node.wait_for_updates(3)
-        assert state.learner_waits is not None
-        assert state.clients_wait is not None
-        assert 0 < state.learner_waits <= 1
-        until(lambda: len(node.update_rows()) == 3, "the rows")
-        for row in node.update_rows():
-            assert row.values["learner_wait_s"] > 0
-            assert row.values["ingest_wait_s"] > 0
-
-
-def test_members_sample_unequal_numbers_of_steps_and_the_agent_gets_each_ones_own(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running_node(redis_address, tmp_path, _settings("shrink", ppo__balance=True)) as node:
+    with run_node(_settings("shrink", ppo__balance=True)) as node:
         players = _two(node)
         node.node.learner.speeds.note("a", 300.0, 2)
         node.node.learner.speeds.note("b", 100.0, 2)
@@ -290,6 +248,12 @@ def test_members_sample_unequal_numbers_of_steps_and_the_agent_gets_each_ones_ow
             player.send(player.packed(sent[-1]))
         state = node.wait_for_updates(2)
         assert (state.env_steps, state.rejected) == (4 * QUOTA, {})
+        assert 0 < (state.learner_waits or 0) <= 1
+        assert state.clients_wait is not None
+        until(lambda: len(node.update_rows()) == 2, "the rows")
+        for row in node.update_rows():
+            assert row.values["learner_wait_s"] > 0
+            assert row.values["ingest_wait_s"] > 0
     (batch,) = batches
     assert batch.length.tolist() == [24, 24, 8, 8]
     expected = Segments.concat(sent)

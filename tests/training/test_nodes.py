@@ -3,7 +3,9 @@
 import json
 import math
 import threading
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import redis
 from soulsgui.config.layers import combine, load_run_settings
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
+from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.errors import (
     CheckpointError,
     CheckpointMisfitError,
@@ -26,21 +29,22 @@ from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.training.checkpoint import newest_resumable, read_checkpoint, write_checkpoint
 from soulsgui.training.learners import asynchronous
 from soulsgui.training.nodes import NODES, PPOTrainingNode
-from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow
-from tests.experience.segments import segments_of
-from tests.faults.server import faulty_server
 from tests.faults.waiting import until
+from tests.rl.support import random_batch, transitions
+from tests.servers import delete_prefix
 from tests.training.nodes import (
     ALGORITHMS,
     BATCH,
     FIRST,
     STEPS,
     RunningNode,
+    RunNode,
     Training,
+    faulty_node,
     join,
     next_round,
-    running_node,
     settings_of,
     small_settings,
 )
@@ -52,16 +56,20 @@ each_learner = pytest.mark.parametrize("algorithm", ["ppo", "dqn", "vtrace"])
 
 
 def _steps(algorithm: str, updates: int) -> int:
-    """Transitions that so many updates of one attempt take."""
     return FIRST[algorithm] + (updates - 1) * (FIRST["ppo"] if algorithm == "ppo" else BATCH)
 
 
 @every
 def test_it_grants_takes_in_learns_publishes_and_tells(
-    redis_address: Address, tmp_path: Path, algorithm: str
+    run_node: RunNode, tmp_path: Path, algorithm: str
 ) -> None:
     settings = settings_of(algorithm)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
+        words = "0 of 1 clients" if algorithm == "ppo" else "no clients"
+        node.wait_for(lambda now: (now.phase, now.detail) == ("waiting", words), "it waits")
+        tick = node.node.training.status.tick
+        threading.Event().wait(0.3)
+        assert 0 < node.node.training.status.tick - tick < 20, "without clients it does not spin"
         training = Training(node)
         player = training.player
         first, before = player.weights()
@@ -80,8 +88,7 @@ def test_it_grants_takes_in_learns_publishes_and_tells(
         for name, array in node.node.learner.weights().items():
             np.testing.assert_array_equal(tensors[name], array, err_msg=name)
         assert load_run_settings(tmp_path / "config.json") == settings
-        config = player.config()
-        assert config is not None
+        config: Any = player.config()
         assert (config.run_id, config.settings["env.id"]) == (tmp_path.name, settings.env.id)
         node.quiet()
         assert player.weights()[0] == header, "nothing has changed since"
@@ -94,9 +101,9 @@ def test_it_grants_takes_in_learns_publishes_and_tells(
 
 
 @every
-def test_bad_segments_never_reach_the_learner(redis_address: Address, tmp_path: Path, algorithm: str) -> None:
+def test_bad_segments_never_reach_the_learner(run_node: RunNode, algorithm: str) -> None:
     part = STEPS // 4
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+    with run_node(settings_of(algorithm)) as node:
         player = join(node)
         if algorithm == "ppo":
             next_round(player)
@@ -108,23 +115,17 @@ def test_bad_segments_never_reach_the_learner(redis_address: Address, tmp_path: 
         player.deliver(part, log_prob=log_prob)  # in one of two environments
         player.deliver(part, action=action)
         player.deliver(part)
-        state = node.wait_for(lambda now: now.env_steps + _waiting(node) == 3 * part, "the good ones")
+        waiting = getattr(node.node.learner, "waiting", SimpleNamespace(steps=0))
+        node.wait_for(lambda now: now.env_steps + waiting.steps == 3 * part, "the good ones")
         state = node.wait_for(lambda now: len(now.rejected) == 3, "they are counted")
         assert state.rejected == {"lineage": 2, "not_finite": 1, "out_of_bounds": 2}
         assert node.told().rejected_by_client in ({}, {"c": state.rejected})
 
 
-def _waiting(node: RunningNode) -> int:
-    waiting = getattr(node.node.learner, "waiting", None)
-    return 0 if waiting is None else waiting.steps
-
-
 @without_rounds
-def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
-    redis_address: Address, tmp_path: Path, algorithm: str
-) -> None:
+def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(run_node: RunNode, algorithm: str) -> None:
     settings = settings_of(algorithm, **{f"{algorithm}__max_model_delay": 2, "publish__min_seconds": 1000.0})
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         training = Training(node)
         player = training.player
         old, _ = player.weights()
@@ -151,14 +152,10 @@ def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
 
 @pytest.mark.parametrize(("algorithm", "changed"), [("dqn", 20.0), ("vtrace", 2 * BATCH)])
 def test_while_the_learner_has_to_catch_up_nothing_is_read(
-    redis_address: Address,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    algorithm: str,
-    changed: float,
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str, changed: float
 ) -> None:
     key = "dqn__replay_ratio" if algorithm == "dqn" else "vtrace__buffer_size"
-    with running_node(redis_address, tmp_path, settings_of(algorithm, **{key: changed})) as node:
+    with run_node(settings_of(algorithm, **{key: changed})) as node:
         trainer, player = node.node, join(node)
         held, rooms = threading.Semaphore(0), []
         take, update = trainer.attempt.intake.take, trainer.agent.update
@@ -179,21 +176,20 @@ def test_while_the_learner_has_to_catch_up_nothing_is_read(
         assert node.connection.xlen(node.keys.chunks("c")) > 0
         held.release(10_000)
         learner = trainer.learner
+        node.wait_for(lambda state: state.env_steps == 160, "all is taken in, or learned from")
         if algorithm == "dqn":
-            node.wait_for(lambda state: state.env_steps == 160, "all is taken in")
             node.wait_for_updates(int((20 * learner.band.inserted + learner.band.slack) // BATCH))
             assert learner.band.value == pytest.approx(20, rel=0.1)
         else:
-            node.wait_for(lambda state: state.env_steps == 160, "all is learned from")
             assert trainer.attempt.intake.sessions.by_client["c"].granted_steps <= 160 + 2 * BATCH
         assert min(room for room in rooms if room is not None) >= 0
         assert node.connection.xlen(node.keys.chunks("c")) == 0
 
 
 @every
-def test_the_goal_in_steps_ends_the_taking_in(redis_address: Address, tmp_path: Path, algorithm: str) -> None:
+def test_the_goal_in_steps_ends_the_taking_in(run_node: RunNode, algorithm: str) -> None:
     goal = _steps(algorithm, 2)
-    with running_node(redis_address, tmp_path, settings_of(algorithm, stop__env_steps=goal)) as node:
+    with run_node(settings_of(algorithm, stop__env_steps=goal)) as node:
         training = Training(node)
         training.update(2 if algorithm in ("ppo", "vtrace") else 1)
         if algorithm in ("dqn", "sac"):
@@ -212,24 +208,9 @@ def test_the_goal_in_steps_ends_the_taking_in(redis_address: Address, tmp_path: 
         assert grant.round is None or grant.round.round_id <= training.last
 
 
-@each_learner
-def test_a_run_without_clients_does_not_spin(redis_address: Address, tmp_path: Path, algorithm: str) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
-        words = "0 of 1 clients" if algorithm == "ppo" else "no clients"
-        node.wait_for(lambda now: (now.phase, now.detail) == ("waiting", words), "it waits")
-        before = node.node.training.status.tick
-        threading.Event().wait(0.3)
-        assert 0 < node.node.training.status.tick - before < 20
-
-
-# --- commands and checkpoints -----------------------------------------------------------------------
-
-
 @every
-def test_commands_are_carried_out_and_answered(
-    redis_address: Address, tmp_path: Path, algorithm: str
-) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+def test_commands_are_carried_out_and_answered(run_node: RunNode, tmp_path: Path, algorithm: str) -> None:
+    with run_node(settings_of(algorithm)) as node:
         training = Training(node)
         training.update()
         earlier = training.player.weights()[0]
@@ -264,10 +245,8 @@ def test_commands_are_carried_out_and_answered(
 
 
 @every
-def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(
-    redis_address: Address, tmp_path: Path, algorithm: str
-) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(run_node: RunNode, algorithm: str) -> None:
+    with run_node(settings_of(algorithm)) as node:
         training = Training(node)
         training.update()
         if algorithm == "ppo":
@@ -275,7 +254,7 @@ def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(
         assert node.answer(node.ask("pause")).ok
         state = node.wait_for(lambda state: state.phase == "paused", "the pause")
         assert state.detail == "by request"
-        until(lambda: training.player.grant().resting, "who plays is told")  # type: ignore[union-attr]
+        until(lambda: training.player.granted().resting, "who plays is told")
         granted = training.player.grant()
         training.deliver()
         # It turns, saves when asked to, and takes nothing in.
@@ -287,7 +266,7 @@ def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(
         assert training.player.grant() == granted
         assert node.answer(node.ask("continue")).ok
         node.wait_for_updates(2)
-        until(lambda: not training.player.grant().resting, "it is told to go on")  # type: ignore[union-attr]
+        until(lambda: not training.player.granted().resting, "it is told to go on")
         training.update()
         if algorithm == "ppo":
             next_round(training.player, training.last)
@@ -298,25 +277,23 @@ def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(
     assert node.node.agent.updates == 3
 
 
-def test_a_trainer_that_is_started_in_a_pause_rests_until_it_is_told_to_go_on(
-    redis_address: Address, tmp_path: Path
-) -> None:
+def test_who_is_started_in_a_pause_rests_until_told_to_go_on(run_node: RunNode, tmp_path: Path) -> None:
     (tmp_path / "paused").touch()
-    with running_node(redis_address, tmp_path) as node:
+    with run_node() as node:
         node.wait_for(lambda state: state.phase == "paused", "the pause")
         assert not node.connection.exists(node.keys.weights)
-        node.answer(node.ask("pause"))  # said twice, it is one pause
-        node.answer(node.ask("continue"))
+        for command in ("pause", "continue"):  # said twice, it is one pause
+            node.answer(node.ask(command))
         until(lambda: node.connection.exists(node.keys.weights), "the first weights")
 
 
 @every
 def test_regular_checkpoints_come_every_so_many_updates(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
     monkeypatch.setattr(asynchronous, "_CHECKPOINT_EVERY_S", 0.0)
     settings = settings_of(algorithm, checkpoint__every_updates=2)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         training, learner = Training(node), node.node.learner
         training.update()
         node.quiet()
@@ -335,10 +312,8 @@ def test_regular_checkpoints_come_every_so_many_updates(
 
 
 @every
-def test_a_run_goes_on_from_its_checkpoint_with_newer_ids(
-    redis_address: Address, tmp_path: Path, algorithm: str
-) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+def test_a_run_goes_on_from_its_checkpoint_with_newer_ids(run_node: RunNode, algorithm: str) -> None:
+    with run_node(settings_of(algorithm)) as node:
         training = Training(node)
         training.update(3)
         player = training.player
@@ -347,7 +322,7 @@ def test_a_run_goes_on_from_its_checkpoint_with_newer_ids(
             training.last = next_round(player, training.last).round_id
     tensors, meta = node.node.agent.state()
     steps = _steps(algorithm, 3)
-    with running_node(redis_address, tmp_path, settings_of(algorithm), resume=True) as node:
+    with run_node(settings_of(algorithm), resume=True) as node:
         until(lambda: player.weights()[0].attempt == 2, "the next attempt")
         header = player.weights()[0]
         assert (header.update, header.digest) == (3, published.digest)  # the same agent, to the bit
@@ -363,27 +338,14 @@ def test_a_run_goes_on_from_its_checkpoint_with_newer_ids(
         assert [(row.attempt, row.update, row.env_steps) for row in attempts] == [(1, 0, 0), (2, 3, steps)]
 
 
-def _batch(algorithm: str, number: int) -> Segments | NStepBatch:
-    """Return the same batch for the same number."""
-    rng = np.random.default_rng(number)
-    if algorithm in ("ppo", "vtrace"):
-        return segments_of(
-            obs=rng.normal(size=(4 * 17, 4)).astype(np.float32),
-            length=np.full(4, 16),
-            action=rng.integers(0, 2, 64),
-            log_prob=np.full(64, np.log(0.5), np.float32),
-            reward=rng.normal(size=64).astype(np.float32),
-            terminated=np.array([True, False, False, True]),
-            truncated=np.array([False, True, False, False]),
-        )
-    width = 4 if algorithm == "dqn" else 3
-    return NStepBatch(
-        obs=rng.normal(size=(BATCH, width)).astype(np.float32),
-        action=rng.integers(0, 2, BATCH) if algorithm == "dqn" else rng.normal(size=(BATCH, 1)).astype("f4"),
-        reward=rng.normal(size=BATCH).astype(np.float32),
-        next_obs=rng.normal(size=(BATCH, width)).astype(np.float32),
-        discount=np.where(rng.random(BATCH) < 0.2, np.float32(0), np.float32(0.99)),
-    )
+def _batch(by: Any, number: int) -> Segments | NStepBatch:
+    """The same batch for the same number, `by` the agent of a node that never learns."""
+    if by.training.settings.algorithm in ("ppo", "vtrace"):
+        return random_batch(by.agent, number, (16,) * 4)
+    batch = transitions(BATCH, number, replace(by.training.spaces, action=DiscreteSpec(2)))
+    if by.training.settings.algorithm == "dqn":
+        return batch
+    return batch._replace(action=np.random.default_rng(number).normal(size=(BATCH, 1)).astype(np.float32))
 
 
 @every
@@ -398,10 +360,10 @@ def test_100_updates_after_a_resume_are_equal_to_the_bit(
 
     def learn(node: Any, numbers: range) -> list[Any]:
         moment = (START,) if algorithm in ("ppo", "vtrace") else ()
-        told = [node.agent.update(_batch(algorithm, number), *moment) for number in numbers]
+        told = [node.agent.update(_batch(by, number), *moment) for number in numbers]
         return told if algorithm == "ppo" else [node.agent.figures()]
 
-    whole = made("a", 0)
+    whole, by = made("a", 0), made("by", 0)
     learn(whole, range(10))
     whole.checkpoint(tmp_path / "c")
     info = read_checkpoint(tmp_path / "c").info
@@ -419,9 +381,9 @@ def test_100_updates_after_a_resume_are_equal_to_the_bit(
 
 
 def test_going_on_from_an_older_checkpoint_keeps_the_newer_one(
-    redis_address: Address, tmp_path: Path
+    run_node: RunNode, redis_address: Address, tmp_path: Path
 ) -> None:
-    with running_node(redis_address, tmp_path) as node:
+    with run_node() as node:
         training = Training(node)
         training.update()
         older = tmp_path / node.answer(node.ask("save", kind="manual")).result["path"]
@@ -432,24 +394,20 @@ def test_going_on_from_an_older_checkpoint_keeps_the_newer_one(
     again.load_checkpoint(older)
     again.shutdown()
     again.run()
-    kept = [path for path in run.manual_saves.iterdir() if path != older]
-    assert [read_checkpoint(path).info.updates for path in kept] == [2]
-    found = newest_resumable(run)
-    assert found == run.checkpoint
-    assert (read_checkpoint(found).info.attempt, read_checkpoint(found).info.updates) == (2, 1)
+    (kept,) = set(run.manual_saves.iterdir()) - {older}
+    assert read_checkpoint(kept).info.updates == 2
+    assert newest_resumable(run) == run.checkpoint
+    info = read_checkpoint(run.checkpoint).info
+    assert (info.attempt, info.updates) == (2, 1)
 
 
 def test_checkpoints_of_other_runs_and_networks_are_refused(redis_address: Address, tmp_path: Path) -> None:
     made = PPOTrainingNode(small_settings(), RunFolder(tmp_path / "a"), redis_address)
     made.checkpoint(tmp_path / "c", {"note": "by hand"})
+    others = {"network__hidden_sizes": [9], "network__activation": "relu", "env__id": "Acrobot-v1"}
     assert read_checkpoint(tmp_path / "c").info.kind == "manual"
-    others = {
-        "network": small_settings(network__hidden_sizes=[9]),
-        "activation": small_settings(network__activation="relu"),
-        "environment": small_settings(env__id="Acrobot-v1"),
-    }
-    for name, settings in others.items():
-        other = PPOTrainingNode(settings, RunFolder(tmp_path / name), redis_address)
+    for key, value in others.items():
+        other = PPOTrainingNode(small_settings(**{key: value}), RunFolder(tmp_path / key), redis_address)
         with pytest.raises(CheckpointMisfitError, match="was saved for") as refused:
             other.load_checkpoint(tmp_path / "c")
         assert refused.value.exit_code == UsageError.exit_code, "a trainer is not started again after that"
@@ -474,15 +432,16 @@ def test_the_configuration_is_saved_and_loaded(redis_address: Address, tmp_path:
 @pytest.mark.parametrize(
     ("algorithm", "env", "reason"),
     [
-        ("sac", {"env__id": "CartPole-v1"}, "this environment takes one of 2 actions"),
-        ("dqn", {"env__id": "Pendulum-v1"}, "dqn chooses one of several numbered actions"),
+        ("sac", "CartPole-v1", "this environment takes one of 2 actions"),
+        ("dqn", "Pendulum-v1", "dqn chooses one of several numbered actions"),
     ],
 )
-def test_actions_an_algorithm_can_not_learn_are_refused_in_words(
-    redis_address: Address, tmp_path: Path, algorithm: str, env: dict[str, Any], reason: str
+def test_actions_it_can_not_learn_are_refused(
+    run_node: RunNode, algorithm: str, env: str, reason: str
 ) -> None:
-    with pytest.raises(EnvironmentCheckError, match=reason) as refused:
-        RunningNode(redis_address, tmp_path, settings_of(algorithm, **env))
+    settings = settings_of(algorithm, env__id=env)
+    with pytest.raises(EnvironmentCheckError, match=reason) as refused, run_node(settings):
+        raise AssertionError("it runs")
     assert "algorithm: ppo" in refused.value.remedy
 
 
@@ -519,20 +478,11 @@ def test_a_diverged_agent_is_not_saved(
     node.connection.close()
 
 
-# --- outages of the server --------------------------------------------------------------------------
-
-
 @pytest.mark.allow_warnings
 @each_learner
 @pytest.mark.parametrize("keeps_data", [True, False], ids=["but for its last second", "without data"])
-def test_training_goes_on_after_the_server_was_killed(
-    tmp_path: Path, algorithm: str, keeps_data: bool
-) -> None:
-    (tmp_path / "server").mkdir()
-    with (
-        faulty_server(tmp_path / "server", keeps_data) as server,
-        running_node(server.address, tmp_path / "run", settings_of(algorithm)) as node,
-    ):
+def test_training_goes_on_after_a_killed_server(tmp_path: Path, algorithm: str, keeps_data: bool) -> None:
+    with faulty_node(tmp_path, settings_of(algorithm), keeps_data) as (server, node):
         training = Training(node)
         player = training.player
         older = node.connection.get(node.keys.weights)
@@ -560,9 +510,9 @@ def test_training_goes_on_after_the_server_was_killed(
 @pytest.mark.allow_warnings
 @each_learner
 def test_what_the_server_did_not_take_is_sent_again_and_what_was_read_twice_is_taken_in_once(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm)) as node:
+    with run_node(settings_of(algorithm)) as node:
         until(lambda: node.connection.exists(node.keys.weights), "the first weights")
         attempt, failed = node.node.attempt, set[str]()
 
@@ -585,17 +535,15 @@ def test_what_the_server_did_not_take_is_sent_again_and_what_was_read_twice_is_t
         assert node.node.training.env_steps == _steps(algorithm, 3)
 
 
-def test_ids_go_on_after_everything_on_the_server_is_lost(redis_address: Address, tmp_path: Path) -> None:
-    with running_node(redis_address, tmp_path) as node:
+def test_ids_go_on_after_everything_on_the_server_is_lost(run_node: RunNode, redis_address: Address) -> None:
+    with run_node() as node:
         Training(node).update(2)
-    with connect(redis_address, "test") as client:
-        for key in client.scan_iter(f"{redis_address.prefix}*"):
-            client.delete(key)
-    with running_node(redis_address, tmp_path, resume=True) as node:
+    delete_prefix(redis_address)
+    with run_node(resume=True) as node:
         player = join(node)
         assert next_round(player).round_id == 4
         player.connection.delete(node.keys.weights)
         player.beat(model_id=40)
-    with running_node(redis_address, tmp_path) as node:  # a new start, and a client that has seen more
+    with run_node() as node:  # a new start, and a client that has seen more
         until(lambda: node.node.training.model_id > 0, "the first weights")
         assert node.node.training.model_id == 41

@@ -1,7 +1,6 @@
 """Whole runs on a real server: each kind of action, mask, observation and network, by client and by hand."""
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from soulsgui.sampling.simulate import SampleMaker
 from soulsgui.training.intake.checks import check_segments
 from soulsgui.training.nodes import tell_networks
 from soulsgui.wire.codec import WeightsHeader, pack_sample
-from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.environments.toys import SPACES_TAKEN, Masked, Room, Taking
@@ -31,9 +29,10 @@ from tests.rl.support import dqn_settings as agent_settings
 from tests.sampling.free_trainer import playing_client
 from tests.training.nodes import (
     RunningNode,
+    RunNode,
     dqn_settings,
     let_play,
-    running_node,
+    play_by_hand,
     settings_of,
     small_settings,
     vtrace_settings,
@@ -69,25 +68,6 @@ def _heard(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Round]:
     return heard
 
 
-def _play(connector: Any, env: Any, go_on: Callable[[], object]) -> None:
-    """A loop over one environment, as somebody would write it; at the end its episode is not over."""
-    obs, info = env.reset()
-    step_id = 0
-    while go_on():
-        with connector as (agent, model_id):
-            action = agent(obs, info.get("action_mask"))
-        after, reward, terminated, truncated, told = env.step(action)
-        masks = dict(info) | {f"next_{name}": told[name] for name in told}
-        connector.push_sample(
-            pack_sample(obs, action, reward, after, terminated, truncated, masks, model_id, step_id)
-        )
-        obs, info, step_id = after, told, step_id + 1
-        if terminated or truncated:
-            (obs, info), step_id = env.reset(), 0
-
-
-# --- actions of every kind: the environment raises at any other -------------------------------------
-
 TAKING = "tests.environments.toys:ToysTaking-v0"
 
 
@@ -111,34 +91,32 @@ def _check_actions(node: RunningNode, heard: list[Round]) -> None:
 
 
 @pytest.mark.parametrize("takes", ["choices", "grid", "double"])
-def test_a_client_plays_for_ppo(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes: str
-) -> None:
-    with running_node(redis_address, tmp_path, _taking(takes)) as node:
+def test_a_client_plays_for_ppo(run_node: RunNode, monkeypatch: pytest.MonkeyPatch, takes: str) -> None:
+    with run_node(_taking(takes)) as node:
         heard = _heard(node, monkeypatch)
-        with playing_client(redis_address):
+        with playing_client(node.address):
             assert node.wait_for_updates(2).rejected == {}
         _check_actions(node, heard)
 
 
-def test_a_client_plays_for_vtrace(redis_address: Address, tmp_path: Path) -> None:
+def test_a_client_plays_for_vtrace(run_node: RunNode) -> None:
     settings = vtrace_settings(env__id=TAKING, env__kwargs={"takes": "box"}, env__num_envs=2)
-    with running_node(redis_address, tmp_path, settings) as node:
-        let_play(node, redis_address, updates=3)
+    with run_node(settings) as node:
+        let_play(node, updates=3)
         assert node.node.agent.export_weights()["policy.std"].any(), "deviations are learned"
 
 
 @pytest.mark.parametrize(("takes", "squash"), [("choices", "tanh"), ("box", "tanh"), ("box", "clip")])
 def test_a_loop_by_hand_samples_for_ppo(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes: str, squash: str
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, takes: str, squash: str
 ) -> None:
     settings = _taking(takes, network__squash=squash)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         heard = _heard(node, monkeypatch)
-        connector = PPOConnector({"env": {"id": TAKING, "kwargs": settings.env.kwargs}}, redis_address, "c")
+        connector = PPOConnector({"env": {"id": TAKING, "kwargs": settings.env.kwargs}}, node.address, "c")
         try:
             connector.sync(20)
-            _play(connector, Taking(takes, masked=takes == "choices"), lambda: connector.steps_left)
+            play_by_hand(connector, Taking(takes, masked=takes == "choices"), lambda: connector.steps_left)
             connector.sync(20)
             assert node.wait_for_updates(1).rejected == {}
             _check_actions(node, heard)
@@ -146,15 +124,17 @@ def test_a_loop_by_hand_samples_for_ppo(
                 # What was drawn beyond the bounds came as it was drawn, not as what it became.
                 assert np.abs(heard[0].batch.action).max() > 2
                 with pytest.raises(UsageError, match="that can't be"):
-                    _push(connector, np.float32([0, 0, 9]))
-                _push(connector, np.float32([2, 0.5, 5.5]))  # nobody drew it here
+                    _push(connector, np.zeros(2, np.float32), np.float32([0, 0, 9]))
+                # Nobody drew it here.
+                _push(connector, np.zeros(2, np.float32), np.float32([2, 0.5, 5.5]))
         finally:
             connector.close()
 
 
-def _push(connector: PPOConnector, action: Any) -> None:
-    obs = np.zeros(2, np.float32)
-    connector.push_sample(pack_sample(obs, action, 0.0, obs, False, False, {}, connector.model_id, 0))
+def _push(connector: PPOConnector, obs: Any, action: Any, step_id: int = 0, **masks: Any) -> None:
+    connector.push_sample(
+        pack_sample(obs, action, 0.0, obs, False, False, masks, connector.model_id, step_id)
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,8 +153,6 @@ def test_simulated_clients_send_what_the_server_accepts(env: Any) -> None:
     varied = opened.action if isinstance(env, Taking) else np.asarray(field_of(opened.obs, NUMBERS))
     assert len(np.unique(varied, axis=0)) > 3
 
-
-# --- environments that tell which actions are valid, and policies with a memory in them ---------------
 
 MASKED: dict[str, Any] = {"env__id": "tests.environments.toys:ToysMasked-v0", "env__num_envs": 2}
 CONFIG = {"env": {"id": MASKED["env__id"]}}
@@ -207,7 +185,6 @@ def _valid_at(obs: NDArray[Any]) -> NDArray[np.bool_]:
 def _check_masks(one: Round) -> None:
     batch = one.batch
     rows, masks = batch.step_rows, batch.action_mask
-    assert masks is not None
     np.testing.assert_array_equal(masks[rows], _valid_at(np.asarray(batch.obs[rows])))
     assert masks[rows, batch.action - 1].all()
     # One of two is valid: more than ln 2 is nowhere to be had.
@@ -218,9 +195,6 @@ def _check_masks(one: Round) -> None:
 def _check_remembered(one: Round) -> int:
     """Check what was remembered and said; return how many segments begin within an episode."""
     batch, remembered = one.batch, one.policy.remembered
-    assert batch.joined is not None
-    assert batch.action_mask is not None
-    assert remembered is not None
     state, at = batch.state[MEMORY], 0
     first = np.cumsum(batch.length + 1) - batch.length - 1
     begins = batch.obs[first, 1] == 0
@@ -267,15 +241,15 @@ def _check_sequences(node: RunningNode) -> None:
 @pytest.mark.parametrize("by_hand", [False, True], ids=["client", "by hand"])
 @pytest.mark.parametrize("memory", [False, True], ids=["without", "memory"])
 def test_rounds_hold_valid_actions_and_what_was_remembered(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: bool, by_hand: bool
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, memory: bool, by_hand: bool
 ) -> None:
-    with running_node(redis_address, tmp_path, GRU if memory else small_settings(**MASKED)) as node:
+    with run_node(GRU if memory else small_settings(**MASKED)) as node:
         rounds = _heard(node, monkeypatch)
         assert node.node.training.spaces.action.masked
         if by_hand:
-            _play_rounds(PPOConnector(CONFIG, redis_address, "c"), node, memory)
+            _play_rounds(PPOConnector(CONFIG, node.address, "c"), node, memory)
         else:
-            with playing_client(redis_address):
+            with playing_client(node.address):
                 assert node.wait_for_updates(3).rejected == {}
     # A fourth round is as long as the client stayed in it.
     for one in rounds[:3]:
@@ -294,15 +268,16 @@ def _play_rounds(connector: PPOConnector, node: RunningNode, memory: bool) -> No
         return rounds < 4
 
     try:
-        _play(connector, Masked(), go_on)
+        play_by_hand(connector, Masked(), go_on)
         assert node.wait_for_updates(3).rejected == {}
         obs, info = Masked().reset()
         with pytest.raises(UsageError, match="leaves no action"):
             connector.agent(obs, np.zeros(4))
         if memory:
             action = np.flatnonzero(info["action_mask"])[0] + 1
+            masks = dict.fromkeys(("action_mask", "next_action_mask"), np.ones(4, np.int8))
             with pytest.raises(UsageError, match="not asked about"):
-                _push_masked(connector, obs + 1, action)
+                _push(connector, obs + 1, action, 1, **masks)
             connector.agent(obs, info["action_mask"])
             assert connector._remembered.fields[MEMORY].any()
             connector.begin_episode()
@@ -311,33 +286,28 @@ def _play_rounds(connector: PPOConnector, node: RunningNode, memory: bool) -> No
         connector.close()
 
 
-def _push_masked(connector: PPOConnector, obs: Any, action: Any) -> None:
-    masks = {"action_mask": np.ones(4, np.int8), "next_action_mask": np.ones(4, np.int8)}
-    connector.push_sample(pack_sample(obs, action, 0.0, obs, False, False, masks, connector.model_id, 1))
-
-
 @pytest.mark.parametrize("by_hand", [False, True], ids=["client", "by hand"])
 @pytest.mark.parametrize("memory", [False, True], ids=["without", "memory"])
 def test_a_replay_memory_holds_valid_actions_and_what_was_remembered(
-    redis_address: Address, tmp_path: Path, memory: bool, by_hand: bool
+    run_node: RunNode, memory: bool, by_hand: bool
 ) -> None:
-    with running_node(redis_address, tmp_path, R2D2 if memory else dqn_settings(**MASKED)) as node:
+    with run_node(R2D2 if memory else dqn_settings(**MASKED)) as node:
         node.connection.hset(node.keys.clients, "c", "{}")
         if by_hand:
-            connector = DQNConnector(CONFIG, redis_address, "c")
+            connector = DQNConnector(CONFIG, node.address, "c")
             try:
                 # What came before learning began is not owed any updates: it plays until there are some.
-                _play(connector, Masked(), lambda: node.failure is None and node.node.agent.updates < 3)
+                play_by_hand(
+                    connector, Masked(), lambda: node.failure is None and node.node.agent.updates < 3
+                )
                 assert node.wait_for_updates(3).rejected == {}
                 (_check_sequences if memory else _check_memory)(node)
             finally:
                 connector.close()
         else:
-            let_play(node, redis_address, updates=20)
+            let_play(node, updates=20)
             (_check_sequences if memory else _check_memory)(node)
 
-
-# --- images, numbers beside them, choices; networks that numpy can't run ------------------------------
 
 IMAGES: dict[str, Any] = {"network__name": "impala_resnet", "env__num_envs": 2, "ppo__epochs": 1}
 ROOM = IMAGES | {
@@ -384,11 +354,11 @@ def test_the_networks_are_told_in_log_and_folder(tmp_path: Path, caplog: pytest.
     ],
 )
 def test_images_with_numbers_beside_them_and_choices_are_trained_on(
-    redis_address: Address, tmp_path: Path, algorithm: str, settings: dict[str, Any]
+    run_node: RunNode, algorithm: str, settings: dict[str, Any]
 ) -> None:
-    with running_node(redis_address, tmp_path, settings_of(algorithm, **settings)) as node:
+    with run_node(settings_of(algorithm, **settings)) as node:
         # Joining, it compared its network with the server's.
-        assert let_play(node, redis_address, updates=3).checks["network"]
+        assert let_play(node, updates=3).checks["network"]
         images = "env__wrappers" in settings
         assert node.node.attempt.intake.ingest._form.is_compressed is images
         if settings == IMAGES | CAMERA:
@@ -405,10 +375,10 @@ def test_images_with_numbers_beside_them_and_choices_are_trained_on(
         np.testing.assert_array_equal(obs[NUMBERS][:, :3] - 1, obs[IMAGE][:, :, 0, 0])
 
 
-def test_stacks_of_frames_reach_the_replay_memory_whole(redis_address: Address, tmp_path: Path) -> None:
+def test_stacks_of_frames_reach_the_replay_memory_whole(run_node: RunNode) -> None:
     settings = dqn_settings(**CAMERA, env__kwargs={"length": LENGTH}, dqn__n_step=1)
-    with running_node(redis_address, tmp_path, settings) as node:
-        sent = let_play(node, redis_address, updates=5)
+    with run_node(settings) as node:
+        sent = let_play(node, updates=5)
         assert node.node.attempt.intake.ingest._form.is_compressed
         assert sent.sent_bytes < 100 * sent.env_steps, "144 bytes a frame and 4 frames an observation"
         drawn = node.node.learner.memory.draw(2000, np.random.default_rng(0)).batch

@@ -20,9 +20,8 @@ from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.server_config import ON_POLICY, ServerConfig, contract_hash
 from soulsgui.wire.messages.session import HELLO_FIELD, SessionHello
-from soulsgui.wire.node_commands import NodeCommand, read_answer, send_command
 from tests.faults.waiting import LIMIT_S, until
-from tests.training.nodes import small_settings
+from tests.training.nodes import answers_of, ask_node, found, small_settings
 
 SETTINGS = small_settings(env__id="no_such_game:Game-v0", clients__local=0)
 SPACES: dict[str, Any] = {
@@ -32,8 +31,6 @@ SPACES: dict[str, Any] = {
 
 
 class _Waiting:
-    """A wait in a thread."""
-
     def __init__(self, address: Address, run: RunFolder) -> None:
         self.stop = threading.Event()
         self.found: bool | None = None
@@ -76,13 +73,14 @@ def _hello(connection: redis.Redis, keys: Keys, spaces: dict[str, Any] | None, *
     connection.xadd(keys.chunks("c"), {HELLO_FIELD: SessionHello(**said | changed).to_json()})
 
 
-def _state(connection: redis.Redis, keys: Keys) -> NodeState | None:
-    data = connection.get(keys.node("trainer"))
-    return NodeState.read(data if isinstance(data, bytes) else None)
+def _state(connection: redis.Redis, keys: Keys) -> NodeState:
+    """What it tells of itself, once it does."""
+    return found(lambda: NodeState.read(connection.get(keys.node("trainer"))), "its state")
 
 
-def _huge() -> dict[str, Any]:
-    return SPACES | {"observation": SPACES["observation"] | {"shape": [10**12]}}
+def _looked_again(connection: redis.Redis, keys: Keys) -> None:
+    since = _state(connection, keys).tick
+    until(lambda: _state(connection, keys).tick > since + 4, "it looked again")
 
 
 @pytest.mark.allow_warnings
@@ -90,12 +88,9 @@ def test_it_describes_the_run_and_takes_the_first_spaces_that_fit(
     redis_client: redis.Redis, keys: Keys, run: RunFolder, waiting: _Waiting
 ) -> None:
     until(lambda: redis_client.exists(keys.config, keys.node("trainer")) == 2, "the run is described")
-    text = redis_client.get(keys.config)
-    config = ServerConfig.read(text if isinstance(text, bytes) else None)
-    assert config is not None
+    config = ServerConfig.read(redis_client.get(keys.config))
     assert (config.run_id, config.spaces, config.settings["env.id"]) == ("run", {}, "no_such_game:Game-v0")
     state = _state(redis_client, keys)
-    assert state is not None
     assert (state.phase, state.detail) == ("waiting", WAITING)
     for bad, changed in (
         (None, {}),
@@ -103,11 +98,10 @@ def test_it_describes_the_run_and_takes_the_first_spaces_that_fit(
         (SPACES, {"contract": "other"}),
         (SPACES, {"run_id": "earlier"}),
         (SPACES, {"client": "somebody"}),
-        (_huge(), {}),
+        (SPACES | {"observation": SPACES["observation"] | {"shape": [10**12]}}, {}),
     ):
         _hello(redis_client, keys, bad, **changed)
-    tick = state.tick
-    until(lambda: (now := _state(redis_client, keys)) and now.tick > tick + 4, "it looked again")
+    _looked_again(redis_client, keys)
     assert not run.spaces.exists()
     _hello(redis_client, keys, SPACES)
     waiting.thread.join(LIMIT_S)
@@ -116,52 +110,33 @@ def test_it_describes_the_run_and_takes_the_first_spaces_that_fit(
     assert spaces_found(SETTINGS, run)
 
 
-def test_masks_are_part_of_the_spaces_that_are_told(
-    redis_client: redis.Redis, keys: Keys, run: RunFolder, waiting: _Waiting
-) -> None:
-    masked = SPACES | {"action": SPACES["action"] | {"masked": True}}
-    _hello(redis_client, keys, masked)
-    waiting.thread.join(LIMIT_S)
-    assert waiting.found is True
-    assert find_spaces(SETTINGS, run).action.masked
-
-
 @pytest.mark.allow_warnings
 def test_asked_to_stop_it_answers_and_ends(redis_client: redis.Redis, keys: Keys, waiting: _Waiting) -> None:
-    commands = [NodeCommand(command=name) for name in ("save", "stop")]
-    for command in commands:
-        send_command(redis_client, keys, "trainer", command)
+    asked = [ask_node(redis_client, keys, command) for command in ("save", "stop")]
     waiting.thread.join(LIMIT_S)
     assert waiting.found is False
-    answers = [read_answer(fields) for _, fields in redis_client.xrange(keys.done)]  # type: ignore[union-attr]
-    assert [answer.ok for answer in answers if answer is not None] == [False, True]
-    state = _state(redis_client, keys)
-    assert state is not None
-    assert state.farewell == "ended as asked"
+    assert [[one.ok for one in answers_of(redis_client, keys, id_)] for id_ in asked] == [[False], [True]]
+    assert _state(redis_client, keys).farewell == "ended as asked"
 
 
 def test_what_was_looked_at_once_is_not_read_again(
     redis_client: redis.Redis, keys: Keys, run: RunFolder, waiting: _Waiting
 ) -> None:
-    def looked_again() -> bool:
-        state = _state(redis_client, keys)
-        return state is not None and state.tick > since + 4
-
     def sent() -> int:
         return int(redis_client.info("stats")["total_net_output_bytes"])  # type: ignore[index]
 
     redis_client.hset(keys.clients, "c", "{}")
     for _ in range(4):
         redis_client.xadd(keys.chunks("c"), {"c": bytes(2**20)})
-    since = 0
-    until(lambda: _state(redis_client, keys), "it looks")
-    until(looked_again, "it has read them")
-    since, before = _state(redis_client, keys).tick, sent()  # type: ignore[union-attr]
-    until(looked_again, "it looked again")
+    _looked_again(redis_client, keys)
+    before = sent()
+    _looked_again(redis_client, keys)
     assert sent() - before < 2**20
-    _hello(redis_client, keys, SPACES)
+    masked = SPACES | {"action": SPACES["action"] | {"masked": True}}
+    _hello(redis_client, keys, masked)
     waiting.thread.join(LIMIT_S)
     assert waiting.found is True
+    assert find_spaces(SETTINGS, run).action.masked, "masks are part of the spaces that are told"
 
 
 def test_only_a_missing_module_without_local_clients_waits_for_a_client(run: RunFolder) -> None:

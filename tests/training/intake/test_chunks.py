@@ -17,9 +17,6 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soulsgui.environments.box import BoxSpec
-from soulsgui.environments.choices import DiscreteSpec
-from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Ints
 from soulsgui.training.intake import chunks as ingest
 from soulsgui.training.intake.checks import Codes
@@ -33,12 +30,10 @@ from soulsgui.wire.group_reader import Fields, StreamPart
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import HEAD_BYTES, Reject, Rejects
-from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import SessionHello
+from tests.training.taking import CONFIG, SPACES
 from tests.wire.chunks import CONTRACT, RUN, chunk, segments
 
-SPACES = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(2))
-CONFIG = ServerConfig(run_id=RUN, attempt=1, contract=CONTRACT, spaces=SPACES.to_json(), policy={})
 CLIENTS = ("a", "b", "c")
 NEWEST = 5
 LIMIT = 50  # refused segments in a row, after which a client is cut off
@@ -109,7 +104,6 @@ WHAT = st.one_of(
 
 @st.composite
 def _traffic(draw: st.DrawFn) -> dict[str, list[Sent]]:
-    """Draw what each client sends."""
     found = {}
     for client in CLIENTS:
         sent: list[Sent] = []
@@ -118,10 +112,8 @@ def _traffic(draw: st.DrawFn) -> dict[str, list[Sent]]:
             if what[0] == "hello":
                 sent.append(_hello(client))
                 number = 0
-            elif what[0] == "odd":
-                sent.append(Sent("odd", [b"x", b"y"]))
-            elif what[0] == "gone":
-                sent.append(Sent("gone", None))
+            elif what[0] in ("odd", "gone"):
+                sent.append(Sent(what[0], [b"x", b"y"] if what[0] == "odd" else None))
             elif what[0] == "chunk":
                 at = {"next": number, "again": max(number - 1, 0), "skip": number + 2, "none": None}[what[1]]
                 number = number if at is None else max(at + 1, number)
@@ -158,9 +150,6 @@ def _reads(draw: st.DrawFn) -> Reads:
                 left[client] = left[client][count:]
         reads.append(read)
     return reads
-
-
-# --- the model: one chunk after the other -------------------------------------------------------------
 
 
 @dataclass
@@ -258,9 +247,6 @@ class Model:
             del self.quota[client]
 
 
-# --- the real thing, without a server -----------------------------------------------------------------
-
-
 class _Recording:
     """What both learners share here: they write down what they are given."""
 
@@ -282,6 +268,9 @@ class _Recording:
     def lost(self, client: str, reason: str) -> None:
         self.dropped[client].append(reason)
         super().lost(client, reason)  # type: ignore[misc]
+
+    def begin_round(self) -> None:
+        """Without rounds there are none."""
 
     def _begin(self, goal: int | None = None) -> None:
         self.run: Any = SimpleNamespace(
@@ -317,9 +306,6 @@ class Asynchronous(_Recording, ReplayLearner):
         self._begin(goal)
         self.delays: Any = SimpleNamespace(max_model_delay=2)
         self._lockstep = None
-
-    def begin_round(self) -> None:
-        """There are none."""
 
 
 class _Streams:
@@ -366,6 +352,10 @@ def _taken(reads: Reads, sink: Any, at_once: int | None = None) -> Intake:
     return intake
 
 
+def _read(*sent: Sent) -> dict[str, list[tuple[bytes, Sent]]]:
+    return {"a": [(b"1-%d" % n, one) for n, one in enumerate(sent)]}
+
+
 def _compare(reads: Reads, sink: Any, model: Model, at_once: int | None) -> None:
     intake = _taken(reads, sink, at_once)
     for number, read in enumerate(reads):
@@ -387,7 +377,7 @@ def _compare(reads: Reads, sink: Any, model: Model, at_once: int | None) -> None
 @pytest.mark.allow_warnings
 @settings(max_examples=60)
 @given(_reads(), st.fixed_dictionaries({client: st.integers(1, 40) for client in CLIENTS}), AT_ONCE)
-def test_a_read_in_a_round_is_as_its_chunks_one_by_one(
+def test_reads_in_a_round_are_as_chunks_alone(
     reads: Reads, quota: dict[str, int], at_once: int | None
 ) -> None:
     _compare(reads, Synchronous(quota), Model(dict(quota), None), at_once)
@@ -396,7 +386,7 @@ def test_a_read_in_a_round_is_as_its_chunks_one_by_one(
 @pytest.mark.allow_warnings
 @settings(max_examples=60)
 @given(_reads(), st.one_of(st.none(), st.integers(1, 60)), AT_ONCE)
-def test_a_read_without_rounds_is_as_its_chunks_one_by_one(
+def test_reads_without_rounds_are_as_chunks_alone(
     reads: Reads, goal: int | None, at_once: int | None
 ) -> None:
     _compare(reads, Asynchronous(goal), Model(None, goal), at_once)
@@ -406,33 +396,38 @@ def test_a_read_without_rounds_is_as_its_chunks_one_by_one(
 @pytest.mark.parametrize("at_once", [None, 1])
 def test_who_is_cut_off_within_a_read_delivers_no_more_of_it(at_once: int | None) -> None:
     bad = [_chunk(n, "", [(1, "not_finite")] * 20) for n in range(3)]
-    sent = [_hello("a"), *bad, _chunk(3, "", [(2, "")])]
-    sink = Asynchronous(None)
-    intake = _taken([{"a": [(b"1-%d" % n, one) for n, one in enumerate(sent)]}], sink, at_once)
-    assert intake.sessions.by_client["a"].status == "quarantined"
-    assert sink.given == []
+    _compare(
+        [_read(_hello("a"), *bad, _chunk(3, "", [(2, "")]))], Asynchronous(None), Model(None, None), at_once
+    )
+
+
+@pytest.mark.allow_warnings
+def test_late_segments_use_up_nothing_of_a_quota() -> None:
+    late = _read(_chunk(0, "", [(2, "late"), (2, "")]), _chunk(1, "", [(2, "")]))
+    reads = [{"a": [(b"0-1", _hello("a"))]}, late]
+    _compare(reads, Synchronous({"a": 4}), Model({"a": 4}, None), None)
 
 
 def test_no_more_is_opened_at_once_than_fits() -> None:
-    sent = [(b"1-0", _hello("a")), *((b"1-%d" % (n + 1), _chunk(n, "", [(2, "")])) for n in range(7))]
-    size = len(sent[1][1].fields[1])
-    opened: list[int] = []
+    sent = [_chunk(n, "", [(2, "")]) for n in range(7)]
+    sink, opened = Asynchronous(None), []
+    judge = sink.judge
 
-    class Listening(Asynchronous):
-        def judge(self, owned: Owned) -> Codes:
-            opened.append(owned.segments.count)
-            return super().judge(owned)
+    def listen(owned: Owned) -> Codes:
+        opened.append(owned.segments.count)
+        return judge(owned)
 
-    sink = Listening(None)
-    _taken([{"a": sent}], sink, 3 * size)
+    sink.judge = listen  # type: ignore[method-assign]
+    _taken([_read(_hello("a"), *sent)], sink, 3 * len(sent[0].fields[1]))
     assert opened == [3, 3, 1]
     assert sink.run.env_steps == 14
 
 
 def test_what_comes_again_after_a_lost_acknowledgement_is_taken_once_and_no_fault() -> None:
-    sent = [(b"1-0", _hello("a")), (b"1-1", _chunk(0, "", [(2, "")])), (b"1-2", _chunk(None, "", [(3, "")]))]
+    sent = [_hello("a"), _chunk(0, "", [(2, "")]), _chunk(None, "", [(3, "")])]
+    more = {"a": [*_read(*sent)["a"][1:], (b"1-3", _chunk(1, "", [(1, "")]))]}
     sink = Asynchronous(None)
-    intake = _taken([{"a": sent}, {"a": sent}, {"a": [*sent[1:], (b"1-3", _chunk(1, "", [(1, "")]))]}], sink)
+    intake = _taken([_read(*sent), _read(*sent), more], sink)
     assert sink.run.env_steps == 2 + 3 + 1
     assert intake.sessions.refusals().total == {}
     assert intake.sessions.by_client["a"].entries == 3
@@ -440,12 +435,12 @@ def test_what_comes_again_after_a_lost_acknowledgement_is_taken_once_and_no_faul
 
 def test_refused_chunks_are_kept_to_be_looked_at() -> None:
     sent = [
-        (b"1-0", _hello("a")),
-        (b"1-1", _chunk(0, "unreadable", [(2, "")])),
-        (b"1-2", _chunk(1, "", [(2, ""), (1, "late"), (2, "late"), (1, "lineage")])),
-        (b"1-3", _chunk(1, "", [(2, "")])),
+        _hello("a"),
+        _chunk(0, "unreadable", [(2, "")]),
+        _chunk(1, "", [(2, ""), (1, "late"), (2, "late"), (1, "lineage")]),
+        _chunk(1, "", [(2, "")]),
     ]
-    kept = list(_taken([{"a": sent}], Asynchronous(None)).rejects._ring)
+    kept = list(_taken([_read(*sent)], Asynchronous(None)).rejects._ring)
     assert [(one.entry, one.reason, one.segments) for one in kept] == [
         ("1-1", "unreadable", 1), ("1-2", "late", 3), ("1-3", "repeated", 1),
     ]  # fmt: skip
@@ -458,12 +453,11 @@ def _ring(keys: Keys, run: str = "run-1") -> RejectRing:
 
 
 def _written(connection: redis.Redis, keys: Keys) -> list[Reject]:
-    data = connection.get(keys.rejects)
-    found = Rejects.read(data if isinstance(data, bytes) else None)
+    found = Rejects.read(connection.get(keys.rejects))
     return [] if found is None else found.rejects
 
 
-def test_what_was_refused_is_written_with_its_beginning_alone_and_only_now_and_then(
+def test_the_beginnings_of_what_was_refused_are_written_now_and_then(
     redis_client: redis.Redis, keys: Keys
 ) -> None:
     ring = _ring(keys)
@@ -484,9 +478,7 @@ def test_what_was_refused_is_written_with_its_beginning_alone_and_only_now_and_t
     assert not redis_client.exists(keys.rejects)
 
 
-def test_the_ring_is_bounded_and_one_that_fails_all_the_time_hides_nobody(
-    redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_the_ring_is_bounded_and_who_always_fails_hides_nobody(redis_client: redis.Redis, keys: Keys) -> None:
     loud, many = _ring(keys), _ring(keys)
     loud.add("quiet", b"1-0", b"x", "late")
     for number in range(1000):

@@ -11,7 +11,6 @@ from soulsgui.training.intake.sessions import LEFT, NEW_SESSION
 from soulsgui.wire.group_reader import StreamPart
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import MAX_BYTES
-from soulsgui.wire.messages.session import Grant
 from tests.training.players import Player
 from tests.training.taking import IntakeOfTest, joined
 from tests.wire.chunks import chunk, segments
@@ -19,23 +18,22 @@ from tests.wire.chunks import chunk, segments
 STEPS = segments().steps
 
 
-def test_a_hello_is_answered_with_credits_and_chunks_are_taken_over(
-    trainer: IntakeOfTest, player: Player
-) -> None:
-    joined(trainer, player)
-    grant = player.granted()
+def test_a_hello_is_answered_with_credits_that_are_renewed(trainer: IntakeOfTest, member: Player) -> None:
+    grant = member.granted()
     assert (grant.status, grant.credit_bytes, grant.round) == ("accepted", 10**6, None)
     assert set(trainer.intake.eligible()) == {"c"}
-    player.send(chunk())
-    player.send(chunk())
+    big = chunk(segments((8000, 8000)))
+    for _ in range(2):
+        member.send(big)
     trainer.turn()
-    assert (trainer.used, trainer.rejected()) == ({"c": 2 * STEPS}, {})
-    assert player.connection.xlen(player.keys.chunks("c")) == 0
-    older = player.session
-    player.hello()  # a newer session fences the older one
+    assert (trainer.used, trainer.rejected()) == ({"c": 2 * 16_000}, {})
+    assert member.granted().credit_bytes == 10**6 + 2 * len(big)
+    assert member.connection.xlen(member.keys.chunks("c")) == 0
+    older = member.session
+    member.hello()  # a newer session fences the older one
     trainer.turn()
     assert trainer.losses[-1] == ("c", NEW_SESSION)
-    assert trainer.intake.sessions.by_client["c"].id == player.session > older
+    assert trainer.intake.sessions.by_client["c"].id == member.session > older
 
 
 @pytest.mark.parametrize(
@@ -65,9 +63,7 @@ def test_a_hello_is_not_acknowledged_before_it_is_answered(
     assert trainer.intake.sessions.by_client["c"] is session  # read twice, begun once
 
 
-def test_a_client_that_greets_another_run_is_not_refused_and_comes_in_with_its_next_hello(
-    trainer: IntakeOfTest, player: Player
-) -> None:
+def test_who_greets_another_run_comes_in_with_its_next_hello(trainer: IntakeOfTest, player: Player) -> None:
     player.hello(run_id="the one before", contract="other")
     player.beat()
     trainer.turn()
@@ -75,13 +71,12 @@ def test_a_client_that_greets_another_run_is_not_refused_and_comes_in_with_its_n
     assert trainer.intake.sessions.by_client == {}
     assert player.connection.xlen(player.keys.chunks("c")) == 0
     joined(trainer, player)
-    grant = player.granted()
-    assert grant.status == "accepted"
+    assert player.granted().status == "accepted"
 
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("hello", [b"\xff", b"{}", b"x" * (MAX_BYTES + 1), None], ids=repr)
-def test_a_hello_that_is_not_of_this_run_is_refused_with_its_chunks(
+def test_other_hellos_are_refused_with_their_chunks(
     trainer: IntakeOfTest, player: Player, hello: bytes | None
 ) -> None:
     if hello is None:
@@ -97,148 +92,115 @@ def test_a_hello_that_is_not_of_this_run_is_refused_with_its_chunks(
 
 
 def test_chunks_of_a_session_before_the_present_one_are_not_used(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+    trainer: IntakeOfTest, player: Player
 ) -> None:
     # A trainer that goes on with the newer session finds what an earlier one had not acknowledged.
     joined(trainer, player)
     player.send(chunk())
-    trainer.intake.reader.read(redis_client, 0)  # delivered, and then the trainer is killed
+    trainer.intake.reader.read(player.connection, 0)  # delivered, and then the trainer is killed
     player.hello()
     player.beat()
-    grant = Grant(session=player.session, status="accepted")
-    redis_client.set(keys.grant("c"), grant.to_json())
-    following = IntakeOfTest(redis_client, keys)
-    following.intake.begin(redis_client)
+    player.granted_before()
+    following = IntakeOfTest(player.connection, player.keys)
+    following.intake.begin(player.connection)
     following.turn()
     assert following.used == {}
     assert following.rejected() == {"not_admitted": 1}
     assert following.intake.sessions.by_client["c"].id == player.session
 
 
-def test_what_the_run_before_left_on_a_stream_is_no_refusal_of_this_one(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
-) -> None:
-    joined(trainer, player)
+def test_what_the_run_before_left_is_no_refusal(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(3):  # that run takes nothing any more
-        player.send(chunk())
-    trainer.intake.reader.read(redis_client, 0)  # some was delivered
-    player.send(chunk())
-    player.beat(leaving=True)
-    following = IntakeOfTest(redis_client, keys)
-    following.intake.begin(redis_client)
-    player.send(chunk())
-    player.hello()
-    player.send(chunk())
-    player.beat()
+        member.send(chunk())
+    trainer.intake.reader.read(member.connection, 0)  # some was delivered
+    member.send(chunk())
+    member.beat(leaving=True)
+    following = IntakeOfTest(member.connection, member.keys)
+    following.intake.begin(member.connection)
+    member.send(chunk())
+    member.hello()
+    member.send(chunk())
+    member.beat()
     following.turn()
     assert following.used == {"c": STEPS}
     assert following.rejected() == {"not_admitted": 1}, "what came while it was there, without a session"
 
 
-def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
+def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(2 * PER_STREAM):
-        player.send(chunk())
-    player.beat(leaving=True)
+        member.send(chunk())
+    member.beat(leaving=True)
     trainer.look_around()
     assert trainer.losses == [("c", NEW_SESSION), ("c", LEFT)], "nothing more is expected of it"
     assert trainer.intake.eligible() == {}
     trainer.turn()
     assert trainer.used == {"c": 2 * PER_STREAM * STEPS}
     assert trainer.intake.sessions.by_client == {}, "all of it was read"
-    player.send(chunk())
+    member.send(chunk())
     trainer.turn()
     assert trainer.rejected() == {"not_admitted": 1}, "it has said that nothing would come"
 
 
-def test_who_left_and_comes_back_plays_on(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    player.send(chunk())
-    player.beat(leaving=True)
+def test_who_left_and_comes_back_plays_on(trainer: IntakeOfTest, member: Player) -> None:
+    member.send(chunk())
+    member.beat(leaving=True)
     trainer.look_around()
-    joined(trainer, player)
-    player.send(chunk())
+    joined(trainer, member)
+    member.send(chunk())
     trainer.turn()
     assert (trainer.used, trainer.rejected()) == ({"c": 2 * STEPS}, {})
     assert set(trainer.intake.eligible()) == {"c"}
 
 
-@pytest.mark.parametrize("number", [b"-1", b"1e3", b"x", b"9" * 30, b"", b"\xd9\xa3"])
-def test_forged_numbers_count_as_none(trainer: IntakeOfTest, player: Player, number: bytes) -> None:
-    joined(trainer, player)
-    player.connection.xadd(player.keys.chunks("c"), {"c": chunk(), "n": number})
-    trainer.turn()
-    assert trainer.used == {"c": STEPS}
+def test_forged_numbers_count_as_none(trainer: IntakeOfTest, member: Player) -> None:
+    forged = [b"-1", b"1e3", b"x", b"9" * 30, b"", b"\xd9\xa3"]
+    for number in forged:
+        member.connection.xadd(member.keys.chunks("c"), {"c": chunk(), "n": number})
+        trainer.turn()
+    assert trainer.used == {"c": len(forged) * STEPS}
     assert trainer.intake.sessions.refusals().missing == 0
 
 
-def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    player.send(chunk())
+def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, member: Player) -> None:
+    member.send(chunk())
     trainer.intake.reader.read(trainer.connection, 1)
-    player.connection.xtrim(player.keys.chunks("c"), maxlen=0, approximate=False)
+    member.connection.xtrim(member.keys.chunks("c"), maxlen=0, approximate=False)
     trainer.intake.refused()
     trainer.turn()
     assert (trainer.used, trainer.rejected()) == ({}, {})
 
 
 @pytest.mark.allow_warnings
-def test_an_unusable_stream_is_counted_and_its_client_dropped(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    player.connection.set(player.keys.chunks("c"), "mine")
+def test_who_makes_its_stream_into_something_else_is_cut_off(trainer: IntakeOfTest, member: Player) -> None:
+    stream = member.keys.chunks("c")
+    member.connection.set(stream, "mine")
     trainer.turn()
     assert trainer.rejected() == {"wrong_type": 1}
-    assert ("c", "its stream can't be read") in trainer.losses
-
-
-def test_credits_are_renewed_before_they_end(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
-    first = player.grant()
-    big = chunk(segments((8000, 8000)))
-    for _ in range(2):
-        player.send(big)
-    trainer.turn()
-    second = player.grant()
-    assert first is not None
-    assert second is not None
-    assert second.credit_bytes == first.credit_bytes + 2 * len(big)
-
-
-@pytest.mark.allow_warnings
-def test_who_made_its_stream_into_something_else_is_cut_off_all_the_same(
-    trainer: IntakeOfTest, player: Player
-) -> None:
-    joined(trainer, player)
-    stream = player.keys.chunks("c")
-    player.connection.set(stream, "mine")
-    assert trainer.intake.cut_off(player.connection, "c", "it held too much") == 0
-    assert trainer.intake.sessions.by_client["c"].status == "quarantined"
-    grant = player.granted()
+    assert trainer.losses[-1] == ("c", "its stream can't be read")
+    assert trainer.intake.cut_off(member.connection, "c", "it held too much") == 0
+    grant = member.granted()
     assert (grant.status, grant.reason) == ("quarantined", "it held too much")
-    assert player.connection.exists(stream) == 0
+    assert member.connection.exists(stream) == 0
 
 
 @pytest.mark.allow_warnings
-def test_what_comes_again_of_who_is_cut_off_is_counted_once(trainer: IntakeOfTest, player: Player) -> None:
-    joined(trainer, player)
+def test_what_comes_again_of_who_is_cut_off_is_counted_once(trainer: IntakeOfTest, member: Player) -> None:
     session = trainer.intake.sessions.by_client["c"]
-    trainer.intake.cut_off(player.connection, "c", "it held too much")
+    trainer.intake.cut_off(member.connection, "c", "it held too much")
     for _ in range(2):
-        player.send(chunk())
-    acknowledge = trainer.intake.reader.acknowledge_parts
+        member.send(chunk())
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(trainer.intake.reader, "acknowledge_parts", lambda *_: trainer.intake.refused())
         trainer.turn()  # read three times, and never acknowledged
-    assert trainer.intake.reader.acknowledge_parts == acknowledge
     trainer.turn()
     assert trainer.rejected() == {"not_admitted": 2}
     assert (session.entries, session.size) == (2, 2 * len(chunk()))
-    assert player.connection.xlen(player.keys.chunks("c")) == 0
+    assert member.connection.xlen(member.keys.chunks("c")) == 0
 
 
 @pytest.mark.allow_warnings
 def test_of_who_is_cut_off_only_what_its_session_sent_is_counted(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+    trainer: IntakeOfTest, player: Player
 ) -> None:
     player.hello()
     earlier = player.session
@@ -247,11 +209,8 @@ def test_of_who_is_cut_off_only_what_its_session_sent_is_counted(
     player.send(chunk())  # counted in the beat
     player.beat(sent_chunks=1, sent_bytes=len(chunk()))
     assert player.session > earlier
-    grant = Grant(
-        session=player.session, status="quarantined", reason="flood", credit_entries=9, credit_bytes=10**6
-    )
-    redis_client.set(keys.grant("c"), grant.to_json())
-    trainer.intake.begin(redis_client)
+    player.granted_before(status="quarantined", credit_entries=9, credit_bytes=10**6)
+    trainer.intake.begin(player.connection)
     player.send(chunk(), 1)
     trainer.turn()
     session = trainer.intake.sessions.by_client["c"]
@@ -266,9 +225,7 @@ def test_a_session_that_is_over_is_asked_for_once(
 ) -> None:
     player.session = "1-0"
     player.beat(**changed)
-    player.connection.set(
-        player.keys.grant("c"), Grant(session="1-0", status="quarantined", reason="flood").to_json()
-    )
+    player.granted_before(status="quarantined", reason="flood")
     asked: list[list[str]] = []
     mget = player.connection.mget
     monkeypatch.setattr(trainer.connection, "mget", lambda names: asked.append(names) or mget(names))
@@ -278,8 +235,7 @@ def test_a_session_that_is_over_is_asked_for_once(
     player.hello()
     player.beat()
     trainer.turn()
-    grant = player.granted()
-    assert (grant.status, grant.reason) == ("quarantined", "flood"), "who was cut off stays so"
+    assert player.granted().reason == "flood", "who was cut off stays so"
 
 
 MOST = 200
@@ -315,20 +271,16 @@ def test_a_backlog_of_large_entries_comes_in_several_reads(
 ) -> None:
     monkeypatch.setattr(read_size, "READ_BYTES", 100_000)
     joined(trainer, player)
-    pipeline = player.connection.pipeline(transaction=False)
     for number in range(40):
-        pipeline.xadd(player.keys.chunks("c"), {b"c": bytes(20_000), b"n": number})
-    pipeline.execute()
+        player.connection.xadd(player.keys.chunks("c"), {b"c": bytes(20_000), b"n": number})
     sizes = []
-    reader = trainer.intake.reader
-    read = reader.read_parts
+    note = trainer.intake._read_size.note
 
-    def watched(connection: redis.Redis, block_ms: int) -> list[StreamPart]:
-        parts = read(connection, block_ms)
+    def watched(parts: list[StreamPart]) -> None:
         sizes.append(sum(len(part.ids) for part in parts))
-        return parts
+        note(parts)
 
-    monkeypatch.setattr(reader, "read_parts", watched)
+    monkeypatch.setattr(trainer.intake._read_size, "note", watched)
     for _ in range(6):
         trainer.intake.take(trainer.connection, 0)
     assert sum(sizes) == 40
@@ -336,9 +288,7 @@ def test_a_backlog_of_large_entries_comes_in_several_reads(
     assert trainer.intake.busy == 0
 
 
-def test_only_a_stream_that_holds_more_than_all_may_have_is_a_flood(
-    redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_a_stream_that_holds_more_than_all_may_is_a_flood(redis_client: redis.Redis, keys: Keys) -> None:
     guard = FloodGuard(keys, 2**20)
     for client, entries in (("a", 1), ("b", 8)):
         for _ in range(entries):
@@ -355,61 +305,56 @@ def test_only_a_stream_that_holds_more_than_all_may_have_is_a_flood(
 
 @pytest.mark.allow_warnings
 def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis
+    trainer: IntakeOfTest, member: Player
 ) -> None:
-    joined(trainer, player)
     for _ in range(3):
-        redis_client.xadd(player.keys.chunks("c"), {"c": bytes(2**20)})
+        member.connection.xadd(member.keys.chunks("c"), {"c": bytes(2**20)})
     trainer.turn()
-    assert trainer.intake.sessions.by_client["c"].status == "quarantined"
     assert ("c", "quarantined") in trainer.losses
-    grant = player.granted()
+    grant = member.granted()
     assert (grant.status, "floods the server" in grant.reason) == ("quarantined", True)
     for _ in range(5):
-        player.send(chunk())
+        member.send(chunk())
     trainer.turn()
-    assert redis_client.xlen(player.keys.chunks("c")) == 0
+    assert member.connection.xlen(member.keys.chunks("c")) == 0
     assert trainer.used == {}
     assert trainer.rejected()["not_admitted"] >= 5
     assert trainer.intake.release("c")
     trainer.turn()
-    assert player.granted().status == "accepted"
-    player.send(chunk())
+    assert member.granted().status == "accepted"
+    member.send(chunk())
     trainer.turn()
     assert trainer.used == {"c": segments().steps}
     assert not trainer.intake.release("c")
 
 
 @pytest.mark.allow_warnings
-def test_a_client_that_only_fails_is_cut_off_and_released_its_next_process_may_come_again(
-    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis
-) -> None:
-    joined(trainer, player)
+def test_who_only_fails_is_cut_off_until_it_is_released(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(60):
-        player.send(b"garbage")
-    player.send(chunk())
+        member.send(b"garbage")
+    member.send(chunk())
     trainer.turn()
-    assert (player.granted().status, "unreadable" in player.granted().reason) == ("quarantined", True)
+    assert (member.granted().status, "unreadable" in member.granted().reason) == ("quarantined", True)
     assert trainer.losses[-1] == ("c", "quarantined")
     assert (trainer.used, trainer.rejected()) == ({}, {"unreadable": 50, "not_admitted": 11})
     assert trainer.intake.eligible() == {}
-    player.beat(leaving=True)
+    member.beat(leaving=True)
     trainer.turn()
     assert trainer.intake.sessions.by_client == {}
-    player.hello()  # the next process, under the same name
-    player.beat()
+    member.hello()  # the next process, under the same name
+    member.beat()
     trainer.turn()
-    assert player.granted().status == "quarantined"
-    player.beat(leaving=True)
+    assert member.granted().status == "quarantined"
+    member.beat(leaving=True)
     trainer.turn()
     assert trainer.intake.release("c")
     trainer.turn()
-    assert redis_client.get(player.keys.grant("c")) is None
-    joined(trainer, player)
-    assert player.granted().status == "accepted"
+    assert member.connection.get(member.keys.grant("c")) is None
+    joined(trainer, member)
+    assert member.granted().status == "accepted"
 
 
-def test_a_client_that_begins_one_session_after_the_other_is_found() -> None:
+def test_who_begins_session_after_session_is_found() -> None:
     hellos = HelloCounter()
     assert not any(hellos.too_many("crashing", float(second)) for second in range(200))
     assert [hellos.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10

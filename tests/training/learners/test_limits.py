@@ -19,10 +19,9 @@ from soulsgui.training.learners.limits import (
 
 def test_the_learner_waits_above_the_band_and_the_streams_below_it() -> None:
     band = ReplayBand(ratio=4, slack=20, batch_size=10)
-    assert (band.may_draw, band.may_insert, band.room) == (True, True, 5)
+    assert (band.may_draw, band.may_insert, band.room, band.value) == (True, True, 5, 0)
     band.drawn = 20  # 2 batches, nothing taken in
-    assert not band.may_draw
-    assert band.may_insert
+    assert (band.may_draw, band.may_insert) == (False, True)
     band.inserted = 2  # 28 may be drawn
     assert not band.may_draw
     band.inserted = 3  # 32
@@ -31,11 +30,8 @@ def test_the_learner_waits_above_the_band_and_the_streams_below_it() -> None:
     assert (band.may_insert, band.room) == (True, 0)
     band.inserted = 11
     assert (band.may_insert, band.room) == (False, -1)
-
-
-def test_what_is_owed_meets_the_ratio_without_its_slack() -> None:
-    assert ReplayBand(4, 20, 10).value == 0
-    band = ReplayBand(ratio=4, slack=20, batch_size=10, drawn=30, inserted=10)
+    # What is owed meets the ratio without its slack.
+    band.drawn, band.inserted = 30, 10
     assert (band.owes, band.value) == (True, 3.0)
     band.drawn = 40
     assert (band.owes, band.may_draw) == (False, True)
@@ -49,9 +45,7 @@ def test_what_is_owed_meets_the_ratio_without_its_slack() -> None:
     ],
     ids=["tolerance", "a batch"],
 )
-def test_the_band_is_as_wide_as_its_tolerance_but_a_batch_at_least(
-    settings: DQNSettings, slack: float
-) -> None:
+def test_the_band_is_as_wide_as_its_tolerance_or_a_batch(settings: DQNSettings, slack: float) -> None:
     assert ReplayBand.of(settings, settings.batch_size).slack == pytest.approx(slack)
 
 
@@ -59,7 +53,7 @@ def test_the_band_is_as_wide_as_its_tolerance_but_a_batch_at_least(
 @pytest.mark.parametrize("batch_size", [1, 64])
 def test_never_do_both_sides_wait(ratio: float, batch_size: int) -> None:
     settings = DQNSettings(replay_ratio=ratio, learning_starts=1, batch_size=batch_size)
-    band = ReplayBand.of(settings, settings.batch_size)
+    band = ReplayBand.of(settings, batch_size)
     for inserted in range(200):
         for batches in range(0, 400, 7):
             band.inserted, band.drawn = inserted, batches * batch_size
@@ -96,33 +90,29 @@ STEPS_PER_UPDATE = 4.0
 
 
 @pytest.mark.parametrize(
-    ("publish_s", "steps_per_s", "ahead"),
+    ("publish_s", "steps_per_s", "steps_per_update", "ahead"),
     [
-        (0.02, 1000.0, 100),  # five publishes of 0.02 s
-        (0.2, 1000.0, int(1000 * AHEAD_S)),
-        (0.02, 7.0, 0),
-        (0.2, 1e9, 600),  # 150 updates
-        (0.02, None, 600),
+        (0.02, 1000.0, 4.0, 100),  # five publishes of 0.02 s
+        (0.2, 1000.0, 4.0, int(1000 * AHEAD_S)),
+        (0.02, 7.0, 4.0, 0),
+        (0.2, 1e9, 4.0, 600),  # 150 updates
+        (0.02, None, 4.0, 600),
+        (0.2, None, 1e6, FIRST_STEPS),
     ],
 )
 def test_as_much_is_on_its_way_as_the_learner_takes_in_while_it_is_fresh(
-    publish_s: float, steps_per_s: float | None, ahead: int
+    publish_s: float, steps_per_s: float | None, steps_per_update: float, ahead: int
 ) -> None:
-    assert steps_ahead(SETTINGS, publish_s, steps_per_s, STEPS_PER_UPDATE) == ahead
+    assert steps_ahead(SETTINGS, publish_s, steps_per_s, steps_per_update) == ahead
+    small = DQNSettings(buffer_size=200, learning_starts=100)
+    assert steps_ahead(small, 0.2, None, 1e6) == 200, "no more than a small memory holds"
 
 
 @pytest.mark.parametrize(
     ("waiting", "granted"), [(0, 101), (30.9, 71), (50.9, 51), (51, 0), (101, 0), (300, 0)]
 )
-def test_what_waits_counts_as_on_its_way_and_beyond_half_nothing_is_granted(
-    waiting: float, granted: int
-) -> None:
+def test_what_waits_is_on_its_way_and_beyond_half_nothing_is_granted(waiting: float, granted: int) -> None:
     assert beside_waiting(101, waiting) == granted
-
-
-def test_while_the_pace_is_not_known_a_bounded_amount_or_a_small_memory_will_do() -> None:
-    assert steps_ahead(SETTINGS, 0.2, None, 1e6) == FIRST_STEPS
-    assert steps_ahead(DQNSettings(buffer_size=200, learning_starts=100), 0.2, None, 1e6) == 200
 
 
 @pytest.mark.parametrize(
@@ -196,7 +186,7 @@ def test_samples_are_no_older_than_max_policy_lag_wants(learner: float, ratio: f
         (100, 0, 1, 100),
     ],
 )
-def test_so_many_entries_are_read_as_there_is_room_for(
+def test_entries_are_read_as_room_allows(
     room: float, steps_per_entry: float, streams: int, entries: int
 ) -> None:
     assert entries_to_read(room, steps_per_entry, streams, 200) == entries

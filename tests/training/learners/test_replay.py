@@ -1,8 +1,5 @@
 """Learning from a memory, in a whole node on a real server: DQN and SAC."""
 
-from pathlib import Path
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -10,18 +7,17 @@ import pytest
 from soulsgui.sampling import DQNConnector
 from soulsgui.training.intake.sessions import Exploration
 from soulsgui.training.learners import asynchronous
-from soulsgui.wire.codec import pack_sample
-from soulsgui.wire.connection import Address
 from tests.faults.waiting import until
-from tests.sampling.free_trainer import playing_client
 from tests.training.nodes import (
     BATCH,
     STARTS,
     RunningNode,
+    RunNode,
     Training,
     dqn_settings,
     join,
-    running_node,
+    let_play,
+    play_by_hand,
     settings_of,
 )
 from tests.training.players import Player, played_with
@@ -31,17 +27,14 @@ SLACK_UPDATES = 1  # the band is a batch wide
 
 
 def _play_on(player: Player, node: RunningNode, chunks: int) -> None:
-    """Deliver chunks one by one, each with the newest weights."""
     for _ in range(chunks):
         before = node.node.training.env_steps
         player.deliver(HALF)
         node.wait_for(lambda state: state.env_steps >= before + 2 * HALF, "they are taken in")  # noqa: B023
 
 
-def test_nothing_is_drawn_before_learning_starts_and_then_so_much_as_the_ratio_says(
-    redis_address: Address, tmp_path: Path
-) -> None:
-    with running_node(redis_address, tmp_path, dqn_settings()) as node:
+def test_learning_starts_late_and_draws_as_much_as_the_ratio_says(run_node: RunNode) -> None:
+    with run_node(dqn_settings()) as node:
         player = join(node)
         _play_on(player, node, 1)
         node.quiet()
@@ -65,29 +58,25 @@ def test_nothing_is_drawn_before_learning_starts_and_then_so_much_as_the_ratio_s
     assert {"loss", "q_mean", "policy_lag", "epsilon"} <= set(last.values)
 
 
-def test_exploration_falls_is_told_and_goes_on_after_a_resume(redis_address: Address, tmp_path: Path) -> None:
+def test_exploration_falls_is_told_and_goes_on_after_a_resume(run_node: RunNode) -> None:
     settings = dqn_settings(dqn__epsilon={"schedule": "linear", "from": 1, "to": 0, "over": 100})
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         player = join(node)
         grant = player.granted()
         assert (grant.credit_steps, grant.epsilon) == (180, 1.0)  # 22.5 of 30 updates: 8 transitions each
         _play_on(player, node, 3)
         node.wait_for_updates(1)
-        until(lambda: (now := player.grant()) and now.epsilon == pytest.approx(0.52), "it is told")
-        grant = player.granted()
-        assert grant.credit_steps is not None
-        assert grant.credit_steps >= 180  # what was granted is not taken back
-    with running_node(redis_address, tmp_path, settings, resume=True) as node:
+        until(lambda: player.granted().epsilon == pytest.approx(0.52), "it is told")
+        assert (player.granted().credit_steps or 0) >= 180  # what was granted is not taken back
+    with run_node(settings, resume=True) as node:
         node.wait_for(lambda state: state.attempt == 2, "it has begun")
         sessions = node.node.attempt.intake.sessions
         until(lambda: sessions.exploration == Exploration(pytest.approx(0.52)), "it explores as before")
 
 
-def test_credits_follow_what_was_taken_in_or_lost_and_go_on_after_a_restart(
-    redis_address: Address, tmp_path: Path
-) -> None:
+def test_credits_follow_what_was_taken_in_or_lost_and_go_on_after_a_restart(run_node: RunNode) -> None:
     settings = dqn_settings(dqn__buffer_size=100)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         player = join(node)
         session = node.node.attempt.intake.sessions.by_client["c"]
         for sent in range(1, 12):
@@ -99,27 +88,26 @@ def test_credits_follow_what_was_taken_in_or_lost_and_go_on_after_a_restart(
         player.beat(sent_chunks=12, sent_bytes=2 * session.size, sent_steps=granted)
         until(lambda: session.entries == 12, "its loss is noticed")
         assert session.steps == granted
-        until(lambda: (found := player.grant()) and found.credit_steps == granted + 100, "credit")
+        until(lambda: player.granted().credit_steps == granted + 100, "credit")
         player.number += 1
     before = player.grant()
     player.deliver(HALF)  # nobody has taken it in when the next trainer comes
     sent_steps = granted + 2 * HALF
     player.beat(sent_chunks=13, sent_bytes=3000, sent_steps=sent_steps)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         node.wait_for(lambda state: state.env_steps == 2 * HALF, "it is taken in")
         until(lambda: player.grant() != before, "another grant")
-        after = player.granted()
         # As far ahead as at the beginning: what was on its way then is not granted twice.
-        assert after.credit_steps == sent_steps + 100
+        assert player.granted().credit_steps == sent_steps + 100
 
 
 @pytest.mark.allow_warnings
 def test_returns_that_leave_the_support_are_warned_of_once(
-    redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    run_node: RunNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asynchronous, "_ROW_EVERY_S", 0.05)
     settings = dqn_settings(dqn__agent="c51", dqn__value_min=-0.1, dqn__value_max=0.1)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         player = join(node)
         for rows in (1, 2):
             _play_on(player, node, 4)
@@ -133,8 +121,8 @@ def test_returns_that_leave_the_support_are_warned_of_once(
     assert "qr_dqn" in warnings[0]
 
 
-def test_the_lag_is_told_in_updates(redis_address: Address, tmp_path: Path) -> None:
-    with running_node(redis_address, tmp_path, dqn_settings(publish__min_seconds=1000.0)) as node:
+def test_the_lag_is_told_in_updates(run_node: RunNode) -> None:
+    with run_node(dqn_settings(publish__min_seconds=1000.0)) as node:
         player = join(node)
         _play_on(player, node, 2)
         node.wait_for_updates(1)
@@ -150,8 +138,8 @@ def test_the_lag_is_told_in_updates(redis_address: Address, tmp_path: Path) -> N
         assert ages == dict.fromkeys(told.bounds, 0) | {0: 4 * HALF, 1: 2 * HALF, 4: 2 * HALF}
 
 
-def test_samples_of_the_weights_before_a_restart_are_taken_in(redis_address: Address, tmp_path: Path) -> None:
-    with running_node(redis_address, tmp_path, dqn_settings()) as node:
+def test_samples_of_the_weights_before_a_restart_are_taken_in(run_node: RunNode) -> None:
+    with run_node(dqn_settings()) as node:
         training = Training(node)
         player = training.player
         oldest, _ = player.weights()
@@ -159,32 +147,29 @@ def test_samples_of_the_weights_before_a_restart_are_taken_in(redis_address: Add
         newest, _ = player.weights()
     for header in (newest, oldest):
         player.deliver(HALF, **played_with(header))
-    with running_node(redis_address, tmp_path, dqn_settings(), resume=True) as node:
+    with run_node(dqn_settings(), resume=True) as node:
         state = node.wait_for(lambda now: now.rejected, "those of weights that nobody remembers")
         # Late is no fault of the client: it is not cut off for it.
         assert (state.rejected, state.env_steps) == ({"late": 2}, STARTS + BATCH + 2 * HALF)
 
 
 @pytest.mark.allow_warnings
-def test_a_memory_in_a_file_is_gone_on_with_and_goes_with_the_run(
-    redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_memory_in_a_file_goes_on_and_goes_with_the_run(
+    run_node: RunNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = dqn_settings(learner__memory_limit=0, checkpoint__with_buffer=True)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         player = join(node)
         _play_on(player, node, 4)
         node.wait_for_updates(5)
         assert node.node.training.folder.replay.is_dir()
-    with running_node(redis_address, tmp_path, dqn_settings(learner__memory_limit=0), resume=True) as node:
+    with run_node(dqn_settings(learner__memory_limit=0), resume=True) as node:
         until(lambda: player.weights()[0].attempt == 2, "the next attempt")
         assert len(node.node.learner.memory) == 4 * 2 * HALF
         _play_on(player, node, 1)
         node.wait_for_updates(6)  # at once: nothing has to be collected again
     assert any("lie in" in record.message for record in caplog.records)
     assert not node.node.training.folder.replay.exists()
-
-
-# --- SAC: actions within bounds, from a client to the memory ----------------------------------------
 
 
 def _look_at_memory(node: RunningNode) -> None:
@@ -199,13 +184,9 @@ def _look_at_memory(node: RunningNode) -> None:
     assert (drawn.discount == np.float32(0.99)).all(), "an episode of Pendulum is only ever cut off"
 
 
-def test_a_client_draws_from_the_policy_and_the_memory_holds_what_it_drew(
-    redis_address: Address, tmp_path: Path
-) -> None:
-    with running_node(redis_address, tmp_path, settings_of("sac", env__num_envs=2)) as node:
-        node.connection.hset(node.keys.clients, "c", "{}")
-        with playing_client(redis_address):
-            assert node.wait_for_updates(20).rejected == {}
+def test_a_client_draws_and_the_memory_holds_what_it_drew(run_node: RunNode) -> None:
+    with run_node(settings_of("sac", env__num_envs=2)) as node:
+        let_play(node, updates=20)
         assert node.node.attempt.intake.sessions.exploration is None
         _look_at_memory(node)
     told = set(node.update_rows()[-1].values)
@@ -214,27 +195,15 @@ def test_a_client_draws_from_the_policy_and_the_memory_holds_what_it_drew(
     assert "epsilon" not in told
 
 
-def _play(connector: DQNConnector, steps: int) -> None:
-    """A loop over one environment, as somebody would write it; its episode is not ended."""
-    env = gym.make("Pendulum-v1")
-    obs, _ = env.reset(seed=steps)
-    for step_id in range(steps):
-        with connector as (agent, model_id):
-            action = agent(obs)
-        after, reward, terminated, truncated, _ = env.step(action)
-        packed: Any = pack_sample(obs, action, reward, after, terminated, truncated, {}, model_id, step_id)
-        connector.push_sample(packed)
-        obs = after
-
-
-def test_a_loop_by_hand_samples_for_sac(redis_address: Address, tmp_path: Path) -> None:
-    with running_node(redis_address, tmp_path, settings_of("sac", env__num_envs=2)) as node:
+def test_a_loop_by_hand_samples_for_sac(run_node: RunNode) -> None:
+    with run_node(settings_of("sac", env__num_envs=2)) as node:
         node.connection.hset(node.keys.clients, "c", "{}")
-        connector = DQNConnector({"env": {"id": "Pendulum-v1"}}, redis_address, "c")
+        connector = DQNConnector({"env": {"id": "Pendulum-v1"}}, node.address, "c")
         try:
-            _play(connector, 60)
+            env, steps = gym.make("Pendulum-v1"), iter(range(161))
+            play_by_hand(connector, env, lambda: next(steps) < 60)
             until(lambda: node.node.learner.learning, "learning begins")
-            _play(connector, 100)
+            play_by_hand(connector, env, lambda: next(steps, None))
             # What comes in from then on is learned from.
             assert node.wait_for_updates(3).rejected == {}
             until(lambda: node.node.training.env_steps == 160, "all is taken in")

@@ -1,23 +1,21 @@
 """Learning from segments as they come, in a whole node on a real server."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from soulsgui.training.learners import asynchronous
-from soulsgui.wire.connection import Address
 from tests.faults.waiting import until
-from tests.training.nodes import BATCH, Training, heard_batches, join, running_node, vtrace_settings
+from tests.training.nodes import BATCH, RunNode, Training, heard_batches, join, vtrace_settings
 from tests.training.players import played_with
 
 HALF = BATCH // 2  # steps per environment: with two of them, a batch
 
 
-def test_every_transition_is_learned_from_once_as_it_comes(redis_address: Address, tmp_path: Path) -> None:
+def test_every_transition_is_learned_from_once_as_it_comes(run_node: RunNode) -> None:
     goal = 12 * BATCH + 2
-    with running_node(redis_address, tmp_path, vtrace_settings(stop__env_steps=goal)) as node:
+    with run_node(vtrace_settings(stop__env_steps=goal)) as node:
         one, other = join(node, "a"), join(node, "b")
         grant = one.granted()
         # Nobody is given a part of a round, or told to act at random.
@@ -37,10 +35,8 @@ def test_every_transition_is_learned_from_once_as_it_comes(redis_address: Addres
         assert state.env_steps == goal, "what is left at the goal makes a smaller batch"
 
 
-def test_an_episode_that_came_in_two_chunks_is_one_trace(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running_node(redis_address, tmp_path, vtrace_settings()) as node:
+def test_an_episode_in_two_chunks_is_one_trace(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    with run_node(vtrace_settings()) as node:
         learned = heard_batches(node, monkeypatch)
         player, begun = join(node), HALF // 2
         goes_on = np.zeros(2, np.uint8)
@@ -56,12 +52,10 @@ def test_an_episode_that_came_in_two_chunks_is_one_trace(
         assert np.flatnonzero(batch.ends).tolist() == [HALF - 1, BATCH - 1]
 
 
-def test_what_became_too_old_while_it_waited_is_dropped_and_counted(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_became_too_old_waiting_is_counted(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asynchronous, "_ROW_EVERY_S", math.inf)  # one row, at the end
     settings = vtrace_settings(vtrace__max_model_delay=1, publish__min_seconds=1000.0)
-    with running_node(redis_address, tmp_path, settings) as node:
+    with run_node(settings) as node:
         training = Training(node)
         player = training.player
         old, _ = player.weights()
