@@ -16,8 +16,8 @@ from soulsgui.system import free_port
 from soulsgui.wire.access import user_of
 from soulsgui.wire.connection import Address
 from soulsgui.wire.invitation import Invitation
-from tests.runner.joining import FAKE_CLIENT, NAME, client, invitation_to, let_in
-from tests.runner.running import FAKE_PROGRAM, new_runner, until
+from tests.runner.joining import FAKE_CLIENT, NAME, comes_to_be, invitation_to, let_in
+from tests.runner.running import FAKE_PROGRAM, new_runner, opened
 
 
 @pytest.fixture
@@ -34,10 +34,8 @@ def fake_services(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def runner(folders: Folders, fake_services: None) -> AsyncIterator[Runner]:
     """An open runner without a run."""
-    made = new_runner(folders)
-    await made.open()
-    yield made
-    await made.close()
+    async with opened(new_runner(folders)) as made:
+        yield made
 
 
 @pytest.fixture
@@ -66,17 +64,13 @@ def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[In
 @pytest.fixture
 async def idle_runner(folders: Folders, fake_client: None) -> AsyncIterator[ClientRunner]:
     """A runner of client mode that a window started: it waits to be told to play."""
-    made = ClientRunner(folders, "this-pc", idle=True)
-    await made.open()
-    yield made
-    await made.close()
+    async with opened(ClientRunner(folders, "this-pc", idle=True)) as made:
+        yield made
 
 
 @pytest.fixture
 async def playing(folders: Folders, address: Address, fake_client: None) -> AsyncIterator[ClientRunner]:
     """A runner of client mode whose client plays."""
-    made = ClientRunner(folders, NAME)
-    await made.open()
-    await until(lambda: client(made).state == "online")
-    yield made
-    await made.close()
+    async with opened(ClientRunner(folders, NAME)) as made:
+        await comes_to_be(made, "online")
+        yield made
