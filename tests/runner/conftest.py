@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from soulsgui.config.paths import Folders
+from soulsgui.config.sections.server import RedisSettings
 from soulsgui.runner.app import Runner
 from soulsgui.runner.join import player
 from soulsgui.runner.join.app import ClientRunner
@@ -16,13 +17,26 @@ from soulsgui.system import free_port
 from soulsgui.wire.access import user_of
 from soulsgui.wire.connection import Address
 from soulsgui.wire.invitation import Invitation
+from tests.runner.children import Events
 from tests.runner.joining import FAKE_CLIENT, NAME, comes_to_be, invitation_to, let_in
-from tests.runner.running import FAKE_PROGRAM, new_runner, opened
+from tests.runner.running import FAKE_PROGRAM, PROGRAMS, new_runner, opened
 
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Folders:
     return Folders(tmp_path / "config", tmp_path / "data")
+
+
+@pytest.fixture(params=PROGRAMS, ids=lambda path: Path(path).name)
+def settings(request: pytest.FixtureRequest) -> RedisSettings:
+    """Each server program of this machine."""
+    return RedisSettings(binary=request.param)
+
+
+@pytest.fixture
+def events() -> Events:
+    """What a supervisor tells."""
+    return Events()
 
 
 @pytest.fixture
