@@ -14,7 +14,9 @@ from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ClientStatus, ServiceStatus
 from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.owner import ClientFolder, OwnerPause, OwnerWish
+from soulsgui.wire.messages.server_config import ServerConfig
 from tests.runner.children import until
 
 FAKE_CLIENT = Path(__file__).with_name("join_client.py")
@@ -35,6 +37,22 @@ def let_in(connection: redis.Redis, prefix: str, secret: str = SECRET) -> None:
     connection.execute_command("ACL", "SETUSER", user_of(NAME), *words)  # type: ignore[no-untyped-call]
 
 
+def describe_run(connection: redis.Redis, prefix: str, protocol: int = PROTOCOL, **settings: Any) -> None:
+    """Let a server say what it trains; `__` stands for the dot of a setting."""
+    told = {key.replace("__", "."): value for key, value in settings.items()}
+    config = ServerConfig(
+        run_id="r",
+        attempt=1,
+        contract="c",
+        protocol_min=protocol,
+        protocol_max=protocol,
+        spaces={},
+        policy={},
+        settings={"env.id": "Toy-v0"} | told,
+    )
+    connection.set(Keys(prefix).config, config.to_json())
+
+
 def client(runner: ClientRunner) -> ClientStatus:
     """State of its client."""
     (only,) = runner.status().clients
@@ -48,9 +66,7 @@ async def comes_to_be(runner: ClientRunner, state: str) -> None:
 
 def wish(runner: ClientRunner) -> str:
     """What its client is told to do."""
-    found = OwnerWish.read(runner.folder.wish.read_bytes())
-    assert found is not None
-    return found.state
+    return OwnerWish.read(runner.folder.wish.read_bytes()).state
 
 
 def service(runner: ClientRunner) -> ServiceStatus:

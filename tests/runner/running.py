@@ -1,5 +1,6 @@
 """A whole runner for tests: a real server, quick stand-ins for the services of a run."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -52,6 +53,21 @@ async def opened(runner: R) -> AsyncIterator[R]:
         yield runner
     finally:
         await runner.close()
+
+
+@asynccontextmanager
+async def following(runner: Runner | ClientRunner) -> AsyncIterator[list[str]]:
+    """What a window is told, until the end of the block."""
+    told: list[str] = []
+
+    async def follow() -> None:
+        async for text in runner.feed.follow(None):
+            told.append(text)
+
+    task = asyncio.create_task(follow())
+    yield told
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def call(runner: Runner | ClientRunner, command: str, /, **params: Any) -> dict[str, Any]:

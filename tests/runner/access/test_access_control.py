@@ -33,7 +33,7 @@ from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
-from tests.runner.running import PROGRAMS, address_of, can_ping, connected, is_let_in
+from tests.runner.running import address_of, can_ping, connected, is_let_in
 from tests.wire.test_access import ALLOWED, OF_OTHERS, OF_THE_SERVER, OTHER, OWN, OWN_KEYS_MISUSED
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
@@ -98,11 +98,6 @@ def start(server: RedisServer) -> "subprocess.Popen[bytes]":
     return process
 
 
-@pytest.fixture(params=PROGRAMS, ids=lambda path: Path(path).name)
-def settings(request: pytest.FixtureRequest) -> RedisSettings:
-    return RedisSettings(binary=request.param)
-
-
 @pytest.fixture
 async def house(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[House]:
     built = await House.build(tmp_path, settings)
@@ -163,7 +158,6 @@ async def test_rules_that_were_lost_are_issued_again_and_a_subscription_outlives
         assert is_let_in(other)
         await house.bus.call(lambda admin: admin.publish(KEYS.weights_event, "1"))
         message = heard.get_message(timeout=LIMIT_S)
-        assert message is not None
         assert message["data"] == b"1"
         heard.close()
 

@@ -18,7 +18,7 @@ from soulsgui.wire.control import COMMANDS, ControlFile
 from soulsgui.wire.messages.session import Wish
 from tests.faults.waiting import LIMIT_S
 from tests.runner.joining import NAME, client, comes_to_be, left_by_a_crash, service, wish
-from tests.runner.running import call, opened, until
+from tests.runner.running import call, following, opened, until
 
 pytestmark = pytest.mark.usefixtures("fake_client")
 
@@ -68,18 +68,14 @@ async def test_it_says_who_it_is_keeps_its_files_private_others_out_and_refuses_
 async def test_own_episodes_are_told_without_gap_and_kept_and_the_switch_stops_the_client(
     runner: ClientRunner,
 ) -> None:
-    seen: list[int] = []
+    def rows(told: list[str]) -> list[int]:
+        changes = map(json.loads, told)
+        return [row for one in changes if one["type"] == "rows" for row in one["rows"][0]["row"]]
 
-    async def read() -> None:
-        async for text in runner.feed.follow(None):
-            message = json.loads(text)
-            if message["type"] == "rows":
-                seen.extend(message["rows"][0]["row"])
-
-    reading = asyncio.create_task(read())
-    await until(lambda: len(seen) >= 5)
-    history = await call(runner, "history.query", metric="return", points=200_000)
-    reading.cancel()
+    async with following(runner) as told:
+        await until(lambda: len(rows(told)) >= 5)
+        history = await call(runner, "history.query", metric="return", points=200_000)
+        seen = rows(told)
     assert seen == list(range(seen[0], seen[0] + len(seen)))
     assert history["row"] == list(range(1, history["last_row"] + 1))
     assert history["last_row"] >= seen[-1]
@@ -205,20 +201,13 @@ async def test_close_ends_the_client_and_leaves_no_way_in_and_what_it_left_is_no
 
 async def test_without_a_window_it_ends_and_with_one_it_goes_on(folders: Folders, address: Address) -> None:
     async with opened(ClientRunner(folders, NAME, unwatched_limit_s=0.8)) as runner:
-        window = asyncio.create_task(_follow(runner))
-        await comes_to_be(runner, "online")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(runner.closing.wait(), 1.2)
-        window.cancel()
-        await asyncio.gather(window, return_exceptions=True)
+        async with following(runner):
+            await comes_to_be(runner, "online")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(runner.closing.wait(), 1.2)
         await asyncio.wait_for(runner.closing.wait(), LIMIT_S)
         assert service(runner).pid is None
         assert "asked to stop" in service(runner).outcome
-
-
-async def _follow(runner: ClientRunner) -> None:
-    async for _ in runner.feed.follow(None):
-        pass
 
 
 def test_a_wait_between_rounds_is_no_news_and_one_that_lasts_is() -> None:

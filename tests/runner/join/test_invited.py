@@ -51,7 +51,6 @@ async def test_the_client_plays_for_the_inviting_server_wherever_that_is_found(
         assert (server.name, server.reachable, server.error) == ("atelier", True, "")
         assert server.url == f"redis://127.0.0.1:{good_address.port}"
         argv = process_identity(service(runner).pid or 0)
-        assert argv is not None
         told = [*argv["cmdline"], runner.status().to_json(), *(one.what for one in runner.events.newest(99))]
         told += [log.read_text() for log in runner.folder.logs.iterdir()]
         assert not [text for text in told if SECRET in text]

@@ -5,7 +5,6 @@ import signal
 import socket
 import stat
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +18,8 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.system import free_port, process_identity, stop_signals
 from soulsgui.wire.connection import Address
 from soulsgui.wire.invitation import Invitation
-from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.server_config import ServerConfig
 from tests.faults.waiting import LIMIT_S
-from tests.runner.joining import NAME, SECRET, client, comes_to_be, invitation_to, service
+from tests.runner.joining import NAME, SECRET, client, comes_to_be, describe_run, invitation_to, service
 from tests.runner.running import call, opened, until
 
 pytestmark = pytest.mark.usefixtures("fake_client")
@@ -47,18 +44,13 @@ async def test_an_idle_runner_plays_only_when_told_to(
 async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_nothing(
     runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
 ) -> None:
-    def describe(**settings: object) -> None:
-        told = {key.replace("__", "."): value for key, value in settings.items()}
-        config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={}, settings=told)
-        redis_client.set(Keys(redis_address.prefix).config, config.to_json())
-
     async def look(text: str) -> dict[str, Any]:
         return await call(runner, "servers.look", invitation=text)
 
     seen = await look(invitation.file_text)
     assert (seen["env_id"], seen["error"]) == ("", ""), "it has no run"
-    game = {"env__id": "Toy-v0", "env__num_envs": 3, "client__restart_hook": "toys:start"}
-    describe(**game, client__workers=2)
+    game = {"env__num_envs": 3, "client__restart_hook": "toys:start", "client__workers": 2}
+    describe_run(redis_client, redis_address.prefix, **game)
     seen = await look(invitation.link)
     assert (seen["env_id"], seen["num_envs"], seen["known"]) == ("Toy-v0", 3, False)
     assert (seen["workers"], seen["restart_hook"]) == (2, "toys:start")
@@ -66,7 +58,7 @@ async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_
     assert seen["server"]["server_name"] == "atelier"
     assert seen["round_trip_s"] > 0
     assert SECRET not in str(seen)
-    describe(env__id="Toy-v0", client__workers=-3)
+    describe_run(redis_client, redis_address.prefix, client__workers=-3)
     seen = await look(invitation.link)
     assert seen["error"].startswith("The server's configuration can't be used: client.workers = -3: ")
     assert (seen["address"], seen["env_id"]) == ("", "")
@@ -100,7 +92,6 @@ async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_
     assert client(runner).id == NAME
     assert runner.status().server.name == "atelier"
     identity = process_identity(service(runner).pid or 0)
-    assert identity is not None
     assert NAME in identity["cmdline"]
     listed = await call(runner, "servers.list")
     assert (listed["chosen"], [one["client"] for one in listed["servers"]]) == ("server-1", [NAME])
@@ -183,31 +174,25 @@ def test_each_server_has_one_private_file_under_its_id(folders: Folders, saved: 
         assert stat.S_IMODE(files[0].parent.stat().st_mode) == 0o700
 
 
-def test_the_choice_is_remembered_until_another_is_made_or_it_is_damaged(
-    folders: Folders, saved: SavedInvitations
+@pytest.mark.allow_warnings
+def test_the_choice_is_remembered_until_another_is_made_or_it_is_damaged_or_its_invitation_is_not_there(
+    folders: Folders, saved: SavedInvitations, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert saved.chosen() is None
-    for one in (invited(), invited(server_id="server-2")):
-        saved.keep(one)
+    for one in (invited(server_id="server-2"), invited()):
+        path = saved.keep(one)
         saved.choose(one)
         assert SavedInvitations(folders).chosen() == one
-    Path(folders.client / "joined.json").write_text("[")
-    assert saved.chosen() is None
-    saved.choose(None)
-    assert SavedInvitations(folders).chosen() is None
-
-
-@pytest.mark.allow_warnings
-def test_an_invitation_that_is_gone_or_damaged_is_said(
-    saved: SavedInvitations, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = saved.keep(invited())
-    saved.choose(invited())
     path.write_text("{")
     assert saved.chosen() is None
     path.unlink()
     assert saved.chosen() is None
-    damaged, gone = [record.getMessage() for record in caplog.records]
+    damaged, gone = caplog.messages
     assert "is damaged or cut off" in damaged
     assert "There is no invitation in" in gone
     assert all("own server takes its place" in line for line in (damaged, gone))
+    saved.keep(invited())
+    (folders.client / "joined.json").write_text("[")
+    assert saved.chosen() is None
+    saved.choose(None)
+    assert SavedInvitations(folders).chosen() is None

@@ -1,7 +1,5 @@
 """Testing the server, and looking for it at another address: what is said, what is taken, what is refused."""
 
-from typing import Any
-
 import pytest
 import redis
 
@@ -15,10 +13,9 @@ from soulsgui.system import free_port
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ServiceStatus
 from soulsgui.wire.invitation import Invitation
-from soulsgui.wire.keys import PROTOCOL, Keys
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.versions import MissingRequirement
-from tests.runner.joining import SECRET, client, comes_to_be, invitation_to
+from tests.runner.joining import SECRET, client, comes_to_be, describe_run, invitation_to
 from tests.runner.running import call
 
 pytestmark = pytest.mark.usefixtures("fake_client")
@@ -27,15 +24,6 @@ pytestmark = pytest.mark.usefixtures("fake_client")
 @pytest.fixture
 def runner(idle_runner: ClientRunner) -> ClientRunner:
     return idle_runner
-
-
-def _tell_config(redis_client: redis.Redis, address: Address, protocol: int, **settings: Any) -> None:
-    described = {"run_id": "r", "attempt": 1, "contract": "c", "spaces": {}, "policy": {}}
-    config = ServerConfig.model_validate(
-        described
-        | {"protocol_min": protocol, "protocol_max": protocol, "settings": {"env.id": "Toy-v0"} | settings}
-    )
-    redis_client.set(Keys(address.prefix).config, config.to_json())
 
 
 # --- the test ---
@@ -51,7 +39,7 @@ async def test_a_test_tells_how_well_the_server_is_and_what_it_needs_or_why_it_i
 
     runner.saved.keep(invitation)
     runner.saved.choose(invitation)
-    _tell_config(redis_client, redis_address, PROTOCOL)
+    describe_run(redis_client, redis_address.prefix)
     found = await call(runner, "servers.test")
     assert found["address"] == f"127.0.0.1:{redis_address.port}"
     assert (found["error"], found["shut_out"]) == ("", False)
@@ -60,7 +48,7 @@ async def test_a_test_tells_how_well_the_server_is_and_what_it_needs_or_why_it_i
     assert (await call(runner, "servers.list"))["chosen"] == "server-1"
 
     least = {"soulsgui": "999.0", "numpy": "1.0", "no-such-package": "2"}
-    _tell_config(redis_client, redis_address, PROTOCOL + 1, **{"clients.min_versions": least})
+    describe_run(redis_client, redis_address.prefix, PROTOCOL + 1, clients__min_versions=least)
     protocol, own, missing = (await call(runner, "servers.test"))["lacks"]
     assert protocol == {"what": "protocol", "has": str(PROTOCOL), "needs": str(PROTOCOL + 1)}
     assert (own["what"], own["needs"]) == ("soulsgui", "999.0")
