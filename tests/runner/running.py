@@ -65,9 +65,11 @@ async def following(runner: Runner | ClientRunner) -> AsyncIterator[list[str]]:
             told.append(text)
 
     task = asyncio.create_task(follow())
-    yield told
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    try:
+        yield told
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def call(runner: Runner | ClientRunner, command: str, /, **params: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from dataclasses import replace
 
 import psutil
@@ -102,7 +103,7 @@ async def test_invited_seen_paused_revoked_forgotten_and_listed(
 
 @pytest.mark.allow_warnings
 async def test_rules_stand_in_the_next_runner_and_a_damaged_list_is_an_event_and_lets_nobody_in(
-    folders: Folders, fake_services: None
+    folders: Folders, fake_services: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(new_runner(folders)) as runner:
         stays, goes = await invite(runner, "a"), await invite(runner, "b")
@@ -114,6 +115,7 @@ async def test_rules_stand_in_the_next_runner_and_a_damaged_list_is_an_event_and
         newer = await invite(runner, "a", reissue=True)
         assert newer.server_id == stays.server_id
         assert newer.addresses == stays.addresses, "what others were told stays right"
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
     folders.invited.write_bytes(folders.invited.read_bytes()[:-9])
     async with opened(new_runner(folders)) as runner:
         event = next(event for event in runner.events.newest(20) if event.level == "error")

@@ -196,3 +196,4 @@ def test_the_choice_is_remembered_until_another_is_made_or_it_is_damaged_or_its_
     assert saved.chosen() is None
     saved.choose(None)
     assert SavedInvitations(folders).chosen() is None
+    assert caplog.messages == [damaged, gone], "no choice is no news"
