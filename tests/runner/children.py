@@ -6,11 +6,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
+from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.service import Health, ServiceSpec
 from tests.faults.waiting import LIMIT_S
+
+T = TypeVar("T")
+
+QUICK = RestartLimits(first_delay_s=0.01, longest_delay_s=0.05, farewell_wait_s=0.1)
 
 OBEDIENT = "import time; print('ready', flush=True); time.sleep(600)"
 """Ends at SIGTERM."""
@@ -89,19 +95,20 @@ def alive(pid: int) -> bool:
         return False
 
 
-async def until(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
+async def until(condition: Callable[[], object]) -> None:
     """Return when a condition holds; fail when it never does."""
-    async with asyncio.timeout(limit_s):
+    async with asyncio.timeout(LIMIT_S):
         while not condition():
             await asyncio.sleep(0.01)
 
 
-def until_now(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
-    """The same without an event loop."""
+def until_now(condition: Callable[[], T], limit_s: float = LIMIT_S) -> T:
+    """The same without an event loop; returns what was true."""
     deadline = time.monotonic() + limit_s
-    while not condition():
+    while not (seen := condition()):
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.005)
+    return seen
 
 
 @dataclass

@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from soulsgui.config.paths import Folders
+from soulsgui.config.sections.server import RedisSettings
 from soulsgui.runner.app import Runner
 from soulsgui.runner.join import player
 from soulsgui.runner.join.app import ClientRunner
@@ -16,13 +17,26 @@ from soulsgui.system import free_port
 from soulsgui.wire.access import user_of
 from soulsgui.wire.connection import Address
 from soulsgui.wire.invitation import Invitation
-from tests.runner.joining import FAKE_CLIENT, NAME, client, invitation_to, let_in
-from tests.runner.running import FAKE_PROGRAM, new_runner, until
+from tests.runner.children import Events
+from tests.runner.joining import FAKE_CLIENT, NAME, comes_to_be, invitation_to, let_in
+from tests.runner.running import FAKE_PROGRAM, PROGRAMS, new_runner, opened
 
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Folders:
     return Folders(tmp_path / "config", tmp_path / "data")
+
+
+@pytest.fixture(params=PROGRAMS, ids=lambda path: Path(path).name)
+def settings(request: pytest.FixtureRequest) -> RedisSettings:
+    """Each server program of this machine."""
+    return RedisSettings(binary=request.param)
+
+
+@pytest.fixture
+def events() -> Events:
+    """What a supervisor tells."""
+    return Events()
 
 
 @pytest.fixture
@@ -34,10 +48,8 @@ def fake_services(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def runner(folders: Folders, fake_services: None) -> AsyncIterator[Runner]:
     """An open runner without a run."""
-    made = new_runner(folders)
-    await made.open()
-    yield made
-    await made.close()
+    async with opened(new_runner(folders)) as made:
+        yield made
 
 
 @pytest.fixture
@@ -66,17 +78,13 @@ def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[In
 @pytest.fixture
 async def idle_runner(folders: Folders, fake_client: None) -> AsyncIterator[ClientRunner]:
     """A runner of client mode that a window started: it waits to be told to play."""
-    made = ClientRunner(folders, "this-pc", idle=True)
-    await made.open()
-    yield made
-    await made.close()
+    async with opened(ClientRunner(folders, "this-pc", idle=True)) as made:
+        yield made
 
 
 @pytest.fixture
 async def playing(folders: Folders, address: Address, fake_client: None) -> AsyncIterator[ClientRunner]:
     """A runner of client mode whose client plays."""
-    made = ClientRunner(folders, NAME)
-    await made.open()
-    await until(lambda: client(made).state == "online")
-    yield made
-    await made.close()
+    async with opened(ClientRunner(folders, NAME)) as made:
+        await comes_to_be(made, "online")
+        yield made

@@ -1,8 +1,7 @@
 """Stands for the services of a run: quick to start, obedient, with the real messages on the real server.
 
 Files in the run's folder steer it: `crash` (the trainer exits at once), `deaf` (it does not stop when asked
-to), `verdict.json` (what telemetry says), `says.json` (what else the
-trainer says).
+to), `verdict.json` (what telemetry says), `says.json` (what else the trainer says).
 """
 
 import _thread
@@ -15,6 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
@@ -78,7 +78,6 @@ class Program:
             signal.signal(number, lambda *_: _thread.start_new_thread(self.stop.set, ()))
 
     def trainer(self) -> None:
-        assert self.run is not None
         if (self.run.root / "crash").exists():
             sys.exit("fake: crash")
         while Path(os.environ.get(LOADING, "")).is_file() and not self.stop.wait(PERIOD_S):
@@ -94,16 +93,15 @@ class Program:
                 reader.answer(self.redis, self.obey(command, steps))
                 saved = steps
             self.say_trainer(steps, saved, stop_reached=goal is not None and steps >= goal)
+            counted = dict.fromkeys(("update", "episodes", "model_id"), self.tick)
             row = UpdateRow(
                 run_id=self.run.run_id,
                 attempt=1,
-                update=self.tick,
                 previous=self.tick - 1,
                 env_steps=steps,
-                episodes=self.tick,
-                model_id=self.tick,
                 time=time.time(),
                 values={"loss": 1.0 / self.tick},
+                **counted,
             )
             self.redis.xadd(self.keys.metrics, {ROW_FIELD: row.to_json()})
         save(self.run.checkpoint, self.run, "current", self.tick * STEPS_PER_TICK)
@@ -112,16 +110,12 @@ class Program:
     def say_trainer(
         self, steps: int, saved: int | None, stop_reached: bool = False, farewell: str = ""
     ) -> None:
-        assert self.run is not None
         says = self.run.root / "says.json"
         more = json.loads(says.read_text()) if says.exists() else {}
-        state = NodeState(
-            name="trainer",
-            instance=self.instance,
-            tick=self.tick,
+        self.say(
+            "trainer",
             phase="paused" if self.paused else "collecting",
             detail="by request" if self.paused else "",
-            run_id=self.run.run_id,
             attempt=1,
             model_id=self.tick,
             env_steps=steps,
@@ -132,10 +126,13 @@ class Program:
             farewell=farewell,
             **more,
         )
-        self.redis.set(self.keys.node("trainer"), state.to_json())
+
+    def say(self, node: str, **fields: Any) -> None:
+        """Write the state of a node."""
+        state = NodeState(name=node, instance=self.instance, tick=self.tick, run_id=self.run.run_id, **fields)
+        self.redis.set(self.keys.node(node), state.to_json())
 
     def obey(self, command: NodeCommand, steps: int) -> NodeAnswer:
-        assert self.run is not None
         if command.command in ("pause", "continue"):
             self.paused = command.command == "pause"
             return NodeAnswer(id=command.id, ok=True)
@@ -159,37 +156,22 @@ class Program:
         return NodeAnswer(id=command.id, ok=True, result={"path": path})
 
     def telemetry(self) -> None:
-        assert self.run is not None
         while not self.stop.wait(PERIOD_S):
             self.tick += 1
             self.say_telemetry()
         self.say_telemetry("ended as asked")
 
-    def evaluator(self) -> None:
-        assert self.run is not None
-        while not self.stop.wait(PERIOD_S):
-            self.tick += 1
-            state = NodeState(
-                name="evaluator", instance=self.instance, tick=self.tick, run_id=self.run.run_id
-            )
-            self.redis.set(self.keys.node("evaluator"), state.to_json())
-
     def say_telemetry(self, farewell: str = "") -> None:
-        assert self.run is not None
         path = self.run.root / "verdict.json"
         verdict = Verdict.read(path.read_bytes()) if path.exists() else None
-        state = NodeState(
-            name="telemetry",
-            instance=self.instance,
-            tick=self.tick,
-            phase="collecting",
-            run_id=self.run.run_id,
-            episodes=self.tick,
-            mean_return=verdict.best_score if verdict is not None else None,
-            verdict=verdict,
-            farewell=farewell,
-        )
-        self.redis.set(self.keys.node("telemetry"), state.to_json())
+        mean = verdict.best_score if verdict is not None else None
+        told: dict[str, Any] = {"episodes": self.tick, "mean_return": mean, "verdict": verdict}
+        self.say("telemetry", phase="collecting", farewell=farewell, **told)
+
+    def evaluator(self) -> None:
+        while not self.stop.wait(PERIOD_S):
+            self.tick += 1
+            self.say("evaluator")
 
     def client(self) -> None:
         answered = None

@@ -18,7 +18,7 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
 from soulsgui.runner import app
 from soulsgui.runner.app import Runner
-from soulsgui.runner.refusal import Refused, as_api_error
+from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import manager
 from soulsgui.runner.run.services import RunServices
 from soulsgui.runner.run.start import Told
@@ -28,10 +28,10 @@ from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.service import Health
 from soulsgui.system import process_identity
 from soulsgui.wire.control import COMMANDS, ControlFile, ErrorCode, ServiceStatus
-from soulsgui.wire.messages.node import Reject, Rejects, Verdict
+from soulsgui.wire.messages.node import Reject, Rejects
 from soulsgui.wire.messages.session import LINE_FIELD, Grant, SentLine
 from tests.faults.waiting import LIMIT_S
-from tests.runner.running import call, fake_probe, new_runner, until
+from tests.runner.running import call, fake_probe, new_runner, opened, until
 
 
 def service(runner: Runner, name: str) -> ServiceStatus:
@@ -39,7 +39,7 @@ def service(runner: Runner, name: str) -> ServiceStatus:
 
 
 def service_states(runner: Runner) -> dict[str, str]:
-    return {service.name: service.state for service in runner.supervisor.statuses()}
+    return {one.name: one.state for one in runner.supervisor.statuses()}
 
 
 def client_states(runner: Runner) -> dict[str, str]:
@@ -62,17 +62,11 @@ async def begun(runner: Runner, **params: Any) -> RunFolder:
     return RunFolder(Path((await call(runner, "run.start", **params))["run_dir"]))
 
 
-def say(run: RunFolder, **fields: Any) -> None:
-    """Let the trainer of a run say this, too."""
-    aside = run.root / "says.tmp"
+def say(run: RunFolder, file: str = "says", /, **fields: Any) -> None:
+    """Let the trainer of a run say this, too, or telemetry its verdict."""
+    aside = run.root / f"{file}.tmp"
     aside.write_text(json.dumps(fields))
-    aside.replace(run.root / "says.json")
-
-
-def say_verdict(run: RunFolder, **fields: Any) -> None:
-    aside = run.root / "verdict.tmp"
-    aside.write_text(Verdict(**fields).to_json())
-    aside.replace(run.root / "verdict.json")
+    aside.replace(run.root / f"{file}.json")
 
 
 # --- without a run -------------------------------------------------------------------------------
@@ -197,23 +191,17 @@ async def test_an_environment_that_does_not_work_leaves_nothing(
     async def never(_services: RunServices) -> None:
         raise AssertionError("a service was started")
 
-    runner = new_runner(folders, probe=broken)
-    await runner.open()
-    try:
+    async with opened(new_runner(folders, probe=broken)) as runner:
         # Where it may not fit the algorithm, or is in real time, nobody else starts it meanwhile.
         for overrides in ({}, {"algorithm": "sac"}, {"client.step_seconds": 0.1}):
             with monkeypatch.context() as patched:
                 if overrides:
                     patched.setattr(RunServices, "start", never)
-                with pytest.raises(EnvironmentCheckError) as caught:
+                with pytest.raises(EnvironmentCheckError, match=r"^It raised in reset\.$"):
                     await call(runner, "run.start", overrides=overrides)
-            assert caught.value.message == "It raised in reset."
-            assert as_api_error(caught.value, "run.start").code is ErrorCode.BAD_CONFIG
             assert list(folders.runs.iterdir()) == []
             assert list(service_states(runner)) == ["redis"]
             assert run_is(runner, "none")
-    finally:
-        await runner.close()
 
 
 async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_stopped(
@@ -226,15 +214,14 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_
         await over.wait()
         raise EnvironmentCheckError("It raised in step 4.")
 
-    runner = new_runner(folders, probe=slow)
-    await runner.open()
-    try:
+    checking = "checking the environment: step 3"
+    async with opened(new_runner(folders, probe=slow)) as runner:
         with monkeypatch.context() as patched:
             patched.setattr(manager, "OPEN_LIMIT_S", 0.1)
             with pytest.raises(Refused, match="it goes on starting") as caught:
                 await call(runner, "run.start", name="by hand")
         assert caught.value.code is ErrorCode.NO_ANSWER
-        await until(lambda: runner.status().run.detail == "checking the environment: step 3")
+        await until(lambda: runner.status().run.detail == checking)
         over.set()
         await until(lambda: run_is(runner, "none"))
         event = runner.events.newest(1)[0]
@@ -243,14 +230,12 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_
 
         over.clear()
         starting = asyncio.create_task(call(runner, "run.start"))
-        await until(lambda: runner.status().run.detail == "checking the environment: step 3")
+        await until(lambda: runner.status().run.detail == checking)
         await call(runner, "run.stop")
         with pytest.raises(Refused, match="before it had begun"):
             await starting
         assert list(service_states(runner)) == ["redis"]
         assert list(folders.runs.iterdir()) == []
-    finally:
-        await runner.close()
 
 
 async def test_of_two_that_replace_the_first_at_once_one_is_refused_and_leaves_nothing(
@@ -266,7 +251,6 @@ async def test_of_two_that_replace_the_first_at_once_one_is_refused_and_leaves_n
     assert "same moment" in refused.message
     assert {run.run_id for run in runner.library.folders()} == {first.run_id, second["run_id"]}
     assert runner.library.record(first).state == "stopped"
-    assert runner.run_manager.run is not None
     assert runner.run_manager.run.run_id == second["run_id"]
     await call(runner, "run.resume", run=first.run_id, if_active="stop")
     assert runner.run_manager.run.run_id == first.run_id
@@ -376,7 +360,7 @@ async def test_what_nodes_and_clients_say_is_told_once_and_shown(runner: Runner)
         return await ask(node, command, timeout_s)
 
     runner.bus.ask = listen  # type: ignore[method-assign]
-    say_verdict(run, best_model_id=-1, best_score=1.0)  # a model that is gone is asked for once
+    say(run, "verdict", best_model_id=-1, best_score=1.0)  # a model that is gone is asked for once
     await until(lambda: asked)
     await call(runner, "run.stop")
     assert asked.count("best") == 1
@@ -522,7 +506,6 @@ async def test_client_that_is_released_or_resumed_while_it_leaves_plays_again(ru
     with pytest.raises(Refused, match="client-1 is online"):
         await call(runner, "clients.release", client="client-1")
     keys, beat = runner.bus.keys, runner.roster.beat("client-1")
-    assert beat is not None
     grant = Grant(session=beat.session, status="quarantined", reason="NaN")
     await runner.bus.call(lambda connection: connection.set(keys.grant("client-1"), grant.to_json()))
     await until(lambda: client_states(runner) == {"client-1": "quarantined"})
@@ -553,9 +536,9 @@ async def test_a_run_ends_at_its_goal_of_steps_by_telemetrys_verdict_or_as_its_t
     assert (await call(runner, "runs.list"))["runs"][0]["state"] == "finished"
 
     run = await begun(runner)
-    say_verdict(run, best_model_id=5, best_score=1.5)
+    say(run, "verdict", best_model_id=5, best_score=1.5)
     await until(run.best_model.is_dir)
-    say_verdict(run, best_model_id=9, best_score=2.5, reached=True)
+    say(run, "verdict", best_model_id=9, best_score=2.5, reached=True)
     await asyncio.wait_for(runner.run_manager.over.wait(), LIMIT_S)
     assert runner.run_manager.record.reached == "mean_return"
     best = next(info for info in runner.library.checkpoints.list(run) if info.kind == "best")
@@ -647,20 +630,16 @@ async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
 async def test_close_ends_run_and_server_and_leaves_no_control_file(
     folders: Folders, fake_services: None
 ) -> None:
-    runner = new_runner(folders)
-    await runner.open()
     control = folders.server / "control.json"
-    assert ControlFile.load(control) == runner.control
-    assert control.stat().st_mode & 0o077 == 0
-    await begun(runner)
-    pids = [service.pid for service in runner.supervisor.statuses()]
-    await runner.close()
+    async with opened(new_runner(folders)) as runner:
+        assert ControlFile.load(control) == runner.control
+        assert control.stat().st_mode & 0o077 == 0
+        await begun(runner)
+        pids = [service.pid for service in runner.supervisor.statuses()]
     assert not control.exists()
     assert all(process_identity(pid or 0) is None for pid in pids)
     assert runner.library.record(runner.library.find("latest")).reached == "stopped"
-    again = new_runner(folders)
-    await again.open()
-    assert again.control.server_id == runner.control.server_id
-    assert again.control.port == runner.control.port
-    assert again.control.token != runner.control.token
-    await again.close()
+    async with opened(new_runner(folders)) as again:
+        assert again.control.server_id == runner.control.server_id
+        assert again.control.port == runner.control.port
+        assert again.control.token != runner.control.token

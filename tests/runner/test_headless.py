@@ -8,9 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -22,6 +21,7 @@ from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
 from tests.faults.waiting import LIMIT_S
+from tests.runner.children import until_now
 from tests.runner.fake_program import CHECKING, LOADING, PATIENT, REPORT
 from tests.runner.fake_serve import READY_LIMIT
 
@@ -35,16 +35,19 @@ class Serving:
         self.folder = folder
         self.runners: list[subprocess.Popen[str]] = []
 
+        self.control = folder / "data" / "server" / CONTROL_FILE
+        self.runs = folder / "data" / "runs"
+        self.places = ["--config-dir", str(folder / "config"), "--data-dir", str(folder / "data")]
+
     @property
-    def control(self) -> Path:
-        return self.folder / "data" / "server" / CONTROL_FILE
+    def stderr(self) -> str:
+        return (self.folder / "stderr").read_text()
 
     def start(self, *words: str, stderr: int | None = None) -> subprocess.Popen[str]:
         """Run `serve` with these words; standard error goes into a file unless told otherwise."""
-        places = ["--config-dir", str(self.folder / "config"), "--data-dir", str(self.folder / "data")]
         words = ("serve", "--local-clients", "1", *words)
         runner = subprocess.Popen(
-            [sys.executable, str(FAKE_SERVE), *words, *places],
+            [sys.executable, str(FAKE_SERVE), *words, *self.places],
             stdout=subprocess.PIPE,
             stderr=(self.folder / "stderr").open("a") if stderr is None else stderr,
             text=True,
@@ -57,48 +60,38 @@ class Serving:
         """Return the way to a runner, once it is open."""
 
         def found() -> ControlFile | None:
-            assert runner.poll() is None, (self.folder / "stderr").read_text()
+            assert runner.poll() is None, self.stderr
             try:
                 control = ControlFile.load(self.control)
             except SoulsGuiError:
                 return None
             return control if control.pid == runner.pid else None
 
-        control = wait_for(found)
+        control = until_now(found)
         assert control is not None
         return ApiClient(control)
 
     def running(self, runner: subprocess.Popen[str]) -> tuple[ApiClient, dict[str, int]]:
         """Return the way to a runner and the pids of its services, once its run is running."""
         api = self.api(runner)
-        wait_for(lambda: api.status()["run"]["state"] == "running")
-        wait_for(lambda: all(one["state"] == "running" for one in api.status()["services"]))
+        until_now(lambda: api.status()["run"]["state"] == "running")
+        until_now(lambda: all(one["state"] == "running" for one in api.status()["services"]))
         return api, {one["name"]: one["pid"] for one in api.status()["services"]}
 
     def processes(self) -> list[psutil.Process]:
         """Every process that has to do with this folder."""
-        found = []
-        for process in psutil.process_iter(["cmdline"]):
-            if any(str(self.folder) in word for word in process.info["cmdline"] or []):
-                found.append(process)
-        return found
+        return [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if any(str(self.folder) in word for word in process.info["cmdline"] or [])
+        ]
 
     def close(self) -> None:
         for process in self.processes():
             process.kill()
         for runner in self.runners:
             runner.wait()
-            assert runner.stdout is not None
             runner.stdout.close()
-
-
-def wait_for(look: Callable[[], Any]) -> Any:
-    """Look until something true is seen, and return it."""
-    deadline = time.monotonic() + LIMIT_S
-    while not (seen := look()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-    return seen
 
 
 @pytest.fixture
@@ -117,10 +110,6 @@ def ended(runner: subprocess.Popen[str]) -> tuple[int, str]:
 def crash(runner: subprocess.Popen[str]) -> None:
     runner.kill()
     runner.wait()
-
-
-def stderr_of(serving: Serving) -> str:
-    return (serving.folder / "stderr").read_text()
 
 
 GOAL = ("--until-done", "--json", "--set", "stop.env_steps=200")
@@ -144,12 +133,12 @@ def test_goal_ends_everything_with_one_json_document_and_no_later_server_tells_o
 
     # An error of the start that nobody foresaw is told.
     assert ended(serving.start(*GOAL, "--name", "caf\udce9")) == (1, "")
-    assert "run.start" in stderr_of(serving)
-    assert len(list((serving.folder / "data" / "runs").iterdir())) == 1
+    assert "run.start" in serving.stderr
+    assert len(list(serving.runs.iterdir())) == 1
 
     runner = serving.start("--idle", "--json")
     api = serving.api(runner)
-    lines = wait_for(lambda: api.command("history.logs", {"service": "runner"})["lines"])
+    lines = until_now(lambda: api.command("history.logs", {"service": "runner"})["lines"])
     assert "start of runner" in lines[0]["text"]
     api.command("server.shutdown")
     assert ended(runner) == (0, "{}\n")
@@ -161,7 +150,7 @@ def test_a_run_that_is_slow_to_start_goes_on(serving: Serving, monkeypatch: pyte
     monkeypatch.setenv(LOADING, str(loading))
     monkeypatch.setenv(READY_LIMIT, "0")
     runner = serving.start(*GOAL)
-    wait_for(lambda: "it goes on starting" in stderr_of(serving))
+    until_now(lambda: "it goes on starting" in serving.stderr)
     loading.unlink()
     assert ended(runner)[0] == 0
 
@@ -178,12 +167,12 @@ def test_a_game_that_is_slow_to_be_checked_is_waited_for(
         monkeypatch.setenv(REPORT, report)
     runner = serving.start(*GOAL)
     api = serving.api(runner)
-    wait_for(lambda: api.status()["run"]["detail"] == "checking the environment: step 1")
-    wait_for(lambda: api.status()["run"]["env_steps"] >= 200)  # what its services do meanwhile ends nothing
-    wait_for(lambda: "it goes on starting" in stderr_of(serving))
+    until_now(lambda: api.status()["run"]["detail"] == "checking the environment: step 1")
+    until_now(lambda: api.status()["run"]["env_steps"] >= 200)  # what its services do meanwhile ends nothing
+    until_now(lambda: "it goes on starting" in serving.stderr)
     checking.unlink()
     assert ended(runner)[0] == code
-    assert ("no sword" in stderr_of(serving)) == bool(code)
+    assert ("no sword" in serving.stderr) == bool(code)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -197,7 +186,7 @@ def test_asked_to_end_it_saves_and_leaves_nothing(serving: Serving, number: sign
     assert code == 0
     assert "was stopped" in output
     assert serving.processes() == []
-    (run,) = (serving.folder / "data" / "runs").iterdir()
+    (run,) = serving.runs.iterdir()
     assert (run / "checkpoint" / "manifest.json").exists()
 
 
@@ -206,7 +195,7 @@ def test_asked_twice_it_does_not_wait_for_a_service_that_is_deaf(serving: Servin
     api, _ = serving.running(runner)
     (Path(api.status()["run"]["dir"]) / "deaf").touch()
     runner.send_signal(signal.SIGINT)
-    wait_for(lambda: api.status()["run"]["state"] == "saving")
+    until_now(lambda: api.status()["run"]["state"] == "saving")
     asked_at = time.monotonic()
     runner.send_signal(signal.SIGINT)
     code, _ = ended(runner)
@@ -225,19 +214,19 @@ def test_asked_three_times_it_ends_whatever_it_waits_for(serving: Serving) -> No
         time.sleep(0.05)
     code, _ = ended(runner)
     assert code == 1
-    wait_for(lambda: not serving.processes())
+    until_now(lambda: not serving.processes())
 
 
 def test_idle_server_keeps_its_folder_and_waits_for_commands_until_it_is_shut_down(serving: Serving) -> None:
-    (serving.folder / "data").mkdir()
-    (serving.folder / "data" / "runs").touch()
+    serving.runs.parent.mkdir()
+    serving.runs.touch()
     assert ended(serving.start(*GOAL)) == (1, ""), "a run that can't begin ends it with the reason"
     assert serving.processes() == []
-    (serving.folder / "data" / "runs").unlink()
+    serving.runs.unlink()
     runner = serving.start("--idle")
     api = serving.api(runner)
     assert ended(serving.start("--idle")) == (1, "")
-    assert f"process {runner.pid}" in stderr_of(serving)
+    assert f"process {runner.pid}" in serving.stderr
     assert api.status()["run"]["state"] == "none"
     started = api.command("run.start", {"name": "by hand"})
     assert started["run_id"].endswith("_by-hand")
@@ -258,7 +247,7 @@ def test_next_runner_takes_over_what_a_killed_one_left_each_exactly_once(serving
 
     assert taken_over == pids
     assert after.status()["run"]["id"] == run["id"]
-    wait_for(lambda: after.status()["run"]["env_steps"] > steps)
+    until_now(lambda: after.status()["run"]["env_steps"] > steps)
     assert after.status()["run"]["seconds"] > run["seconds"]
     events = after.command("history.events")["events"]
     assert [event["number"] for event in events] == list(range(1, len(events) + 1))
@@ -275,32 +264,31 @@ def test_next_runner_takes_over_what_a_killed_one_left_each_exactly_once(serving
     code, output = ended(third)
     assert (code, json.loads(output)["reached"]) == (1, "stopped"), "stopped by hand is not done"
     assert serving.processes() == []
-    assert len(list((serving.folder / "data" / "runs").iterdir())) == 1
+    assert len(list(serving.runs.iterdir())) == 1
 
 
 def test_a_run_that_was_being_ended_is_ended_by_the_next_runner(serving: Serving) -> None:
     first = serving.start()
-    api, pids = serving.running(first)
-    run = Path(api.status()["run"]["dir"])
+    before, pids = serving.running(first)
+    run = Path(before.status()["run"]["dir"])
     (run / "deaf").touch()
-    # The answer never comes: the trainer saves, and does not end.
-    threading.Thread(target=_ask_to_stop, args=(api,), daemon=True).start()
-    wait_for(lambda: api.status()["run"]["state"] == "saving")
+
+    def ask_to_stop() -> None:
+        with contextlib.suppress(SoulsGuiError):  # the answer never comes: the trainer does not end
+            before.command("run.stop")
+
+    threading.Thread(target=ask_to_stop, daemon=True).start()
+    until_now(lambda: before.status()["run"]["state"] == "saving")
     crash(first)
     (run / "deaf").unlink()
 
     api = serving.api(serving.start("--idle"))
 
-    wait_for(lambda: api.status()["run"]["state"] == "stopped")
+    until_now(lambda: api.status()["run"]["state"] == "stopped")
     assert api.status()["run"]["reached"] == "stopped"
     left = {process.pid for process in serving.processes()}
     assert left & set(pids.values()) == {pids["redis"]}
     assert [one["name"] for one in api.status()["services"] if one["state"] != "stopped"] == ["redis"]
-
-
-def _ask_to_stop(api: ApiClient) -> None:
-    with contextlib.suppress(SoulsGuiError):
-        api.command("run.stop")
 
 
 def test_services_of_a_server_that_moves_are_started_anew_and_a_dead_run_is_resumed(
@@ -322,7 +310,7 @@ def test_services_of_a_server_that_moves_are_started_anew_and_a_dead_run_is_resu
     assert not set(after.values()) & set(pids.values())
     assert not {process.pid for process in serving.processes()} & set(pids.values())
     steps = api.status()["run"]["env_steps"]
-    wait_for(lambda: api.status()["run"]["env_steps"] > steps)
+    until_now(lambda: api.status()["run"]["env_steps"] > steps)
     crash(second)
     for pid in after.values():
         psutil.Process(pid).kill()
@@ -343,13 +331,13 @@ def test_a_terminal_that_is_held_does_not_hold_the_runner(serving: Serving) -> N
     runner = serving.start("--idle", stderr=inner)
     os.close(inner)
     api = serving.api(runner)
-    wait_for(lambda: b"no run goes on" in os.read(screen, 4096))
+    until_now(lambda: b"no run goes on" in os.read(screen, 4096))
     os.write(screen, b"\x13")  # Ctrl+S
     run = api.command("run.start")["run_id"]
-    wait_for(lambda: api.status()["run"]["seconds"] > 2.0)
+    until_now(lambda: api.status()["run"]["seconds"] > 2.0)
     assert api.status()["run"]["id"] == run
     api.command("server.shutdown")
-    wait_for(lambda: not serving.control.exists())
+    until_now(lambda: not serving.control.exists())
     os.write(screen, b"\x11")  # Ctrl+Q: what is summed up may be written
     assert ended(runner)[0] == 0
     os.close(screen)
@@ -359,8 +347,7 @@ def test_a_terminal_that_is_held_does_not_hold_the_runner(serving: Serving) -> N
 def test_a_server_without_standard_streams_serves_and_gives_their_numbers_to_nothing_else(
     serving: Serving,
 ) -> None:
-    places = f"--config-dir {serving.folder / 'config'} --data-dir {serving.folder / 'data'}"
-    script = f"exec {sys.executable} {FAKE_SERVE} serve --idle {places} <&- >&- 2>&-"
+    script = f"exec {sys.executable} {FAKE_SERVE} serve --idle {' '.join(serving.places)} <&- >&- 2>&-"
     runner = subprocess.Popen(
         ["sh", "-c", script],
         stdout=subprocess.PIPE,

@@ -1,5 +1,7 @@
 """The user's settings as the API shows, checks and saves them."""
 
+from typing import Any
+
 import pytest
 
 from soulsgui.config.editing import text_hash
@@ -54,31 +56,29 @@ def test_changes_are_saved_with_comments_kept(folders: Folders) -> None:
     assert "gamma" not in text
 
 
-def test_mistakes_are_not_saved(folders: Folders) -> None:
+OLD = text_hash("seed: 1\n")
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "said"),
+    [
+        ({"changes": {"seed": -5}}, ConfigError, "seed"),
+        ({"changes": {"sed": 5}}, ConfigError, "sed"),
+        ({"reset": ["sed"]}, ConfigError, "sed"),
+        ({"text": "["}, ConfigError, None),
+        ({"text": "seed: x\n"}, ConfigError, "seed"),
+        ({"text": "seed: 3\n", "reset": ["seed"]}, Refused, "not both"),
+        ({"text": "seed: 3\n", "base_hash": OLD}, Refused, "somebody else"),
+        ({"changes": {"seed": 3}, "base_hash": OLD}, Refused, "somebody else"),
+    ],
+)
+def test_neither_mistakes_are_saved_nor_is_a_file_overwritten_that_somebody_else_changed(
+    folders: Folders, params: dict[str, Any], error: type[Exception], said: str | None
+) -> None:
     write(folders, "seed: 2\n")
-    for params in (
-        ConfigSaveParams(changes={"seed": -5}),
-        ConfigSaveParams(changes={"sed": 5}),
-        ConfigSaveParams(reset=["sed"]),
-        ConfigSaveParams(text="["),
-        ConfigSaveParams(text="seed: x\n"),
-    ):
-        with pytest.raises(ConfigError):
-            settings_file.save(folders, params)
-    with pytest.raises(Refused, match="not both"):
-        settings_file.save(folders, ConfigSaveParams(text="seed: 3\n", reset=["seed"]))
+    with pytest.raises(error, match=said):
+        settings_file.save(folders, ConfigSaveParams(**params))
     assert folders.overrides.read_text() == "seed: 2\n"
-
-
-def test_file_that_somebody_else_changed_is_not_overwritten(folders: Folders) -> None:
-    write(folders, "seed: 2\n")
-    old = text_hash("seed: 1\n")
-    for params in (
-        ConfigSaveParams(text="seed: 3\n", base_hash=old),
-        ConfigSaveParams(changes={"seed": 3}, base_hash=old),
-    ):
-        with pytest.raises(Refused, match="somebody else"):
-            settings_file.save(folders, params)
     settings_file.save(folders, ConfigSaveParams(text="seed: 3\n", base_hash=text_hash("seed: 2\n")))
     assert folders.overrides.read_text() == "seed: 3\n"
 
@@ -105,7 +105,7 @@ def test_difference_names_value_and_place(folders: Folders) -> None:
 
 
 def test_a_file_that_is_no_text_is_told_and_stays(folders: Folders) -> None:
-    folders.config.mkdir(parents=True, exist_ok=True)
+    write(folders, "")
     folders.overrides.write_bytes(b"seed: 5 # \xe9\n")
     found = settings_file.values(folders, {})
     assert (found.text, found.saved) == ("", {})

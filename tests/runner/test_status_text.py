@@ -36,56 +36,45 @@ def plain(status: Status) -> dict[str, object]:
     return status.model_dump(mode="json")
 
 
-def test_run_is_said_in_one_line() -> None:
-    assert run_line(RunStatus().model_dump()) == "no run yet"
-    run = RunStatus(
-        id="r",
-        state="waiting",
-        detail="1 of 2 clients",
-        env_steps=12345,
-        updates=6,
-        episodes=78,
-        mean_return=90.12,
-        goal_return=475.0,
-        env_steps_per_s=1500.0,
-        seconds=65.0,
-    )
-    assert run_line(run.model_dump()) == (
-        "waiting (1 of 2 clients) · 12,345 steps · 6 updates · 78 episodes · mean return 90.1 of 475 · "
-        "1,500 steps/s · 1 min 5 s"
-    )
+WAITING = {"state": "waiting", "detail": "1 of 2 clients"}
+LITTLE = {"env_steps": 12, "updates": 0, "episodes": 1, "seconds": 1.0, "mean_return": None}
 
 
 @pytest.mark.parametrize(
-    ("changes", "line"),
+    ("width", "changes", "line"),
     [
+        (80, {}, "running · 9,012,345 steps · mean return 90.1 of 475 · 12,345 steps/s · 1 h 1 min"),
         (
-            {},
-            "running · 9,012,345 steps · mean return 90.1 of 475 · 12,345 steps/s · 1 h 1 min",
+            None,
+            WAITING,
+            "waiting (1 of 2 clients) · 9,012,345 steps · 4,400 updates · 34,567 episodes · "
+            "mean return 90.1 of 475 · 12,345 steps/s · 1 h 1 min",
         ),
         (
+            80,
             {"state": "saving", "detail": "saving and ending its services", "env_steps_per_s": 0.0},
             "saving · 9,012,345 steps · mean return 90.1 of 475 · 1 h 1 min",
         ),
         (
+            80,
             {"goal_judged_by": "evaluation", "evaluation_return": 356.0},
             "running · 9,012,345 steps · evaluation 356.0 of 475 · 12,345 steps/s · 1 h 1 min",
         ),
         (
-            {"goal_judged_by": "evaluation", "state": "waiting", "detail": "1 of 2 clients"},
+            80,
+            {"goal_judged_by": "evaluation", **WAITING},
             "waiting · 9,012,345 steps · mean return 90.1 · 12,345 steps/s · 1 h 1 min",
         ),
-        (
-            {"env_steps": 12, "updates": 0, "episodes": 1, "seconds": 1.0, "mean_return": None},
-            "running · 12 steps · 0 updates · 1 episode · 12,345 steps/s · 1 s",
-        ),
+        (80, LITTLE, "running · 12 steps · 0 updates · 1 episode · 12,345 steps/s · 1 s"),
+        (20, {}, "running · mean retur"),  # cut where nothing more can be left out
+        (None, {"id": ""}, "no run yet"),
     ],
 )
-def test_where_the_line_is_short_return_rate_and_time_stay(changes: dict[str, Any], line: str) -> None:
-    found = run_line(LONG_RUN.model_copy(update=changes).model_dump(), 80)
-    assert (found, len(found) <= 80) == (line, True)
-    run = RunStatus(id="r", state="running", mean_return=90.12, seconds=1.0)
-    assert run_line(run.model_dump(), 20) == "running · mean retur", "cut where nothing more can be left out"
+def test_where_the_line_is_short_return_rate_and_time_stay(
+    width: int | None, changes: dict[str, Any], line: str
+) -> None:
+    assert run_line(LONG_RUN.model_copy(update=changes).model_dump(), width) == line
+    assert width is None or len(line) <= width
 
 
 @pytest.mark.parametrize(
@@ -112,55 +101,18 @@ def test_what_has_to_reach_the_goal_is_said_first(changes: dict[str, Any], words
     assert line.removeprefix("running · 0 steps · 0 updates · 0 episodes · ") == f"{words} · 0.0 s"
 
 
-def test_everything_is_said() -> None:
-    services = [
-        service("redis", pid=7, port=6379, uptime_s=3.0),
-        service("trainer", "backoff", restart_in_s=8.0, failures=3, outcome="exit 1"),
-    ]
-    clients = [client("a", stalled=True, age_s=0.5, rejected={"late": 2}, error="E")]
-    server = ServerStatus(url="redis://127.0.0.1:6379", version="valkey 9", reachable=False)
-    run = RunStatus(id="r", error="oh", env_id="CartPole-v1", algorithm="dqn", agent="rainbow")
-    text = status_text(plain(Status(run=run, services=services, clients=clients, server=server)))
-    for said in (
-        "Run r  CartPole-v1  rainbow",
-        "oh",
-        "pid 7",
-        "port 6379",
-        "restarting in 8 s (3/5)",
-        "exit 1",
-        "online (stalled)",
-        "REJECTED",
-        "valkey 9",
-        "does not answer",
-    ):
-        assert said in text
-    assert "No clients" in status_text(plain(Status()))
-
-
-def test_at_80_columns_nothing_wraps() -> None:
+def test_everything_is_said_and_at_80_columns_nothing_wraps() -> None:
     running: dict[str, Any] = {"phase": "collecting", "pid": 123_456, "uptime_s": 3661.0}
     services = [
         service("redis", port=46_379, restarts=2, **running),
         service("trainer", detail=waits_words(0.38, 0.04), **running),
-        service("client-1", "backoff", restart_in_s=8.0, outcome="exit 1: " * 9),
+        service("client-1", "backoff", restart_in_s=8.0, failures=3, outcome="exit 1: " * 9),
     ]
-    clients = [
-        client(
-            name,
-            host="workstation-of-somebody",
-            stalled=True,
-            env_id="E",
-            env_steps=9_012_345,
-            episodes=34_567,
-            mean_return=-1234.5,
-            env_steps_per_s=12_345.0,
-            waiting=0.5,
-            age_s=0.5,
-            rejected={"late": 1234},
-            error="The environment raised in a step: ValueError: " + "no such level " * 5,
-        )
-        for name in ("client-1", "the-longest-name-that-somebody-has")
-    ]
+    of_client: dict[str, Any] = {"host": "workstation-of-somebody", "stalled": True, "env_id": "E"}
+    of_client |= {"env_steps": 9_012_345, "episodes": 34_567, "mean_return": -1234.5}
+    of_client |= {"env_steps_per_s": 12_345.0, "waiting": 0.5, "age_s": 0.5, "rejected": {"late": 1234}}
+    of_client["error"] = "The environment raised in a step: ValueError: " + "no such level " * 5
+    clients = [client(name, **of_client) for name in ("client-1", "the-longest-name-that-somebody-has")]
     run = LONG_RUN.model_copy(
         update={
             "id": "2026-11-20_10-00-00_a_name_of_a_run_that_is_told_at_length",
@@ -171,23 +123,22 @@ def test_at_80_columns_nothing_wraps() -> None:
             "error": "The trainer failed: " + "it could not be started " * 6,
         }
     )
-    server = ServerStatus(url="rediss://127.0.0.1:46379", version="valkey 9.0.1", memory_limit_bytes=2**31)
+    server = ServerStatus(
+        url="rediss://127.0.0.1:46379", version="valkey 9.0.1", memory_limit_bytes=2**31, reachable=False
+    )
     status = plain(Status(run=run, services=services, clients=clients, server=server))
     text = status_text(status, 80)
     assert max(map(len, text.splitlines())) <= 80, text
-    for said in (
-        "told_at_length",
-        "waits for samples",
-        "restarting in 8 s",
-        "exit 1: ex",
-        "MEAN RETURN",
-        "ERROR",
-        "The env",
-    ):
+    short = ("told_at_length", "waits for samples", "restarting in 8 s", "exit 1: ex", "The env")
+    for said in (*short, "MEAN RETURN", "ERROR", "valkey 9"):
         assert said in text, text
     assert sum("started" in line for line in text.splitlines()) > 1, "an error is told whole"
     assert "pid 123456" in status_text(status, 200)
-    assert "workstation-of-somebody" in status_text(status)
+    whole = status_text(status)
+    names = (f"{run.id}  some_games:SomeGameOfMine-v0  rainbow", "workstation-of-somebody", "port 46379")
+    for said in (*names, "restarting in 8 s (3/5)", "online (stalled)", "REJECTED", "does not answer"):
+        assert said in whole, whole
+    assert "No clients" in status_text(plain(Status()))
 
 
 def test_the_age_of_samples_is_said() -> None:
@@ -197,12 +148,11 @@ def test_the_age_of_samples_is_said() -> None:
     assert "samples" not in status_text(plain(Status(run=RunStatus(id="r"))))
 
 
-def test_columns_are_aligned_below_their_headings_and_empty_ones_left_out() -> None:
-    assert (
-        table([["a", "", "1"], ["bbb", "", "22"]], ("ID", "NOTE", "STEPS")) == "ID   STEPS\na    1\nbbb  22"
-    )
-    assert table([], ("ID", "NOTE", "STEPS")) == ""
-    assert client_rows([]) == "No clients yet."
+def test_columns_are_aligned_empty_ones_left_out_and_words_of_others_stay_in_their_cell() -> None:
+    heads = ("ID", "NOTE", "STEPS")
+    assert table([["a", "", "1"], ["bbb", "", "22"]], heads) == "ID   STEPS\na    1\nbbb  22"
+    assert table([], heads) == ""
+    assert table([["a", "bad\x1b[2J\nforged", ""]], heads) == "ID  NOTE\na   bad\ufffd[2J forged"
 
 
 def test_a_client_that_was_renamed_shows_its_id_too() -> None:
@@ -214,36 +164,22 @@ def test_a_client_that_was_renamed_shows_its_id_too() -> None:
 
 
 def test_summary_is_said() -> None:
-    summary = {
-        "run_id": "r",
-        "run_dir": "/runs/r",
-        "env_id": "CartPole-v1",
-        "algorithm": "dqn",
-        "agent": "qr_dqn",
-        "env_steps": 30000,
-        "episodes": 200,
-        "updates": 15,
-        "seconds": 8.0,
-        "mean_return": 480.0,
-        "best_mean_return": 481.0,
-        "evaluation_return": None,
-        "goal_judged_by": "training",
-        "reached": "mean_return",
-        "rejected": {"late": 4},
-    }
+    summary: dict[str, Any] = {"run_id": "r", "run_dir": "/runs/r", "env_id": "CartPole-v1"}
+    summary |= {"algorithm": "dqn", "agent": "qr_dqn", "seconds": 8.0, "reached": "mean_return"}
+    summary |= {"env_steps": 30000, "episodes": 200, "updates": 15, "rejected": {"late": 4}}
+    summary |= {"mean_return": 480.0, "best_mean_return": 481.0}
+    summary |= {"evaluation_return": None, "goal_judged_by": "training"}
     text = summary_text(summary)
-    assert "reached its return after 8 s" in text
     assert text.startswith("Run r (qr_dqn on CartPole-v1)")
-    assert "mean return 480.0, best 481.0\n" in text
+    for said in ("reached its return after 8 s", "mean return 480.0, best 481.0\n", "4 late"):
+        assert said in text
     judged = summary | {"evaluation_return": 470.0}
     assert "mean return 480.0, best 481.0, evaluation 470.0\n" in summary_text(judged)
     # What reached the goal stands as the mean return of the run, whatever was evaluated after it.
     judged |= {"goal_judged_by": "evaluation"}
     assert "\n  best 481.0, evaluation 480.0\n" in summary_text(judged)
-    assert "4 late" in text
-    assert "was stopped" in summary_text(
-        summary | {"reached": "stopped", "mean_return": None, "best_mean_return": None, "rejected": {}}
-    )
+    nothing = {"reached": "stopped", "mean_return": None, "best_mean_return": None, "rejected": {}}
+    assert "was stopped" in summary_text(summary | nothing)
 
 
 def test_who_waits_for_whom_is_said_in_words() -> None:
@@ -252,11 +188,6 @@ def test_who_waits_for_whom_is_said_in_words() -> None:
     assert waits_words(0.62, 0.25) == "waits for samples 62 %, samples wait 25 %"
     assert waits_words(0.004, 0.0) == ""
     assert waits_words(None, None) == ""
-
-
-def test_words_of_others_stay_in_their_cell() -> None:
-    said = table([["client-1", "bad\x1b[2J\nforged"]], ("NAME", "ERROR"))
-    assert said == "NAME      ERROR\nclient-1  bad\ufffd[2J forged"
 
 
 def test_one_who_is_not_there_is_said_shortly_and_where_one_was_paused() -> None:
@@ -286,16 +217,8 @@ def test_counts_and_sizes() -> None:
 
 
 def test_refused_chunks_are_a_line_each() -> None:
-    reject = {
-        "client": "gamer-01",
-        "entry": "17-3",
-        "reason": "unreadable",
-        "segments": 1,
-        "time": 0.0,
-        "size": 7,
-        "head": "67617262616765",
-        "detail": "unreadable: no head",
-    }
+    reject: dict[str, Any] = {"client": "gamer-01", "entry": "17-3", "reason": "unreadable", "segments": 1}
+    reject |= {"time": 0.0, "size": 7, "head": "67617262616765", "detail": "unreadable: no head"}
     text = reject_rows([reject, reject | {"client": "b", "segments": 3, "detail": ""}])
     heads, first, second = text.splitlines()
     assert heads.split()[:4] == ["TIME", "CLIENT", "REASON", "SEGMENTS"]

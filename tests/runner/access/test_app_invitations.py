@@ -2,23 +2,32 @@
 
 import asyncio
 import json
+import logging
 from dataclasses import replace
 
 import psutil
 import pytest
-import redis
 
 from soulsgui.cli.main import run
 from soulsgui.config.paths import Folders
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
-from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import ClientStatus
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
-from tests.runner.running import call, new_runner, until
+from tests.runner.running import (
+    address_of,
+    call,
+    can_ping,
+    connected,
+    following,
+    is_let_in,
+    new_runner,
+    opened,
+    until,
+)
 
 KEYS = Keys()
 
@@ -32,36 +41,15 @@ async def invite(runner: Runner, client: str, reissue: bool = False) -> Invitati
     return invitation
 
 
-def address_of(invitation: Invitation) -> Address:
-    return invitation.address(*invitation.addresses[0])
-
-
-def ask(address: Address) -> object:
-    connection = connect(address)
-    try:
-        return connection.get(KEYS.config)
-    finally:
-        connection.close()
-
-
-def is_let_in(invitation: Invitation) -> bool:
-    try:
-        ask(address_of(invitation))
-    except redis.AuthenticationError:
-        return False
-    return True
-
-
 def client(runner: Runner, name: str) -> ClientStatus:
     return next(one for one in runner.status().clients if one.id == name)
 
 
-def beat(invitation: Invitation, counter: int = 1) -> None:
+def beat(invitation: Invitation) -> None:
     """Give a sign of life as that client."""
-    own = connect(address_of(invitation))
-    said = Heartbeat(client=invitation.client, instance=Instance(host="pc"), counter=counter, phase="waiting")
-    own.set(KEYS.beat(invitation.client), said.to_json(), ex=EXPIRY_S)
-    own.close()
+    said = Heartbeat(client=invitation.client, instance=Instance(host="pc"), counter=1, phase="waiting")
+    with connected(address_of(invitation)) as own:
+        own.set(KEYS.beat(invitation.client), said.to_json(), ex=EXPIRY_S)
 
 
 async def test_invited_seen_paused_revoked_forgotten_and_listed(
@@ -113,65 +101,42 @@ async def test_invited_seen_paused_revoked_forgotten_and_listed(
             await call(runner, command, **params)
 
 
-async def test_rules_stand_in_the_next_runner(folders: Folders, fake_services: None) -> None:
-    first = new_runner(folders)
-    await first.open()
-    stays, goes = await invite(first, "a"), await invite(first, "b")
-    await call(first, "clients.revoke", client="b")
-    await first.close()
-    runner = new_runner(folders)
-    await runner.open()
-    try:
+@pytest.mark.allow_warnings
+async def test_rules_stand_in_the_next_runner_and_a_damaged_list_is_an_event_and_lets_nobody_in(
+    folders: Folders, fake_services: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(new_runner(folders)) as runner:
+        stays, goes = await invite(runner, "a"), await invite(runner, "b")
+        await call(runner, "clients.revoke", client="b")
+    async with opened(new_runner(folders)) as runner:
         assert await asyncio.to_thread(is_let_in, stays)
         assert not await asyncio.to_thread(is_let_in, goes)
         assert client(runner, "b").state == "revoked"
         newer = await invite(runner, "a", reissue=True)
         assert newer.server_id == stays.server_id
         assert newer.addresses == stays.addresses, "what others were told stays right"
-    finally:
-        await runner.close()
-
-
-@pytest.mark.allow_warnings
-async def test_a_damaged_list_is_an_event_and_lets_nobody_in(folders: Folders, fake_services: None) -> None:
-    first = new_runner(folders)
-    await first.open()
-    invitation = await invite(first, "a")
-    await first.close()
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
     folders.invited.write_bytes(folders.invited.read_bytes()[:-9])
-    runner = new_runner(folders)
-    await runner.open()
-    try:
+    async with opened(new_runner(folders)) as runner:
         event = next(event for event in runner.events.newest(20) if event.level == "error")
         assert "list of the invited is lost" in event.what
         assert "clients.damaged-" in event.cause
         assert "soulsgui invite" in event.remedy
-        assert not await asyncio.to_thread(is_let_in, invitation)
+        assert not await asyncio.to_thread(is_let_in, newer)
         assert await asyncio.to_thread(is_let_in, await invite(runner, "a"))
-    finally:
-        await runner.close()
 
 
 async def test_a_secret_is_good_for_its_own_client_and_told_to_nobody_else(runner: Runner) -> None:
-    heard: list[str] = []
-
-    async def listen() -> None:
-        async for text in runner.feed.follow(None):
-            heard.append(text)
-
-    listening = asyncio.create_task(listen())
-    invitation = await invite(runner, "pc")
-    for wrong in (  # the server's own password is none of a client
-        replace(address_of(invitation), user=""),
-        replace(runner.bus.address, user="client.pc"),
-        replace(address_of(invitation), user="client.other"),
-    ):
-        with pytest.raises(redis.AuthenticationError):
-            await asyncio.to_thread(ask, wrong)
-    await call(runner, "clients.revoke", client="pc")
-    await until(lambda: any('"revoked"' in text for text in heard))
-    listening.cancel()
-    await asyncio.gather(listening, return_exceptions=True)
+    async with following(runner) as heard:
+        invitation = await invite(runner, "pc")
+        for wrong in (  # the server's own password is none of a client
+            replace(address_of(invitation), user=""),
+            replace(runner.bus.address, user="client.pc"),
+            replace(address_of(invitation), user="client.other"),
+        ):
+            assert not await asyncio.to_thread(can_ping, wrong)
+        await call(runner, "clients.revoke", client="pc")
+        await until(lambda: any('"revoked"' in text for text in heard))
     answers = [await call(runner, "clients.invite.list"), await call(runner, "history.events")]
     told = [*heard, runner.status().to_json(), *(json.dumps(answer) for answer in answers)]
     tree = [psutil.Process(), *psutil.Process().children(recursive=True)]

@@ -26,9 +26,9 @@ from soulsgui.runner.app import Runner
 from soulsgui.runner.join.finder import Reply, try_address
 from soulsgui.runner.server.binary import can_encrypt, find_binary, packaged_binary
 from soulsgui.runner.server.redis_server import ensure_server
-from soulsgui.wire.connection import Address, WrongServer, connect, connect_async
+from soulsgui.wire.connection import Address, WrongServer, connect_async
 from soulsgui.wire.invitation import FORMAT, Invitation
-from tests.runner.running import PROGRAMS, call, new_runner, until
+from tests.runner.running import PROGRAMS, address_of, call, connected, new_runner, opened, until
 
 
 def test_it_is_made_once_private_and_valid_for_a_hundred_years(tmp_path: Path) -> None:
@@ -49,21 +49,17 @@ def test_it_is_made_once_private_and_valid_for_a_hundred_years(tmp_path: Path) -
     assert "chmod 600" in caught.value.remedy
 
 
-def test_without_openssl_it_is_said_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_openssl_is_told_with_what_to_install_and_one_that_fails_is_quoted(tmp_path: Path) -> None:
+    program, server = tmp_path / "openssl", tmp_path / "server"
+    server.mkdir()
     with pytest.raises(ServiceError, match="openssl") as caught:
-        ensure_certificate(tmp_path, which=lambda name: None)
+        ensure_certificate(server, which=lambda name: None)
     assert "apt install openssl" in caught.value.remedy
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_openssl_that_fails_is_quoted(tmp_path: Path) -> None:
-    program = tmp_path / "openssl"
     program.write_text("#!/bin/sh\necho no entropy today >&2\nexit 1\n")
     program.chmod(0o755)
-    (tmp_path / "server").mkdir()
     with pytest.raises(ServiceError, match="no entropy today"):
-        ensure_certificate(tmp_path / "server", which=lambda name: str(program))
-    assert list((tmp_path / "server").iterdir()) == []
+        ensure_certificate(server, which=lambda name: str(program))
+    assert list(server.iterdir()) == []
 
 
 @pytest.mark.parametrize("text", [None, "", "nothing", "-----BEGIN CERTIFICATE-----\nx"])
@@ -88,27 +84,17 @@ pytestmark = [
 
 @pytest.fixture
 async def runner(folders: Folders, fake_services: None) -> AsyncIterator[Runner]:
-    made = new_runner(folders, {"redis.tls": True, "redis.binary": ENCRYPTING[0]})
-    await made.open()
-    yield made
-    await made.close()
+    async with opened(new_runner(folders, {"redis.tls": True, "redis.binary": ENCRYPTING[0]})) as made:
+        yield made
 
 
 def ask(address: Address) -> object:
-    connection = connect(address, timeout_s=2.0)
-    try:
+    with connected(address) as connection:
         return connection.ping()
-    finally:
-        connection.close()
 
 
-def address_of(invitation: Invitation) -> Address:
-    return invitation.address(*invitation.addresses[0])
-
-
-async def invite(runner: Runner, client: str) -> Invitation:
-    made = await call(runner, "clients.invite.create", client=client)
-    return Invitation.parse(made["link"])
+async def invite(runner: Runner) -> Invitation:
+    return Invitation.parse((await call(runner, "clients.invite.create", client="pc"))["link"])
 
 
 async def test_the_whole_server_works_encrypted_and_nothing_listens_in_plain(runner: Runner) -> None:
@@ -120,12 +106,9 @@ async def test_the_whole_server_works_encrypted_and_nothing_listens_in_plain(run
     await until(lambda: "client-1" in {one.id for one in runner.status().clients if one.state == "online"})
     local = Address.read(runner.folders.server / "local" / "client-1.json")
     assert (local.pin, local.user) == (pin, "client.client-1")
-    admin = connect(runner.bus.address)
-    assert (admin.config_get("port")["port"], admin.config_get("tls-port")["tls-port"]) == (
-        "0",
-        str(runner.bus.address.port),
-    )
-    admin.close()
+    with connected(runner.bus.address) as admin:
+        assert admin.config_get("port")["port"] == "0"
+        assert admin.config_get("tls-port")["tls-port"] == str(runner.bus.address.port)
     with pytest.raises(redis.ConnectionError):
         await asyncio.to_thread(ask, replace(runner.bus.address, pin=""))
     # Many clients of one process are encrypted too.
@@ -139,7 +122,7 @@ async def test_the_whole_server_works_encrypted_and_nothing_listens_in_plain(run
 
 
 async def test_an_invitation_names_the_certificate_and_no_other_one_is_taken_for_it(runner: Runner) -> None:
-    invitation = await invite(runner, "pc")
+    invitation = await invite(runner)
     assert invitation.pin == read_certificate(runner.folders.server).pin
     assert invitation.version == FORMAT == 2, "who knows of no pins is told to update"
     assert Invitation.parse(invitation.file_text) == invitation
@@ -160,7 +143,7 @@ async def test_an_invitation_names_the_certificate_and_no_other_one_is_taken_for
 
 async def test_a_client_with_a_wrong_clock_is_let_in(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """The dates of the certificate are not looked at: OpenSSL would do so by a clock of its own."""
-    invitation = await invite(runner, "pc")
+    invitation = await invite(runner)
     seen: list[ssl.VerifyMode] = []
     wrap, true_time = ssl.SSLContext.wrap_socket, time.time
 

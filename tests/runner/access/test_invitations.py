@@ -1,6 +1,5 @@
 """The list of the invited: names and hashes in one private file, and what becomes of a damaged one."""
 
-import json
 import stat
 import sys
 from pathlib import Path
@@ -46,15 +45,6 @@ def test_who_is_invited_already_needs_a_reissue_which_ends_the_older_secret(path
     assert Invitations(path).clients["a"].hash == secret_hash(second)
 
 
-def test_who_was_never_invited_can_not_be_reissued_or_revoked(path: Path) -> None:
-    invitations = Invitations(path)
-    assert (invitations.clients, invitations.damage) == ({}, "")
-    for act in (lambda: invitations.invite("a", reissue=True), lambda: invitations.revoke("a")):
-        with pytest.raises(Refused, match="'a' was never invited"):
-            act()
-    assert not path.exists()
-
-
 def test_neither_what_is_no_name_is_invited_nor_the_servers_own_clients(path: Path) -> None:
     for name in ("two words", "", "a*", "../a", "x" * 65):
         with pytest.raises(UsageError):
@@ -66,30 +56,23 @@ def test_neither_what_is_no_name_is_invited_nor_the_servers_own_clients(path: Pa
 
 def test_a_revoked_client_stays_on_the_list_until_it_is_forgotten(path: Path) -> None:
     invitations = Invitations(path, wall_clock=lambda: 9.0)
-    invitations.invite("a", reissue=False)
+    for name in ("a", "b"):
+        invitations.invite(name, reissue=False)
     with pytest.raises(Refused, match="could come back"):
         invitations.forget("a")
-    invitations.revoke("a")
+    for name in ("a", "a", "b"):
+        invitations.revoke(name)
     revoked = Invitations(path).clients["a"]
     assert (revoked.hash, revoked.revoked, revoked.may_come) == ("", 9.0, False)
     assert Invitations(path).hashes == {}
-    invitations.revoke("a")
-    invitations.forget("a")
-    assert Invitations(path).clients == {}
-    invitations.forget("a")
-
-
-def test_the_servers_lines_name_those_who_may_come_also_again(path: Path) -> None:
-    invitations = Invitations(path)
-    invitations.invite("a", reissue=False)
-    invitations.revoke("a")
-    hashed = secret_hash(invitations.invite("a", reissue=False))
-    assert Invitations(path).hashes == {"a": hashed}
-    invitations.invite("b", reissue=False)
-    invitations.revoke("b")
+    hashed = secret_hash(invitations.invite("b", reissue=False))
+    assert Invitations(path).hashes == {"b": hashed}, "who may come again"
     (line,) = user_lines(invitations.hashes, "x:")
-    assert line.startswith(f"user client.a on #{hashed} resetkeys ")
-    assert "%RW~x:in:a" in line
+    assert line.startswith(f"user client.b on #{hashed} resetkeys ")
+    assert "%RW~x:in:b" in line
+    for _ in range(2):
+        invitations.forget("a")
+    assert list(Invitations(path).clients) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -121,15 +104,11 @@ def test_a_damaged_list_is_set_aside_whole_and_said(path: Path, text: str) -> No
 def test_a_change_that_can_not_be_written_is_none(path: Path) -> None:
     invitations = Invitations(path)
     invitations.invite("a", reissue=False)
-    before = path.read_bytes()
     path.unlink()
     path.mkdir()
     with pytest.raises(OSError, match=str(path.name)):
         invitations.revoke("a")
     assert invitations.clients["a"].may_come
-    path.rmdir()
-    path.write_bytes(before)
-    assert json.loads(before)["clients"][0]["client"] == "a"
 
 
 @pytest.mark.parametrize(

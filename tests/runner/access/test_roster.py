@@ -43,11 +43,13 @@ def seen(
 
 def test_client_that_falls_silent_is_late_then_lost_and_its_first_age_is_the_servers() -> None:
     roster = ClientRoster(Keys())
-    roster.take(turn({"a": seen(beat("a"), age_s=100.0)}), 0.0)
-    assert roster.state("a", 0.0) == "lost"
-    roster = ClientRoster(Keys())
-    roster.take(turn({"a": seen(beat("a", env_steps_per_s=50.0))}), 0.0)
-    assert roster.state("a", 1.0) == "online"
+    names = ["client-10", "client-2", "a", "away"]
+    clients = {name: seen(beat(name, env_steps_per_s=50.0)) for name in names}
+    clients["away"] = seen(beat("away"), age_s=100.0)
+    roster.take(turn(clients), 0.0)
+    assert (roster.state("a", 1.0), roster.state("away", 0.0)) == ("online", "lost")
+    sorted_as_people_count = ["a", "away", "client-2", "client-10"]
+    assert [status.id for status in roster.statuses(1.0, None)] == sorted_as_people_count
     assert roster.statuses(1.0, None)[0].env_steps_per_s == 50.0
     roster.take(turn({"a": seen(beat("a", env_steps_per_s=50.0), None)}), 6.0)
     assert roster.state("a", 6.0) == "late"
@@ -55,14 +57,6 @@ def test_client_that_falls_silent_is_late_then_lost_and_its_first_age_is_the_ser
     assert roster.state("a", 31.0) == "lost"
     roster.take(turn({"a": seen(beat("a", counter=2), None)}), 40.0)
     assert roster.state("a", 40.5) == "online"
-
-
-def test_own_client_without_a_beat_is_joining_others_are_lost() -> None:
-    roster = ClientRoster(Keys())
-    roster.set_local(["client-1"])
-    roster.take(turn({"client-1": seen(None, None), "gamer": seen(None, None)}), 0.0)
-    assert roster.state("client-1", 0.0) == "joining"
-    assert roster.state("gamer", 0.0) == "lost"
 
 
 def test_status_tells_what_the_client_the_trainer_and_the_runner_say() -> None:
@@ -187,14 +181,6 @@ def test_of_simulated_clients_nothing_stays_once_they_have_left(
     assert sorted(redis_client.hkeys(keys.clients)) == [b"gamer", b"sim-2"]
 
 
-def test_clients_are_sorted_as_people_count() -> None:
-    roster = ClientRoster(Keys())
-    names = ["client-10", "client-2", "alpha", "client-1"]
-    roster.take(turn({name: seen(beat(name)) for name in names}), 0.0)
-    sorted_names = ["alpha", "client-1", "client-2", "client-10"]
-    assert [status.id for status in roster.statuses(0.0, None)] == sorted_names
-
-
 def test_own_clients_of_earlier_runs_are_forgotten(redis_client: redis.Redis, keys: Keys) -> None:
     before = ClientRoster(keys)
     before.set_local(["client-1", "client-2"])
@@ -224,19 +210,6 @@ def test_of_one_who_was_gone_before_the_run_no_numbers_are_told() -> None:
     assert roster.statuses(5.0, None, "old")[0].env_steps == 70
 
 
-def test_unlisted_client_is_put_on_the_roster(
-    redis_client: redis.Redis, redis_address: Address, keys: Keys
-) -> None:
-    reader = ServerReader(redis_address)
-    roster = ClientRoster(keys)
-    redis_client.set(keys.beat("gamer"), beat("gamer").to_json(), ex=600_000)
-    for write in roster.take(reader.turn(True), 0.0):
-        write(redis_client)
-    assert redis_client.hkeys(keys.clients) == [b"gamer"]
-    assert roster.take(reader.turn(True), 1.0) == []
-    reader.close()
-
-
 def test_wish_is_written_with_its_wake_up_and_taken_back_once_obeyed(
     redis_client: redis.Redis, redis_address: Address, keys: Keys
 ) -> None:
@@ -246,10 +219,8 @@ def test_wish_is_written_with_its_wake_up_and_taken_back_once_obeyed(
     assert listening.get_message(timeout=LIMIT_S) is not None
     roster.wishing("a", Wish(command_id="w", state="finish"))(redis_client)
     wish = Wish.read(redis_client.get(keys.wish("a")))  # type: ignore[arg-type]
-    assert wish is not None
     assert wish.state == "finish"
     woken = listening.get_message(timeout=LIMIT_S)
-    assert woken is not None
     assert woken["data"].decode() == wish.command_id
     listening.close()
     obeyed = Answer(command_id=wish.command_id, ok=True)
@@ -259,6 +230,7 @@ def test_wish_is_written_with_its_wake_up_and_taken_back_once_obeyed(
         for write in roster.take(reader.turn(True), 0.0):
             write(redis_client)
         assert redis_client.exists(keys.wish("a")) == (0 if leaving else 1)
+        assert redis_client.hkeys(keys.clients) == [b"a"], "who was not on the roster is put there"
     reader.close()
 
 
@@ -273,22 +245,21 @@ def test_forgetting_removes_everything_of_that_client_alone(
         for key in (keys.chunks(name), keys.episodes(name)):
             redis_client.xadd(key, {"x": "y"})
     roster.forgetting("a")(redis_client)
+    for nobody in (roster.listing([]), roster.forgetting(), roster.without_wish()):
+        nobody(redis_client)
     left = sorted(key.decode().removeprefix(keys.prefix) for key in redis_client.keys(f"{keys.prefix}*"))
     assert left == ["beat:b", "clients", "ep:b", "grant:b", "in:b", "to:b"]
     assert redis_client.hkeys(keys.clients) == [b"b"]
-    for nobody in (roster.listing([]), roster.forgetting(), roster.without_wish()):
-        nobody(redis_client)
-    assert redis_client.hkeys(keys.clients) == [b"b"]
 
 
-def test_who_sends_without_a_beat_is_shown_with_what_was_refused_of_it() -> None:
+def test_who_sends_without_a_beat_is_shown_with_what_was_refused_of_it_and_an_own_client_is_joining() -> None:
     roster = ClientRoster(Keys())
-    roster.take(turn({"silent": seen(None, None)}), 0.0)
-    (status,) = roster.statuses(0.0, trainer(rejected_by_client={"silent": {"not_admitted": 7}}))
-    assert (status.state, status.rejected) == ("lost", {"not_admitted": 7})
-    assert status.error == "It sends, but gives no sign of life."
-    (status,) = roster.statuses(0.0, None)
-    assert status.error == ""
+    roster.set_local(["client-1"])
+    roster.take(turn({"silent": seen(None, None), "client-1": seen(None, None)}), 0.0)
+    own, silent = roster.statuses(0.0, trainer(rejected_by_client={"silent": {"not_admitted": 7}}))
+    assert (own.state, silent.state, silent.rejected) == ("joining", "lost", {"not_admitted": 7})
+    assert silent.error == "It sends, but gives no sign of life."
+    assert roster.statuses(0.0, None)[1].error == ""
 
 
 def test_who_is_cut_off_is_news_once() -> None:

@@ -11,7 +11,6 @@ from soulsgui.runner.app import Runner
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.refusal import Refused
 from soulsgui.wire.control import Snapshot, StatusChange
-from tests.runner.joining import call as call_client
 from tests.runner.running import call, until
 
 NO_RUN = "No run goes on."
@@ -112,4 +111,4 @@ async def test_a_client_that_does_not_help_can_not_be_paused(idle_runner: Client
     (client,) = idle_runner.status().clients
     assert client.allowed["clients.pause"] == "This computer does not help at present."
     with pytest.raises(Refused, match="does not help"):
-        await call_client(idle_runner, "clients.pause", client=client.id)
+        await call(idle_runner, "clients.pause", client=client.id)

@@ -19,26 +19,35 @@ from soulsgui.wire.control import ClientCount, ErrorCode, Job, LocalClientsParam
 
 
 @pytest.mark.parametrize(
-    ("error", "code"),
+    ("error", "code", "what", "remedy"),
     [
-        (Refused(ErrorCode.NOT_FOUND, "m", "r"), "not_found"),
-        (ConfigError([Problem("--set", None, "sed", None, "is not a setting.")]), "bad_config"),
-        (EnvironmentCheckError("m", "r"), "bad_config"),
-        (UsageError("m", "r"), "bad_request"),
-        (NotAllowedError("m", "r"), "not_allowed"),
-        (ServerUnreachableError("m", "r"), "no_answer"),
-        (CheckpointError("m", "r"), "failed"),
-        (NoCheckpointError("m", "r"), "not_found"),
-        (redis.ConnectionError("gone"), "no_answer"),
-        (redis.ResponseError("OOM"), "no_answer"),
-        (redis.ResponseError("MISCONF Errors writing to the AOF file"), "no_answer"),
-        (PermissionError("runs"), "failed"),
+        (Refused(ErrorCode.NOT_FOUND, "m", "r"), "not_found", "m", "r"),
+        (ConfigError([Problem("--set", None, "sed", None, "is not a setting.")]), "bad_config", "sed", ""),
+        (EnvironmentCheckError("m", "r"), "bad_config", "m", "r"),
+        (UsageError("m", "r"), "bad_request", "m", "r"),
+        (NotAllowedError("m", "r"), "not_allowed", "m", "r"),
+        (ServerUnreachableError("m", "r"), "no_answer", "m", "r"),
+        (CheckpointError("m", "r"), "failed", "m", "r"),
+        (NoCheckpointError("m", "r"), "not_found", "m", "r"),
+        (redis.ConnectionError("gone"), "no_answer", "", ""),
+        (redis.ResponseError("OOM"), "no_answer", "", ""),
+        (redis.ResponseError("MISCONF Errors writing"), "no_answer", "disk is full", "Free some space"),
+        (
+            redis.ResponseError("# 1 (SET) of pipeline caused error: MISCONF x"),
+            "no_answer",
+            "disk is full",
+            "Free",
+        ),
+        (redis.OutOfMemoryError("not allowed"), "no_answer", "memory is full", "redis.max_memory"),
+        (PermissionError("runs"), "failed", "runs", ""),
     ],
 )
-def test_errors_have_codes(error: Exception, code: str) -> None:
+def test_errors_have_codes_and_say_what_to_do(error: Exception, code: str, what: str, remedy: str) -> None:
     found = as_api_error(error, "run.start")
     assert found.code == code
     assert found.message
+    assert what in found.message
+    assert remedy in found.remedy
 
 
 def test_wrong_parameters_are_named_with_their_reasons() -> None:
@@ -58,10 +67,17 @@ def test_error_nobody_foresaw_is_told_and_logged(caplog: pytest.LogCaptureFixtur
     assert "Traceback" in caplog.text or caplog.records[0].exc_info
 
 
-async def test_job_is_seen_while_it_runs_and_with_its_end() -> None:
-    seen: list[Job] = []
-    jobs = Jobs(seen.append)
+@pytest.fixture
+def seen() -> list[Job]:
+    return []
 
+
+@pytest.fixture
+def jobs(seen: list[Job]) -> Jobs:
+    return Jobs(seen.append)
+
+
+async def test_job_is_seen_while_it_runs_and_with_its_end(seen: list[Job], jobs: Jobs) -> None:
     async def work() -> ClientCount:
         assert seen[-1].state == "running"
         return ClientCount(count=1)
@@ -74,54 +90,25 @@ async def test_job_is_seen_while_it_runs_and_with_its_end() -> None:
     assert jobs.get(seen[0].id) == seen[-1]
 
 
-async def test_failed_job_keeps_the_reason_and_old_ones_are_forgotten() -> None:
-    seen: list[Job] = []
-    jobs = Jobs(seen.append)
-
+async def test_failed_job_keeps_the_reason_and_old_ones_are_forgotten(seen: list[Job], jobs: Jobs) -> None:
     async def fail() -> None:
         raise Refused(ErrorCode.NOT_NOW, "not now")
 
-    with pytest.raises(Refused):
-        await jobs.run("run.stop", fail())
-    assert seen[-1].state == "failed"
-    assert seen[-1].error is not None
-    assert seen[-1].error.message == "not now"
-    for _ in range(100):
+    for _ in range(101):
         with pytest.raises(Refused):
             await jobs.run("run.stop", fail())
+    assert seen[-1].state == "failed"
+    assert seen[-1].error.message == "not now"
     assert jobs.get(seen[0].id) is None
     assert jobs.get(seen[-1].id) == seen[-1]
 
 
 @pytest.mark.parametrize(
-    ("error", "what", "remedy"),
-    [
-        (redis.ResponseError("MISCONF Errors writing to the AOF file"), "disk is full", "Free some space"),
-        (
-            redis.ResponseError("Command # 1 (SET) of pipeline caused error: MISCONF x"),
-            "disk is full",
-            "Free",
-        ),
-        (redis.OutOfMemoryError("command not allowed"), "memory is full", "redis.max_memory"),
-    ],
-)
-def test_server_without_room_is_told_as_such(error: Exception, what: str, remedy: str) -> None:
-    found = as_api_error(error, "run.start")
-    assert what in found.message
-    assert remedy in found.remedy
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"run": "latest", "note": "\ud800"},
-        {"run": "latest", "\udfff": "x"},
-        {"run": "latest", "name": ["deep", {"er": "\udce9"}]},
-    ],
+    "params", [{"note": "\ud800"}, {"\udfff": "x"}, {"name": ["deep", {"er": "\udce9"}]}], ids=ascii
 )
 def test_text_that_no_file_can_hold_is_refused(params: dict[str, object]) -> None:
     with pytest.raises(ValidationError) as wrong:
-        RunsEditParams.model_validate(params)
+        RunsEditParams.model_validate({"run": "latest"} | params)
     answer = as_api_error(wrong.value, "runs.edit")
     assert "no valid text" in answer.message
     assert answer.to_json()

@@ -17,7 +17,6 @@ from soulsgui.wire.control import (
     ErrorCode,
     Event,
     EventChange,
-    Hello,
     Job,
     LocalClientsParams,
     Params,
@@ -27,6 +26,7 @@ from soulsgui.wire.control import (
 from tests.faults.waiting import LIMIT_S
 
 TOKEN = "the-token"
+ENDED = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
 
 
 class FakeRunner:
@@ -45,12 +45,11 @@ class FakeRunner:
         self.commands.append((name, params))
         if self.error is not None:
             raise self.error
-        if name == "server.hello":
-            return Hello(
-                version="1", server_id="s", pid=1, started=0.0, data_dir="", config_dir="", capabilities=[]
-            )
         assert isinstance(params, LocalClientsParams)
         return ClientCount(count=params.count)
+
+    def tell(self, what: str = "x") -> None:
+        self.feed.push(EventChange, event=Event(number=1, time=0.0, level="info", what=what))
 
 
 @pytest.fixture
@@ -90,8 +89,6 @@ async def test_status_job_and_command_are_answered(
     status, answer = await post(web, url, "service.local_clients", json={"count": 3})
     assert (status, answer) == (200, {"ok": True, "result": {"count": 3}})
     assert fake.commands == [("service.local_clients", LocalClientsParams(count=3))]
-    status, answer = await post(web, url, "server.hello")
-    assert answer["result"]["server_id"] == "s"
 
 
 @pytest.mark.parametrize(
@@ -106,30 +103,28 @@ async def test_nothing_is_told_without_the_token(url: str, path: str, authorizat
         assert (await response.json())["error"]["code"] == "not_allowed"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
-async def test_pages_that_point_their_name_at_us_are_refused(
-    web: aiohttp.ClientSession, url: str, host: str
+@pytest.mark.parametrize(
+    ("header", "value", "status"),
+    [
+        *(("Host", name, 403) for name in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "")),
+        *(("Host", name, 200) for name in ("localhost:5555", "127.0.0.1:1234", "[::1]:80", "localhost")),
+        *(("Origin", f"http://{name}", 403) for name in ("evil.example", "localhost:1")),
+        ("Origin", "https://127.0.0.1", 403),
+        ("Origin", "null", 403),
+    ],
+)
+async def test_web_pages_of_others_are_refused_and_tunnels_from_any_port_are_let_in(
+    web: aiohttp.ClientSession, url: str, header: str, value: str, status: int
 ) -> None:
-    async with web.get(f"{url}/status", headers={"Host": host}) as response:
-        assert response.status == 403
-
-
-@pytest.mark.parametrize("host", ["localhost:5555", "127.0.0.1:1234", "[::1]:80", "localhost"])
-async def test_tunnels_from_any_port_are_let_in(web: aiohttp.ClientSession, url: str, host: str) -> None:
-    async with web.get(f"{url}/status", headers={"Host": host}) as response:
-        assert response.status == 200
-
-
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1", "https://127.0.0.1"])
-async def test_web_pages_of_others_are_refused(web: aiohttp.ClientSession, url: str, origin: str) -> None:
-    async with web.get(f"{url}/feed", headers={"Origin": origin}) as response:
-        assert response.status == 403
+    for page in ("status", "feed") if status == 403 else ("status",):
+        async with web.get(f"{url}/{page}", headers={header: value}) as response:
+            assert response.status == status
 
 
 @pytest.mark.parametrize(
     ("name", "request_", "status", "said"),
     [
-        ("run.fly", {"json": {}}, 404, "run.fly"),
+        ("run.strat", {"json": {}}, 404, "run.strat"),
         ("service.local_clients", {"json": {"count": -1}}, 400, "count"),
         ("service.local_clients", {"json": {"count": 1, "colour": "red"}}, 400, "colour"),
         ("service.local_clients", {"json": {}}, 400, "count: Field required"),
@@ -148,10 +143,10 @@ async def test_wrong_requests_are_answered_in_words(
     said: str,
 ) -> None:
     found, answer = await post(web, url, name, **request_)
-    assert found == status
-    assert not answer["ok"]
-    assert said in answer["error"]["message"]
-    assert answer["error"]["code"] == "bad_request"
+    error = answer["error"]
+    assert (found, answer["ok"], error["code"]) == (status, False, "bad_request")
+    assert said in error["message"]
+    assert status != 404 or error["remedy"] == "Did you mean run.start?"
     assert fake.commands == []
 
 
@@ -159,8 +154,6 @@ async def test_wrong_requests_are_answered_in_words(
 async def test_refusals_travel_with_code_and_remedy_and_a_defect_of_a_command_is_an_answer(
     web: aiohttp.ClientSession, url: str, fake: FakeRunner
 ) -> None:
-    _, answer = await post(web, url, "run.strat", json={})
-    assert answer["error"]["remedy"] == "Did you mean run.start?"
     for code, status in ((ErrorCode.NOT_NOW, 409), (ErrorCode.NO_ANSWER, 504)):
         fake.error = Refused(code, "not like this", "like that")
         found, answer = await post(web, url, "server.hello")
@@ -175,10 +168,12 @@ async def test_refusals_travel_with_code_and_remedy_and_a_defect_of_a_command_is
 async def test_unknown_page_and_wrong_method_are_answered_as_json(
     web: aiohttp.ClientSession, url: str
 ) -> None:
-    async with web.get(f"{url}/nowhere") as response:
-        assert (response.status, (await response.json())["error"]["code"]) == (404, "not_found")
-    async with web.post(f"{url}/status") as response:
-        assert (response.status, (await response.json())["error"]["code"]) == (405, "bad_request")
+    for method, page, answer in (
+        ("GET", "nowhere", (404, "not_found")),
+        ("POST", "status", (405, "bad_request")),
+    ):
+        async with web.request(method, f"{url}/{page}") as response:
+            assert (response.status, (await response.json())["error"]["code"]) == answer
 
 
 async def test_feed_begins_with_a_snapshot_and_resumes_from_a_cursor(
@@ -186,8 +181,8 @@ async def test_feed_begins_with_a_snapshot_and_resumes_from_a_cursor(
 ) -> None:
     async with web.ws_connect(f"{url}/feed") as socket:
         assert (await socket.receive_json(timeout=LIMIT_S))["type"] == "snapshot"
-        tell(fake)
-        tell(fake)
+        fake.tell()
+        fake.tell()
         assert [(await socket.receive_json(timeout=LIMIT_S))["cursor"] for _ in range(2)] == [1, 2]
     async with web.ws_connect(f"{url}/feed?cursor=1") as socket:
         message = await socket.receive_json(timeout=LIMIT_S)
@@ -197,18 +192,13 @@ async def test_feed_begins_with_a_snapshot_and_resumes_from_a_cursor(
             assert (await socket.receive_json(timeout=LIMIT_S))["type"] == "snapshot"
 
 
-def tell(fake: FakeRunner) -> None:
-    fake.feed.push(EventChange, event=Event(number=1, time=0.0, level="info", what="x"))
-
-
-async def test_window_that_does_not_read_costs_no_memory(
+async def test_window_that_does_not_read_costs_no_memory_and_ends_with_the_runner(
     web: aiohttp.ClientSession, url: str, fake: FakeRunner
 ) -> None:
     async with web.ws_connect(f"{url}/feed") as socket:
         assert (await socket.receive_json(timeout=LIMIT_S))["type"] == "snapshot"
-        long = Event(number=1, time=0.0, level="info", what="x" * 100_000)
         for _ in range(2000):
-            fake.feed.push(EventChange, event=long)
+            fake.tell("x" * 100_000)
             await asyncio.sleep(0)
         assert fake.feed._bytes <= 8 * 2**20
         last = fake.feed.cursor
@@ -219,28 +209,17 @@ async def test_window_that_does_not_read_costs_no_memory(
                 kinds.add(message["type"])
                 if message["cursor"] == last:
                     break
-    assert kinds == {"event", "snapshot"}
-
-
-async def test_feed_ends_when_the_runner_does(web: aiohttp.ClientSession, url: str, fake: FakeRunner) -> None:
-    async with web.ws_connect(f"{url}/feed") as socket:
-        await socket.receive_json(timeout=LIMIT_S)
         fake.feed.close()
-        assert (await socket.receive(timeout=LIMIT_S)).type in (
-            aiohttp.WSMsgType.CLOSE,
-            aiohttp.WSMsgType.CLOSED,
-        )
+        assert (await socket.receive(timeout=LIMIT_S)).type in ENDED
+    assert kinds == {"event", "snapshot"}
 
 
 async def test_remembered_port_is_taken_again_while_it_is_free(fake: FakeRunner) -> None:
     port = free_port()
-    first = ControlServer(cast(Any, fake), TOKEN)
+    first, second, third = (ControlServer(cast(Any, fake), TOKEN) for _ in range(3))
     await first.start(0, remembered=port)
-    assert first.port == port
-    second = ControlServer(cast(Any, fake), TOKEN)
     await second.start(0, remembered=port)
-    assert second.port != port
-    third = ControlServer(cast(Any, fake), TOKEN)
+    assert first.port == port != second.port
     with pytest.raises(SoulsGuiError, match=f"Port {port} .* is taken"):
         await third.start(port)
     await first.close()

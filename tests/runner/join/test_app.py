@@ -4,25 +4,21 @@ import asyncio
 import json
 import logging
 import os
-import subprocess
 from collections.abc import AsyncIterator
 
 import pytest
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import SoulsGuiError
-from soulsgui.runner.join import player
 from soulsgui.runner.join.app import ClientRunner, StateChanges
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.services.processes import Identities
 from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import COMMANDS, ControlFile
-from soulsgui.wire.messages.owner import ClientFolder, OwnerPause, OwnerWish
 from soulsgui.wire.messages.session import Wish
 from tests.faults.waiting import LIMIT_S
-from tests.runner.joining import NAME, call, client, service, wish
-from tests.runner.running import until
+from tests.runner.joining import NAME, client, comes_to_be, left_by_a_crash, service, wish
+from tests.runner.running import call, following, opened, until
 
 pytestmark = pytest.mark.usefixtures("fake_client")
 
@@ -30,10 +26,8 @@ pytestmark = pytest.mark.usefixtures("fake_client")
 @pytest.fixture
 async def idle(folders: Folders) -> AsyncIterator[ClientRunner]:
     """A runner of client mode on a machine without a server."""
-    made = ClientRunner(folders, NAME)
-    await made.open()
-    yield made
-    await made.close()
+    async with opened(ClientRunner(folders, NAME)) as made:
+        yield made
 
 
 @pytest.fixture
@@ -74,18 +68,14 @@ async def test_it_says_who_it_is_keeps_its_files_private_others_out_and_refuses_
 async def test_own_episodes_are_told_without_gap_and_kept_and_the_switch_stops_the_client(
     runner: ClientRunner,
 ) -> None:
-    seen: list[int] = []
+    def rows(told: list[str]) -> list[int]:
+        changes = map(json.loads, told)
+        return [row for one in changes if one["type"] == "rows" for row in one["rows"][0]["row"]]
 
-    async def read() -> None:
-        async for text in runner.feed.follow(None):
-            message = json.loads(text)
-            if message["type"] == "rows":
-                seen.extend(message["rows"][0]["row"])
-
-    reading = asyncio.create_task(read())
-    await until(lambda: len(seen) >= 5)
-    history = await call(runner, "history.query", metric="return", points=200_000)
-    reading.cancel()
+    async with following(runner) as told:
+        await until(lambda: len(rows(told)) >= 5)
+        history = await call(runner, "history.query", metric="return", points=200_000)
+        seen = rows(told)
     assert seen == list(range(seen[0], seen[0] + len(seen)))
     assert history["row"] == list(range(1, history["last_row"] + 1))
     assert history["last_row"] >= seen[-1]
@@ -102,7 +92,7 @@ async def test_own_episodes_are_told_without_gap_and_kept_and_the_switch_stops_t
         await call(runner, "clients.pause", client=NAME)
     await call(runner, "service.start", name="client")
     assert service(runner).state == "running"
-    await until(lambda: client(runner).state == "online")
+    await comes_to_be(runner, "online")
     assert wish(runner) == "run"
 
 
@@ -110,11 +100,11 @@ async def test_pauses_reach_the_client_and_outlive_its_death_and_a_restart(runne
     for after_episode, wanted in ((False, "pause"), (True, "pause_after_episode")):
         await call(runner, "clients.pause", client=NAME, after_episode=after_episode)
         assert wish(runner) == wanted
-        await until(lambda: client(runner).state == "paused")
+        await comes_to_be(runner, "paused")
         assert client(runner).wish == wanted
         await call(runner, "clients.resume", client=NAME)
         assert wish(runner) == "run"
-        await until(lambda: client(runner).state == "online")
+        await comes_to_be(runner, "online")
     await call(runner, "clients.pause", client=NAME)
     old = service(runner).pid
     assert old is not None
@@ -134,30 +124,24 @@ async def test_pauses_reach_the_client_and_outlive_its_death_and_a_restart(runne
     assert wish(runner) == "pause"
 
 
-async def test_without_a_server_it_waits_and_plays_once_there_is_one(
-    idle: ClientRunner, redis_address: Address
+@pytest.mark.parametrize("off", [False, True], ids=["waiting", "switched off"])
+async def test_without_a_server_it_waits_and_plays_once_there_is_one_unless_it_was_switched_off(
+    idle: ClientRunner, redis_address: Address, off: bool
 ) -> None:
     assert (service(idle).state, service(idle).pid) == ("starting", None)
     server = idle.status().server
     assert (server.reachable, server.url) == (False, "")
     assert server.changed_at == pytest.approx(idle.started, abs=5)
-    await call(idle, "service.start", name="client")  # answered at once: it is wanted already
-    idle.folders.server.mkdir(parents=True)
-    redis_address.write(idle.folders.server_address)
-    await until(lambda: client(idle).state == "online")
-    assert idle.status().server.reachable
-    assert Address.read(idle.folder.server_address) == redis_address
-
-
-async def test_switched_off_before_there_is_a_server_it_stays_off(
-    idle: ClientRunner, redis_address: Address
-) -> None:
-    await call(idle, "service.stop", name="client")
-    assert service(idle).state == "stopped"
+    # A start is answered at once: it is wanted already.
+    await call(idle, "service.stop" if off else "service.start", name="client")
     idle.folders.server.mkdir(parents=True)
     redis_address.write(idle.folders.server_address)
     await until(lambda: idle.status().server.reachable)
-    assert service(idle).state == "stopped"
+    if off:
+        assert service(idle).state == "stopped"
+        return
+    await comes_to_be(idle, "online")
+    assert Address.read(idle.folder.server_address) == redis_address
 
 
 async def test_a_server_that_moved_is_followed_with_what_the_owner_wants(
@@ -169,7 +153,7 @@ async def test_a_server_that_moved_is_followed_with_what_the_owner_wants(
     moved.write(runner.folders.server_address)
     await until(lambda: service(runner).pid not in (None, old))
     assert Address.read(runner.folder.server_address) == moved
-    await until(lambda: client(runner).state == "paused")
+    await comes_to_be(runner, "paused")
     assert wish(runner) == "pause"
     assert not runner.status().server.reachable
 
@@ -182,38 +166,25 @@ async def test_a_client_that_the_server_sent_away_is_not_started_again(runner: C
     assert service(runner).restarts == 0
     (runner.folder.root / "server_wish.json").unlink()
     await call(runner, "service.start", name="client")
-    await until(lambda: client(runner).state == "online")
+    await comes_to_be(runner, "online")
 
 
 async def test_a_client_that_a_crashed_runner_left_is_taken_over_with_what_its_owner_wanted(
     folders: Folders, address: Address
 ) -> None:
-    here = ClientFolder(folders.client)
-    here.root.mkdir(parents=True)
-    address.write(here.server_address)
-    here.wish.write_text(OwnerWish(state="pause").to_json())
-    here.pause.write_text(OwnerPause().to_json())
-    places = ["--server-file", str(here.server_address), "--state-dir", str(here.root)]
-    argv = [*player.own_command("client"), "--name", NAME, *places]
-    left = subprocess.Popen(argv, start_new_session=True)
-    await until(here.state.exists)
-    Identities(folders.client).write("client", argv, left.pid)
-
-    runner = ClientRunner(folders, NAME)
-    await runner.open()
-    await until(lambda: client(runner).state == "paused")
-    assert (service(runner).pid, service(runner).restarts) == (left.pid, 0)
-    assert client(runner).wish == "pause"
-    await call(runner, "clients.resume", client=NAME)
-    await until(lambda: client(runner).state == "online")
-    await runner.close()
+    left = await left_by_a_crash(folders, address, "pause")
+    async with opened(ClientRunner(folders, NAME)) as runner:
+        await comes_to_be(runner, "paused")
+        assert (service(runner).pid, service(runner).restarts) == (left.pid, 0)
+        assert client(runner).wish == "pause"
+        await call(runner, "clients.resume", client=NAME)
+        await comes_to_be(runner, "online")
     assert left.wait(LIMIT_S) is not None
 
 
-async def test_close_ends_the_client_and_leaves_no_way_in(folders: Folders, address: Address) -> None:
-    runner = ClientRunner(folders, NAME)
-    await runner.open()
-    await until(lambda: client(runner).state == "online")
+async def test_close_ends_the_client_and_leaves_no_way_in_and_what_it_left_is_no_news(
+    runner: ClientRunner, folders: Folders, caplog: pytest.LogCaptureFixture
+) -> None:
     pid = service(runner).pid
     assert await call(runner, "server.shutdown") == {}
     assert runner.closing.is_set()
@@ -221,39 +192,22 @@ async def test_close_ends_the_client_and_leaves_no_way_in(folders: Folders, addr
     assert process_identity(pid or 0) is None
     assert not (folders.client / "control.json").exists()
     assert not (folders.client / "runner.json").exists()
-
-
-async def test_what_an_earlier_client_left_is_no_news(
-    runner: ClientRunner, folders: Folders, caplog: pytest.LogCaptureFixture
-) -> None:
-    await runner.close()
     caplog.set_level(logging.INFO)
     caplog.clear()
-    again = ClientRunner(folders, NAME)
-    await again.open()
-    await until(lambda: f"{NAME}: online Toy-v0" in caplog.messages)
-    await again.close()
+    async with opened(ClientRunner(folders, NAME)):
+        await until(lambda: f"{NAME}: online Toy-v0" in caplog.messages)
     assert f"{NAME}: left" not in " ".join(caplog.messages).partition("online")[0]
 
 
 async def test_without_a_window_it_ends_and_with_one_it_goes_on(folders: Folders, address: Address) -> None:
-    runner = ClientRunner(folders, NAME, unwatched_limit_s=0.8)
-    await runner.open()
-    window = asyncio.create_task(_follow(runner))
-    await until(lambda: client(runner).state == "online")
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(runner.closing.wait(), 1.2)
-    window.cancel()
-    await asyncio.gather(window, return_exceptions=True)
-    await asyncio.wait_for(runner.closing.wait(), LIMIT_S)
-    assert service(runner).pid is None
-    assert "asked to stop" in service(runner).outcome
-    await runner.close()
-
-
-async def _follow(runner: ClientRunner) -> None:
-    async for _ in runner.feed.follow(None):
-        pass
+    async with opened(ClientRunner(folders, NAME, unwatched_limit_s=0.8)) as runner:
+        async with following(runner):
+            await comes_to_be(runner, "online")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(runner.closing.wait(), 1.2)
+        await asyncio.wait_for(runner.closing.wait(), LIMIT_S)
+        assert service(runner).pid is None
+        assert "asked to stop" in service(runner).outcome
 
 
 def test_a_wait_between_rounds_is_no_news_and_one_that_lasts_is() -> None:

@@ -8,10 +8,9 @@ import pytest
 from soulsgui.config.paths import Folders
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.join.player import KeptPause
-from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.session import Wish
-from tests.runner.joining import NAME, call, client, wish
-from tests.runner.running import until
+from tests.runner.joining import NAME, client, comes_to_be, wish
+from tests.runner.running import call, opened, until
 
 pytestmark = pytest.mark.usefixtures("fake_client")
 
@@ -19,8 +18,7 @@ NOW = 1_790_000_000.0
 
 
 class _Clock:
-    def __init__(self) -> None:
-        self.now = NOW
+    now = NOW
 
     def __call__(self) -> float:
         return self.now
@@ -71,9 +69,9 @@ async def test_a_pause_with_an_end_is_told_and_ends_by_itself(runner: ClientRunn
     before = time.time()
     await call(runner, "clients.pause", client=NAME, for_s=2.0)
     assert before + 2 <= (client(runner).paused_until or 0.0) <= time.time() + 2
-    await until(lambda: client(runner).state == "paused")
+    await comes_to_be(runner, "paused")
     assert client(runner).wish == "pause"
-    await until(lambda: client(runner).state == "online")
+    await comes_to_be(runner, "online")
     assert (wish(runner), client(runner).wish, client(runner).paused_until) == ("run", "run", None)
     assert not runner.folder.pause.exists()
 
@@ -82,13 +80,13 @@ async def test_neither_the_server_nor_another_server_ends_the_owners_pause(
     runner: ClientRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await call(runner, "clients.pause", client=NAME, for_s=3600.0)
-    await until(lambda: client(runner).state == "paused")
+    await comes_to_be(runner, "paused")
     (runner.folder.root / "server_wish.json").write_text(Wish(command_id="x", state="run").to_json())
     report = runner._reports.newest
     await until(lambda: runner._reports.newest is not report and runner._reports.newest.wish is not None)  # type: ignore[union-attr]
     assert (client(runner).state, wish(runner)) == ("paused", "pause")
     await call(runner, "servers.choose", server_id="")
-    await until(lambda: client(runner).state == "paused")
+    await comes_to_be(runner, "paused")
     assert wish(runner) == "pause"
 
     # Once the last window is gone it plays nothing on.
@@ -100,24 +98,14 @@ async def test_neither_the_server_nor_another_server_ends_the_owners_pause(
 
 
 async def test_the_pause_of_an_ended_runner_holds_for_the_next_one(
-    folders: Folders, redis_address: Address
+    runner: ClientRunner, folders: Folders
 ) -> None:
-    folders.server.mkdir(parents=True)
-    redis_address.write(folders.server_address)
-    first = ClientRunner(folders, NAME)
-    await first.open()
-    await until(lambda: client(first).state == "online")
-    await call(first, "clients.pause", client=NAME, for_s=3600.0)
-    ends = client(first).paused_until
-    await first.close()
-
-    second = ClientRunner(folders, NAME, idle=True)
-    await second.open()
-    try:
+    await call(runner, "clients.pause", client=NAME, for_s=3600.0)
+    ends = client(runner).paused_until
+    await runner.close()
+    async with opened(ClientRunner(folders, NAME, idle=True)) as second:
         await call(second, "service.start", name="client")
-        await until(lambda: client(second).state == "paused")
+        await comes_to_be(second, "paused")
         assert (client(second).paused_until, wish(second)) == (ends, "pause")
         await call(second, "clients.resume", client=NAME)
-        await until(lambda: client(second).state == "online")
-    finally:
-        await second.close()
+        await comes_to_be(second, "online")

@@ -14,8 +14,8 @@ from soulsgui.runner.join.player import OwnerRules
 from soulsgui.system import CannotTell, Presence
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
-from tests.runner.joining import NAME, call, client, service
-from tests.runner.running import until
+from tests.runner.joining import NAME, client, comes_to_be, service
+from tests.runner.running import call, opened, until
 
 OURS, ANOTHER = 11, 22
 
@@ -43,9 +43,19 @@ class _Room:
         return Presence("win32", windows=lambda: self)
 
 
-def _owner_rules(path: Path, room: _Room, rules: Rules, hour: int = 12) -> OwnerRules:
+@pytest.fixture
+def room() -> _Room:
+    return _Room()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "client" / "rules.json"
+
+
+def _owner_rules(path: Path, room: _Room, hour: int = 12, **rules: object) -> OwnerRules:
     made = OwnerRules(path, room.presence, lambda pid: pid == OURS, lambda: datetime(2026, 11, 20, hour, 30))
-    made.keep(rules)
+    made.keep(Rules.model_validate(rules))
     return made
 
 
@@ -69,62 +79,54 @@ def test_hours_may_reach_over_midnight(begin: int, end: int, minute: int, inside
     assert Rules(begin=begin, end=end).in_hours(minute), "without the rule every minute is one"
 
 
-@pytest.mark.parametrize(("idle", "held"), [(0.0, "busy"), (IDLE_AFTER_S - 1, "busy"), (IDLE_AFTER_S, "")])
-def test_somebody_at_the_computer_holds_it_back(tmp_path: Path, idle: float, held: str) -> None:
-    room = _Room()
-    room.idle = idle
-    assert _owner_rules(tmp_path / "rules.json", room, Rules(only_idle=True)).held() == held
-    assert _owner_rules(tmp_path / "rules.json", room, Rules()).held() == ""
-
-
 @pytest.mark.parametrize(
-    ("pid", "held"), [(None, ""), (ANOTHER, "full_screen"), (0, "full_screen"), (OURS, "")]
+    ("rule", "idle", "full_screen", "hour", "held"),
+    [
+        ("only_idle", 0.0, None, 12, "busy"),
+        ("only_idle", IDLE_AFTER_S - 1, None, 12, "busy"),
+        ("only_idle", IDLE_AFTER_S, None, 12, ""),
+        ("not_full_screen", 1e6, None, 12, ""),
+        ("not_full_screen", 1e6, ANOTHER, 12, "full_screen"),
+        ("not_full_screen", 1e6, 0, 12, "full_screen"),
+        ("not_full_screen", 1e6, OURS, 12, ""),
+        ("only_hours", 1e6, None, 12, "hours"),
+        ("only_hours", 1e6, None, 23, ""),
+    ],
 )
-def test_a_full_screen_program_holds_it_back_unless_it_is_its_own_game(
-    tmp_path: Path, pid: int | None, held: str
+def test_what_holds_it_back_is_told_and_only_where_that_is_a_rule(
+    path: Path, room: _Room, rule: str, idle: float, full_screen: int | None, hour: int, held: str
 ) -> None:
-    room = _Room()
-    room.full_screen = pid
-    assert _owner_rules(tmp_path / "rules.json", room, Rules(not_full_screen=True)).held() == held
+    room.idle, room.full_screen = idle, full_screen
+    assert _owner_rules(path, room, hour, **{rule: True}).held() == held
+    assert _owner_rules(path, room, hour).held() == ""
 
 
-def test_outside_the_hours_nothing_else_matters(tmp_path: Path) -> None:
-    rules = Rules(only_hours=True, only_idle=True)
-    assert _owner_rules(tmp_path / "rules.json", _Room(), rules, hour=12).held() == "hours"
-    assert _owner_rules(tmp_path / "rules.json", _Room(), rules, hour=23).held() == ""
+def test_outside_the_hours_nothing_else_matters(path: Path, room: _Room) -> None:
+    room.idle = 0.0
+    assert _owner_rules(path, room, only_hours=True, only_idle=True).held() == "hours"
 
 
 @pytest.mark.parametrize(("hour", "day"), [(12, 20), (23, 21)])
-def test_when_its_hours_begin_is_told(tmp_path: Path, hour: int, day: int) -> None:
-    rules_of_owner = _owner_rules(
-        tmp_path / "rules.json", _Room(), Rules(only_hours=True, begin=22 * 60 + 15), hour
-    )
-    assert datetime.fromtimestamp(rules_of_owner.hours_begin()) == datetime(2026, 11, day, 22, 15)
+def test_when_its_hours_begin_is_told(path: Path, room: _Room, hour: int, day: int) -> None:
+    rules = _owner_rules(path, room, hour, only_hours=True, begin=22 * 60 + 15)
+    assert datetime.fromtimestamp(rules.hours_begin()) == datetime(2026, 11, day, 22, 15)
 
 
-def test_a_rule_that_can_t_be_followed_holds_nothing_back_and_says_why(tmp_path: Path) -> None:
-    room = _Room()
+def test_a_rule_that_can_t_be_followed_holds_nothing_back_and_says_why(path: Path, room: _Room) -> None:
     room.idle = None
-    rules_of_owner = _owner_rules(tmp_path / "rules.json", room, Rules(only_idle=True))
-    assert rules_of_owner.held() == ""
-    state = rules_of_owner.state()
-    assert (state.why_not_idle, state.why_not_full_screen) == ("Nobody tells.", "")
+    rules = _owner_rules(path, room, only_idle=True)
+    assert rules.held() == ""
+    assert (rules.state().why_not_idle, rules.state().why_not_full_screen) == ("Nobody tells.", "")
 
 
-def test_rules_are_kept(tmp_path: Path) -> None:
-    path, rules = tmp_path / "client" / "rules.json", Rules(only_hours=True, begin=60, end=120)
-    _owner_rules(path, _Room(), rules)
-    assert OwnerRules(path, _Room().presence, lambda _: False).rules == rules
+def test_rules_are_kept(path: Path, room: _Room) -> None:
+    made = _owner_rules(path, room, only_hours=True, begin=60, end=120)
+    assert OwnerRules(path, room.presence, lambda _: False).rules == made.rules != Rules()
     path.write_bytes(b"{")
-    assert OwnerRules(path, _Room().presence, lambda _: False).rules == Rules()
+    assert OwnerRules(path, room.presence, lambda _: False).rules == Rules()
 
 
 # --- the client follows them ---
-
-
-@pytest.fixture
-def room() -> _Room:
-    return _Room()
 
 
 @pytest.fixture
@@ -132,11 +134,9 @@ async def runner(
     folders: Folders, address: Address, fake_client: None, room: _Room, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[ClientRunner]:
     monkeypatch.setattr("soulsgui.runner.join.app._RULES_EVERY_S", 0.05)
-    made = ClientRunner(folders, NAME, presence=room.presence)
-    await made.open()
-    await until(lambda: client(made).state == "online")
-    yield made
-    await made.close()
+    async with opened(ClientRunner(folders, NAME, presence=room.presence)) as made:
+        await comes_to_be(made, "online")
+        yield made
 
 
 async def test_the_client_waits_while_somebody_is_there_and_plays_on_by_itself(
@@ -145,10 +145,10 @@ async def test_the_client_waits_while_somebody_is_there_and_plays_on_by_itself(
     room.idle = 1.0
     state = await call(runner, "rules.set", rules={"only_idle": True})
     assert state["rules"]["only_idle"]
-    await until(lambda: client(runner).state == "paused")
+    await comes_to_be(runner, "paused")
     assert (client(runner).held, client(runner).wish) == ("busy", "run")
     room.idle = 1e6
-    await until(lambda: client(runner).state == "online")
+    await comes_to_be(runner, "online")
     assert client(runner).held == ""
 
 
@@ -159,13 +159,13 @@ async def test_its_own_game_may_fill_the_screen_and_the_owners_pause_outlasts_a_
     await call(runner, "rules.set", rules={"not_full_screen": True})
     assert (client(runner).held, client(runner).state) == ("", "online")
     room.full_screen = os.getppid()
-    await until(lambda: client(runner).state == "paused")
+    await comes_to_be(runner, "paused")
     await call(runner, "clients.pause", client=NAME)
     room.full_screen = None
     await until(lambda: client(runner).held == "")
     assert (client(runner).state, client(runner).wish) == ("paused", "pause")
     await call(runner, "clients.resume", client=NAME)
-    await until(lambda: client(runner).state == "online")
+    await comes_to_be(runner, "online")
 
 
 async def test_the_client_goes_behind_other_programs_and_comes_back_by_a_new_start(

@@ -5,7 +5,7 @@ import signal
 import socket
 import stat
 import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -18,11 +18,9 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.system import free_port, process_identity, stop_signals
 from soulsgui.wire.connection import Address
 from soulsgui.wire.invitation import Invitation
-from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.server_config import ServerConfig
 from tests.faults.waiting import LIMIT_S
-from tests.runner.joining import NAME, SECRET, call, client, invitation_to, service
-from tests.runner.running import until
+from tests.runner.joining import NAME, SECRET, client, comes_to_be, describe_run, invitation_to, service
+from tests.runner.running import call, opened, until
 
 pytestmark = pytest.mark.usefixtures("fake_client")
 
@@ -40,38 +38,35 @@ async def test_an_idle_runner_plays_only_when_told_to(
     await until(lambda: runner.status().server.reachable)
     assert (service(runner).state, service(runner).pid) == ("stopped", None)
     await call(runner, "service.start", name="client")
-    await until(lambda: client(runner).state == "online")
+    await comes_to_be(runner, "online")
 
 
 async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_nothing(
     runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
 ) -> None:
-    def describe(**settings: object) -> None:
-        told = {key.replace("__", "."): value for key, value in settings.items()}
-        config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={}, settings=told)
-        redis_client.set(Keys(redis_address.prefix).config, config.to_json())
+    async def look(text: str) -> dict[str, Any]:
+        return await call(runner, "servers.look", invitation=text)
 
-    seen = await call(runner, "servers.look", invitation=invitation.file_text)
+    seen = await look(invitation.file_text)
     assert (seen["env_id"], seen["error"]) == ("", ""), "it has no run"
-    game = {"env__id": "Toy-v0", "env__num_envs": 3, "client__restart_hook": "toys:start"}
-    describe(**game, client__workers=2)
-    seen = await call(runner, "servers.look", invitation=invitation.link)
+    game = {"env__num_envs": 3, "client__restart_hook": "toys:start", "client__workers": 2}
+    describe_run(redis_client, redis_address.prefix, **game)
+    seen = await look(invitation.link)
     assert (seen["env_id"], seen["num_envs"], seen["known"]) == ("Toy-v0", 3, False)
     assert (seen["workers"], seen["restart_hook"]) == (2, "toys:start")
     assert (seen["address"], seen["error"]) == (f"127.0.0.1:{redis_address.port}", "")
     assert seen["server"]["server_name"] == "atelier"
     assert seen["round_trip_s"] > 0
     assert SECRET not in str(seen)
-    describe(env__id="Toy-v0", client__workers=-3)
-    seen = await call(runner, "servers.look", invitation=invitation.link)
+    describe_run(redis_client, redis_address.prefix, client__workers=-3)
+    seen = await look(invitation.link)
     assert seen["error"].startswith("The server's configuration can't be used: client.workers = -3: ")
     assert (seen["address"], seen["env_id"]) == ("", "")
     port = free_port()
-    away = invitation.model_copy(update={"addresses": (("127.0.0.1", port),)})
-    seen = await call(runner, "servers.look", invitation=away.link)
+    seen = await look(invitation_to(("127.0.0.1", port)).link)
     assert (seen["address"], seen["error"]) == ("", f"No answer from 127.0.0.1:{port} (connection refused).")
     revoked = invitation.model_copy(update={"secret": "another-secret-of-nobody"})
-    seen = await call(runner, "servers.look", invitation=revoked.link)
+    seen = await look(revoked.link)
     assert "does not let this computer in" in seen["error"]
     for command in ("servers.look", "servers.join"):
         with pytest.raises(UsageError, match="damaged or cut off"):
@@ -92,12 +87,11 @@ async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_
     )[1]
     assert runner.status().server.round_trip_s is None
     assert await call(runner, "servers.join", invitation=invitation.link) == {"server_id": "server-1"}
-    await until(lambda: client(runner).state == "online")
+    await comes_to_be(runner, "online")
     await until(lambda: runner.status().server.round_trip_s is not None)
     assert client(runner).id == NAME
     assert runner.status().server.name == "atelier"
     identity = process_identity(service(runner).pid or 0)
-    assert identity is not None
     assert NAME in identity["cmdline"]
     listed = await call(runner, "servers.list")
     assert (listed["chosen"], [one["client"] for one in listed["servers"]]) == ("server-1", [NAME])
@@ -110,7 +104,7 @@ async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_
     redis_address.write(folders.server_address)
     await call(runner, "servers.choose", server_id="")
     assert process_identity(identity["pid"]) is None
-    await until(lambda: client(runner).state == "online")
+    await comes_to_be(runner, "online")
     assert (client(runner).id, runner.status().server.name) == ("this-pc", "")
     assert SavedInvitations(folders).chosen() is None
     await call(runner, "service.stop", name="client")
@@ -119,7 +113,7 @@ async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_
     assert (client(runner).id, service(runner).state) == (NAME, "stopped"), "off before, off after"
 
     await call(runner, "service.start", name="client")
-    await until(lambda: client(runner).state == "online")
+    await comes_to_be(runner, "online")
     old = service(runner).pid
     await call(runner, "servers.forget", server_id="server-1")
     assert process_identity(old or 0) is None
@@ -135,37 +129,28 @@ async def test_an_idle_runner_ends_soon_after_the_last_window(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.runner.join.app._IDLE_PATIENCE_S", 0.1)
-    runner = ClientRunner(folders, "this-pc", unwatched_limit_s=3600.0, idle=True)
-    await runner.open()
-    try:
+    async with opened(ClientRunner(folders, NAME, unwatched_limit_s=3600.0, idle=True)) as runner:
         await asyncio.wait_for(runner.closing.wait(), LIMIT_S)
-    finally:
-        await runner.close()
 
 
 async def test_the_chosen_server_is_forgotten_also_where_the_machine_has_no_name_of_a_client(
-    folders: Folders, invitation: Invitation, monkeypatch: pytest.MonkeyPatch
+    folders: Folders, saved: SavedInvitations, invitation: Invitation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "BÜRO-PC")
-    SavedInvitations(folders).keep(invitation)
-    SavedInvitations(folders).choose(invitation)
-    runner = ClientRunner(folders, NAME, invitation=invitation, idle=True)
-    await runner.open()
-    try:
+    saved.keep(invitation)
+    saved.choose(invitation)
+    async with opened(ClientRunner(folders, NAME, invitation=invitation, idle=True)) as runner:
         await call(runner, "servers.forget", server_id="server-1")
         assert client(runner).id == "BURO-PC"
         assert await call(runner, "servers.list") == {"chosen": "", "servers": []}
-    finally:
-        await runner.close()
 
 
 async def test_signals_mean_after_the_end_what_they_meant_before(folders: Folders) -> None:
     before = {number: signal.getsignal(number) for number in stop_signals()}
     runner = ClientRunner(folders, NAME, idle=True)
     runner.obey_signals()
-    await runner.open()
-    assert all(signal.getsignal(number) is not one for number, one in before.items())
-    await runner.close()
+    async with opened(runner):
+        assert all(signal.getsignal(number) is not one for number, one in before.items())
     assert {number: signal.getsignal(number) for number in stop_signals()} == before
 
 
@@ -189,31 +174,26 @@ def test_each_server_has_one_private_file_under_its_id(folders: Folders, saved: 
         assert stat.S_IMODE(files[0].parent.stat().st_mode) == 0o700
 
 
-def test_the_choice_is_remembered_until_another_is_made_or_it_is_damaged(
-    folders: Folders, saved: SavedInvitations
+@pytest.mark.allow_warnings
+def test_the_choice_is_remembered_until_another_is_made_or_it_is_damaged_or_its_invitation_is_not_there(
+    folders: Folders, saved: SavedInvitations, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert saved.chosen() is None
-    for one in (invited(), invited(server_id="server-2")):
-        saved.keep(one)
+    for one in (invited(server_id="server-2"), invited()):
+        path = saved.keep(one)
         saved.choose(one)
         assert SavedInvitations(folders).chosen() == one
-    Path(folders.client / "joined.json").write_text("[")
-    assert saved.chosen() is None
-    saved.choose(None)
-    assert SavedInvitations(folders).chosen() is None
-
-
-@pytest.mark.allow_warnings
-def test_an_invitation_that_is_gone_or_damaged_is_said(
-    saved: SavedInvitations, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = saved.keep(invited())
-    saved.choose(invited())
     path.write_text("{")
     assert saved.chosen() is None
     path.unlink()
     assert saved.chosen() is None
-    damaged, gone = [record.getMessage() for record in caplog.records]
+    damaged, gone = caplog.messages
     assert "is damaged or cut off" in damaged
     assert "There is no invitation in" in gone
     assert all("own server takes its place" in line for line in (damaged, gone))
+    saved.keep(invited())
+    (folders.client / "joined.json").write_text("[")
+    assert saved.chosen() is None
+    saved.choose(None)
+    assert SavedInvitations(folders).chosen() is None
+    assert caplog.messages == [damaged, gone], "no choice is no news"

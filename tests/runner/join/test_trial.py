@@ -1,7 +1,5 @@
 """Testing the server, and looking for it at another address: what is said, what is taken, what is refused."""
 
-from typing import Any
-
 import pytest
 import redis
 
@@ -15,11 +13,10 @@ from soulsgui.system import free_port
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ServiceStatus
 from soulsgui.wire.invitation import Invitation
-from soulsgui.wire.keys import PROTOCOL, Keys
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.versions import MissingRequirement
-from tests.runner.joining import SECRET, call, client
-from tests.runner.running import until
+from tests.runner.joining import SECRET, client, comes_to_be, describe_run, invitation_to
+from tests.runner.running import call
 
 pytestmark = pytest.mark.usefixtures("fake_client")
 
@@ -27,24 +24,6 @@ pytestmark = pytest.mark.usefixtures("fake_client")
 @pytest.fixture
 def runner(idle_runner: ClientRunner) -> ClientRunner:
     return idle_runner
-
-
-def _away(invitation: Invitation) -> Invitation:
-    return invitation.model_copy(update={"addresses": (("127.0.0.1", free_port()),)})
-
-
-def _tell_config(redis_client: redis.Redis, address: Address, protocol: int, **settings: Any) -> None:
-    config = ServerConfig(
-        run_id="r",
-        attempt=1,
-        contract="c",
-        protocol_min=protocol,
-        protocol_max=protocol,
-        spaces={},
-        policy={},
-        settings={"env.id": "Toy-v0"} | settings,
-    )
-    redis_client.set(Keys(address.prefix).config, config.to_json())
 
 
 # --- the test ---
@@ -60,19 +39,16 @@ async def test_a_test_tells_how_well_the_server_is_and_what_it_needs_or_why_it_i
 
     runner.saved.keep(invitation)
     runner.saved.choose(invitation)
-    _tell_config(redis_client, redis_address, PROTOCOL)
+    describe_run(redis_client, redis_address.prefix)
     found = await call(runner, "servers.test")
-    assert (found["address"], found["error"], found["shut_out"]) == (
-        f"127.0.0.1:{redis_address.port}",
-        "",
-        False,
-    )
+    assert found["address"] == f"127.0.0.1:{redis_address.port}"
+    assert (found["error"], found["shut_out"]) == ("", False)
     assert (found["env_id"], found["lacks"]) == ("Toy-v0", [])
     assert 0 < found["round_trip_s"] < 10
     assert (await call(runner, "servers.list"))["chosen"] == "server-1"
 
     least = {"soulsgui": "999.0", "numpy": "1.0", "no-such-package": "2"}
-    _tell_config(redis_client, redis_address, PROTOCOL + 1, **{"clients.min_versions": least})
+    describe_run(redis_client, redis_address.prefix, PROTOCOL + 1, clients__min_versions=least)
     protocol, own, missing = (await call(runner, "servers.test"))["lacks"]
     assert protocol == {"what": "protocol", "has": str(PROTOCOL), "needs": str(PROTOCOL + 1)}
     assert (own["what"], own["needs"]) == ("soulsgui", "999.0")
@@ -81,7 +57,7 @@ async def test_a_test_tells_how_well_the_server_is_and_what_it_needs_or_why_it_i
     revoked = invitation.model_copy(update={"secret": "another-secret-of-nobody"})
     for kept, shut_out, said in (
         (revoked, True, "not let this computer in"),
-        (_away(invitation), False, "No answer from"),
+        (invitation_to(("127.0.0.1", free_port())), False, "No answer from"),
     ):
         runner.saved.keep(kept)
         runner.saved.choose(kept)
@@ -96,11 +72,11 @@ async def test_a_test_tells_how_well_the_server_is_and_what_it_needs_or_why_it_i
 async def test_a_server_that_moved_is_played_for_at_its_new_address(
     runner: ClientRunner, invitation: Invitation, redis_address: Address
 ) -> None:
-    await call(runner, "servers.join", invitation=_away(invitation).link)
+    await call(runner, "servers.join", invitation=invitation_to(("127.0.0.1", free_port())).link)
     assert client(runner).state != "online"
     place = f" 127.0.0.1:{redis_address.port} "
     assert (await call(runner, "servers.change_address", server_id="server-1", place=place))["taken"]
-    await until(lambda: client(runner).state == "online")
+    await comes_to_be(runner, "online")
     (kept,) = runner.saved.all()
     assert kept.addresses[0] == ("127.0.0.1", redis_address.port)
     assert len(kept.addresses) == 2, "the former one may be right again"
@@ -142,9 +118,10 @@ async def test_another_address_is_taken_only_when_confirmed_where_it_is_not_foun
 # --- versions that come to fit ---
 
 
-@pytest.mark.parametrize(
-    ("lacking", "times"), [([], 1), ([MissingRequirement(what="a", has="", needs="1")], 0), (None, 0)]
-)
+LACK = MissingRequirement(what="a", has="", needs="1")
+
+
+@pytest.mark.parametrize(("lacking", "times"), [([], 1), ([LACK], 0), (None, 0)])
 async def test_a_client_that_gave_up_for_its_version_begins_anew_once_it_fits(
     runner: ClientRunner,
     monkeypatch: pytest.MonkeyPatch,
@@ -156,17 +133,13 @@ async def test_a_client_that_gave_up_for_its_version_begins_anew_once_it_fits(
     async def restart() -> None:
         began.append("anew")
 
-    client = runner._client().model_copy(update={"lacks": [MissingRequirement(what="a", has="", needs="1")]})
+    client = runner._client().model_copy(update={"lacks": [LACK]})
+    given_up = ServiceStatus(name="client", kind="client", state="failed")
     monkeypatch.setattr(app, "lacks_of", lambda _: lacking)
     monkeypatch.setattr(runner, "_client", lambda: client)
-    monkeypatch.setattr(runner.player, "wanted", True)
-    monkeypatch.setattr(
-        runner.player,
-        "status",
-        lambda: ServiceStatus(name="client", kind="client", state="failed"),
-    )
-    monkeypatch.setattr(runner.player, "restart", restart)
     monkeypatch.setattr(runner._server.search, "address", Address("127.0.0.1", 1))
+    for name, value in (("wanted", True), ("status", lambda: given_up), ("restart", restart)):
+        monkeypatch.setattr(runner.player, name, value)
     await runner._join_when_it_fits()
     assert len(began) == times
     monkeypatch.setattr(runner.player, "wanted", False)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,18 @@ from tests.runner.fake_program import save
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "run")
+
+
+@pytest.fixture
+def checkpoints() -> Checkpoints:
+    return Checkpoints()
+
+
+@pytest.fixture
+def saved(run: RunFolder) -> RunFolder:
+    """A run with a checkpoint after 100 steps."""
+    save(run.checkpoint, run, "current", 100)
+    return run
 
 
 def test_every_kind_is_listed_the_newest_first(run: RunFolder) -> None:
@@ -51,17 +64,16 @@ def test_every_kind_is_listed_the_newest_first(run: RunFolder) -> None:
         (lambda path: change(path, files={"../run.json": {"sha256": "", "size": 0}}), "outside"),
     ],
 )
-def test_harm_is_found_and_named(run: RunFolder, harm: object, said: str) -> None:
-    save(run.checkpoint, run, "current", 100)
-    checkpoints = Checkpoints()
-    assert checkpoints.list(run)[0].valid
-    harm(run.checkpoint)  # type: ignore[operator]
-    (info,) = checkpoints.list(run)
-    assert not info.valid
-    assert not info.resumable
+def test_harm_is_found_and_named(
+    saved: RunFolder, checkpoints: Checkpoints, harm: Callable[[Path], object], said: str
+) -> None:
+    assert checkpoints.list(saved)[0].valid
+    harm(saved.checkpoint)
+    (info,) = checkpoints.list(saved)
+    assert (info.valid, info.resumable) == (False, False)
     assert said in info.error
     with pytest.raises(CheckpointError, match="can't go on"):
-        checkpoints.get_resumable(run, "checkpoint")
+        checkpoints.get_resumable(saved, "checkpoint")
 
 
 def change(path: Path, **fields: object) -> None:
@@ -69,102 +81,89 @@ def change(path: Path, **fields: object) -> None:
     (path / "manifest.json").write_text(json.dumps(manifest | fields))
 
 
-def test_note_is_kept_beside_the_manifest_and_leaves_it_valid(run: RunFolder) -> None:
-    save(run.manual_saves / "first", run, "manual", 200)
-    checkpoints = Checkpoints()
-    assert checkpoints.edit_note(run, "manual_save/first", "näher dran").note == "näher dran"
-    assert Checkpoints().list(run)[0].note == "näher dran"
-    assert Checkpoints().list(run)[0].valid
+def test_note_is_kept_beside_the_manifest_and_leaves_it_valid(
+    saved: RunFolder, checkpoints: Checkpoints
+) -> None:
+    assert checkpoints.edit_note(saved, "checkpoint", "näher dran").note == "näher dran"
+    (info,) = Checkpoints().list(saved)
+    assert (info.note, info.valid) == ("näher dran", True)
 
 
-def test_only_checkpoints_of_the_list_can_be_named(run: RunFolder) -> None:
-    save(run.checkpoint, run, "current", 100)
-    checkpoints = Checkpoints()
-    assert checkpoints.get(run, "checkpoint/").id == "checkpoint"
+def test_only_checkpoints_of_the_list_can_be_named(saved: RunFolder, checkpoints: Checkpoints) -> None:
+    assert checkpoints.get(saved, "checkpoint/").id == "checkpoint"
     for name in ("", "..", "best_model", "manual_save", "checkpoint/../checkpoint", "/etc"):
         with pytest.raises(CheckpointError, match="no checkpoint"):
-            checkpoints.get(run, name)
+            checkpoints.get(saved, name)
 
 
-def test_checkpoint_between_two_renames_is_found_beside_its_place(run: RunFolder) -> None:
-    save(run.checkpoint, run, "current", 100)
-    run.checkpoint.rename(run.root / ".checkpoint.old")
-    (info,) = Checkpoints().list(run)
+def test_checkpoint_between_two_renames_is_found_beside_its_place(
+    saved: RunFolder, checkpoints: Checkpoints
+) -> None:
+    saved.checkpoint.rename(saved.root / ".checkpoint.old")
+    (info,) = checkpoints.list(saved)
     assert (info.id, info.env_steps, info.valid) == ("checkpoint", 100, True)
 
 
-def test_checkpoint_that_is_replaced_while_it_is_read_is_read_again(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+def test_checkpoint_that_is_replaced_while_it_is_read_is_read_again_and_unchanged_files_are_hashed_once(
+    saved: RunFolder, checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save(run.checkpoint, run, "current", 100)
-    checkpoints = Checkpoints()
     verify, calls = runner_checkpoints.verify, []
 
     def replaced_meanwhile(place: Path, *arguments: Any) -> None:
         if not calls:
-            save(run.checkpoint, run, "current", 200)
+            save(saved.checkpoint, saved, "current", 200)
         calls.append(place)
         verify(place, *arguments)
 
-    monkeypatch.setattr(runner_checkpoints, "verify", replaced_meanwhile)
-    (info,) = checkpoints.list(run)
+    with monkeypatch.context() as patched:
+        patched.setattr(runner_checkpoints, "verify", replaced_meanwhile)
+        (info,) = checkpoints.list(saved)
     assert (info.env_steps, info.valid) == (200, True)
     assert len(calls) == 2
-
-
-def test_unchanged_files_are_hashed_once(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    save(run.checkpoint, run, "current", 100)
-    checkpoints = Checkpoints()
-    checkpoints.list(run)
 
     def hashed_again() -> None:
         raise AssertionError("hashed again")
 
     monkeypatch.setattr(hashlib, "sha256", hashed_again)
-    assert checkpoints.list(run)[0].valid
+    assert checkpoints.list(saved)[0].valid
 
 
-NOBODY: Any = None
-"""What decides alone asks no trainer."""
+def best_model(saved: tuple[int, float] | None = None) -> BestModel:
+    nobody: Any = None  # what decides alone asks no trainer
+    return BestModel(nobody, saved)
 
 
-def test_best_model_is_due_once_per_change_and_one_at_a_time() -> None:
-    best = BestModel(NOBODY)
-    first, second = Verdict(best_model_id=1, best_score=5.0), Verdict(best_model_id=2, best_score=6.0)
+def verdict(number: int) -> Verdict:
+    return Verdict(best_model_id=number, best_score=4.0 + number)
+
+
+def test_best_model_is_due_once_per_change_with_a_gap_and_again_when_nobody_answered() -> None:
+    best = best_model()
     assert best.due(None, 0.0) is None
     assert best.due(Verdict(), 0.0) is None
-    assert best.due(first, 0.0) == (1, 5.0)
-    assert best.due(second, 10.0) is None
-    best.answered(delivered=True)
-    assert best.due(first, 20.0) is None
-    assert best.due(second, 20.0) == (2, 6.0)
-
-
-def test_best_model_keeps_a_gap_and_waits_for_the_one_before_unless_the_run_ends() -> None:
-    best = BestModel(NOBODY)
-    assert best.due(Verdict(best_model_id=1, best_score=5.0), 0.0) == (1, 5.0)
-    best.answered(delivered=True)
-    better = Verdict(best_model_id=2, best_score=6.0)
-    assert best.due(better, 0.5) is None
-    assert best.due(better, 0.5, hurry=True) == (2, 6.0)
-    best = BestModel(NOBODY)
-    first = Verdict(best_model_id=1, best_score=5.0)
-    assert best.due(first, 0.0) == (1, 5.0)
-    assert best.due(first, 10.0, hurry=True) is None
-    assert best.due(Verdict(best_model_id=2, best_score=6.0), 10.0, hurry=True) == (2, 6.0)
-
-
-def test_best_model_is_due_again_when_nobody_answered() -> None:
-    best = BestModel(NOBODY)
-    verdict = Verdict(best_model_id=1, best_score=5.0)
-    assert best.due(verdict, 0.0) == (1, 5.0)
+    assert best.due(verdict(1), 0.0) == (1, 5.0)
+    assert best.due(verdict(2), 10.0) is None, "one at a time"
     best.answered(delivered=False)
-    assert best.due(verdict, 5.0) == (1, 5.0)
+    assert best.due(verdict(1), 15.0) == (1, 5.0)
+    best.answered(delivered=True)
+    assert best.due(verdict(1), 25.0) is None
+    assert best.due(verdict(2), 25.0) == (2, 6.0)
+    best.answered(delivered=True)
+    assert best.due(verdict(3), 25.5) is None
+
+
+def test_best_model_waits_neither_for_the_gap_nor_for_the_one_before_when_the_run_ends() -> None:
+    best = best_model()
+    assert best.due(verdict(1), 0.0) == (1, 5.0)
+    assert best.due(verdict(1), 10.0, hurry=True) is None
+    assert best.due(verdict(2), 10.0, hurry=True) == (2, 6.0)
+    best.answered(delivered=True)
+    assert best.due(verdict(3), 10.5, hurry=True) == (3, 7.0)
 
 
 def test_best_model_that_is_saved_or_whose_weights_another_process_held_is_not_due() -> None:
-    best = BestModel(NOBODY, (1, 5.0))
-    assert best.due(Verdict(best_model_id=1, best_score=5.0), 0.0) is None
+    best = best_model((1, 5.0))
+    assert best.due(verdict(1), 0.0) is None
     best.oldest = 8
-    assert best.due(Verdict(best_model_id=7, best_score=6.0), 0.0, hurry=True) is None
-    assert best.due(Verdict(best_model_id=8, best_score=7.0), 0.0) == (8, 7.0)
+    assert best.due(verdict(7), 0.0, hurry=True) is None
+    assert best.due(verdict(8), 0.0) == (8, 12.0)

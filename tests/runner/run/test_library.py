@@ -28,14 +28,6 @@ def record(library: Library, name: str = "", created: float = 0.0, **fields: obj
     return made
 
 
-def test_empty_library(library: Library) -> None:
-    assert library.folders() == []
-    assert library.summaries(None) == []
-    assert library.last_record() == RunRecord()
-    with pytest.raises(Refused, match="no run yet"):
-        library.find("latest")
-
-
 def test_folder_is_named_by_time_and_name_and_is_new_each_time(library: Library) -> None:
     first = library.create("My first / try!", 0.0)
     second = library.create("My first / try!", 0.0)
@@ -59,12 +51,13 @@ def test_the_latest_run_is_the_one_begun_last_also_when_the_clock_was_set_back(l
 
 
 def test_runs_are_found_by_id_by_beginning_by_name_and_as_latest(library: Library) -> None:
+    assert (library.folders(), library.summaries(None), library.last_record()) == ([], [], RunRecord())
+    with pytest.raises(Refused, match="no run yet"):
+        library.find("latest")
     old, new = record(library, "old", 1_000_000.0), record(library, "new", 2_000_000.0)
     assert [run.run_id for run in library.folders()] == [new.id, old.id]
     assert library.find("latest").run_id == new.id
-    assert library.find(old.id).run_id == old.id
-    assert library.find(old.id[:-2]).run_id == old.id
-    assert library.find("old").run_id == old.id
+    assert {library.find(name).run_id for name in (old.id, old.id[:-2], "old")} == {old.id}
     with pytest.raises(Refused, match="several"):
         library.find("19")
     record(library, "old", 3_000_000.0)
@@ -75,23 +68,18 @@ def test_runs_are_found_by_id_by_beginning_by_name_and_as_latest(library: Librar
             library.find(wrong)
 
 
-def test_run_that_was_cut_off_is_shown_as_stopped_and_a_damaged_one_with_its_error(library: Library) -> None:
-    record(library, "cut", 1.0, state="running", env_steps=5)
+def test_run_is_shown_as_its_runner_knows_it_or_as_cut_off_or_damaged(library: Library) -> None:
+    made = record(library, "cut", 1.0, state="running", env_steps=5)
+    (summary,) = library.summaries(made.model_copy(update={"env_steps": 9}))
+    assert (summary.state, summary.env_steps) == ("running", 9)
     (summary,) = library.summaries(None)
     assert (summary.state, summary.env_steps) == ("stopped", 5)
     assert "without stopping" in summary.error
     assert library.last_record().state == "stopped"
-    run = library.folders()[0]
-    run.run.write_text("{")
+    library.find(made.id).run.write_text("{")
     (summary,) = Library(library.root).summaries(None)
-    assert (summary.id, summary.state) == (run.run_id, "failed")
+    assert (summary.id, summary.state) == (made.id, "failed")
     assert "damaged" in summary.error
-
-
-def test_run_that_goes_on_is_shown_as_its_runner_knows_it(library: Library) -> None:
-    known = record(library, "on", 1.0, state="starting")
-    (summary,) = library.summaries(known.model_copy(update={"state": "running", "env_steps": 9}))
-    assert (summary.state, summary.env_steps) == ("running", 9)
 
 
 def test_summary_tells_size_and_whether_it_can_be_resumed(library: Library) -> None:
@@ -105,29 +93,26 @@ def test_summary_tells_size_and_whether_it_can_be_resumed(library: Library) -> N
     assert again.size_bytes > 64
 
 
-def test_settings_are_read_again_only_when_they_were_written(
+def test_settings_come_back_as_they_were_and_are_read_again_only_when_they_were_written(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, reads = library.create("", 0.0), 0
+    run, reads = library.create("", 0.0), []
 
     def counted(path: Path) -> Settings:
-        nonlocal reads
-        reads += 1
+        reads.append(path)
         return load_run_settings(path)
 
     monkeypatch.setattr("soulsgui.runner.run.library.load_run_settings", counted)
-    for seed in (5, 6):
-        library.write_settings(run, Settings(seed=seed))
-        assert {library.settings(run).seed for _ in range(3)} == {seed}
-    assert reads == 2
+    for gamma in (0.5, 0.6):
+        settings = Settings.model_validate({"seed": 5, "ppo": {"gamma": gamma}})
+        library.write_settings(run, settings)
+        assert all(library.settings(run) == settings for _ in range(3))
+        assert json.loads(run.config.read_text())["ppo"]["gamma"] == gamma
+    assert len(reads) == 2
 
 
-def test_settings_come_back_as_they_were_and_best_is_the_saved_best_model(library: Library) -> None:
+def test_best_is_the_saved_best_model(library: Library) -> None:
     run = library.create("", 0.0)
-    settings = Settings.model_validate({"seed": 5, "ppo": {"gamma": 0.5}})
-    library.write_settings(run, settings)
-    assert library.settings(run) == settings
-    assert json.loads(run.config.read_text())["ppo"]["gamma"] == 0.5
     save(run.checkpoint, run, "current", 1, score=9.0)
     assert library.best(run) is None
     save(run.best_model, run, "best", 1, model_id=4, score=2.5)

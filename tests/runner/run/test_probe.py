@@ -63,9 +63,8 @@ async def test_a_hang_is_told_after_hang_seconds_with_the_call_it_hangs_in(
     games: None, monkeypatch: pytest.MonkeyPatch, hangs_in: str, said: str
 ) -> None:
     monkeypatch.setenv("SLOWGAME_HANGS_IN", hangs_in)
-    settings = Settings.model_validate({"env": {"id": "slowgame:Slow-v0"}, "client": {"hang_seconds": 2}})
     with pytest.raises(EnvironmentCheckError, match=said) as caught:
-        await probe_environment(settings, print)
+        await probe_environment(slow_game({"hang_seconds": 2}), print)
     assert "client.hang_seconds" in caught.value.remedy
 
 
@@ -79,24 +78,23 @@ async def test_a_check_that_does_not_begin_is_no_fault_of_the_game(
     assert "busy" in caught.value.remedy
 
 
+def slow_game(client: dict[str, float], **kwargs: float) -> Settings:
+    return Settings.model_validate({"env": {"id": "slowgame:Slow-v0", "kwargs": kwargs}, "client": client})
+
+
 @pytest.mark.parametrize(("step_s", "client"), [(0.4, {}), (0.0, {"step_seconds": 0.5})])
 async def test_of_a_slow_game_or_one_in_real_time_fewer_steps_are_played(
     games: None, step_s: float, client: dict[str, float]
 ) -> None:
     told: list[str] = []
-    env = {"id": "slowgame:Slow-v0", "kwargs": {"step_s": step_s}}
-    settings = Settings.model_validate({"env": env, "client": {"hang_seconds": 2, **client}})
-    report = await probe_environment(settings, told.append)
+    report = await probe_environment(slow_game({"hang_seconds": 2, **client}, step_s=step_s), told.append)
     assert 2 <= report["steps"] <= 5
     assert told[:3] == ["its import", "being made", "reset()"]
     assert told[-2:] == [f"step {report['steps']}", "close()"]
 
 
 async def test_a_game_slower_than_the_check_still_makes_one_step(games: None) -> None:
-    settings = Settings.model_validate(
-        {"env": {"id": "slowgame:Slow-v0", "kwargs": {"reset_s": 1.6}}, "client": {"hang_seconds": 3}}
-    )
-    report = await probe_environment(settings, print)
+    report = await probe_environment(slow_game({"hang_seconds": 3}, reset_s=1.6), print)
     assert (report["steps"], report["ok"]) == (1, True)
 
 

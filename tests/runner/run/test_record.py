@@ -18,10 +18,11 @@ from soulsgui.runner.run.record import (
     run_state,
     with_progress,
 )
-from soulsgui.wire.control import CheckpointInfo, Event, RunState, ServiceState, ServiceStatus
+from soulsgui.wire.control import CheckpointInfo, Event, RunState, ServiceStatus
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.metrics import AttemptRow, UpdateRow, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
+from tests.states import checkpoint, service
 
 
 def node(name: str = "trainer", **fields: object) -> NodeState:
@@ -30,8 +31,8 @@ def node(name: str = "trainer", **fields: object) -> NodeState:
     )
 
 
-def trainer(state: ServiceState, outcome: str = "") -> ServiceStatus:
-    return ServiceStatus(name="trainer", kind="trainer", state=state, outcome=outcome)
+def trainer(state: str, outcome: str = "") -> ServiceStatus:
+    return service("trainer", state, outcome=outcome)
 
 
 PHASES: dict[NodePhase, RunState] = {
@@ -44,15 +45,10 @@ PHASES: dict[NodePhase, RunState] = {
 }
 
 
-@pytest.mark.parametrize(("phase", "state"), PHASES.items())
-def test_running_trainer_gives_the_run_its_phase(phase: NodePhase, state: RunState) -> None:
-    view = RunView(trainer("running"), node(phase=phase, detail="1 of 2 clients"))
-    assert run_state(view)[0] == state
-
-
 @pytest.mark.parametrize(
     ("view", "state", "said"),
     [
+        *((RunView(trainer("running"), node(phase=one)), state, "") for one, state in PHASES.items()),
         (RunView(None, None), "starting", "checking the environment"),
         (RunView(trainer("starting"), None), "starting", "loading"),
         (RunView(trainer("running"), None), "starting", "loading"),
@@ -107,15 +103,13 @@ def test_progress_takes_steps_from_the_trainer_and_returns_from_telemetry() -> N
     assert record.rejected == {"late": 3}
 
 
-def test_episodes_after_the_goal_do_not_take_back_the_mean_that_reached_it() -> None:
-    verdict = Verdict(reached=True, reached_with=130.5)
-    told = node("telemetry", mean_return=126.0, best_mean_return=131.0, verdict=verdict)
+REACHED = Verdict(reached=True, reached_with=130.5)
+
+
+def test_what_reached_the_goal_is_the_mean_of_the_run_whatever_comes_after_it() -> None:
+    told = node("telemetry", mean_return=126.0, best_mean_return=131.0, verdict=REACHED)
     assert with_progress(RunRecord(id="r"), node(), told, 0.0).mean_return == 130.5
-
-
-def test_the_evaluation_that_reached_the_goal_is_the_mean_of_the_run_when_it_is_over() -> None:
-    verdict = Verdict(reached=True, reached_with=130.5)
-    told = node("telemetry", mean_return=35.0, evaluation_return=99.0, verdict=verdict)
+    told = node("telemetry", mean_return=35.0, evaluation_return=99.0, verdict=REACHED)
     record = with_progress(RunRecord(id="r", goal_judged_by="evaluation"), node(), told, 0.0)
     # While it is being saved; a newer evaluation may be worse.
     assert (record.mean_return, record.evaluation_return) == (35.0, 130.5)
@@ -125,8 +119,7 @@ def test_the_evaluation_that_reached_the_goal_is_the_mean_of_the_run_when_it_is_
 
 def test_where_nobody_can_evaluate_training_is_told_to_judge() -> None:
     record = RunRecord(id="r", goal_judged_by="evaluation")
-    verdict = Verdict(reached=True, reached_with=130.5)
-    told = node("telemetry", mean_return=126.0, judged_by="training", verdict=verdict)
+    told = node("telemetry", mean_return=126.0, judged_by="training", verdict=REACHED)
     record = with_progress(record, node(), told, 0.0)
     assert (record.goal_judged_by, record.mean_return) == ("training", 130.5)
     assert ended(record, "mean_return").mean_return == 130.5
@@ -173,10 +166,7 @@ RECORD = RunRecord(id="r", updates=100, env_steps=6400)
 
 
 def held(attempt: int, updates: int, resumable: bool = True) -> CheckpointInfo:
-    return CheckpointInfo(
-        id="c", kind="current", path="/c", model_id=1, attempt=attempt, env_steps=updates * 64,
-        updates=updates, created=1.0, size_bytes=1, valid=True, resumable=resumable,
-    )  # fmt: skip
+    return checkpoint(attempt=attempt, env_steps=updates * 64, updates=updates, resumable=resumable)
 
 
 @pytest.mark.parametrize(
@@ -198,18 +188,6 @@ def test_what_no_checkpoint_holds_is_said(checkpoints: list[CheckpointInfo], wor
 # --- what becomes an event ------------------------------------------------------------------------
 
 
-def evaluation(update: int, cut: int) -> UpdateRow:
-    place: dict[str, Any] = {"env_steps": update, "episodes": 1, "model_id": update, "time": 1.0}
-    values = evaluation_values([1.0, 2.0], [3, 9], 0.5, cut)
-    return UpdateRow(
-        kind="evaluation", run_id="run", attempt=1, update=update, previous=0, values=values, **place
-    )
-
-
-def saving_state(unsaved: str, phase: NodePhase = "collecting") -> NodeState:
-    return NodeState(name="trainer", instance=Instance(), tick=1, phase=phase, unsaved=unsaved)
-
-
 @pytest.fixture
 def events() -> list[Event]:
     return []
@@ -221,14 +199,17 @@ def news(tmp_path: Path, events: list[Event]) -> RunNews:
 
 
 def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Event]) -> None:
-    row = evaluation(1, cut=0)
-    news.take_row(row)
-    news.take_row(row.model_copy(update={"values": {"beyond_support": 0.01}}))
+    def take(update: int, values: dict[str, float]) -> None:
+        place: dict[str, Any] = {"env_steps": update, "episodes": 1, "model_id": update, "time": 1.0}
+        place |= {"kind": "evaluation", "run_id": "run", "attempt": 1, "previous": 0}
+        news.take_row(UpdateRow(update=update, values=values, **place))
+
+    take(1, evaluation_values([1.0, 2.0], [3, 9], 0.5, cut=0))
+    take(1, {"beyond_support": 0.01})
     assert events == []
-    for _ in range(2):
-        news.take_row(row.model_copy(update={"values": {"beyond_support": 0.25}}))
-    news.take_row(evaluation(2, cut=1))
-    news.take_row(evaluation(3, cut=2))
+    for update in (1, 2):
+        take(update, {"beyond_support": 0.25})
+        take(update, evaluation_values([1.0, 2.0], [3, 9], 0.5, cut=update))
     support, cut = events
     assert (support.level, support.service, support.run_id) == ("warning", "trainer", "run")
     assert support.what.startswith("25% of the returns")
@@ -241,15 +222,12 @@ def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Ev
 def test_that_a_run_is_not_saved_is_told_once_and_that_it_is_again(
     news: RunNews, events: list[Event]
 ) -> None:
-    full, no_right = (
-        saving_state("not saved yet: no space left", "paused"),
-        saving_state("not saved yet: no right"),
-    )
-    still = saving_state("not saved yet: 3 MB are missing", "paused")
-    for trainer in (saving_state(""), full, full, still, saving_state(""), no_right):
-        news.look(trainer)
+    full, still = "not saved yet: no space left", "not saved yet: 3 MB are missing"
+    no_right = "not saved yet: no right"
+    for unsaved in ("", full, full, still, "", no_right):
+        news.look(node(unsaved=unsaved, phase="paused" if unsaved in (full, still) else "collecting"))
     assert [(event.level, event.what, event.remedy) for event in events] == [
-        ("error", f"The run is {full.unsaved}", "Free some space; training goes on by itself."),
+        ("error", f"The run is {full}", "Free some space; training goes on by itself."),
         ("info", "The run is saved again", ""),
-        ("error", f"The run is {no_right.unsaved}", "Mend the cause; it is tried again by itself."),
+        ("error", f"The run is {no_right}", "Mend the cause; it is tried again by itself."),
     ]

@@ -13,6 +13,7 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import UsageError
 from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.run.services import RunServices, client_health, client_name, node_health
+from soulsgui.runner.services.service import Health
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
@@ -40,64 +41,67 @@ def test_node_is_ready_once_it_has_said_something() -> None:
     state = FakeState()
     check = node_health("trainer", state)
     assert not check().ready
-    state.state = NodeState(
-        name="trainer", instance=Instance(), tick=5, phase="saving", detail="d", error="e", farewell="f"
-    )
-    health = check()
-    assert (health.ready, health.tick, health.phase) == (True, 5, "saving")
-    assert (health.detail, health.error, health.farewell) == ("d", "e", "f")
+    said: dict[str, Any] = {"tick": 5, "phase": "saving", "detail": "d", "error": "e", "farewell": "f"}
+    state.state = NodeState(name="trainer", instance=Instance(), **said)
+    assert check() == Health(ready=True, **said)
 
 
 def test_client_is_ready_when_its_own_process_beats() -> None:
     state = FakeState()
     check = client_health("client-1", state, state)
-    assert not check().ready
-    state.last_beat = Heartbeat(client="client-1", instance=Instance(pid=1), counter=3)
-    assert not check().ready
-    state.last_beat = Heartbeat(
-        client="client-1", instance=Instance(pid=os.getpid()), counter=3, leaving=True
-    )
+
+    def beat(pid: int) -> Heartbeat:
+        return Heartbeat(client="client-1", instance=Instance(pid=pid), counter=3, leaving=True)
+
+    for nothing_of_it in (None, beat(1)):
+        state.last_beat = nothing_of_it
+        assert not check().ready
+    state.last_beat = beat(os.getpid())
     health = check()
     assert (health.ready, health.tick, bool(health.farewell)) == (True, 3, True)
     state.process = None
     assert not check().ready
 
 
-def services_of(root: Path) -> RunServices:
+@pytest.fixture
+def services(folders: Folders) -> RunServices:
     nothing: Any = None
     context: Any = SimpleNamespace(
-        folders=Folders(root / "c", root / "d"),
+        folders=folders,
         supervisor=nothing,
         bus=nothing,
         roster=FakeState(),
         server_state=FakeState(),
         let_in=nothing,
     )
-    return RunServices(context, RunFolder(root / "d" / "runs" / "r"), [client_name(2)], evaluates=True)
+    return RunServices(context, RunFolder(folders.runs / "r"), [client_name(2)], evaluates=True)
 
 
-def test_command_lines_hold_no_secret_and_name_run_and_server(tmp_path: Path) -> None:
-    services, server = services_of(tmp_path), tmp_path / "d" / "server"
-    run = tmp_path / "d" / "runs" / "r"
+NODES = ("trainer", "telemetry", "evaluator")
+
+
+def test_command_lines_hold_no_secret_and_name_run_and_server(
+    folders: Folders, services: RunServices
+) -> None:
+    run, server = folders.runs / "r", folders.server
     expected = ("--run", str(run), "--server-file", str(server / "redis.json"))
-    assert services.names == ["trainer", "telemetry", "evaluator", "client-2"]
-    for node in ("trainer", "telemetry", "evaluator"):
+    assert services.names == [*NODES, "client-2"]
+    for node in NODES:
         assert services.spec(node).argv == (sys.executable, "-P", "-m", "soulsgui", node, *expected)
     client = services.spec("client-2")
-    assert client.argv[4:] == (
-        "client", "--name", "client-2", "--server-file", str(server / "local" / "client-2.json")
-    )  # fmt: skip
+    its_file = str(server / "local" / "client-2.json")
+    assert client.argv[4:] == ("client", "--name", "client-2", "--server-file", its_file)
     assert client.log_path == run / "logs" / "client-2.log"
     assert client.tier > services.spec("trainer").tier
 
 
 def test_nodes_refuse_settings_for_good_clients_are_tried_again_and_all_know_of_their_runner(
-    tmp_path: Path,
+    services: RunServices,
 ) -> None:
-    services = services_of(tmp_path)
-    nodes = [services.spec(name) for name in ("trainer", "telemetry", "evaluator")]
-    assert {spec.refusal_code for spec in nodes} == {UsageError.exit_code, ConfigError([]).exit_code}
-    assert services.spec("client-2").refusal_code is None
+    refusal = UsageError.exit_code
+    assert ConfigError([]).exit_code == refusal
+    codes = {name: services.spec(name).refusal_code for name in services.names}
+    assert codes == dict.fromkeys(NODES, refusal) | {"client-2": None}
     assert all(services.spec(name).env.items() >= SUPERVISED_ENV.items() for name in services.names)
 
 

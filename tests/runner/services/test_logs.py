@@ -32,11 +32,6 @@ def numbered(lines: list[LogLine]) -> list[tuple[int, str]]:
     return [(line.number, line.text) for line in lines]
 
 
-def full(_path: Path, _data: bytes) -> int:
-    """Stand for `Path.write_bytes` on a full disk."""
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
 def set_aside(path: Path) -> None:
     assert LogFile(path, max_bytes=0).cut_if_large()
 
@@ -44,14 +39,20 @@ def set_aside(path: Path) -> None:
 # --- keeping ---------------------------------------------------------------------------------------
 
 
-def test_a_large_log_is_set_aside_before_the_next_start(path: Path) -> None:
+def test_a_large_log_is_set_aside_before_the_next_start_and_read_on_to_its_end(path: Path) -> None:
     write(path, ["x" * 50] * 100)
+    follower = LogFollower({"trainer": path}, from_start=True)
+    follower.poll()
+    with path.open("ab") as file:
+        file.write(b"b\ntorn")
     with LogFile(path, max_bytes=1000).open("start of trainer") as file:
         file.write(b"hello\n")
     older, live = log_parts(path)
-    assert (older.first, older.last, live.first) == (1, 100, 101)
-    assert older.path.stat().st_size == 5100
+    assert (older.first, older.last, live.first) == (1, 102, 103)
+    assert older.path.stat().st_size >= 5100
     assert [line.split(": ")[-1] for line in tail(path, 9)] == ["start of trainer", "hello"]
+    lines = [(101, "b"), (102, "torn"), (103, "runner: start of trainer"), (104, "hello")]
+    assert numbered(follower.poll()) == lines
 
 
 def test_a_small_log_is_continued_and_a_torn_line_does_not_swallow_the_start(tmp_path: Path) -> None:
@@ -65,20 +66,23 @@ def test_a_small_log_is_continued_and_a_torn_line_does_not_swallow_the_start(tmp
     assert tail(path, 1)[0].endswith("INFO runner: start of trainer")
 
 
-def test_only_the_newest_parts_are_kept(path: Path) -> None:
-    for number in range(6):
+def test_only_the_newest_parts_are_kept_and_a_follower_skips_the_others_with_their_numbers(
+    path: Path,
+) -> None:
+    follower = LogFollower({"trainer": path})
+    for number in range(1, 7):
         write(path, [f"line {number}"])
         assert LogFile(path, max_bytes=0, keep=2).cut_if_large()
     assert [(part.first, part.last) for part in log_parts(path)] == [(5, 5), (6, 6), (7, None)]
     lines, first = read_lines(path, "trainer", None, 100)
-    assert (first, numbered(lines)) == (5, [(5, "line 4"), (6, "line 5")])
+    assert (first, numbered(lines)) == (5, [(5, "line 5"), (6, "line 6")])
+    assert numbered(follower.poll()) == numbered(lines)
 
 
 def test_a_process_goes_on_writing_into_a_log_that_was_cut(path: Path) -> None:
     script = "import sys\nfor line in sys.stdin: print(line.strip(), flush=True)"
     with LogFile(path).open("start") as output:
         child = subprocess.Popen([sys.executable, "-I", "-c", script], stdin=subprocess.PIPE, stdout=output)
-    assert child.stdin is not None
     child.stdin.write(b"first\n")
     child.stdin.flush()
     until_now(lambda: "first" in tail(path, 5))
@@ -96,15 +100,23 @@ def test_a_log_is_not_cut_under_a_windows_process(path: Path) -> None:
     assert path.stat().st_size == 101
 
 
-def test_a_log_is_whole_when_there_is_no_room_to_set_it_aside(
+def test_where_there_is_no_room_to_set_a_log_aside_it_is_whole_and_of_a_flood_nothing_is_kept(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(path, ["a", "b"])
+    def full(_path: Path, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     monkeypatch.setattr(Path, "write_bytes", full)
+    write(path, ["a", "b"])
     with pytest.raises(OSError, match="No space"):
         LogFile(path, max_bytes=1).cut_if_large()
     assert tail(path, 9) == ["a", "b"]
     assert len(log_parts(path)) == 1
+    write(path, ["x" * 99] * 1000)
+    assert LogFile(path, max_bytes=1000, flood_bytes=2000).cut_if_large()
+    assert len(log_parts(path)) == 1
+    (line,) = tail(path, 9)
+    assert line.endswith("0.1 MB of this log were dropped: it grew faster than it can be kept")
 
 
 def test_of_a_flood_the_end_is_kept_and_the_rest_counted(path: Path) -> None:
@@ -125,17 +137,6 @@ def test_of_a_flood_the_end_is_kept_and_the_rest_counted(path: Path) -> None:
         "warning",
         "runner: 0.0 MB of this log were dropped: it grew faster than it can be kept",
     )
-
-
-def test_a_flood_is_dropped_whole_where_there_is_no_room_for_its_end(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(path, ["x" * 99] * 1000)
-    monkeypatch.setattr(Path, "write_bytes", full)
-    assert LogFile(path, max_bytes=1000, flood_bytes=2000).cut_if_large()
-    assert len(log_parts(path)) == 1
-    (line,) = tail(path, 9)
-    assert line.endswith("0.1 MB of this log were dropped: it grew faster than it can be kept")
 
 
 def test_a_log_that_grows_faster_than_it_is_copied_stays_bounded(
@@ -253,7 +254,9 @@ def test_a_search_takes_only_lines_apart_that_may_match(path: Path, monkeypatch:
 # --- following -------------------------------------------------------------------------------------
 
 
-def test_a_follower_begins_at_the_end_or_from_the_start_when_asked(path: Path) -> None:
+def test_a_follower_begins_at_the_end_or_from_the_start_when_asked_and_goes_on_with_a_new_run(
+    path: Path,
+) -> None:
     follower = LogFollower({"trainer": path})
     assert follower.poll() == []  # it comes later
     write(path, ["old"])
@@ -265,6 +268,11 @@ def test_a_follower_begins_at_the_end_or_from_the_start_when_asked(path: Path) -
     assert numbered(follower.poll()) == [(2, "new")]
     assert follower.poll() == []
     assert numbered(LogFollower({"trainer": path}, from_start=True).poll()) == [(1, "old"), (2, "new")]
+    other = path.parent / "other.log"
+    write(path, ["of the old run"])
+    follower.follow("trainer", other)
+    write(other, ["of the new run"])
+    assert numbered(follower.poll()) == [(1, "of the new run")]
 
 
 def test_a_torn_line_is_given_out_once_it_is_whole(path: Path) -> None:
@@ -289,27 +297,6 @@ def test_no_line_is_lost_or_doubled_when_the_log_is_cut_and_numbers_are_those_of
     assert page == read[-len(page) :]
 
 
-def test_a_log_set_aside_at_a_restart_is_read_to_its_end(path: Path) -> None:
-    write(path, ["a"])
-    follower = LogFollower({"trainer": path}, from_start=True)
-    follower.poll()
-    with path.open("ab") as file:
-        file.write(b"b\ntorn")
-    LogFile(path, max_bytes=0).open("start").close()
-    lines = follower.poll()
-    assert numbered(lines)[:2] == [(2, "b"), (3, "torn")]
-    assert (lines[2].number, lines[2].text) == (4, "runner: start")
-
-
-def test_parts_that_are_gone_are_skipped_with_their_numbers(path: Path) -> None:
-    follower = LogFollower({"trainer": path})
-    for number in range(1, 6):
-        write(path, [f"line {number}"])
-        LogFile(path, max_bytes=0, keep=1).cut_if_large()
-    write(path, ["line 6"])
-    assert numbered(follower.poll()) == [(5, "line 5"), (6, "line 6")]
-
-
 def test_one_poll_is_bounded_and_a_line_without_end_does_not_fill_the_memory(path: Path) -> None:
     follower = LogFollower({"trainer": path})
     write(path, (f"line {number} {'x' * 90}" for number in range(20_000)))
@@ -329,22 +316,13 @@ def test_one_poll_is_bounded_and_a_line_without_end_does_not_fill_the_memory(pat
     assert (short.number, short.text) == (20_002, "short")
 
 
-def test_a_service_of_a_new_run_is_followed_in_its_new_file(path: Path) -> None:
-    follower = LogFollower({"trainer": path})
-    write(path, ["old run"])
-    other = path.parent / "other" / "trainer.log"
-    other.parent.mkdir()
-    follower.follow("trainer", other)
-    write(other, ["new run"])
-    assert numbered(follower.poll()) == [(1, "new run")]
-
-
 # --- the runner's own log --------------------------------------------------------------------------
 
 
 @pytest.mark.allow_warnings
-def test_log_is_written_in_the_form_of_the_services(tmp_path: Path) -> None:
-    path = tmp_path / "logs" / "runner.log"
+def test_log_is_written_in_the_form_of_the_services_and_not_twice_where_standard_error_is_that_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = OwnLog(path)
     logging.getLogger("soulsgui.test").error("ärger")
     log.close()
@@ -353,13 +331,6 @@ def test_log_is_written_in_the_form_of_the_services(tmp_path: Path) -> None:
     assert "start of runner" in first
     parsed = parse_line(second)
     assert (parsed.level, parsed.text) == ("error", "soulsgui.test: ärger")
-
-
-@pytest.mark.allow_warnings
-def test_nothing_stands_twice_where_standard_error_is_that_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "runner.log"
     with path.open("a", encoding="utf-8") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
         handler = logging.StreamHandler(stream)

@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -41,11 +42,6 @@ def started(script: str, log: Path) -> OwnChild:
     return child
 
 
-def end(child: OwnChild) -> None:
-    child.kill()
-    until_now(child.ended)
-
-
 def test_a_record_is_private_and_read_back_while_its_process_lives(
     tmp_path: Path, stranger: "subprocess.Popen[bytes]"
 ) -> None:
@@ -53,7 +49,6 @@ def test_a_record_is_private_and_read_back_while_its_process_lives(
     written = identities.write("trainer", SLEEP, stranger.pid)
     assert identities.read("trainer") == written
     assert identities.all() == [written]
-    assert written is not None
     assert written.lives()
     if sys.platform != "win32":
         folder = tmp_path / "services"
@@ -120,54 +115,40 @@ def test_a_forged_record_is_not_taken_for_a_living_process(
     path = tmp_path / "services" / "trainer.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | forgery))
     record = identities.read("trainer")
-    assert record is not None
     assert not record.lives()
     adopted = Adopted(record)
     adopted.terminate()
     adopted.kill()
+    kill_leftovers(stranger.pid)  # the group of an ended process, whose number somebody else has now
     with pytest.raises(subprocess.TimeoutExpired):
         stranger.wait(0.1)
 
 
 @pytest.mark.processes
-def test_a_child_leads_a_session_of_its_own_and_killing_it_ends_what_it_started(tmp_path: Path) -> None:
-    child = started(STUBBORN, tmp_path / "log")
+@pytest.mark.parametrize(
+    ("script", "sent"),
+    [
+        (STUBBORN, signal.SIGTERM),
+        (PARENT, signal.SIGKILL),
+        (PARENT.replace("time.sleep(600)'])", "time.sleep(600)'], start_new_session=True)"), 0),
+    ],
+    ids=["deaf to signals", "outlived their parent", "left its session"],
+)
+def test_a_child_leads_a_session_of_its_own_and_killing_it_ends_what_it_started(
+    tmp_path: Path, script: str, sent: int
+) -> None:
+    child = started(script, tmp_path / "log")
     assert os.getsid(child.pid) == child.pid
     grandchild = grandchild_of(tmp_path / "log")
-    child.terminate()
-    assert alive(grandchild)
-    end(child)
-    assert child.code() == -9
-    until_now(lambda: not alive(grandchild))
-
-
-@pytest.mark.processes
-def test_killing_a_child_also_ends_descendants_that_left_its_session(tmp_path: Path) -> None:
-    script = PARENT.replace("time.sleep(600)'])", "time.sleep(600)'], start_new_session=True)")
-    child = started(script, tmp_path / "log")
-    grandchild = grandchild_of(tmp_path / "log")
-    assert os.getsid(grandchild) == grandchild
-    end(child)
-    until_now(lambda: not alive(grandchild))
-
-
-@pytest.mark.processes
-def test_children_that_outlived_their_parent_are_ended_too(tmp_path: Path) -> None:
-    child = started(PARENT, tmp_path / "log")
-    grandchild = grandchild_of(tmp_path / "log")
-    os.kill(child.pid, 9)
-    until_now(child.ended)
+    assert (os.getsid(grandchild) == grandchild) == (sent == 0)
+    os.kill(child.pid, sent)
+    if sent == signal.SIGKILL:
+        until_now(child.ended)
     assert alive(grandchild)
     child.kill()
+    until_now(child.ended)
+    assert child.code() == -9
     until_now(lambda: not alive(grandchild))
-
-
-def test_a_group_whose_number_somebody_else_has_now_is_left_alone(
-    stranger: "subprocess.Popen[bytes]",
-) -> None:
-    kill_leftovers(stranger.pid)
-    with pytest.raises(subprocess.TimeoutExpired):
-        stranger.wait(0.1)
 
 
 @pytest.mark.parametrize("port", [9_999_999, -5])
@@ -189,9 +170,10 @@ def test_a_process_tree_is_the_process_and_its_children() -> None:
 # --- what they use --------------------------------------------------------------------------------
 
 
-def test_it_is_measured_once_a_second_at_most() -> None:
+def test_it_is_measured_once_a_second_at_most_new_ones_at_once_and_one_that_has_ended_is_left_out() -> None:
     now = [100.0]
     meter = UsageMeter(lambda: now[0])
+    assert meter.measure([]) == {}
     pid = os.getpid()
     first = meter.measure([pid])
     assert first[pid].cpu_percent is None
@@ -200,18 +182,12 @@ def test_it_is_measured_once_a_second_at_most() -> None:
     assert meter.measure([pid]) is first
     now[0] += 0.2
     assert meter.measure([pid])[pid].cpu_percent is not None
-
-
-def test_a_new_process_is_measured_at_once_and_one_that_has_ended_is_left_out() -> None:
-    now = [100.0]
-    meter = UsageMeter(lambda: now[0])
-    assert meter.measure([]) == {}
-    child = subprocess.Popen(command("import time; time.sleep(600)"))
-    assert set(meter.measure([child.pid])) == {child.pid}
+    child = subprocess.Popen(SLEEP)
+    assert set(meter.measure([pid, child.pid])) == {pid, child.pid}
     child.kill()
     child.wait()
     now[0] += 2
-    assert meter.measure([child.pid]) == {}
+    assert set(meter.measure([pid, child.pid])) == {pid}
 
 
 def test_memory_kills_are_read_from_our_control_group(tmp_path: Path) -> None:

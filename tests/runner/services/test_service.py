@@ -11,6 +11,7 @@ import pytest
 from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.processes import Identities
 from soulsgui.runner.services.service import Health, Service, ServiceContext, ServiceSpec
+from soulsgui.wire.control import ServiceStatus
 from tests.runner.children import FAILING, OBEDIENT, POLITE, STUBBORN, Events, kill, spec, text_of, until_now
 
 LIMITS = RestartLimits(jitter=0.0)
@@ -50,6 +51,15 @@ class Bench:
         self.now += seconds
         self.service.step(self.now)
 
+    def after(self, seconds: float = 0.1) -> str:
+        """State of the service so much later."""
+        self.step(seconds)
+        return self.service.state
+
+    @property
+    def status(self) -> ServiceStatus:
+        return self.service.status(self.now, {})
+
     def until(self, state: str) -> None:
         """Let only a moment of the service's clock pass, and as much of ours as it takes."""
 
@@ -80,8 +90,7 @@ def test_what_is_known_of_the_process_before_makes_nobody_ready(bench: Bench) ->
     assert bench.health.ready
     assert bench.service.state == "starting"
     bench.say(tick=2)
-    bench.step()
-    assert bench.service.state == "running"
+    assert bench.after() == "running"
 
 
 @pytest.mark.parametrize(("phase", "limit_s"), [("", 60), ("loading", 300)])
@@ -90,8 +99,7 @@ def test_one_that_never_gets_ready_is_killed_with_the_reason(
 ) -> None:
     bench.say(ready=False, phase=phase, detail="waiting for the game window")
     bench.start()
-    bench.step(limit_s - 1)
-    assert bench.service.state == "starting"
+    assert bench.after(limit_s - 1) == "starting"
     bench.step(2)
     bench.until("backoff")
     cause = bench.events.of("warning")[0][2]
@@ -103,14 +111,12 @@ def test_one_whose_tick_stands_still_is_killed_and_started_again(bench: Bench) -
     bench.run()
     bench.say(tick=2, phase="updating")
     bench.step(29)
-    bench.step(29)
-    assert bench.service.state == "running"
+    assert bench.after(29) == "running"
     bench.step(2)
     bench.until("backoff")
-    assert "no sign of life for 30 s while updating" in bench.service.status(bench.now, {}).outcome
-    bench.step(1)
-    assert bench.service.state == "starting"
-    assert bench.service.status(bench.now, {}).restarts == 1
+    assert "no sign of life for 30 s while updating" in bench.status.outcome
+    assert bench.after(1) == "starting"
+    assert bench.status.restarts == 1
 
 
 def test_a_moving_tick_is_a_sign_of_life_and_long_phases_have_limits_of_their_own(bench: Bench) -> None:
@@ -120,8 +126,7 @@ def test_a_moving_tick_is_a_sign_of_life_and_long_phases_have_limits_of_their_ow
     ):
         bench.say(tick=tick, phase=phase)
         bench.step()
-        bench.step(limit_s - 1)
-        assert bench.service.state == "running", phase
+        assert bench.after(limit_s - 1) == "running", phase
     bench.step(2)
     bench.until("backoff")
 
@@ -129,11 +134,9 @@ def test_a_moving_tick_is_a_sign_of_life_and_long_phases_have_limits_of_their_ow
 def test_without_a_tick_being_ready_is_the_sign_of_life(bench: Bench) -> None:
     bench.say(tick=None)
     bench.run()
-    bench.step(1000)
-    assert bench.service.state == "running"
+    assert bench.after(1000) == "running"
     bench.say(ready=False)
-    bench.step(29)
-    assert bench.service.state == "running"
+    assert bench.after(29) == "running"
     bench.step(1002)
     bench.until("backoff")
 
@@ -144,15 +147,13 @@ def test_neither_silence_nor_the_wait_for_readiness_counts_while_the_server_is_d
     bench.around.server_up = False
     bench.step(1000)
     bench.around.server_up = True
-    bench.step(59)
-    assert bench.service.state == "starting"
+    assert bench.after(59) == "starting"
     bench.say(ready=True, tick=1)
     bench.step()
     bench.around.server_up = False
     bench.step(1000)
     bench.around.server_up = True
-    bench.step(29)
-    assert bench.service.state == "running", "the silence counts from the moment the server is back"
+    assert bench.after(29) == "running", "the silence counts from the moment the server is back"
     bench.step(2)
     bench.until("backoff")
 
@@ -163,25 +164,26 @@ def test_failures_do_not_count_while_the_server_is_down(bench: Bench) -> None:
     for _ in range(2 * LIMITS.max_failures):
         kill(bench.service.pid)
         bench.until("backoff")
-        bench.step(LIMITS.longest_delay_s)
-        assert bench.service.state == "starting"
-    assert bench.service.status(bench.now, {}).failures == 0
+        assert bench.after(LIMITS.longest_delay_s) == "starting"
+    assert bench.status.failures == 0
     bench.around.server_up = True
     kill(bench.service.pid)
     bench.until("backoff")
-    assert bench.service.status(bench.now, {}).failures == 1
+    assert bench.status.failures == 1
 
 
 def test_one_that_finds_the_disk_full_is_tried_again_until_there_is_space(bench: Bench) -> None:
-    bench.start("import sys; sys.exit('OSError: [Errno 28] No space left on device')")
+    script = "import sys; sys.exit('OSError: [Errno 28] No space left on device')"
+    bench.start(script, repair=lambda lines: f"repaired: {lines[-1]}")
     for _ in range(2 * LIMITS.max_failures):
         bench.until("backoff")
         bench.step(LIMITS.longest_delay_s)
-    assert bench.service.status(bench.now, {}).failures == 0
+    assert bench.status.failures == 0
     assert bench.service.active
     _, _, cause, remedy, _ = bench.events.of("warning")[0]
     assert cause.endswith("the disk is full")
     assert remedy.startswith("Free some space. It is tried again by itself until then")
+    assert bench.events.told[-1][1].startswith("repaired: OSError"), "before the next start"
 
 
 def test_a_silent_server_is_killed_also_while_it_is_down(bench: Bench) -> None:
@@ -197,11 +199,9 @@ def test_a_stubborn_one_is_killed_after_its_grace_and_time_that_the_runner_slept
     bench.run(STUBBORN)
     bench.now += 1000
     bench.service.unobserved(1000)
-    bench.step(29)
-    assert bench.service.state == "running"
+    assert bench.after(29) == "running"
     bench.service.ask_to_stop(bench.now, None)
-    bench.step(3.9)
-    assert bench.service.state == "stopping"
+    assert bench.after(3.9) == "stopping"
     bench.step(0.2)
     bench.until("stopped")
     level, what, cause, _, service = bench.events.told[-1]
@@ -222,8 +222,7 @@ def test_one_that_is_saving_gets_time_to_finish(
     bench.say(phase="saving")
     bench.step(saves_s)
     bench.say(phase=then)
-    bench.step(more_s)
-    assert bench.service.state == "stopping"
+    assert bench.after(more_s) == "stopping"
     bench.step(2)
     bench.until("stopped")
 
@@ -231,8 +230,7 @@ def test_one_that_is_saving_gets_time_to_finish(
 def test_a_second_request_can_shorten_the_grace_and_an_end_at_once_is_no_news(bench: Bench) -> None:
     bench.run(STUBBORN)
     bench.service.ask_to_stop(bench.now, 100.0)
-    bench.step(5)
-    assert bench.service.state == "stopping"
+    assert bench.after(5) == "stopping"
     bench.service.ask_to_stop(bench.now, 1.0)
     bench.step(0.1)
     bench.until("stopped")
@@ -253,21 +251,10 @@ def test_a_wished_end_with_an_error_is_told(bench: Bench) -> None:
     assert "exit 7" in bench.events.told[-1][2]
 
 
-def test_stopping_one_that_waits_for_its_next_try_is_immediate(bench: Bench) -> None:
+def test_the_pause_before_the_next_try_counts_down_and_a_stop_in_it_is_immediate(bench: Bench) -> None:
     bench.start(FAILING)
     bench.until("backoff")
-    bench.service.ask_to_stop(bench.now, None)
-    assert bench.service.state == "stopped"
-    bench.step(60)
-    assert bench.service.state == "stopped"
-
-
-def test_the_pause_before_the_next_try_counts_down_and_lines_are_of_the_last_process(
-    bench: Bench,
-) -> None:
-    bench.start(FAILING)
-    bench.until("backoff")
-    status = bench.service.status(bench.now, {})
+    status = bench.status
     assert (status.failures, status.max_failures) == (1, 5)
     assert status.restart_in_s == pytest.approx(0.5, abs=0.01)
     assert status.last_lines == ["no such device: /dev/gpu7"]
@@ -276,7 +263,11 @@ def test_the_pause_before_the_next_try_counts_down_and_lines_are_of_the_last_pro
     bench.service.spec = replace(bench.service.spec, argv=bench.spec_of(another).argv)
     bench.step(1)
     bench.until("backoff")
-    assert bench.service.last_lines == ["still no device: /dev/gpu7"]
+    assert bench.service.last_lines == ["still no device: /dev/gpu7"], "of the last process"
+    bench.service.ask_to_stop(bench.now, None)
+    for _ in range(2):
+        assert bench.service.state == "stopped"
+        bench.step(60)
 
 
 def test_a_minute_of_health_forgives_failures(bench: Bench) -> None:
@@ -286,15 +277,14 @@ def test_a_minute_of_health_forgives_failures(bench: Bench) -> None:
         bench.until("backoff")
         bench.step(20)
         bench.say(tick=tick)
-        bench.step()
-        assert bench.service.state == "running"
+        assert bench.after() == "running"
     for tick in range(6, 10):
         bench.say(tick=tick)
         bench.step(20)
     kill(bench.service.pid)
     bench.until("backoff")
-    assert bench.service.status(bench.now, {}).failures == 1
-    assert bench.service.status(bench.now, {}).restarts == 4
+    assert bench.status.failures == 1
+    assert bench.status.restarts == 4
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -307,23 +297,24 @@ def test_a_farewell_before_a_clean_end_or_a_moment_after_it_means_no_restart(
     terminate(bench)
     if late:
         until_now(lambda: "goodbye" in text_of(bench.service.spec.log_path))
-        bench.step(1.0)
-        assert bench.service.state == "running", "an end that may be in order is not judged at once"
+        assert bench.after(1.0) == "running", "an end that may be in order is not judged at once"
         bench.say(farewell="played its 100 episodes")
     bench.until("stopped")
-    assert bench.service.outcome is not None
     assert bench.service.outcome.in_order
     assert bench.events.told[-1][:3] == ("info", "worker has ended", "played its 100 episodes")
 
 
-def test_a_clean_end_without_a_farewell_is_started_again(bench: Bench) -> None:
-    bench.run(POLITE)
+@pytest.mark.parametrize(
+    ("restart", "state"), [(True, "backoff"), (False, "stopped")], ids=["to be restarted", "not to be"]
+)
+def test_a_clean_end_without_a_farewell_is_started_again_only_where_it_is_to_be(
+    bench: Bench, restart: bool, state: str
+) -> None:
+    bench.run(POLITE, restart=restart)
     terminate(bench)
-    until_now(lambda: "goodbye" in text_of(bench.service.spec.log_path))
     until_now(lambda: _has_ended(bench))
     bench.step(0.1)
-    bench.step(2.0)
-    assert bench.service.state == "backoff"
+    assert bench.after(2.0) == state
 
 
 def test_one_that_is_not_to_be_restarted_fails(bench: Bench) -> None:
@@ -334,14 +325,6 @@ def test_one_that_is_not_to_be_restarted_fails(bench: Bench) -> None:
     assert cause.startswith("exit 1 after 0.")
     assert cause.endswith(": no such device: /dev/gpu7")
     assert "soulsgui logs worker" in remedy
-
-
-def test_one_that_is_not_to_be_restarted_may_end_well(bench: Bench) -> None:
-    bench.start("", restart=False)
-    until_now(lambda: _has_ended(bench))
-    bench.step(0.1)
-    bench.step(2.0)
-    assert bench.service.state == "stopped"
 
 
 def test_what_the_server_had_to_leave_out_is_told_once_ready(bench: Bench) -> None:
@@ -358,19 +341,13 @@ def test_what_the_server_had_to_leave_out_is_told_once_ready(bench: Bench) -> No
     assert bench.events.told == [("warning", "two entries are missing", "", "", "worker")]
 
 
-def test_a_repair_is_tried_before_the_next_start(bench: Bench) -> None:
-    bench.start(FAILING, repair=lambda lines: f"repaired: {lines[-1]}")
-    bench.until("backoff")
-    assert bench.events.told[-1][1] == "repaired: no such device: /dev/gpu7"
-
-
 def test_a_phase_nobody_knows_is_not_shown_and_uptime_is_told_by_the_clock_that_nobody_sets(
     bench: Bench,
 ) -> None:
     bench.run()
     bench.say(tick=2, phase="dreaming", detail="of sheep")
     bench.step(20)
-    status = bench.service.status(bench.now, {})
+    status = bench.status
     assert (status.phase, status.detail) == ("", "of sheep")
     assert status.uptime_s == pytest.approx(20.1, abs=0.1)
 
@@ -380,10 +357,9 @@ def test_a_process_that_can_not_be_started_again_counts_as_a_failure(bench: Benc
     bench.service.spec = replace(bench.service.spec, argv=("/nonexistent/program",))
     kill(bench.service.pid)
     bench.until("backoff")
-    bench.step(1)
-    assert bench.service.state == "backoff"
-    assert "could not be started" in bench.service.status(bench.now, {}).outcome
-    assert bench.service.status(bench.now, {}).failures == 2
+    assert bench.after(1) == "backoff"
+    assert "could not be started" in bench.status.outcome
+    assert bench.status.failures == 2
 
 
 def terminate(bench: Bench) -> None:

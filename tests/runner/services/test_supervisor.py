@@ -14,7 +14,6 @@ import pytest_asyncio
 
 from soulsgui.errors import ServiceError
 from soulsgui.runner.services.logs import FLOOD_BYTES, KEEP, LogFollower, log_parts
-from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.processes import Identities
 from soulsgui.runner.services.service import Health
 from soulsgui.runner.services.supervisor import Supervisor
@@ -25,6 +24,7 @@ from tests.runner.children import (
     OBEDIENT,
     PARENT,
     POLITE,
+    QUICK,
     STUBBORN,
     Events,
     alive,
@@ -36,14 +36,17 @@ from tests.runner.children import (
     until,
 )
 
-QUICK = RestartLimits(first_delay_s=0.01, longest_delay_s=0.05, farewell_wait_s=0.1)
-
-# A runner that starts one service as ours do, and then crashes: nothing is cleaned up.
+# A runner that starts one service as ours do, and then crashes: nothing is cleaned up. A forgetful one is
+# killed right after the start, before the process is recorded.
 CRASHING_RUNNER = """
 import asyncio, os, sys
 from pathlib import Path
+from soulsgui.runner.services.processes import Identities
 from soulsgui.runner.services.supervisor import Supervisor
 from tests.runner.children import spec
+
+if sys.argv[3] == 'forgetful':
+    Identities.write = lambda *_: os._exit(9)
 
 async def main(folder, script):
     supervisor = Supervisor(folder, lambda: None, lambda *event: None)
@@ -54,21 +57,6 @@ async def main(folder, script):
 asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 """
 
-# One that is killed right after a service was started, before its process is recorded.
-FORGETFUL_RUNNER = """
-import asyncio, os, sys
-from pathlib import Path
-from soulsgui.runner.services.processes import Identities
-from soulsgui.runner.services.supervisor import Supervisor
-from tests.runner.children import spec
-
-Identities.write = lambda *_: os._exit(9)
-
-async def main(folder, script):
-    await Supervisor(folder, lambda: None, lambda *event: None).start(spec(folder, script))
-
-asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
-"""
 
 # A child with the same environment, and a group of its own, but other arguments.
 WITH_CHILD = """
@@ -87,11 +75,6 @@ for number in range(60000):
 """
 
 
-@pytest.fixture
-def events() -> Events:
-    return Events()
-
-
 @pytest_asyncio.fixture
 async def supervisor(tmp_path: Path, events: Events) -> AsyncIterator[Supervisor]:
     supervisor = Supervisor(tmp_path, lambda: None, events, QUICK)
@@ -100,27 +83,32 @@ async def supervisor(tmp_path: Path, events: Events) -> AsyncIterator[Supervisor
 
 
 @pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "logs" / "worker.log"
+
+
+@pytest.fixture
 def orphan(tmp_path: Path) -> Iterator[int]:
     """Pid of a service whose runner crashed."""
-    yield crash_a_runner(tmp_path, SCRIBE)
+    crash_a_runner(tmp_path, SCRIBE)
+    yield recorded(tmp_path)
     record = Identities(tmp_path).read("worker")
     if record is not None and record.lives():
         kill(record.pid)
 
 
-def run_a_runner(program: str, folder: Path, script: str) -> None:
+def crash_a_runner(folder: Path, script: str, kind: str = "usual") -> None:
     runner = subprocess.run(
-        [sys.executable, "-c", program, str(folder), script],
+        [sys.executable, "-c", CRASHING_RUNNER, str(folder), script, kind],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         check=False,
     )
     assert runner.returncode == 9
 
 
-def crash_a_runner(folder: Path, script: str) -> int:
-    run_a_runner(CRASHING_RUNNER, folder, script)
+def recorded(folder: Path) -> int:
+    """Pid of the service of a runner that crashed."""
     record = Identities(folder).read("worker")
-    assert record is not None
     return record.pid
 
 
@@ -136,22 +124,27 @@ async def started(supervisor: Supervisor, folder: Path, script: str, **fields: o
 # --- start and stop --------------------------------------------------------------------------------
 
 
-async def test_a_service_is_started_with_its_environment_ends_as_asked_and_is_forgotten(
-    supervisor: Supervisor, tmp_path: Path
+async def test_a_service_is_started_with_its_environment_restarted_ends_as_asked_and_is_forgotten(
+    supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
 ) -> None:
     script = f"import os, sys; print(os.environ['SPICE'], repr(sys.stdin.read()), flush=True)\n{POLITE}"
-    pid = await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
+    first = await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
     assert supervisor.running("worker")
     assert supervisor.statuses()[0].state == "running"
+    await supervisor.restart("worker")
+    assert await supervisor.wait_ready("worker", 10)
+    second = supervisor.pid_of("worker")
+    assert second not in (None, first)
     await supervisor.stop("worker")
-    assert not alive(pid)
+    assert not alive(second or 0)
     status = supervisor.statuses()[0]
     assert (status.state, status.outcome, status.pid) == ("stopped", "ended as asked", None)
-    assert text_of(tmp_path / "logs" / "worker.log").endswith("pepper ''\nready\ngoodbye\n")
+    assert text_of(log).endswith("pepper ''\nready\ngoodbye\n")
     assert Identities(tmp_path).all() == []
-    pid = await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
+    assert events.told == [], "what was wished is no event"
+    third = await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
     await supervisor.remove("worker", "nobody")
-    assert not alive(pid)
+    assert not alive(third)
     assert supervisor.statuses() == []
     with pytest.raises(ServiceError, match="no service 'worker'"):
         supervisor.spec_of("worker")
@@ -173,16 +166,6 @@ async def test_a_start_during_a_stop_waits_for_its_end(supervisor: Supervisor, t
     await stopping
     assert not alive(first)
     assert alive(second)
-
-
-async def test_restarting_gives_a_new_process_and_keeps_the_service(
-    supervisor: Supervisor, tmp_path: Path, events: Events
-) -> None:
-    first = await started(supervisor, tmp_path, OBEDIENT)
-    await supervisor.restart("worker")
-    assert await supervisor.wait_ready("worker", 10)
-    assert supervisor.pid_of("worker") != first
-    assert events.told == [], "what was wished is no event"
 
 
 async def test_services_are_stopped_together(supervisor: Supervisor, tmp_path: Path) -> None:
@@ -219,10 +202,11 @@ async def test_waiting_ends_for_one_that_takes_too_long_or_is_stopped(
 
 
 async def test_one_that_fails_at_every_start_is_given_up_with_cause_and_last_lines(
-    supervisor: Supervisor, tmp_path: Path, events: Events
+    supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
 ) -> None:
-    worker = spec(tmp_path, FAILING)
-    await supervisor.start(worker)
+    mended = tmp_path / "mended"
+    script = f"import pathlib\nif not pathlib.Path({str(mended)!r}).exists():\n    {FAILING}\n{OBEDIENT}"
+    await supervisor.start(spec(tmp_path, script))
     with pytest.raises(ServiceError) as caught:
         await supervisor.wait_ready("worker", 10)
     assert "exit 1 after" in caught.value.message
@@ -230,13 +214,17 @@ async def test_one_that_fails_at_every_start_is_given_up_with_cause_and_last_lin
     status = supervisor.statuses()[0]
     assert (status.state, status.failures, status.max_failures, status.restarts) == ("failed", 5, 5, 4)
     assert status.last_lines == ["no such device: /dev/gpu7"]
-    assert text_of(worker.log_path).count("start of worker") == 5
+    assert text_of(log).count("start of worker") == 5
     assert len(events.of("warning")) == 4
     (level, what, cause, remedy, service) = events.told[-1]
     assert (level, service) == ("error", "worker")
     assert what == "worker is given up after 5 failures within 5 min 0 s"
     assert "no such device: /dev/gpu7" in cause
     assert "soulsgui logs worker" in remedy
+    mended.touch()
+    await supervisor.restart("worker")  # by hand
+    assert await supervisor.wait_ready("worker", 10)
+    assert supervisor.statuses()[0].failures == 0
 
 
 INSTALL = f"Install it: {sys.executable} -m pip install cv2_of_nobody"
@@ -245,12 +233,7 @@ INSTALL = f"Install it: {sys.executable} -m pip install cv2_of_nobody"
 @pytest.mark.parametrize(
     ("script", "words", "remedy", "where"),
     [
-        (
-            "import cv2_of_nobody.parts",
-            "Python finds no module cv2_of_nobody",
-            INSTALL,
-            "on this computer",
-        ),
+        ("import cv2_of_nobody.x", "Python finds no module cv2_of_nobody", INSTALL, "on this computer"),
         (FAILING.replace("exit(1)", "exit(2)"), "no such device: /dev/gpu7", "", "with its settings"),
     ],
     ids=["missing module", "refused settings"],
@@ -271,23 +254,18 @@ async def test_what_no_other_try_would_change_fails_at_once_with_its_words(
     assert (level, what, advice) == ("error", f"worker can't run {where}", remedy)
 
 
-async def test_one_that_was_given_up_can_be_started_by_hand(supervisor: Supervisor, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    script = f"import pathlib, sys; pathlib.Path({str(gate)!r}).exists() or sys.exit(1);" + OBEDIENT
-    await supervisor.start(spec(tmp_path, script))
-    await until(lambda: supervisor.statuses()[0].state == "failed")
-    gate.touch()
-    await supervisor.restart("worker")
-    assert await supervisor.wait_ready("worker", 10)
-    assert supervisor.statuses()[0].failures == 0
-
-
-async def test_one_that_was_killed_is_started_again(
-    supervisor: Supervisor, tmp_path: Path, events: Events
+async def test_one_that_was_killed_is_started_again_and_its_children_end_with_it(
+    supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
 ) -> None:
-    first = await started(supervisor, tmp_path, OBEDIENT)
+    first = await started(supervisor, tmp_path, PARENT)
+    used = supervisor.statuses()[0]
+    assert used.cpu_percent is None
+    assert used.uptime_s is not None
+    assert (used.memory_bytes or 0) > psutil.Process(first).memory_info().rss, "children count, too"
+    grandchild = grandchild_of(log)
     kill(first)
     await until(lambda: supervisor.running("worker") and supervisor.pid_of("worker") != first)
+    await until(lambda: not alive(grandchild))
     status = supervisor.statuses()[0]
     assert status.restarts == 1
     assert status.outcome.startswith("killed by signal 9 (SIGKILL) after")
@@ -296,34 +274,15 @@ async def test_one_that_was_killed_is_started_again(
         ("info", "worker runs again"),
     ]
     outcome = supervisor.outcome_of("worker")
-    assert outcome is not None
     assert outcome.signal == 9
 
 
-async def test_children_count_to_what_a_service_uses_and_end_with_it_when_it_is_killed(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
-    pid = await started(supervisor, tmp_path, PARENT)
-    memory, first = psutil.Process(pid).memory_info().rss, supervisor.statuses()[0]
-    assert (first.cpu_percent, (first.memory_bytes or 0) > memory, first.uptime_s is None) == (
-        None,
-        True,
-        False,
-    )
-    grandchild = grandchild_of(tmp_path / "logs" / "worker.log")
-    kill(pid)
-    await until(lambda: supervisor.statuses()[0].restarts == 1)
-    await until(lambda: not alive(grandchild))
-
-
 async def test_a_clean_end_with_a_farewell_is_no_failure(
-    supervisor: Supervisor, tmp_path: Path, events: Events
+    supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
 ) -> None:
-    log = tmp_path / "logs" / "worker.log"
-
     def health() -> Health:
-        text = text_of(log)
-        return Health(ready="ready" in text, farewell="all played" if "goodbye" in text else "")
+        ended = "goodbye" in text_of(log)
+        return Health(ready="ready" in text_of(log), farewell="all played" if ended else "")
 
     script = "import time; print('ready', flush=True); time.sleep(0.1); print('goodbye', flush=True)"
     await supervisor.start(spec(tmp_path, script, health=health))
@@ -362,10 +321,11 @@ async def test_each_change_is_told_and_supervision_goes_on_when_nobody_can_be_to
 # --- the end ---------------------------------------------------------------------------------------
 
 
-async def test_closing_ends_stubborn_children_and_grandchildren(tmp_path: Path, events: Events) -> None:
-    supervisor = Supervisor(tmp_path, lambda: None, events, QUICK)
+async def test_closing_ends_stubborn_children_and_grandchildren(
+    supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
+) -> None:
     pid = await started(supervisor, tmp_path, STUBBORN, grace_s=0.3)
-    grandchild = grandchild_of(tmp_path / "logs" / "worker.log")
+    grandchild = grandchild_of(log)
     await supervisor.close()
     assert not alive(pid)
     await until(lambda: not alive(grandchild))
@@ -373,26 +333,18 @@ async def test_closing_ends_stubborn_children_and_grandchildren(tmp_path: Path, 
     assert "did not stop within" in events.told[-1][2]
 
 
-async def test_closing_stops_higher_tiers_first_and_nothing_is_started_afterwards(tmp_path: Path) -> None:
-    supervisor = Supervisor(tmp_path, lambda: None, Events(), QUICK)
+async def test_closing_stops_higher_tiers_first_and_nothing_is_started_afterwards(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
     order = tmp_path / "order"
     script = POLITE.replace("print('goodbye', flush=True)", f"open({str(order)!r}, 'a').write(sys.argv[1])")
     for name, tier in (("c", 2), ("a", 0), ("b", 1)):
-        worker = spec(tmp_path, script, name, tier=tier, argv=(*command(script), name))
-        await supervisor.start(worker)
+        await supervisor.start(spec(tmp_path, name=name, tier=tier, argv=(*command(script), name)))
         assert await supervisor.wait_ready(name, 10)
     await supervisor.close()
     assert order.read_text() == "cba"
     with pytest.raises(ServiceError, match="everything is being ended"):
         await supervisor.start(spec(tmp_path, OBEDIENT))
-
-
-async def test_closing_one_that_waits_for_its_next_try_leaves_nothing(tmp_path: Path) -> None:
-    supervisor = Supervisor(tmp_path, lambda: None, Events(), RestartLimits(first_delay_s=60))
-    await supervisor.start(spec(tmp_path, FAILING))
-    await until(lambda: supervisor.statuses()[0].state == "backoff")
-    await supervisor.close()
-    assert supervisor.statuses()[0].state == "stopped"
 
 
 # --- what an earlier runner left ---------------------------------------------------------------------
@@ -442,11 +394,11 @@ async def test_one_with_another_command_line_or_server_is_not_adopted_but_ended_
 
 
 async def test_a_stubborn_orphan_is_ended_with_its_children(
-    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    supervisor: Supervisor, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.runner.services.supervisor._STRAY_GRACE_S", 0.2)
-    orphan = crash_a_runner(tmp_path, STUBBORN)
-    grandchild = grandchild_of(tmp_path / "logs" / "worker.log")
+    crash_a_runner(tmp_path, STUBBORN)
+    orphan, grandchild = recorded(tmp_path), grandchild_of(log)
     await supervisor.stop_orphans()
     assert not alive(orphan)
     assert Identities(tmp_path).all() == []
@@ -473,11 +425,8 @@ async def test_a_stranger_under_a_forged_record_is_never_signalled(
         stranger.wait()
 
 
-async def test_stop_during_a_restart_wins_and_both_end(tmp_path: Path, supervisor: Supervisor) -> None:
-    slow = "import signal, time, sys; signal.signal(15, lambda *_: (time.sleep(0.3), sys.exit(0)));"
-    slow += "print('ready', flush=True)\nwhile True: time.sleep(600)"
-    await supervisor.start(spec(tmp_path, slow))
-    assert await supervisor.wait_ready("worker", 10)
+async def test_stop_during_a_restart_wins_and_both_end(supervisor: Supervisor, tmp_path: Path) -> None:
+    await started(supervisor, tmp_path, POLITE.replace("sys.exit(0)", "(time.sleep(0.3), sys.exit(0))"))
     restarting = asyncio.create_task(supervisor.restart("worker"))
     await asyncio.sleep(0)
     async with asyncio.timeout(LIMIT_S):
@@ -488,10 +437,9 @@ async def test_stop_during_a_restart_wins_and_both_end(tmp_path: Path, superviso
 
 
 async def test_stop_waits_for_the_process_of_that_moment_alone(
-    tmp_path: Path, supervisor: Supervisor
+    supervisor: Supervisor, tmp_path: Path
 ) -> None:
-    await supervisor.start(spec(tmp_path, POLITE))
-    assert await supervisor.wait_ready("worker", 10)
+    await started(supervisor, tmp_path, POLITE)
     stopping = asyncio.create_task(supervisor.stop("worker"))
     await asyncio.sleep(0)
     async with asyncio.timeout(LIMIT_S):
@@ -500,23 +448,17 @@ async def test_stop_waits_for_the_process_of_that_moment_alone(
     assert supervisor.pid_of("worker") is not None
 
 
-async def test_all_are_killed_without_waiting(tmp_path: Path, supervisor: Supervisor) -> None:
-    await supervisor.start(spec(tmp_path, STUBBORN))
-    assert await supervisor.wait_ready("worker", 10)
-    pids = [supervisor.pid_of("worker"), grandchild_of(tmp_path / "logs" / "worker.log")]
+async def test_all_are_killed_without_waiting(supervisor: Supervisor, tmp_path: Path, log: Path) -> None:
+    pids = [await started(supervisor, tmp_path, STUBBORN), grandchild_of(log)]
     supervisor.kill_all()
-    await until(lambda: not any(alive(pid or 0) for pid in pids))
-
-
-# --- what could not be recorded ----------------------------------------------------------------------
+    await until(lambda: not any(map(alive, pids)))
 
 
 @pytest.mark.allow_warnings
 async def test_a_service_that_its_runner_could_not_record_is_found_and_ended(
-    supervisor: Supervisor, tmp_path: Path
+    supervisor: Supervisor, tmp_path: Path, log: Path
 ) -> None:
-    run_a_runner(FORGETFUL_RUNNER, tmp_path, WITH_CHILD)
-    log = tmp_path / "logs" / "worker.log"
+    crash_a_runner(tmp_path, WITH_CHILD, "forgetful")
     await until(lambda: "ready" in text_of(log))
     grandchild = grandchild_of(log)
     stranger = subprocess.Popen(command(WITH_CHILD), stdout=subprocess.DEVNULL, **new_session_kwargs())
@@ -540,24 +482,18 @@ async def test_a_service_that_its_runner_could_not_record_is_found_and_ended(
 
 
 @pytest.mark.allow_warnings
-async def test_a_service_that_its_runner_could_not_record_is_adopted(
-    supervisor: Supervisor, tmp_path: Path
+async def test_a_service_that_its_runner_could_not_record_is_adopted_and_one_never_started_is_forgotten(
+    supervisor: Supervisor, tmp_path: Path, log: Path
 ) -> None:
-    run_a_runner(FORGETFUL_RUNNER, tmp_path, POLITE)
-    await until(lambda: "ready" in text_of(tmp_path / "logs" / "worker.log"))
+    crash_a_runner(tmp_path, POLITE, "forgetful")
+    Identities(tmp_path).announce("other", command(POLITE))
+    await until(lambda: "ready" in text_of(log))
     supervisor.recover()
     (found,) = supervisor.orphans()
+    assert [path.name for path in (tmp_path / "services").iterdir()] == ["worker.json"]
     assert await supervisor.adopt(spec(tmp_path, POLITE))
     assert await supervisor.wait_ready("worker", 10)
     assert supervisor.pid_of("worker") == found.pid
-
-
-async def test_what_was_announced_and_never_started_is_forgotten(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
-    Identities(tmp_path).announce("worker", command(POLITE))
-    supervisor.recover()
-    assert list((tmp_path / "services").iterdir()) == []
 
 
 # --- floods --------------------------------------------------------------------------------------------
@@ -574,9 +510,8 @@ while True:
 
 
 async def test_a_service_that_prints_without_end_does_not_fill_the_disk(
-    supervisor: Supervisor, tmp_path: Path
+    supervisor: Supervisor, tmp_path: Path, log: Path
 ) -> None:
-    log = tmp_path / "logs" / "worker.log"
     follower = LogFollower({"worker": log})
     await supervisor.start(spec(tmp_path, FLOOD, health=lambda: Health(ready=True)))
     lines = []
