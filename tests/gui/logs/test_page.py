@@ -20,6 +20,7 @@ from soulsgui.gui.logs.reader import (
 )
 from soulsgui.wire.control import ErrorCode, LogLine, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Sent, refusal
+from tests.gui.reading import part_of
 from tests.states import service
 
 START = 1_790_000_000.0
@@ -37,15 +38,18 @@ class Logs:
         self.lines = {"trainer": [line(n) for n in range(1, 2501)], "redis": [line(1, "redis")]}
 
     def answer(self, params: dict[str, Any]) -> Any:
-        name, n = params.get("service", ""), params.get("n", 200)
+        name = params.get("service", "")
         if name and name not in self.lines:
             return refusal(f"{name!r} has no log.", "There are: trainer", ErrorCode.NOT_FOUND)
-        found = self.lines[name] if name else [one for each in self.lines.values() for one in each]
-        found = [one for one in found if one.number < params.get("before", 10**9)]
-        found = [one for one in found if params.get("filter", "") in one.text]
-        if params.get("level", "debug") == "error":
-            found = [one for one in found if one.level == "error"]
-        return {"lines": [one.model_dump() for one in found[-n:]], "first": 1}
+        found = [
+            one
+            for service in ([name] if name else self.lines)
+            for one in self.lines[service]
+            if one.number < params.get("before", 10**9)
+            and params.get("filter", "") in one.text
+            and (params.get("level") != "error" or one.level == "error")
+        ]
+        return {"lines": [one.model_dump() for one in found[-params.get("n", 200) :]], "first": 1}
 
 
 @pytest.fixture
@@ -97,11 +101,11 @@ def show(qtbot: QtBot, page: LogsPage, service: str) -> None:
 
 
 def text_of(page: LogsPage) -> QPlainTextEdit:
-    return page.pane.findChildren(QPlainTextEdit)[0]
+    return part_of(page.pane, QPlainTextEdit)
 
 
 def words_of(page: LogsPage) -> QLineEdit:
-    return page.pane.findChildren(QLineEdit)[0]
+    return part_of(page.pane, QLineEdit)
 
 
 def asked_again(qtbot: QtBot, server: FakeFeed, act: Callable[[], object]) -> Sent:
@@ -123,6 +127,8 @@ def test_all_services_are_shown_at_first_and_each_and_earlier_runs_can_be_chosen
     offered = [page.service.itemData(place) for place in range(page.service.count())]
     assert offered == ["", "runner", "redis", "trainer", "telemetry", "client-1"]
     assert page.run.itemText(1).startswith("early · ")
+    server.change_run(RunStatus(id="r3", state="starting"))
+    qtbot.waitUntil(lambda: asked(server)["run"] == "r3" and page.run.findData("r2") > 0)
     choose(page.run, "r1")
     show(qtbot, page, "trainer")
     assert asked(server) == {"service": "trainer", "run": "r1", "n": 1000}
@@ -153,17 +159,12 @@ def test_level_and_words_are_looked_for_in_the_whole_log(
     logs.lines["trainer"][4] = line(5, level="error")
     show(qtbot, page, "trainer")
     assert 5 not in numbers(page)
-    level = page.pane.findChildren(QComboBox)[0]
+    level = part_of(page.pane, QComboBox)
     level.setCurrentText("Errors")
     qtbot.waitUntil(lambda: numbers(page) == [5])
     level.setCurrentIndex(0)
     qtbot.keyClicks(words_of(page), "line 77")
     qtbot.waitUntil(lambda: asked(server).get("filter") == "line 77" and 77 in numbers(page))
-
-
-def test_the_run_that_begins_is_followed(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
-    server.change_run(RunStatus(id="r3", state="starting"))
-    qtbot.waitUntil(lambda: asked(server)["run"] == "r3" and page.run.findData("r2") > 0)
 
 
 # --- paging back ---
@@ -239,36 +240,31 @@ def test_a_place_takes_the_filter_back_and_its_run_may_be_one_that_is_not_listed
 
 
 def test_only_of_what_was_searched_it_is_said_that_nothing_fits(
-    qtbot: QtBot, page: LogsPage, server: FakeFeed
+    qtbot: QtBot, page: LogsPage, server: FakeFeed, shell: FakeShell
 ) -> None:
+    text = text_of(page)
+    choose(page.service, "telemetry")
+    qtbot.waitUntil(lambda: "'telemetry' has no log." in text.placeholderText())
+    assert shell.told == [], "that is no trouble"
     show(qtbot, page, "trainer")
     held = len(page.pane.lines)
     del server.answers["history.logs"]
 
     def search() -> None:
         words_of(page).setText("no such text")
-        assert text_of(page).placeholderText() == f"None of the {held:,} lines read fits."
+        assert text.placeholderText() == f"None of the {held:,} lines read fits."
         server.connect_as(LIVE)
-        assert "No line" not in text_of(page).placeholderText()
+        assert "No line" not in text.placeholderText()
 
     sent = asked_again(qtbot, server, search)
-    assert "No line" not in text_of(page).placeholderText()
+    assert "No line" not in text.placeholderText()
     sent.call.answer({"lines": [], "first": 1})
-    told = text_of(page).placeholderText()
-    assert told.startswith("No line contains “no such text”.")
-    assert "Trainer, This run" in told
-
-
-def test_a_service_without_a_log_is_no_trouble_and_a_search_that_failed_found_nothing_out(
-    qtbot: QtBot, page: LogsPage, server: FakeFeed, shell: FakeShell
-) -> None:
-    choose(page.service, "telemetry")
-    qtbot.waitUntil(lambda: "'telemetry' has no log." in text_of(page).placeholderText())
-    assert shell.told == []
+    assert text.placeholderText().startswith("No line contains “no such text”.")
+    assert "Trainer, This run" in text.placeholderText()
     server.answers["history.logs"] = refusal("The disk is gone.", code=ErrorCode.FAILED)
-    words_of(page).setText("no such text")
+    words_of(page).setText("nor this one")
     qtbot.waitUntil(lambda: [told.text for told in shell.told] == ["The disk is gone."])
-    assert text_of(page).placeholderText() == "The disk is gone."
+    assert text.placeholderText() == "The disk is gone."
 
 
 # --- saving, troubles ---
@@ -279,8 +275,7 @@ def test_the_lines_shown_are_saved_with_their_dates(
 ) -> None:
     show(qtbot, page, "redis")
     page.save.click()
-    dialog = page.findChild(QFileDialog)
-    assert dialog is not None
+    dialog = part_of(page, QFileDialog)
     target = tmp_path / "redis.log"
     dialog.fileSelected.emit(str(target))
     dialog.close()
