@@ -1,6 +1,7 @@
 """The page of client mode before a played runner: what it says, and what each control asks for."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,11 @@ from tests.gui.reading import part_of
 NAME = "gamer-01"
 
 
-def _status(service: str = "running", **client: Any) -> Status:
-    played = {"episodes": 3, "env_steps": 1234} | client
+def _status(**client: Any) -> Status:
     return Status(
         run=RunStatus(id="run-1"),
-        services=[states.service("client", service)],
-        clients=[states.client(NAME, **played)],
+        services=[states.service("client")],
+        clients=[states.client(NAME, **({"episodes": 3, "env_steps": 1234} | client))],
         server=ServerStatus(url="redis://127.0.0.1:1", reachable=True),
     )
 
@@ -51,35 +51,27 @@ def played(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Pl
 
 def test_every_control_sends_its_command(played: Played, qtbot: QtBot) -> None:
     page, fake, _ = played
-    for button, command, params in (
-        (page.pausing.now, "clients.pause", {"client": NAME, "after_episode": False}),
-        (page.pausing.later, "clients.pause", {"client": NAME, "after_episode": True}),
-        (page.switch.toggle, "service.stop", {"name": "client"}),
-    ):
-        button.click()
+    pausing = page.pausing
+
+    def sends(press: Callable[[], object], command: str, **params: Any) -> None:
+        press()
         assert (fake.sent[-1].command, fake.sent[-1].params) == (command, params)
-    fake.take_snapshot(_status(wish="pause"))
-    qtbot.waitUntil(page.pausing.resume.isEnabled)
-    page.pausing.resume.click()
-    assert (fake.sent[-1].command, fake.sent[-1].params) == ("clients.resume", {"client": NAME})
-
-
-def test_it_pauses_for_the_chosen_time_and_for_another_one(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    choices = page.pausing.for_a_time.menu().actions()
-    assert [choice.text().replace("&", "") for choice in choices] == ["30 minutes", "1 hour"]
-    for choice, seconds in zip(choices, (1800.0, 3600.0), strict=True):
-        choice.trigger()
-        assert fake.sent[-1].command == "clients.pause"
-        assert fake.sent[-1].params == {"client": NAME, "after_episode": False, "for_s": seconds}
         fake.sent[-1].call.answer({})
-        paused = _status(wish="pause")
-        client = paused.clients[0].model_copy(update={"paused_until": time.time() + seconds})
-        fake.take_snapshot(paused.model_copy(update={"clients": [client]}))
+
+    sends(pausing.now.click, "clients.pause", client=NAME, after_episode=False)
+    sends(pausing.later.click, "clients.pause", client=NAME, after_episode=True)
+    choices = pausing.for_a_time.menu().actions()
+    assert [choice.text().replace("&", "") for choice in choices] == ["30 minutes", "1 hour"]
+    for choice, for_s in zip(choices, (1800.0, 3600.0), strict=True):
+        sends(choice.trigger, "clients.pause", client=NAME, after_episode=False, for_s=for_s)
+        fake.take_snapshot(_status(wish="pause", paused_until=time.time() + for_s))
         qtbot.waitUntil(lambda: "Paused by you until " in page.state.words)
-        assert page.pausing.for_a_time.isEnabled()
-        assert page.pausing.now.isEnabled()
-    assert not page.pausing.later.isEnabled()
+        assert (pausing.for_a_time.isEnabled(), pausing.now.isEnabled()) == (True, True)
+    assert not pausing.later.isEnabled()
+    fake.take_snapshot(_status(wish="pause"))
+    qtbot.waitUntil(lambda: not pausing.now.isEnabled())
+    sends(pausing.resume.click, "clients.resume", client=NAME)
+    sends(page.switch.toggle.click, "service.stop", name="client")
 
 
 @pytest.mark.parametrize("width", [480, 760, 1280])
@@ -203,9 +195,6 @@ def test_nothing_is_drawn_while_the_page_is_hidden_and_the_buttons_stay_when_a_s
     assert page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft()) == place
 
 
-# --- the server ---
-
-
 def _lost() -> Status:
     server = ServerStatus(url="redis://192.168.1.5:6379", name="atelier", reachable=False)
     return _status().model_copy(update={"server": server})
@@ -256,9 +245,6 @@ def test_another_address_is_taken_at_once_where_the_server_is_and_else_when_conf
     assert fake.sent[-1].params == confirmed
     with qtbot.waitSignal(dialog.accepted):
         fake.sent[-1].call.answer({"taken": True})
-
-
-# --- the rules ---
 
 
 def _rules(**change: Any) -> dict[str, Any]:

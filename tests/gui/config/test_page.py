@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
@@ -28,6 +28,7 @@ from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigVal
 from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Result, refusal
 from tests.gui.questions import answer, question
+from tests.gui.reading import part_of
 
 FORM, TEXT, DIFFERENCES = 0, 1, 2
 BUSY = (Stage.RUNNING, Stage.DONE)
@@ -46,12 +47,8 @@ ppo:
 THEIRS = OWN + "\nseed: 99   # theirs\n"
 
 
-class Opened(NamedTuple):
-    """A page before a played feed, which does with a file what the runner does."""
-
-    page: ConfigPage
-    feed: FakeFeed
-    shell: FakeShell
+Opened = tuple[ConfigPage, FakeFeed, FakeShell]
+"""A page before a played feed, which does with a file what the runner does."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +62,7 @@ def shared(theme: Theme, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
     page.resize(1100, 690)
     page.views.fill(Draft(), {})
     page.show()
-    yield Opened(page, feed, shell)
+    yield page, feed, shell
     page.hide()
     page.deleteLater()
 
@@ -101,12 +98,12 @@ def page(qtbot: QtBot, shared: Opened, file: Path) -> ConfigPage:
 
 @pytest.fixture
 def played(page: ConfigPage, shared: Opened) -> FakeFeed:
-    return shared.feed
+    return shared[1]
 
 
 @pytest.fixture
 def window(page: ConfigPage, shared: Opened) -> FakeShell:
-    return shared.shell
+    return shared[2]
 
 
 def answers(file: Path) -> dict[str, Any]:
@@ -150,8 +147,7 @@ def find_written(qtbot: QtBot, editor: ConfigEditor, file: Path, text: str) -> N
 
 
 def form_of(editor: ConfigEditor) -> SettingsForm:
-    assert editor.views.form is not None
-    return editor.views.form
+    return part_of(editor, SettingsForm)
 
 
 def row_of(editor: ConfigEditor, key: str) -> SettingRow:
@@ -159,9 +155,7 @@ def row_of(editor: ConfigEditor, key: str) -> SettingRow:
 
 
 def line_of(editor: ConfigEditor, key: str) -> QLineEdit:
-    line = row_of(editor, key).editor.findChild(QLineEdit)
-    assert line is not None
-    return line
+    return part_of(row_of(editor, key).editor, QLineEdit)
 
 
 def type_into(qtbot: QtBot, editor: ConfigEditor, key: str, words: str) -> None:
@@ -368,9 +362,6 @@ def test_edits_can_be_kept_on_a_file_changed_meanwhile_or_given_up_or_saved_over
     assert bar.merge_button.toolTip()
 
 
-# --- before a runner that the test plays ---
-
-
 def test_until_there_is_a_form_it_is_said_why(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
     fake.connection = LOST
     page = ConfigPage(fake, shell)  # type: ignore[arg-type]
@@ -393,24 +384,21 @@ def test_until_there_is_a_form_it_is_said_why(qtbot: QtBot, fake: FakeFeed, shel
     page.hide()
 
 
-def texts_checked(played: FakeFeed) -> list[str]:
-    """The texts that were sent to be checked, but for the saved one."""
-    texts = [one.params["text"] for one in played.sent_of("config.check")]
-    return [text for text in texts if text != OWN]
-
-
 def test_without_a_connection_one_can_go_on_typing_and_all_of_it_is_checked_at_once_afterwards(
     qtbot: QtBot, page: ConfigPage, played: FakeFeed
 ) -> None:
+    def checked() -> list[int]:
+        texts = [one.params["text"] for one in played.sent_of("config.check")]
+        return [yaml.safe_load(text)["seed"] for text in texts if text != OWN]
+
     played.connect_as(LOST)
     type_into(qtbot, page, "seed", "1")
     assert not page.head.save.isEnabled()
     assert page.head.save.toolTip() == "Not connected to my-server."
     played.connect_as(LIVE)
     type_into(qtbot, page, "seed", "12")
-    qtbot.waitUntil(lambda: bool(texts_checked(played)))
-    assert [yaml.safe_load(text)["seed"] for text in texts_checked(played)] == [12]
-    assert yaml.safe_load(page.text)["seed"] == 12
+    qtbot.waitUntil(lambda: bool(checked()))
+    assert checked() == [12]
     assert page.head.save.isEnabled()
 
 
@@ -467,9 +455,6 @@ def test_an_agent_brings_its_shipped_values_along(qtbot: QtBot, page: ConfigPage
     row_of(page, "dqn.agent").typed.emit("dqn.agent", "dqn", "")
     qtbot.waitUntil(lambda: memory.editor.read() == ("none", ""))
     assert batch.editor.read() == (128, "")
-
-
-# --- before a real runner ---
 
 
 def test_the_dialog_saves_by_a_real_runner_and_asks_when_it_is_closed(

@@ -116,9 +116,6 @@ def asked_again(qtbot: QtBot, server: FakeFeed, act: Callable[[], object]) -> Se
     return server.sent_of("history.logs")[-1]
 
 
-# --- which lines ---
-
-
 def test_all_services_are_shown_at_first_and_each_and_earlier_runs_can_be_chosen(
     qtbot: QtBot, page: LogsPage, server: FakeFeed
 ) -> None:
@@ -158,16 +155,11 @@ def test_level_and_words_are_looked_for_in_the_whole_log(
 ) -> None:
     logs.lines["trainer"][4] = line(5, level="error")
     show(qtbot, page, "trainer")
-    assert 5 not in numbers(page)
-    level = part_of(page.pane, QComboBox)
-    level.setCurrentText("Errors")
+    part_of(page.pane, QComboBox).setCurrentText("Errors")
     qtbot.waitUntil(lambda: numbers(page) == [5])
-    level.setCurrentIndex(0)
+    part_of(page.pane, QComboBox).setCurrentIndex(0)
     qtbot.keyClicks(words_of(page), "line 77")
     qtbot.waitUntil(lambda: asked(server).get("filter") == "line 77" and 77 in numbers(page))
-
-
-# --- paging back ---
 
 
 def test_earlier_lines_are_put_above_until_there_are_none_and_what_is_in_view_stays(
@@ -194,7 +186,7 @@ def test_earlier_lines_are_put_above_until_there_are_none_and_what_is_in_view_st
     assert page.earlier.toolTip() == "These are all there are."
 
 
-def test_memory_stays_bounded_and_follow_brings_the_newest_back(
+def test_memory_stays_bounded_while_one_pages_back_follows_or_goes_to_a_moment(
     qtbot: QtBot, page: LogsPage, server: FakeFeed, logs: Logs
 ) -> None:
     logs.lines["trainer"] = [line(n) for n in range(1, 7001)]
@@ -210,17 +202,8 @@ def test_memory_stays_bounded_and_follow_brings_the_newest_back(
     assert numbers(page)[-1] == 6000
     page.pane.set_follow(True)
     qtbot.waitUntil(lambda: numbers(page)[-1] == 7000)
-
-
-# --- a place ---
-
-
-def test_a_moment_is_looked_for_far_back_and_brought_into_view(
-    qtbot: QtBot, page: LogsPage, logs: Logs
-) -> None:
-    logs.lines["trainer"] = [line(n) for n in range(1, 8001)]
     page.show_where(service="trainer", time=START + 1234)
-    # Four questions, each with thousands of lines to draw: a busy machine takes its time.
+    # Several questions, each with thousands of lines to draw: a busy machine takes its time.
     qtbot.waitUntil(lambda: "trainer line 1234" in text_of(page).textCursor().selectedText())
     assert not page.pane.follow
     assert numbers(page)[-1] == 6000
@@ -267,9 +250,6 @@ def test_only_of_what_was_searched_it_is_said_that_nothing_fits(
     assert text.placeholderText() == "The disk is gone."
 
 
-# --- saving, troubles ---
-
-
 def test_the_lines_shown_are_saved_with_their_dates(
     qtbot: QtBot, page: LogsPage, shell: FakeShell, tmp_path: Path
 ) -> None:
@@ -300,9 +280,6 @@ def test_without_connection_lines_stay_and_come_anew_afterwards(
     assert page.earlier.toolTip() == "Not connected to my-server."
     server.connect_as(LIVE)
     qtbot.waitUntil(lambda: numbers(page) == [1])
-
-
-# --- words ---
 
 
 def test_services_are_offered_in_order_and_runs_by_name_and_beginning() -> None:

@@ -54,8 +54,6 @@ def test_it_is_described_in_one_line() -> None:
     assert kind_look("hologram").word == "Hologram"
 
 
-# --- runs ---
-
 OLD = RunSummary(id="2026-01-01_a", name="old", state="finished", created=1.0, resumable=True, env_steps=9)
 NEW = RunSummary(id="2026-02-01_b", name="new", state="stopped", created=2.0, resumable=True)
 ACTIVE = RunStatus(id=OLD.id, name="old", state="running", env_steps=500, seconds=60.0, checkpoint_age_s=125)

@@ -104,9 +104,6 @@ def test_search_looks_at_key_title_and_explanation() -> None:
     assert specs()["ppo.n_steps"].matches("number of steps")
 
 
-# --- edits ---
-
-
 SAVED = {"ppo.gamma": 0.95, "network.hidden_sizes": (32, 32)}
 
 
