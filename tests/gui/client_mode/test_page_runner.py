@@ -129,75 +129,69 @@ def seen(
         yield page
 
 
-@contextmanager
-def _another_computer(qapp: QApplication, qtbot: QtBot, folder: Path) -> Iterator[_Seen]:
+@pytest.fixture
+def pc(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Iterator[_Seen]:
     """A page on a computer without a server; its runner ends with the test."""
-    with qt_asyncio(qapp), _seen(qapp, qtbot, _folders(folder), FakeFeed(), folder) as seen:
+    with qt_asyncio(qapp), _seen(qapp, qtbot, _folders(tmp_path), FakeFeed(), tmp_path) as seen:
         try:
             yield seen
         finally:
             if seen.side.feed.connection.commands_possible:
                 seen.end_runner()
-    wait_for(lambda: not processes_below(folder), "nothing is left running")
+    wait_for(lambda: not processes_below(tmp_path), "nothing is left running")
 
 
 # First: the client of the fixtures below plays from its first use on.
 def test_a_pasted_link_is_asked_about_then_played_for_until_it_is_forgotten_or_revoked(
-    qapp: QApplication, theme: Theme, qtbot: QtBot, training: RunningServer, tmp_path: Path
+    pc: _Seen, training: RunningServer, tmp_path: Path
 ) -> None:
-    name = "gamer-21"
+    name, page = "gamer-21", pc.page
     invitation = Invitation.parse(training.api.command("clients.invite.create", {"client": name})["link"])
-    with _another_computer(qapp, qtbot, tmp_path) as pc:
-        page = pc.page
-        path = tmp_path / "mine.soulsgui"
-        invitation.save(path)
-        page.servers.open_path(str(path))
-        pc.wait(lambda: "It answers at" in told_of(page.consent, "who"), "the server was asked")
-        assert f"CartPole-v1, {ENVS} copies" in told_of(page.consent, "what")
-        assert training.client_state(name) == "joining", "nothing plays before the yes"
-        pc.click(page.consent.decline)
-        assert (page.consent.isVisible(), pc.side.invitation) == (False, None)
-        pc.until("Not joined")
-        assert not page.switch.toggle.isChecked()
-        assert not pc.folders.servers.exists(), "not now changes nothing"
+    path = tmp_path / "mine.soulsgui"
+    invitation.save(path)
+    page.servers.open_path(str(path))
+    pc.wait(lambda: "It answers at" in told_of(page.consent, "who"), "the server was asked")
+    assert f"CartPole-v1, {ENVS} copies" in told_of(page.consent, "what")
+    assert training.client_state(name) == "joining", "nothing plays before the yes"
+    pc.click(page.consent.decline)
+    assert (page.consent.isVisible(), pc.side.invitation) == (False, None)
+    pc.until("Not joined")
+    assert not page.switch.toggle.isChecked()
+    assert not pc.folders.servers.exists(), "not now changes nothing"
 
-        QGuiApplication.clipboard().setText(f"  {invitation.link}\n")
-        pc.click(page.servers.paste)
-        assert page.consent.isVisible()
-        pc.click(page.consent.accept)
-        pc.wait(page.consent.isHidden, "it was accepted")
-        pc.until("Playing")
-        pc.wait(lambda: training.client_state(name) == "online", "the server sees it play")
-        assert page.switch.toggle.isChecked()
-        assert page.server.place.text().startswith(f"{invitation.server_name}, 127.0.0.1:")
-        pc.wait(lambda: page.servers.chosen is not None, "it is listed")
-        pc.wait(lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
+    QGuiApplication.clipboard().setText(f"  {invitation.link}\n")
+    pc.click(page.servers.paste)
+    assert page.consent.isVisible()
+    pc.click(page.consent.accept)
+    pc.wait(page.consent.isHidden, "it was accepted")
+    pc.until("Playing")
+    pc.wait(lambda: training.client_state(name) == "online", "the server sees it play")
+    assert page.switch.toggle.isChecked()
+    assert page.server.place.text().startswith(f"{invitation.server_name}, 127.0.0.1:")
+    pc.wait(lambda: page.servers.chosen is not None, "it is listed")
+    pc.wait(lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
-        pc.click(page.pausing.now)
-        pc.until("Paused by you")
-        pc.wait(lambda: training.client_state(name) == "paused", "the server shows it")
-        training.api.command("clients.resume", {"client": name})
-        training.wait_updates(2)
-        assert training.client_state(name) == "paused", "the owner's pause wins"
+    pc.click(page.pausing.now)
+    pc.until("Paused by you")
+    pc.wait(lambda: training.client_state(name) == "paused", "the server shows it")
+    training.api.command("clients.resume", {"client": name})
+    training.wait_updates(2)
+    assert training.client_state(name) == "paused", "the owner's pause wins"
 
-        pc.click(page.servers.forget)
-        answer(page, "Forget")
-        pc.wait(lambda: page.servers.chosen is None, "it is forgotten")
-        pc.wait(lambda: training.client_state(name) == "left", "it said goodbye")
-        assert not list(pc.folders.servers.iterdir())
+    pc.click(page.servers.forget)
+    answer(page, "Forget")
+    pc.wait(lambda: page.servers.chosen is None, "it is forgotten")
+    pc.wait(lambda: training.client_state(name) == "left", "it said goodbye")
+    assert not list(pc.folders.servers.iterdir())
 
-        pc.side.open_invitation(invitation)
-        pc.click(page.consent.accept)
-        pc.until("Playing")
-        training.api.command("clients.revoke", {"client": name})
-        pc.until("no longer accepts this invitation")
-        pc.side.open_invitation(invitation)
-        shut_out = "does not let this computer in"
-        pc.wait(lambda: shut_out in told_of(page.consent, "who"), "the server was asked again")
-
-
-def _episodes_on_server(server: RunningServer, client: str) -> int:
-    return sum(server.api.command("history.query", {"metric": "return", "client": client})["count"])
+    pc.side.open_invitation(invitation)
+    pc.click(page.consent.accept)
+    pc.until("Playing")
+    training.api.command("clients.revoke", {"client": name})
+    pc.until("no longer accepts this invitation")
+    pc.side.open_invitation(invitation)
+    shut_out = "does not let this computer in"
+    pc.wait(lambda: shut_out in told_of(page.consent, "who"), "the server was asked again")
 
 
 def _own_client(server: RunningServer) -> ClientStatus:
@@ -207,19 +201,22 @@ def _own_client(server: RunningServer) -> ClientStatus:
 def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
     seen: _Seen, joined: RunningServer
 ) -> None:
+    def episodes() -> int:
+        return sum(joined.api.command("history.query", {"metric": "return", "client": NAME})["count"])
+
     page = seen.page
     seen.click(page.switch.toggle)
     seen.until("Not joined")
     assert not page.switch.toggle.isChecked()
     seen.wait(lambda: joined.client_state(NAME) == "left", "it said goodbye")
     assert seen.service.pid is None
-    before = _episodes_on_server(joined, NAME)
+    before = episodes()
 
     seen.click(page.switch.toggle)
     seen.until("Playing")
     assert page.switch.toggle.isChecked()
     seen.wait(lambda: joined.client_state(NAME) == "online", "the server sees it play")
-    seen.wait(lambda: _episodes_on_server(joined, NAME) > before, "the server has its episodes")
+    seen.wait(lambda: episodes() > before, "the server has its episodes")
     first = joined.status().run
 
     def steps_per_update() -> float:

@@ -17,29 +17,29 @@ from soulsgui.gui.client_mode.state import (
     update_title,
 )
 from soulsgui.gui.models.connection import Connection, ConnectionState
-from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServerTest, ServiceStatus, Status
+from soulsgui.wire.control import RunStatus, ServerStatus, ServerTest, Status
 from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
+from tests import states
 
 NOW = 1_790_000_000.0
 LIVE = Connection(ConnectionState.CONNECTED, "this computer")
 
 
-def _status(service: str = "running", state: str = "online", run: str = "run-1", **rest: Any) -> Status:
+def _status(
+    service: str = "running", state: str = "online", run: str = "run-1", tried: str = "", **rest: Any
+) -> Status:
     """The service, what the client tells, and the server, each by the names of its fields."""
 
     def taken(*names: str) -> dict[str, Any]:
         return {name: rest.pop(name) for name in names if name in rest}
 
-    of_service = {"name": "client", "kind": "client", "state": service}
-    of_service |= taken("outcome", "failures", "restart_in_s")
-    server = {"url": "redis://127.0.0.1:6379", "reachable": True, "changed_at": NOW - 60}
-    server |= taken("url", "name", "reachable", "round_trip_s") | {"error": rest.pop("tried", "")}
+    of_service = taken("outcome", "failures", "restart_in_s")
+    server = {"url": "redis://127.0.0.1:6379", "reachable": True, "changed_at": NOW - 60, "error": tried}
+    server |= taken("url", "name", "reachable", "round_trip_s")
     return Status(
         run=RunStatus(id=run),
-        services=[ServiceStatus.model_validate(of_service)],
-        clients=[
-            ClientStatus.model_validate({"id": "c", "name": "c", "state": state, "env_id": "Toy-v0"} | rest)
-        ],
+        services=[states.service("client", service, **of_service)],
+        clients=[states.client("c", state, env_id="Toy-v0", **rest)],
         server=ServerStatus.model_validate(server),
     )
 

@@ -34,18 +34,11 @@ def test_the_next_free_name_is_offered_and_a_revoked_one_counts_as_never_invited
     assert invite.known_as("a", [invited("a")]) == invited("a")
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("", "Give the computer"),
-        ("client-3", "client-3 is a name of this server's own"),
-        ("two words", "A name has letters"),
-        ("gamer-01", ""),
-    ],
-)
-def test_a_name_is_checked_as_it_is_typed(name: str, wrong: str) -> None:
-    assert invite.wrong_name(name).startswith(wrong)
-    assert bool(invite.wrong_name(name)) is bool(wrong)
+def test_a_name_is_checked_as_it_is_typed() -> None:
+    assert invite.wrong_name("").startswith("Give the computer")
+    assert invite.wrong_name("client-3").startswith("client-3 is a name of this server's own")
+    assert invite.wrong_name("two words").startswith("A name has letters")
+    assert invite.wrong_name("gamer-01") == ""
 
 
 def test_it_says_from_where_the_server_is_reachable_and_what_opening_it_means() -> None:

@@ -229,16 +229,14 @@ def test_without_a_connection_all_stays_readable_and_everything_is_listed_again_
     qtbot.waitUntil(lambda: asked() == (runs + 1, saved + 1))
 
 
-def test_settings_that_can_not_be_read_say_why(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
-    server.answers["config.get"] = refusal("config.json: no configuration.", "Choose another run.")
-    page.details.tabs.setCurrentWidget(page.details.settings)
-    qtbot.waitUntil(lambda: "no configuration" in page.details.settings.words.text())
-    assert page.details.settings.form is None
-
-
-def test_a_folder_that_nothing_opens_is_named(
-    page: RunsPage, server: FakeFeed, shell: FakeShell, monkeypatch: pytest.MonkeyPatch
+def test_settings_that_can_not_be_read_and_a_folder_that_nothing_opens_are_told_of(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    settings = page.details.settings
+    server.answers["config.get"] = refusal("config.json: no configuration.", "Choose another run.")
+    page.details.tabs.setCurrentWidget(settings)
+    qtbot.waitUntil(lambda: "no configuration" in settings.words.text())
+    assert settings.form is None
     server.hello = HELLO
     for opened, level in ((False, "warning"), (True, "info")):
         monkeypatch.setattr(QDesktopServices, "openUrl", lambda _, opened=opened: opened)
