@@ -6,7 +6,6 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from first_start.main import main, split_arguments
 from first_start.plan import Pin
 from first_start.progress import Console, Progress
 from first_start.steps import pip_environment
+from first_start.torch_build import TorchBuild
 from first_start.venv import Venv
 
 from soulsgui import system
@@ -25,37 +25,30 @@ MACHINE = "Linux x86_64, Python 3.11.2"
 PINS = [Pin("a", "1.0", 80.0, "base"), Pin("b", "1.0", 0.1, "base"), Pin("c", "1.0", 0.1, "base")]
 
 
-@pytest.mark.parametrize(
-    ("platform", "nvidia", "wheel", "answers", "index", "download_mb", "reason"),
-    [
-        ("linux", False, None, True, torch_build.CPU_INDEX, range(1, 300), ""),
-        ("linux", False, None, False, "", range(3000, 9000), "does not answer"),
-        ("linux", True, None, None, "", range(3000, 9000), "CUDA"),
-        # Elsewhere PyPI's build is the small one.
-        ("win32", False, None, None, "", range(1, 300), ""),
-        ("darwin", False, None, None, "", range(1, 300), ""),
-        ("linux", True, Path("/here/torch.whl"), None, "", [0], "/here"),
-    ],
-)
-def test_the_build_of_torch_is_the_smallest_that_serves(
-    platform: str,
-    nvidia: bool,
-    wheel: Path | None,
-    answers: bool | None,
-    index: str,
-    download_mb: Collection[int],
-    reason: str,
-) -> None:
-    def index_answers() -> bool:
-        assert answers is not None, "the index must not be asked"
-        return answers
+def test_the_build_of_torch_is_the_smallest_that_serves() -> None:
+    def choose(
+        platform: str, nvidia: bool = False, wheel: Path | None = None, answers: bool | None = None
+    ) -> TorchBuild:
+        def index_answers() -> bool:
+            assert answers is not None, "the index must not be asked"
+            return answers
 
-    build = torch_build.choose(
-        platform=platform, nvidia=nvidia, local_wheel=wheel, cpu_index_answers=index_answers
-    )
-    assert build.index == index
-    assert build.download_mb in download_mb
-    assert reason in build.reason
+        return torch_build.choose(
+            platform=platform, nvidia=nvidia, local_wheel=wheel, cpu_index_answers=index_answers
+        )
+
+    cpu, away = choose("linux", answers=True), choose("linux", answers=False)
+    assert (cpu.index, away.index) == (torch_build.CPU_INDEX, "")
+    assert 1 <= cpu.download_mb < 300 < 3000 <= away.download_mb < 9000
+    assert "does not answer" in away.reason
+    cuda = choose("linux", nvidia=True)
+    assert (cuda.index, cuda.download_mb) == ("", away.download_mb)
+    assert "CUDA" in cuda.reason
+    for elsewhere in (choose("win32"), choose("darwin")):
+        assert (elsewhere.index, elsewhere.download_mb) == ("", cpu.download_mb), "PyPI's is the small one"
+    here = choose("linux", nvidia=True, wheel=Path("/here/torch.whl"))
+    assert (here.index, here.download_mb) == ("", 0)
+    assert "/here" in here.reason
 
 
 def test_only_a_wheel_that_pip_would_take_counts(tmp_path: Path) -> None:

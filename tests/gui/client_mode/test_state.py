@@ -200,29 +200,22 @@ def test_a_round_trip_is_told_in_milliseconds() -> None:
     assert [trip_words(seconds) for seconds in (0.0004, 0.0034, 1.2)] == ["under 1 ms", "3 ms", "1,200 ms"]
 
 
+ANSWERS = {"address": "pc:1", "round_trip_s": 0.002}
+
+
 @pytest.mark.parametrize(
     ("found", "level", "what", "why"),
     [
         (
-            {"address": "pc:1", "round_trip_s": 0.002, "env_id": "Toy-v0"},
+            ANSWERS | {"env_id": "Toy-v0"},
             "success",
             "atelier answers at pc:1 in 2 ms and lets this computer in.",
             "It trains Toy-v0; the versions fit.",
         ),
-        ({"address": "pc:1", "round_trip_s": 0.002}, "success", "answers at pc:1", "not told yet"),
+        (ANSWERS, "success", "answers at pc:1", "not told yet"),
         ({"error": "No answer from pc:1 (connection refused)."}, "warning", "is not found", "refused"),
-        (
-            {"error": "client.c is not let in", "shut_out": True},
-            "error",
-            "does not let",
-            "a new one and paste",
-        ),
-        (
-            {"address": "pc:1", "round_trip_s": 0.002, "lacks": [OWN]},
-            "warning",
-            "answers at pc:1",
-            "It needs soulsgui 0.3 or newer, this computer has 0.1. Update SoulsGUI",
-        ),
+        ({"error": "client.c is not let in", "shut_out": True}, "error", "does not let", "a new one and"),
+        (ANSWERS | {"lacks": [OWN]}, "warning", "answers at pc:1", "computer has 0.1. Update SoulsGUI"),
     ],
 )
 def test_what_a_test_found(found: dict[str, Any], level: str, what: str, why: str) -> None:
