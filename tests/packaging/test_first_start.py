@@ -321,16 +321,16 @@ def test_clearing_keeps_the_lock_and_the_log_and_what_links_lead_to(tmp_path: Pa
     assert (tmp_path / "elsewhere").exists()
 
 
+def test_the_first_double_dash_divides() -> None:
+    assert split_arguments(["test", "--", "-k", "--", "x"]) == (["test"], ["-k", "--", "x"])
+    assert split_arguments(["setup"]) == (["setup"], [])
+
+
 def test_pip_is_kept_inside_the_environment_and_to_the_constraints() -> None:
     elsewhere = dict.fromkeys(("PIP_TARGET", "PYTHONHOME", "PYTHONPATH"), "/x")
     kept = {"PIP_CONSTRAINT": "packaging/constraints.txt", "PIP_USER": "0", "LANG": "C"}
     env = pip_environment(elsewhere | {"PIP_USER": "1", "LANG": "C"})
     assert {name: value for name, value in env.items() if name in elsewhere or name in kept} == kept
-
-
-def test_the_first_double_dash_divides() -> None:
-    assert split_arguments(["test", "--", "-k", "--", "x"]) == (["test"], ["-k", "--", "x"])
-    assert split_arguments(["setup"]) == (["setup"], [])
 
 
 def test_a_wrong_invitation_ends_the_set_up_before_it_begins(

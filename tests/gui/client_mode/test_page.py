@@ -153,23 +153,11 @@ def test_a_refused_switch_goes_back_and_an_answer_to_an_earlier_wish_does_not_mo
     assert toggle.isChecked()
 
 
-def test_without_a_runner_the_switch_starts_one(played: Played, qtbot: QtBot) -> None:
+def test_a_lost_connection_dims_what_is_known_and_without_a_runner_the_switch_starts_one(
+    played: Played, qtbot: QtBot
+) -> None:
     page, fake, shell = played
-    fake.connect_as(Connection(ConnectionState.WELCOME))
-    qtbot.waitUntil(lambda: "Not joined" in page.state.words)
-    assert not page.switch.toggle.isChecked()
-    assert not page.pausing.now.isEnabled()
-    with qtbot.waitSignal(shell.client_side().start_wanted):
-        page.switch.toggle.click()
-    assert page.switch.toggle.isChecked()
-    fake.connect_as(Connection(ConnectionState.STARTING))
-    qtbot.waitUntil(lambda: "Connecting" in page.state.words)
-    assert page.switch.toggle.isChecked()
-
-
-def test_a_lost_connection_dims_what_is_known_and_keeps_it(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    values = page.given.values
+    values, toggle = page.given.values, page.switch.toggle
     qtbot.waitUntil(lambda: values["episodes"].text() == "3")
     assert values["share"].text() == "—"
     fake.take_snapshot(_status(share=0.25))
@@ -178,6 +166,16 @@ def test_a_lost_connection_dims_what_is_known_and_keeps_it(played: Played, qtbot
     qtbot.waitUntil(lambda: not page.given.isEnabled())
     assert (values["episodes"].text(), values["steps"].text()) == ("3", "1,234")
     assert not page.curve.isEnabled()
+    fake.connect_as(Connection(ConnectionState.WELCOME))
+    qtbot.waitUntil(lambda: "Not joined" in page.state.words)
+    assert not toggle.isChecked()
+    assert not page.pausing.now.isEnabled()
+    with qtbot.waitSignal(shell.client_side().start_wanted):
+        toggle.click()
+    assert toggle.isChecked()
+    fake.connect_as(Connection(ConnectionState.STARTING))
+    qtbot.waitUntil(lambda: "Connecting" in page.state.words)
+    assert toggle.isChecked()
 
 
 def test_nothing_is_drawn_while_the_page_is_hidden_and_the_buttons_stay_when_a_sentence_goes(

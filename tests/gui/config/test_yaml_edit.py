@@ -68,15 +68,14 @@ def test_tab_leaves_the_editor(qtbot: QtBot, theme: Theme) -> None:
     assert around.focusWidget() is after
 
 
-def test_it_is_drawn_in_both_themes(edit: YamlEdit, both_themes: Theme) -> None:
+def test_it_is_drawn_in_both_themes_and_the_yaml_tab_follows_the_size_of_letters_at_once(
+    qtbot: QtBot, edit: YamlEdit, both_themes: Theme
+) -> None:
     edit.show_problems({3: "wrong"})
     light = edit.grab().toImage()
     both_themes.choose(ThemeChoice.DARK)
     dark = edit.grab().toImage()
     assert light.pixelColor(5, 5).lightness() > 128 > dark.pixelColor(5, 5).lightness()
-
-
-def test_the_yaml_tab_follows_the_size_of_letters_at_once(qtbot: QtBot, both_themes: Theme) -> None:
     views = Views()
     qtbot.addWidget(views)
     views.show()

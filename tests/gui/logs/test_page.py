@@ -189,21 +189,21 @@ def test_earlier_lines_are_put_above_until_there_are_none_and_what_is_in_view_st
 def test_memory_stays_bounded_while_one_pages_back_follows_or_goes_to_a_moment(
     qtbot: QtBot, page: LogsPage, server: FakeFeed, logs: Logs
 ) -> None:
-    logs.lines["trainer"] = [line(n) for n in range(1, 7001)]
+    logs.lines["trainer"] = [line(n) for n in range(1, 8001)]
     show(qtbot, page, "trainer")
     for _ in range(5):
         count, first = len(numbers(page)), numbers(page)[0]
         page.earlier.click()
         qtbot.waitUntil(lambda first=first: numbers(page)[0] < first)
         assert len(numbers(page)) == min(count + 1000, 5000)
-    assert numbers(page)[-1] == 6000
-    server.bring_log(line(7001))
+    assert numbers(page)[-1] == 7000
+    server.bring_log(line(8001))
     qtbot.wait(120)
-    assert numbers(page)[-1] == 6000
+    assert numbers(page)[-1] == 7000
     page.pane.set_follow(True)
-    qtbot.waitUntil(lambda: numbers(page)[-1] == 7000)
+    qtbot.waitUntil(lambda: numbers(page)[-1] == 8000)
     page.show_where(service="trainer", time=START + 1234)
-    # Several questions, each with thousands of lines to draw: a busy machine takes its time.
+    # Four questions, each with thousands of lines to draw: a busy machine takes its time.
     qtbot.waitUntil(lambda: "trainer line 1234" in text_of(page).textCursor().selectedText())
     assert not page.pane.follow
     assert numbers(page)[-1] == 6000
