@@ -55,27 +55,18 @@ def test_a_fresh_set_up_announces_itself_and_starts_nothing(ready: TinyProject) 
     assert "Set up in" in told
 
 
-@pytest.mark.parametrize(
-    ("words", "env", "started"),
-    [
-        ((), {}, DEMO),
+def test_a_program_is_started_and_its_exit_code_passed_on(ready: TinyProject) -> None:
+    for words, env, started in (
+        ("", {}, DEMO),
         # There is a screen, but no window in this version.
-        (
-            ("--", "--set", "seed=3"),
-            {"DISPLAY": ":99"},
-            [*DEMO, "--set", "seed=3"],
-        ),
+        ("-- --set seed=3", {"DISPLAY": ":99"}, [*DEMO, "--set", "seed=3"]),
         # What leads Python elsewhere is taken away.
-        (("--", "status", "--json"), {"PYTHONPATH": "/elsewhere"}, ["status", "--json"]),
-    ],
-)
-def test_a_program_is_started_and_its_exit_code_passed_on(
-    ready: TinyProject, words: tuple[str, ...], env: dict[str, str], started: list[str]
-) -> None:
-    done = ready.run(*words, **env)
-    assert done.stdout == f"{started} None\n"
-    assert done.returncode == 7
-    assert "Setting up" not in done.stderr
+        ("-- status --json", {"PYTHONPATH": "/elsewhere"}, ["status", "--json"]),
+    ):
+        done = ready.run(*words.split(), **env)
+        assert done.stdout == f"{started} None\n"
+        assert done.returncode == 7
+        assert "Setting up" not in done.stderr
 
 
 def test_a_second_run_starts_at_once_and_asks_no_pip(ready: TinyProject) -> None:

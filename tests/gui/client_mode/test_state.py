@@ -159,6 +159,7 @@ def test_a_client_waits_for_a_run_when_the_one_it_played_for_has_ended() -> None
         (_status(wish="pause"), {"for_a_time", "resume"}),
         (_status(wish="pause", paused_until=NOW + 1800), {"now", "for_a_time", "resume"}),
         (_status("stopped", wish="pause"), set()),
+        (_status("failed", wish="pause"), set()),
     ],
 )
 def test_what_the_owner_can_do_next(status: Status, allowed: set[str]) -> None:
