@@ -168,3 +168,9 @@ def test_a_draft_from_elsewhere_is_what_is_unsaved() -> None:
     assert edits.value("ppo.epochs") == 4
     assert unsaved(edits) == {"ppo.gamma", "ppo.epochs", "network.hidden_sizes"}
     assert edits.own == {"seed": 3, "ppo.epochs": 4, "network.hidden_sizes": (8,)}
+
+
+def test_an_entry_of_the_file_that_says_what_is_shipped_stays_when_it_is_typed_again() -> None:
+    edits = Edits({"seed": 3}, {"seed": 3})
+    edits.type("seed", 3)
+    assert (edits.own, unsaved(edits)) == ({"seed": 3}, set())
