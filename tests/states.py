@@ -3,6 +3,7 @@
 from typing import Any
 
 from soulsgui.wire.control import CheckpointInfo, ClientStatus, ServiceStatus
+from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.messages.metrics import CheckpointRow
 
 RUN = "2026-11-20_10-00-00"
@@ -17,6 +18,13 @@ def service(name: str = "trainer", state: str = "running", **fields: Any) -> Ser
 def client(name: str = "gamer-1", /, state: str = "online", **fields: Any) -> ClientStatus:
     """Make the status of a client."""
     return ClientStatus.model_validate({"id": name, "name": name, "state": state} | fields)
+
+
+def invitation(**fields: Any) -> Invitation:
+    """Make what gamer-01 is invited to the server atelier with."""
+    usual = {"server_id": "server-1", "server_name": "atelier", "client": "gamer-01", "secret": "s" * 32}
+    usual |= {"addresses": (("192.168.1.5", 6379),), "prefix": "souls:", "created": 1.0}
+    return Invitation.model_validate(usual | fields)
 
 
 def checkpoint(**fields: Any) -> CheckpointInfo:

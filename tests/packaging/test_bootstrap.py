@@ -15,6 +15,7 @@ import pytest
 from tests.packaging.tiny_project import HANGS_S, ROOT, TinyProject
 
 FIRST_START = sorted((ROOT / "packaging" / "first_start").glob("*.py"))
+DEMO = ["serve", "--set", "stop.mean_return=475", "--until-done", "--local-clients", "2"]
 pytestmark = pytest.mark.timeout(3 * HANGS_S)
 ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and shared descriptors are POSIX's")
 
@@ -54,36 +55,18 @@ def test_a_fresh_set_up_announces_itself_and_starts_nothing(ready: TinyProject) 
     assert "Set up in" in told
 
 
-@pytest.mark.parametrize(
-    ("words", "env", "started"),
-    [
-        ((), {}, ["serve", "--set", "stop.mean_return=475", "--until-done", "--local-clients", "2"]),
+def test_a_program_is_started_and_its_exit_code_passed_on(ready: TinyProject) -> None:
+    for words, env, started in (
+        ("", {}, DEMO),
         # There is a screen, but no window in this version.
-        (
-            ("--", "--set", "seed=3"),
-            {"DISPLAY": ":99"},
-            [
-                "serve",
-                "--set",
-                "stop.mean_return=475",
-                "--until-done",
-                "--local-clients",
-                "2",
-                "--set",
-                "seed=3",
-            ],
-        ),
+        ("-- --set seed=3", {"DISPLAY": ":99"}, [*DEMO, "--set", "seed=3"]),
         # What leads Python elsewhere is taken away.
-        (("--", "status", "--json"), {"PYTHONPATH": "/elsewhere"}, ["status", "--json"]),
-    ],
-)
-def test_a_program_is_started_and_its_exit_code_passed_on(
-    ready: TinyProject, words: tuple[str, ...], env: dict[str, str], started: list[str]
-) -> None:
-    done = ready.run(*words, **env)
-    assert done.stdout == f"{started} None\n"
-    assert done.returncode == 7
-    assert "Setting up" not in done.stderr
+        ("-- status --json", {"PYTHONPATH": "/elsewhere"}, ["status", "--json"]),
+    ):
+        done = ready.run(*words.split(), **env)
+        assert done.stdout == f"{started} None\n"
+        assert done.returncode == 7
+        assert "Setting up" not in done.stderr
 
 
 def test_a_second_run_starts_at_once_and_asks_no_pip(ready: TinyProject) -> None:
@@ -97,17 +80,18 @@ def test_a_second_run_starts_at_once_and_asks_no_pip(ready: TinyProject) -> None
     assert (ready.venv / "bootstrap.log").read_bytes() == log
 
 
-def test_the_tests_need_more_and_development_stays_set_up(tmp_path: Path, ready: TinyProject) -> None:
+def test_the_tests_need_more_and_development_stays_set_up(ready: TinyProject) -> None:
     done = ready.run("test", "--", "-k", "gae")
     assert done.returncode == 7
     assert done.stdout.endswith(", '-k', 'gae'] None\n")
     assert "8 of 9 packages are there already" in done.stderr
     project_file = ready.root / "pyproject.toml"
     project_file.write_text(project_file.read_text() + 'description = "changed"\n')
-    again = ready.run("setup")
-    assert "9 of 9 packages are there already" in again.stderr
+    assert "9 of 9 packages are there already" in ready.run("setup").stderr
     told = "Running the tests. pytest collects them first: nothing is shown for up to a minute.\n"
     assert ready.run("test").stderr == told
+    project_file.write_text(project_file.read_text() + "[tool.ruff]\nline-length = 110\n")
+    assert ready.run("setup").stderr == "", "settings of tools are no reason to set up again"
 
 
 @ON_POSIX
@@ -145,12 +129,6 @@ def test_a_computer_that_only_plays_joins_without_torch_and_its_link_goes_into_a
     assert done.stderr == "", "who trains here can play, too"
 
 
-def test_settings_of_tools_are_no_reason_to_set_up_again(ready: TinyProject) -> None:
-    project_file = ready.root / "pyproject.toml"
-    project_file.write_text(project_file.read_text() + "[tool.ruff]\nline-length = 110\n")
-    assert ready.run("setup").stderr == ""
-
-
 @ON_POSIX
 def test_an_interrupted_set_up_goes_on_the_next_time_and_the_pip_of_a_killed_one_is_waited_for(
     tmp_path: Path, gate: Path
@@ -182,8 +160,16 @@ def test_an_interrupted_set_up_goes_on_the_next_time_and_the_pip_of_a_killed_one
     assert project.run("setup").stderr == ""
 
 
-def test_a_missing_package_is_explained_with_the_end_of_the_log(tmp_path: Path) -> None:
+def test_a_place_where_nothing_can_be_made_is_told_and_a_missing_package_with_the_end_of_the_log(
+    tmp_path: Path,
+) -> None:
     project = TinyProject(tmp_path)
+    project.venv.touch()
+    done = project.run("setup")
+    assert done.returncode == 1
+    assert "can't be written" in done.stderr
+    assert "Copy the folder to a place that belongs to you" in done.stderr
+    project.venv.unlink()
     (project.wheels / "redis-1.0-py3-none-any.whl").unlink()
     done = project.run("setup")
     assert done.returncode == 1
@@ -194,17 +180,14 @@ def test_a_missing_package_is_explained_with_the_end_of_the_log(tmp_path: Path) 
 
 
 def test_an_environment_that_was_moved_is_made_anew(ready: TinyProject, tmp_path: Path) -> None:
-    moved = tmp_path / "moved"
-    ready.root.rename(moved)
+    moved, root = tmp_path / "moved", ready.root
+    root.rename(moved)
+    ready.root = moved
     try:
-        command = [sys.executable, str(moved / "packaging/bootstrap.py"), "setup"]
-        done = subprocess.run(
-            command, env=ready.environment({}), capture_output=True, text=True, check=True, timeout=HANGS_S
-        )
-        assert "making .venv" in done.stderr
+        assert "making .venv" in ready.run("setup").stderr
         assert str(moved) in (moved / ".venv/bin/pip").read_text()
     finally:
-        moved.rename(ready.root)
+        ready.root = moved.rename(root)
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can give folders away")
@@ -218,27 +201,15 @@ def test_an_environment_of_another_user_is_left_alone(tmp_path: Path) -> None:
     assert list(project.venv.iterdir()) == []
 
 
-def test_a_place_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
-    project = TinyProject(tmp_path)
-    project.venv.touch()
-    done = project.run("setup")
-    assert done.returncode == 1
-    assert "can't be written" in done.stderr
-    assert "Copy the folder to a place that belongs to you" in done.stderr
-
-
 def test_wrong_use_ends_with_2(ready: TinyProject) -> None:
-    assert ready.run("install").returncode == 2
-    assert ready.run("setup", "--", "--json").returncode == 2
-    assert ready.run("test", "pc.soulsgui").returncode == 2
+    for words in (("install",), ("setup", "--", "--json"), ("test", "pc.soulsgui")):
+        assert ready.run(*words).returncode == 2
 
 
-def test_python_3_8_can_read_the_file_that_refuses_it() -> None:
-    ast.parse((ROOT / "packaging" / "bootstrap.py").read_text(encoding="utf-8"), feature_version=(3, 8))
-
-
-def test_only_the_standard_library_is_imported() -> None:
-    for file in (ROOT / "packaging" / "bootstrap.py", *FIRST_START):
+def test_only_the_standard_library_is_imported_and_python_3_8_can_read_what_refuses_it() -> None:
+    bootstrap = ROOT / "packaging" / "bootstrap.py"
+    ast.parse(bootstrap.read_text(encoding="utf-8"), feature_version=(3, 8))
+    for file in (bootstrap, *FIRST_START):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         names = [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
         names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
@@ -247,7 +218,6 @@ def test_only_the_standard_library_is_imported() -> None:
 
 
 def test_the_folder_does_not_hide_the_library_of_its_name() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import packaging.version"], cwd=ROOT, capture_output=True, timeout=HANGS_S
-    )
+    command = [sys.executable, "-c", "import packaging.version"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=HANGS_S)
     assert done.returncode == 0, done.stderr

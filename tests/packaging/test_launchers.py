@@ -27,9 +27,8 @@ def _tree(folder: Path) -> Path:
     """A copy of the launchers in a folder with a space and a percent sign, with a tiny bootstrap."""
     packaging = folder / "my 100% souls" / "packaging"
     shutil.copytree(LAUNCHERS, packaging / "launchers")
-    shutil.copytree(
-        LAUNCHERS.parents[1] / "resources" / "icons" / "app", packaging.parent / "resources/icons/app"
-    )
+    icons = "resources/icons/app"
+    shutil.copytree(LAUNCHERS.parents[1] / icons, packaging.parent / icons)
     (packaging / "bootstrap.py").write_text(
         "import pathlib, sys\npathlib.Path(__file__).with_name('started').write_text(repr(sys.argv[1:]))\n"
     )
@@ -41,9 +40,7 @@ def _environment(folder: Path) -> dict[str, str]:
     tools = folder / "bin"
     tools.mkdir()
     for tool in ("sh", "dirname", "readlink", "mkdir", "sed", "awk", "cp", "rm"):
-        found = shutil.which(tool)
-        assert found is not None
-        (tools / tool).symlink_to(found)
+        (tools / tool).symlink_to(shutil.which(tool) or "missing")
     (tools / "python3").symlink_to(sys.executable)
     return {"PATH": str(tools), "HOME": str(folder / "home")}
 
@@ -62,6 +59,7 @@ def test_the_desktop_entry_starts_the_program_beside_it_with_what_was_opened(
 ) -> None:
     packaging = _tree(tmp_path)
     file = packaging / "launchers" / "SoulsGUI.desktop"
+    assert os.access(file, os.X_OK), "desktops start no other"
     subprocess.run(_command(_entry(file), file, opened), env=_environment(tmp_path), check=True)
     wanted = ["--", "gui", opened] if opened else ["--", "gui"]
     assert (packaging / "started").read_text() == repr(wanted)
@@ -78,39 +76,26 @@ def test_a_later_start_writes_into_a_log_of_the_user_and_the_mac_launcher_starts
     for launcher in ("soulsgui.sh", "SoulsGUI.command"):
         subprocess.run([packaging / "launchers" / launcher], env=environment, check=True)
         (packaging / "started").unlink()
-    assert (tmp_path / "home" / ".local" / "state" / "SoulsGUI" / "start.log").exists()
+    assert (tmp_path / "home/.local/state/SoulsGUI/start.log").exists()
 
 
 @posix_only
 def test_the_menu_entry_starts_the_program_from_its_folder_and_can_be_removed(tmp_path: Path) -> None:
-    packaging = _tree(tmp_path)
-    environment = _environment(tmp_path)
+    packaging, environment = _tree(tmp_path), _environment(tmp_path)
     install = packaging / "launchers" / "install-linux.sh"
     subprocess.run([install], env=environment, check=True, capture_output=True)
     shared = tmp_path / "home" / ".local" / "share"
-    file = shared / "applications" / "soulsgui.desktop"
+    file, kind = shared / "applications/soulsgui.desktop", shared / "mime/packages/soulsgui.xml"
     entry = _entry(file)
     icons = list((shared / "icons" / "hicolor").glob("*/apps/soulsgui.png"))
     assert len(icons) == 8
     subprocess.run(_command(entry, file, "a.soulsgui"), env=environment, check=True)
     assert (packaging / "started").read_text() == "['--', 'gui', 'a.soulsgui']"
-    kind = shared / "mime" / "packages" / "soulsgui.xml"
     kinds = entry["MimeType"].split(";")
     assert "x-scheme-handler/soulsgui" in kinds
     assert f'type="{kinds[0]}"' in kind.read_text()
     subprocess.run([install, "remove"], env=environment, check=True, capture_output=True)
-    assert not file.exists()
-    assert not kind.exists()
-    assert not any(icon.exists() for icon in icons)
-
-
-@posix_only
-def test_what_is_clicked_may_be_executed_and_parses() -> None:
-    for name in ("soulsgui.sh", "install-linux.sh", "SoulsGUI.command", "SoulsGUI.desktop"):
-        path = LAUNCHERS / name
-        assert os.access(path, os.X_OK)
-        if path.suffix != ".desktop":
-            subprocess.run(["sh", "-n", path], check=True)
+    assert not any(path.exists() for path in (file, kind, *icons))
 
 
 def test_on_windows_the_set_up_has_a_console_and_the_window_has_none(tmp_path: Path) -> None:
@@ -122,11 +107,8 @@ def test_on_windows_the_set_up_has_a_console_and_the_window_has_none(tmp_path: P
     python = tmp_path / "pythonw.exe"
     first, first_flags = launcher.start_command(tmp_path, python, ready=False)
     assert first == [str(tmp_path / "python.exe"), str(tmp_path / "packaging" / "bootstrap.py")]
-    assert first_flags == 0x10  # CREATE_NEW_CONSOLE
     later, later_flags = launcher.start_command(tmp_path, python, ready=True)
     assert later[0].endswith("pythonw.exe")
-    opened, _ = launcher.start_command(tmp_path, python, True, ["a.soulsgui"])
-    assert opened == [*later, "a.soulsgui"]
-    opened, _ = launcher.start_command(tmp_path, python, False, ["a.soulsgui"])
-    assert opened == [*first, "--", "gui", "a.soulsgui"]
-    assert later_flags == 0
+    assert (first_flags, later_flags) == (0x10, 0)  # CREATE_NEW_CONSOLE
+    for ready, opened in ((True, [*later, "x"]), (False, [*first, "--", "gui", "x"])):
+        assert launcher.start_command(tmp_path, python, ready, ["x"])[0] == opened

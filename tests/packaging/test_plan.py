@@ -5,6 +5,7 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from first_start import plan
@@ -43,25 +44,17 @@ def needed_by(requirements: list[str]) -> dict[str, str]:
         visited.add(str(requirement))
         installed = distribution(requirement.name)
         found[plan.normalised(requirement.name)] = installed.version.partition("+")[0]
-        for text in installed.requires or []:
-            wanted = Requirement(text)
+        for wanted in map(Requirement, installed.requires or []):
             if wanted.marker is None or any(wanted.marker.evaluate({"extra": extra}) for extra in extras):
                 wanted.marker = None
                 waiting.append(wanted)
     return found
 
 
-@pytest.mark.parametrize(
-    "extra",
-    [
-        "base",
-        *plan.TEST_EXTRAS,
-        pytest.param(
-            "mujoco",
-            marks=pytest.mark.skipif(find_spec("mujoco") is None, reason="is not part of the set-up"),
-        ),
-    ],
-)
+NEEDS_MUJOCO = pytest.mark.skipif(find_spec("mujoco") is None, reason="is not part of the set-up")
+
+
+@pytest.mark.parametrize("extra", ["base", *plan.TEST_EXTRAS, pytest.param("mujoco", marks=NEEDS_MUJOCO)])
 def test_every_package_that_is_needed_is_pinned_to_the_version_tested_here(extra: str) -> None:
     project = tomllib.loads(PYPROJECT)["project"]
     extras = project["optional-dependencies"]
@@ -89,28 +82,16 @@ def test_pins_know_their_group_and_size_and_lines_for_some_machines_are_left_out
         Pin("pyside6-essentials", "6.11.3", 80.3, "base"),
         Pin("ruff", "1", pytest.approx(0.03), "dev"),
     ]
-
-
-def test_extras_choose_the_groups() -> None:
     assert [pin.name for pin in plan.needed_pins(PINS, plan.RUN_EXTRAS)] == ["numpy", "torch"]
-    assert [pin.name for pin in plan.needed_pins(PINS, plan.TEST_EXTRAS)] == ["numpy", "torch", "ruff"]
+    assert plan.needed_pins(PINS, plan.TEST_EXTRAS) == PINS
     versions = {pin.name: pin.version for pin in plan.read_pins(CONSTRAINTS)}
     assert versions["pyside6-essentials"] == versions["shiboken6"] == "6.11.3", "6.12.0 breaks None"
 
 
-@pytest.mark.parametrize(
-    ("word", "link"),
-    [
-        ("soulsgui://join/x", True),
-        (" <SoulsGUI://join/x>", True),
-        ("pc.soulsgui", False),
-        ("", False),
-        ("C:\\soulsgui.soulsgui", False),
-    ],
-)
-def test_a_link_is_told_from_a_file(word: str, link: bool) -> None:
-    assert plan.is_link(word) is link
-    assert plan.is_link(word) is invitation.is_link(word), "the program itself sees it so"
+def test_a_link_is_told_from_a_file_as_the_program_itself_does() -> None:
+    links, files = ("soulsgui://join/x", " <SoulsGUI://join/x>"), ("pc.soulsgui", "", "C:\\soulsgui.soulsgui")
+    for word in links + files:
+        assert plan.is_link(word) is invitation.is_link(word) is (word in links)
 
 
 @pytest.mark.parametrize(
@@ -170,33 +151,26 @@ def test_a_stamp_is_read_back_and_covers_less_but_not_more_and_a_damaged_one_not
 
 
 def test_the_fingerprint_follows_what_is_installed_and_nothing_else() -> None:
-    def of(
-        pyproject: str = PYPROJECT, constraints: str = CONSTRAINTS, version: str = "3.11.2", root: str = "/a"
-    ) -> str:
-        return plan.fingerprint(pyproject, constraints, version, Path(root))
+    here = {"pyproject": PYPROJECT, "constraints": CONSTRAINTS, "python": "3.11.2", "root": Path("/a")}
 
-    assert of() == of(PYPROJECT.replace("line-length = 110", "line-length = 100"))
+    def of(**other: Any) -> str:
+        return plan.fingerprint(*(here | other).values())
+
+    assert of() == of(pyproject=PYPROJECT.replace("line-length = 110", "line-length = 100"))
     others = [
-        of(PYPROJECT.replace("redis[hiredis]>=8.0", "redis>=8.0")),
+        of(pyproject=PYPROJECT.replace("redis[hiredis]>=8.0", "redis>=8.0")),
         of(constraints=CONSTRAINTS + "\n"),
-        of(version="3.12.1"),
-        of(root="/b"),
+        of(python="3.12.1"),
+        of(root=Path("/b")),
     ]
     assert len({of(), *others}) == 5
 
 
-@pytest.mark.parametrize(
-    ("extra", "window", "expected"),
-    [
-        ([], True, ["gui"]),
-        ([], False, list(plan.DEMO)),
-        (["--data-dir", "d"], True, ["gui", "--data-dir", "d"]),
-        (["--json"], False, [*plan.DEMO, "--json"]),
-        (["runs", "list"], True, ["runs", "list"]),
-    ],
-)
-def test_what_is_started(extra: list[str], window: bool, expected: list[str]) -> None:
-    assert plan.program_arguments(extra, window=window) == expected
+def test_what_is_started() -> None:
+    assert plan.program_arguments([], window=True) == ["gui"]
+    assert plan.program_arguments(["--data-dir", "d"], window=True) == ["gui", "--data-dir", "d"]
+    assert plan.program_arguments(["runs", "list"], window=True) == ["runs", "list"]
+    assert plan.program_arguments(["--json"], window=False) == [*plan.DEMO, "--json"]
 
 
 def test_a_wrong_path_or_a_damaged_invitation_is_told_before_any_download(tmp_path: Path) -> None:

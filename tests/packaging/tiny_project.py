@@ -55,15 +55,7 @@ PACKAGES = ["aiohttp", "gymnasium", "numpy", "psutil", "pydantic", "redis", "tor
 
 
 def write_wheel(folder: Path, name: str, version: str, files: Mapping[str, str], requires: list[str]) -> None:
-    """A wheel of pure Python.
-
-    Args:
-        folder: Where to.
-        name: Of the package.
-        version: Its version.
-        files: Contents by path.
-        requires: `Requires-Dist` entries.
-    """
+    """Write a wheel of pure Python: contents by path, and `Requires-Dist` entries."""
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: train\n"
     metadata += "Provides-Extra: server\nProvides-Extra: dev\n"
@@ -87,20 +79,15 @@ class TinyProject:
         self.root = folder / "souls gui"
         self.wheels = folder / "wheels"
         self.wheels.mkdir()
-        self.venv = self.root / ".venv"
         self.first: subprocess.CompletedProcess[str]
-        shutil.copytree(
-            ROOT / "packaging", self.root / "packaging", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        no_caches = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "packaging", self.root / "packaging", ignore=no_caches)
         (self.root / "soulsgui" / "system").mkdir(parents=True)
         shutil.copy(ROOT / "soulsgui/system/lock.py", self.root / "soulsgui/system/lock.py")
         (self.root / "soulsgui" / "__init__.py").touch()
         (self.root / "soulsgui" / "__main__.py").write_text(MAIN)
         (self.root / "pyproject.toml").write_text(PYPROJECT)
         (self.root / "backend.py").write_text(BACKEND)
-        self._write_packages()
-
-    def _write_packages(self) -> None:
         pins = "".join(f"{name}==1.0\n" for name in PACKAGES if name != "torch")
         more = "# [train]\ntorch==1.0\n# [dev]\npytest==1.0\n"
         (self.root / "packaging" / "constraints.txt").write_text(f"# [base]\n{pins}{more}")
@@ -114,18 +101,18 @@ class TinyProject:
         requires = [*base, "torch ; extra == 'train'", "pytest ; extra == 'dev'"]
         write_wheel(own, "soulsgui", "0.1.0", {}, requires)
 
-    def environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        """No screen, no network, no settings of this machine's pip."""
-        kept = {key: value for key, value in os.environ.items() if not re.match("PIP_|DISPLAY|WAYLAND", key)}
-        own = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PIP_CONFIG_FILE": os.devnull}
-        return {**kept, **own, **extra}
+    @property
+    def venv(self) -> Path:
+        return self.root / ".venv"
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
-        """Start the bootstrap; what it says and what the program writes are told apart."""
+        """Start the bootstrap without screen, network and settings of this machine's pip."""
+        kept = {key: value for key, value in os.environ.items() if not re.match("PIP_|DISPLAY|WAYLAND", key)}
+        own = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PIP_CONFIG_FILE": os.devnull}
         return subprocess.Popen(
             [sys.executable, str(self.root / "packaging/bootstrap.py"), *arguments],
             cwd=self.wheels,
-            env=self.environment(env),
+            env={**kept, **own, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

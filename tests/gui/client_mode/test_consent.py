@@ -10,17 +10,11 @@ from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.control import ApiError, OfferedServer, SavedServer
-from soulsgui.wire.invitation import Invitation
 from tests.gui.fake_feed import FakeFeed, refusal
+from tests.states import invitation
 
-INVITATION = Invitation(
-    server_id="server-1",
-    server_name="atelier",
-    client="gamer-01",
-    addresses=(("192.168.1.5", 6379), ("fd00::5", 6379), ("atelier", 6379), ("atelier.local", 6379)),
-    secret="0123456789abcdef-for-tests",
-    prefix="souls:",
-    created=1.0,
+INVITATION = invitation(
+    addresses=(("192.168.1.5", 6379), ("fd00::5", 6379), ("atelier", 6379), ("atelier.local", 6379))
 )
 SECOND = INVITATION.model_copy(update={"server_id": "server-2", "server_name": "cellar"})
 SERVER = SavedServer(
@@ -53,39 +47,27 @@ def test_it_says_who_asks_what_runs_what_is_sent_what_it_costs_and_who_decides()
     assert "pause it at any time" in said["you"]
 
 
-def test_before_the_answer_and_without_one_it_says_so() -> None:
+def test_it_says_what_it_does_not_know_yet_whom_this_computer_leaves_and_what_else_is_called_here() -> None:
     assert words(None)["who"].endswith("Asking it …")
     assert words(None, "No runner answers.")["who"].endswith("No runner answers.")
-    away = OfferedServer(
-        server=SERVER, known=False, error="No answer from 192.168.1.5:6379 (no route to host)."
-    )
+    away = OfferedServer(server=SERVER, known=False, error="No answer from 192.168.1.5:6379.")
     assert "You can agree all the same" in words(away)["who"]
     assert words(away)["what"].startswith("The environment that is trained there")
-
-
-def test_it_says_whom_this_computer_leaves_for_it() -> None:
     assert "plays for cellar at present" in words(None, plays_for="cellar")["instead"]
-
-
-@pytest.mark.parametrize(
-    ("offered", "cost"),
-    [
-        ({"workers": 3}, "3 more for its environments: while they play, up to 3 of this computer's 8 cores"),
-        ({"workers": 9, "num_envs": 1}, "one more for its environments"),  # none without an environment
-        (
-            {"workers": 64, "num_envs": 64, "cores": 2},
-            "64 more for its environments: while they play, up to 2",
-        ),
-    ],
-)
-def test_it_says_how_many_processes_run_here(offered: dict[str, int], cost: str) -> None:
-    assert cost in words(OFFERED.model_copy(update=offered))["cpu"]
-
-
-def test_it_says_what_else_is_called_here() -> None:
     hooked = OFFERED.model_copy(update={"restart_hook": "toys:start"})
     assert "toys:start is called on this computer" in words(hooked)["what"]
     assert "called" not in words(OFFERED)["what"]
+
+
+def test_it_says_how_many_processes_run_here() -> None:
+    def cost(workers: int, num_envs: int, cores: int) -> str:
+        sizes = {"workers": workers, "num_envs": num_envs, "cores": cores}
+        return words(OFFERED.model_copy(update=sizes))["cpu"]
+
+    more = "more for its environments"
+    assert f"3 {more}: while they play, up to 3 of this computer's 8 cores" in cost(3, 4, 8)
+    assert f"one {more}" in cost(9, 1, 8), "none without an environment"
+    assert f"64 {more}: while they play, up to 2" in cost(64, 64, 2)
 
 
 class _Asked:
@@ -93,18 +75,16 @@ class _Asked:
 
     def __init__(self, qtbot: QtBot) -> None:
         self.feed = FakeFeed()
-        side = ClientSide(feed=self.feed)  # type: ignore[arg-type]
-        self.panel = ConsentPanel(side)
+        self.panel = ConsentPanel(ClientSide(feed=self.feed))  # type: ignore[arg-type]
         qtbot.addWidget(self.panel)
-        self.answers: list[None] = []
+        self.answered = 0
         self.problems: list[ApiError] = []
-        self.panel.answered.connect(lambda: self.answers.append(None))
+        self.panel.answered.connect(self._count)
         self.panel.problem.connect(self.problems.append)
         self.panel.ask(INVITATION)
 
-    @property
-    def answered(self) -> int:
-        return len(self.answers)
+    def _count(self) -> None:
+        self.answered += 1
 
     def commands(self) -> list[tuple[str, dict[str, Any]]]:
         return [(one.command, one.params) for one in self.feed.sent if one.command != "servers.look"]
@@ -115,7 +95,9 @@ def asked(theme: Theme, qtbot: QtBot) -> _Asked:
     return _Asked(qtbot)
 
 
-def test_while_it_joins_there_is_no_no(asked: _Asked) -> None:
+def test_while_it_joins_there_is_no_no_and_a_second_question_is_not_answered_by_the_first_yes(
+    asked: _Asked,
+) -> None:
     panel = asked.panel
     assert panel.decline.isEnabled()
     panel.accept.click()
@@ -127,21 +109,18 @@ def test_while_it_joins_there_is_no_no(asked: _Asked) -> None:
     assert [one.message for one in asked.problems] == ["The server is full."]
     panel.decline.click()
     assert (asked.answered, asked.commands()) == (1, [("servers.join", {"invitation": INVITATION.link})])
-
-
-def test_a_second_question_is_not_answered_by_the_first_yes(asked: _Asked) -> None:
-    panel = asked.panel
+    panel.ask(INVITATION)
     panel.accept.click()
     joining = asked.feed.sent[-1].call
     panel.ask(SECOND)
     joining.answer({"server_id": "server-1"})
-    assert asked.answered == 0
+    assert asked.answered == 1
     assert panel.title.text() == "Help cellar train?"
     assert panel.decline.isEnabled()
     panel.accept.click()
     assert asked.feed.sent[-1].params == {"invitation": SECOND.link}
     asked.feed.sent[-1].call.answer({"server_id": "server-2"})
-    assert asked.answered == 1
+    assert asked.answered == 2
 
 
 @pytest.mark.parametrize(

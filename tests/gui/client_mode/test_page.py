@@ -1,6 +1,7 @@
 """The page of client mode before a played runner: what it says, and what each control asks for."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,20 @@ from soulsgui.gui.client_mode.servers import ChangeAddressDialog
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell.update import UpdateDialog
 from soulsgui.gui.theme import Theme
-from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
-from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.control import RunStatus, ServerStatus, Status
 from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
+from tests import states
 from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
+from tests.gui.reading import part_of
 
 NAME = "gamer-01"
 
 
-def _status(service: str = "running", state: str = "online", wish: str = "run") -> Status:
-    client = ClientStatus(id=NAME, name=NAME, state=state, wish=wish, episodes=3, env_steps=1234)
+def _status(**client: Any) -> Status:
     return Status(
         run=RunStatus(id="run-1"),
-        services=[ServiceStatus.model_validate({"name": "client", "kind": "client", "state": service})],
-        clients=[client],
+        services=[states.service("client")],
+        clients=[states.client(NAME, **({"episodes": 3, "env_steps": 1234} | client))],
         server=ServerStatus(url="redis://127.0.0.1:1", reachable=True),
     )
 
@@ -50,35 +51,27 @@ def played(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Pl
 
 def test_every_control_sends_its_command(played: Played, qtbot: QtBot) -> None:
     page, fake, _ = played
-    for button, command, params in (
-        (page.pausing.now, "clients.pause", {"client": NAME, "after_episode": False}),
-        (page.pausing.later, "clients.pause", {"client": NAME, "after_episode": True}),
-        (page.switch.toggle, "service.stop", {"name": "client"}),
-    ):
-        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    pausing = page.pausing
+
+    def sends(press: Callable[[], object], command: str, **params: Any) -> None:
+        press()
         assert (fake.sent[-1].command, fake.sent[-1].params) == (command, params)
-    fake.take_snapshot(_status(wish="pause"))
-    qtbot.waitUntil(page.pausing.resume.isEnabled)
-    qtbot.mouseClick(page.pausing.resume, Qt.MouseButton.LeftButton)
-    assert (fake.sent[-1].command, fake.sent[-1].params) == ("clients.resume", {"client": NAME})
-
-
-def test_it_pauses_for_the_chosen_time_and_for_another_one(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    choices = page.pausing.for_a_time.menu().actions()
-    assert [choice.text().replace("&", "") for choice in choices] == ["30 minutes", "1 hour"]
-    for choice, seconds in zip(choices, (1800.0, 3600.0), strict=True):
-        choice.trigger()
-        assert fake.sent[-1].command == "clients.pause"
-        assert fake.sent[-1].params == {"client": NAME, "after_episode": False, "for_s": seconds}
         fake.sent[-1].call.answer({})
-        paused = _status(wish="pause")
-        client = paused.clients[0].model_copy(update={"paused_until": time.time() + seconds})
-        fake.take_snapshot(paused.model_copy(update={"clients": [client]}))
+
+    sends(pausing.now.click, "clients.pause", client=NAME, after_episode=False)
+    sends(pausing.later.click, "clients.pause", client=NAME, after_episode=True)
+    choices = pausing.for_a_time.menu().actions()
+    assert [choice.text().replace("&", "") for choice in choices] == ["30 minutes", "1 hour"]
+    for choice, for_s in zip(choices, (1800.0, 3600.0), strict=True):
+        sends(choice.trigger, "clients.pause", client=NAME, after_episode=False, for_s=for_s)
+        fake.take_snapshot(_status(wish="pause", paused_until=time.time() + for_s))
         qtbot.waitUntil(lambda: "Paused by you until " in page.state.words)
-        assert page.pausing.for_a_time.isEnabled()
-        assert page.pausing.now.isEnabled()
-    assert not page.pausing.later.isEnabled()
+        assert (pausing.for_a_time.isEnabled(), pausing.now.isEnabled()) == (True, True)
+    assert not pausing.later.isEnabled()
+    fake.take_snapshot(_status(wish="pause"))
+    qtbot.waitUntil(lambda: not pausing.now.isEnabled())
+    sends(pausing.resume.click, "clients.resume", client=NAME)
+    sends(page.switch.toggle.click, "service.stop", name="client")
 
 
 @pytest.mark.parametrize("width", [480, 760, 1280])
@@ -111,130 +104,93 @@ def test_what_is_no_invitation_is_said_until_a_good_one_is_pasted(
 ) -> None:
     page, _, shell = played
     shell.notify("error", "The trainer crashed.")
-    said = ["The trainer crashed."]
-    for text, words in (
-        ("", "There is no invitation to paste."),
-        ("soulsgui://join/abc", "The link is damaged or cut off."),
-    ):
+    said = ["The trainer crashed.", "There is no invitation to paste.", "The link is damaged or cut off."]
+    for text in ("", "soulsgui://join/abc"):
         qapp.clipboard().setText(text)
         page.servers.paste.click()
-        said.append(words)
     page.servers.open_path(str(tmp_path / "nowhere.soulsgui"))
     assert [told.text for told in shell.told][:3] == said
     assert "There is no invitation in" in shell.told[-1].text
     assert shell.client_side().invitation is None
-    good = Invitation(
-        server_id="server-1",
-        server_name="vm",
-        client=NAME,
-        addresses=(("10.0.0.1", 6379),),
-        secret="x" * 32,
-        prefix="souls:",
-        created=1.0,
-    )
-    qapp.clipboard().setText(good.link)
+    qapp.clipboard().setText(states.invitation().link)
     page.servers.paste_link()
-    assert page.consent.title.text() == "Help vm train?"
+    assert page.consent.title.text() == "Help atelier train?"
     assert [told.text for told in shell.told] == ["The trainer crashed."]
 
 
 def test_the_filter_of_the_log_searches_all_that_is_kept(played: Played, qtbot: QtBot) -> None:
     page, fake, _ = played
-    qtbot.mouseClick(page.log.button, Qt.MouseButton.LeftButton)
-    words = page.log.pane.findChild(QLineEdit)
-    assert words is not None
-    words.setText("needle")
+    page.log.button.click()
+    part_of(page.log.pane, QLineEdit).setText("needle")
     qtbot.waitUntil(lambda: fake.sent[-1].params.get("filter") == "needle")
     assert fake.sent[-1].command == "history.logs"
     assert "level" not in fake.sent[-1].params, "each of them"
 
 
-def test_a_refused_switch_goes_back_and_says_why(played: Played, qtbot: QtBot) -> None:
+def test_a_refused_switch_goes_back_and_an_answer_to_an_earlier_wish_does_not_move_it(
+    played: Played, qtbot: QtBot
+) -> None:
     page, fake, shell = played
-    fake.answers["service.stop"] = refusal("It does not stop.", "Wait.")
-    qtbot.mouseClick(page.switch.toggle, Qt.MouseButton.LeftButton)
-    assert not page.switch.toggle.isChecked()
-    qtbot.waitUntil(page.switch.toggle.isChecked)
-    assert [(told.level, told.text, told.detail) for told in shell.told] == [
-        ("error", "It does not stop.", "Wait.")
-    ]
-
-
-def test_an_answer_to_an_earlier_wish_does_not_move_the_switch(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
     toggle = page.switch.toggle
+    fake.answers["service.stop"] = refusal("It does not stop.", "Wait.")
+    toggle.click()
+    assert not toggle.isChecked()
+    qtbot.waitUntil(toggle.isChecked)
+    assert [(told.text, told.detail) for told in shell.told] == [("It does not stop.", "Wait.")]
+    del fake.answers["service.stop"]
     for _ in range(3):
-        qtbot.mouseClick(toggle, Qt.MouseButton.LeftButton)
+        toggle.click()
     first, second, third = (sent.call for sent in fake.sent[-3:])
     first.answer({})
     second.refuse(refusal())
     assert not toggle.isChecked(), "the last wish is not answered yet"
     third.silent.emit(refusal("No answer."))
     assert toggle.isChecked(), "nothing has changed, so the switch goes back"
-    qtbot.mouseClick(toggle, Qt.MouseButton.LeftButton)
+    toggle.click()
     third.answer({})
     assert not toggle.isChecked(), "it came after all, and too late"
     fake.sent[-1].call.answer({})
     assert toggle.isChecked()
 
 
-def test_without_a_runner_the_switch_starts_one(played: Played, qtbot: QtBot) -> None:
+def test_a_lost_connection_dims_what_is_known_and_without_a_runner_the_switch_starts_one(
+    played: Played, qtbot: QtBot
+) -> None:
     page, fake, shell = played
-    fake.connect_as(Connection(ConnectionState.WELCOME))
-    qtbot.waitUntil(lambda: "Not joined" in page.state.words)
-    assert not page.switch.toggle.isChecked()
-    assert not page.pausing.now.isEnabled()
-    with qtbot.waitSignal(shell.client_side().start_wanted):
-        qtbot.mouseClick(page.switch.toggle, Qt.MouseButton.LeftButton)
-    assert page.switch.toggle.isChecked()
-    fake.connect_as(Connection(ConnectionState.STARTING))
-    qtbot.waitUntil(lambda: "Connecting" in page.state.words)
-    assert page.switch.toggle.isChecked()
-
-
-def test_a_lost_connection_dims_what_is_known_and_keeps_it(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    qtbot.waitUntil(lambda: page.given.values["episodes"].text() == "3")
-    assert page.given.values["share"].text() == "—"
-    client = fake.status.clients[0].model_copy(update={"share": 0.25})
-    fake.take_snapshot(fake.status.model_copy(update={"clients": [client]}))
-    qtbot.waitUntil(lambda: page.given.values["share"].text() == "25 %")
+    values, toggle = page.given.values, page.switch.toggle
+    qtbot.waitUntil(lambda: values["episodes"].text() == "3")
+    assert values["share"].text() == "—"
+    fake.take_snapshot(_status(share=0.25))
+    qtbot.waitUntil(lambda: values["share"].text() == "25 %")
     fake.connect_as(Connection(ConnectionState.RECONNECTING, "this computer", since=1.0))
     qtbot.waitUntil(lambda: not page.given.isEnabled())
-    assert (page.given.values["episodes"].text(), page.given.values["steps"].text()) == ("3", "1,234")
+    assert (values["episodes"].text(), values["steps"].text()) == ("3", "1,234")
     assert not page.curve.isEnabled()
+    fake.connect_as(Connection(ConnectionState.WELCOME))
+    qtbot.waitUntil(lambda: "Not joined" in page.state.words)
+    assert not toggle.isChecked()
+    assert not page.pausing.now.isEnabled()
+    with qtbot.waitSignal(shell.client_side().start_wanted):
+        toggle.click()
+    assert toggle.isChecked()
+    fake.connect_as(Connection(ConnectionState.STARTING))
+    qtbot.waitUntil(lambda: "Connecting" in page.state.words)
+    assert toggle.isChecked()
 
 
-def test_nothing_is_drawn_while_the_page_is_hidden(played: Played, qtbot: QtBot) -> None:
+def test_nothing_is_drawn_while_the_page_is_hidden_and_the_buttons_stay_when_a_sentence_goes(
+    played: Played, qtbot: QtBot
+) -> None:
     page, fake, _ = played
     qtbot.waitUntil(lambda: "Playing, episode 4" in page.state.words)
+    place = page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft())
     page.hide()
     fake.take_snapshot(_status(wish="pause"))
     qtbot.wait(150)
     assert "Playing, episode 4" in page.state.words
     page.show()
-    qtbot.waitUntil(lambda: "Paused by you" in page.state.words)
-
-
-def test_the_buttons_stay_where_they_are_when_a_sentence_goes(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    qtbot.waitUntil(lambda: "Playing, episode 4" in page.state.words)
-    place = page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft())
-    fake.take_snapshot(_status(wish="pause"))
     qtbot.waitUntil(lambda: page.state.words == "Paused by you")
     assert page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft()) == place
-
-
-# --- the server ---
-
-
-SAVED = {
-    "server_id": "server-1",
-    "server_name": "atelier",
-    "client": NAME,
-    "addresses": [["192.168.1.5", 6379]],
-    "created": 1.0,
-}
 
 
 def _lost() -> Status:
@@ -245,7 +201,7 @@ def _lost() -> Status:
 def test_a_test_of_the_server_is_told_in_words(played: Played, qtbot: QtBot) -> None:
     page, fake, shell = played
     fake.answers["servers.test"] = {"address": "127.0.0.1:1", "round_trip_s": 0.003, "env_id": "Toy-v0"}
-    qtbot.mouseClick(page.server.test, Qt.MouseButton.LeftButton)
+    page.server.test.click()
     qtbot.waitUntil(lambda: bool(shell.told))
     (told,) = shell.told
     assert (told.level, told.detail) == ("success", "It trains Toy-v0; the versions fit.")
@@ -256,12 +212,13 @@ def test_another_address_is_taken_at_once_where_the_server_is_and_else_when_conf
     played: Played, qtbot: QtBot
 ) -> None:
     page, fake, _ = played
-    fake.sent_of("servers.list")[-1].call.answer({"chosen": "server-1", "servers": [SAVED]})
+    saved = {"server_id": "server-1", "server_name": "atelier", "client": NAME, "created": 1.0}
+    saved |= {"addresses": [["192.168.1.5", 6379]]}
+    fake.sent_of("servers.list")[-1].call.answer({"chosen": "server-1", "servers": [saved]})
     fake.take_snapshot(_lost())
     qtbot.waitUntil(lambda: page.servers.chosen is not None and page.server.change.isEnabled())
-    qtbot.mouseClick(page.server.change, Qt.MouseButton.LeftButton)
-    dialog = page.findChild(ChangeAddressDialog)
-    assert dialog is not None
+    page.server.change.click()
+    dialog = part_of(page, ChangeAddressDialog)
     assert dialog.place.text() == "192.168.1.5:6379"
 
     def use(place: str, **answer: Any) -> None:
@@ -281,81 +238,65 @@ def test_another_address_is_taken_at_once_where_the_server_is_and_else_when_conf
     dialog.place.textEdited.emit("192.168.1.10")
     assert dialog.insist.isHidden(), "nothing was said of that one yet"
     use("192.168.1.9")
-    qtbot.mouseClick(dialog.insist, Qt.MouseButton.LeftButton)
+    dialog.insist.click()
     confirmed = {"server_id": "server-1", "place": "192.168.1.9", "confirmed": True}
     assert fake.sent[-1].params == confirmed
     with qtbot.waitSignal(dialog.accepted):
         fake.sent[-1].call.answer({"taken": True})
 
 
-# --- the rules ---
-
-
-RULES = {"only_idle": False, "not_full_screen": False, "only_hours": False, "begin": 1320, "end": 480}
-
-
 def _rules(**change: Any) -> dict[str, Any]:
-    return RULES | {"share": "full"} | change
+    rules = dict.fromkeys(("only_idle", "not_full_screen", "only_hours"), False)
+    return rules | {"begin": 1320, "end": 480, "share": "full"} | change
 
 
-def _know_rules(page: ClientPage, fake: FakeFeed, **state: Any) -> None:
-    fake.sent_of("rules.get")[-1].call.answer({"rules": _rules()} | state)
-    assert page.rules.hours.isEnabled()
-
-
-def test_a_changed_rule_is_sent_with_all_the_others(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    _know_rules(page, fake)
-    assert (page.rules.begin.isEnabled(), page.rules.begin.text()) == (False, "22:00")
-    page.rules.hours.click()
+def test_a_changed_rule_is_sent_with_all_the_others_and_a_refused_one_goes_back(played: Played) -> None:
+    page, fake, shell = played
+    rules = page.rules
+    fake.sent_of("rules.get")[-1].call.answer({"rules": _rules()})
+    assert (rules.begin.isEnabled(), rules.begin.text()) == (False, "22:00")
+    rules.hours.click()
     assert fake.sent[-1].command == "rules.set"
     assert fake.sent[-1].params == {"rules": _rules(only_hours=True)}
     fake.sent[-1].call.answer({"rules": _rules(only_hours=True)})
-    assert page.rules.begin.isEnabled()
-    page.rules.end.setTime(QTime(7, 30))
+    assert rules.begin.isEnabled()
+    rules.end.setTime(QTime(7, 30))
     assert fake.sent[-1].params == {"rules": _rules(only_hours=True, end=450)}
+    fake.sent[-1].call.answer({"rules": _rules(only_hours=True, end=450)})
+    rules.full_screen.click()
+    fake.sent[-1].call.refuse(refusal("The disk is full."))
+    assert not rules.full_screen.isChecked()
+    assert shell.told[-1].text == "The disk is full."
 
 
 def test_a_rule_that_can_t_be_followed_here_is_off_with_its_reason(played: Played) -> None:
     page, fake, _ = played
-    rules = page.rules
-    _know_rules(page, fake, why_not_idle="xprintidle is not installed.", why_not_one_core="Not on macOS.")
+    rules, why = page.rules, "xprintidle is not installed."
+    known = {"rules": _rules(), "why_not_idle": why, "why_not_one_core": "Not on macOS."}
+    fake.sent_of("rules.get")[-1].call.answer(known)
     assert (rules.idle.isEnabled(), rules.full_screen.isEnabled()) == (False, True)
-    assert rules.why_idle.text() == rules.idle.toolTip() == "xprintidle is not installed."
+    assert rules.why_idle.text() == rules.idle.toolTip() == why
     one_core = rules.share.model().index(2, 0)
     assert not rules.share.model().flags(one_core) & Qt.ItemFlag.ItemIsEnabled
     rules.share.setCurrentIndex(1)
     assert fake.sent[-1].params == {"rules": _rules(share="gentle")}
 
 
-def test_a_refused_rule_goes_back_and_says_why(played: Played, qtbot: QtBot) -> None:
-    page, fake, shell = played
-    _know_rules(page, fake)
-    page.rules.full_screen.click()
-    fake.sent[-1].call.refuse(refusal("The disk is full."))
-    assert not page.rules.full_screen.isChecked()
-    assert shell.told[-1].text == "The disk is full."
-
-
 def test_a_computer_that_is_too_old_gets_a_button_that_copies_what_to_type(
     played: Played, qtbot: QtBot, qapp: QApplication
 ) -> None:
     page, fake, _ = played
-    assert not page.state.update_button.isVisible()
-    before = _status()
-
-    def lack(lack: MissingRequirement) -> None:
-        client = before.clients[0].model_copy(update={"checks": {"version": False}, "lacks": [lack]})
-        fake.take_snapshot(before.model_copy(update={"clients": [client]}))
-
-    lack(MissingRequirement(what=PROTOCOL_NAME, has="2", needs="1"))
+    update = page.state.update_button
+    assert not update.isVisible()
+    newer_here = MissingRequirement(what=PROTOCOL_NAME, has="2", needs="1")
+    fake.take_snapshot(_status(checks={"version": False}, lacks=[newer_here]))
     qtbot.waitUntil(lambda: "Update of the server needed" in page.state.words)
-    assert not page.state.update_button.isVisible()
-    lack(MissingRequirement(what="pygame", has="", needs="2.5"))
-    qtbot.waitUntil(page.state.update_button.isVisible)
-    qtbot.mouseClick(page.state.update_button, Qt.MouseButton.LeftButton)
-    dialog = page.findChild(UpdateDialog)
-    assert isinstance(dialog, UpdateDialog)
-    qtbot.mouseClick(dialog.copy, Qt.MouseButton.LeftButton)
+    assert not update.isVisible()
+    missing = MissingRequirement(what="pygame", has="", needs="2.5")
+    fake.take_snapshot(_status(checks={"version": False}, lacks=[missing]))
+    qtbot.waitUntil(update.isVisible)
+    update.click()
+    dialog = part_of(page, UpdateDialog)
+    dialog.copy.click()
     assert qapp.clipboard().text().endswith('-m pip install --upgrade "pygame>=2.5"')
     dialog.reject()

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
@@ -51,19 +51,19 @@ class _Seen:
         self.wait(lambda: words in self.page.state.words, words)
 
     def wait(self, done: Callable[[], object], what: str) -> None:
-        until(self.app, done, what, LIMIT_S)
+        until(self.app, done, what)
 
     def click(self, button: Any) -> None:
         self.wait(button.isEnabled, f"{button.text()} can be clicked")
         self.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
 
     @property
-    def asks(self) -> bool:
-        return self.page.consent.isVisible()
-
-    @property
     def service(self) -> ServiceStatus:
         return self.side.feed.status.services[0]
+
+    def end_runner(self) -> None:
+        self.side.feed.call("server.shutdown")
+        self.wait(lambda: not (self.folders.client / CONTROL_FILE).exists(), "its runner ends")
 
 
 @contextmanager
@@ -88,15 +88,8 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer
     """A server whose run needs no more than its own client."""
     running = RunningServer(tmp_path_factory.mktemp("server"))
     try:
-        running.start_run(
-            overrides={
-                "clients.local": 1,
-                "env.num_envs": ENVS,
-                "ppo.n_steps": STEPS,
-                "ppo.minibatch_size": 128,
-                "ppo.round_timeout": 4.0,
-            }
-        )
+        overrides = {"clients.local": 1, "env.num_envs": ENVS, "ppo.n_steps": STEPS}
+        running.start_run(overrides=overrides | {"ppo.minibatch_size": 128, "ppo.round_timeout": 4.0})
         yield running
     finally:
         running.close()
@@ -136,80 +129,69 @@ def seen(
         yield page
 
 
-@contextmanager
-def _another_computer(qapp: QApplication, qtbot: QtBot, folder: Path) -> Iterator[_Seen]:
+@pytest.fixture
+def pc(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Iterator[_Seen]:
     """A page on a computer without a server; its runner ends with the test."""
-    with qt_asyncio(qapp), _seen(qapp, qtbot, _folders(folder), FakeFeed(), folder) as seen:
+    with qt_asyncio(qapp), _seen(qapp, qtbot, _folders(tmp_path), FakeFeed(), tmp_path) as seen:
         try:
             yield seen
         finally:
             if seen.side.feed.connection.commands_possible:
-                seen.side.feed.call("server.shutdown")
-                seen.wait(lambda: not (seen.folders.client / CONTROL_FILE).exists(), "its runner ends")
-    wait_for(lambda: not processes_below(folder), "nothing is left running")
-
-
-def _invite(server: RunningServer, name: str) -> Invitation:
-    return Invitation.parse(server.api.command("clients.invite.create", {"client": name})["link"])
+                seen.end_runner()
+    wait_for(lambda: not processes_below(tmp_path), "nothing is left running")
 
 
 # First: the client of the fixtures below plays from its first use on.
 def test_a_pasted_link_is_asked_about_then_played_for_until_it_is_forgotten_or_revoked(
-    qapp: QApplication, theme: Theme, qtbot: QtBot, training: RunningServer, tmp_path: Path
+    pc: _Seen, training: RunningServer, tmp_path: Path
 ) -> None:
-    name = "gamer-21"
-    invitation = _invite(training, name)
-    with _another_computer(qapp, qtbot, tmp_path) as pc:
-        page = pc.page
-        path = tmp_path / "mine.soulsgui"
-        invitation.save(path)
-        page.servers.open_path(str(path))
-        pc.wait(lambda: "It answers at" in told_of(page.consent, "who"), "the server was asked")
-        assert f"CartPole-v1, {ENVS} copies" in told_of(page.consent, "what")
-        assert training.client_state(name) == "joining", "nothing plays before the yes"
-        pc.click(page.consent.decline)
-        assert (pc.asks, pc.side.invitation) == (False, None)
-        pc.until("Not joined")
-        assert not page.switch.toggle.isChecked()
-        assert not pc.folders.servers.exists(), "not now changes nothing"
+    name, page = "gamer-21", pc.page
+    invitation = Invitation.parse(training.api.command("clients.invite.create", {"client": name})["link"])
+    path = tmp_path / "mine.soulsgui"
+    invitation.save(path)
+    page.servers.open_path(str(path))
+    pc.wait(lambda: "It answers at" in told_of(page.consent, "who"), "the server was asked")
+    assert f"CartPole-v1, {ENVS} copies" in told_of(page.consent, "what")
+    assert training.client_state(name) == "joining", "nothing plays before the yes"
+    pc.click(page.consent.decline)
+    assert (page.consent.isVisible(), pc.side.invitation) == (False, None)
+    pc.until("Not joined")
+    assert not page.switch.toggle.isChecked()
+    assert not pc.folders.servers.exists(), "not now changes nothing"
 
-        QGuiApplication.clipboard().setText(f"  {invitation.link}\n")
-        pc.click(page.servers.paste)
-        assert pc.asks
-        pc.click(page.consent.accept)
-        pc.wait(lambda: not pc.asks, "it was accepted")
-        pc.until("Playing")
-        pc.wait(lambda: training.client_state(name) == "online", "the server sees it play")
-        assert page.switch.toggle.isChecked()
-        assert page.server.place.text().startswith(f"{invitation.server_name}, 127.0.0.1:")
-        pc.wait(lambda: page.servers.chosen is not None, "it is listed")
-        pc.wait(lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
+    QGuiApplication.clipboard().setText(f"  {invitation.link}\n")
+    pc.click(page.servers.paste)
+    assert page.consent.isVisible()
+    pc.click(page.consent.accept)
+    pc.wait(page.consent.isHidden, "it was accepted")
+    pc.until("Playing")
+    pc.wait(lambda: training.client_state(name) == "online", "the server sees it play")
+    assert page.switch.toggle.isChecked()
+    assert page.server.place.text().startswith(f"{invitation.server_name}, 127.0.0.1:")
+    pc.wait(lambda: page.servers.chosen is not None, "it is listed")
+    pc.wait(lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
-        pc.click(page.pausing.now)
-        pc.until("Paused by you")
-        pc.wait(lambda: training.client_state(name) == "paused", "the server shows it")
-        training.api.command("clients.resume", {"client": name})
-        training.wait_updates(2)
-        assert training.client_state(name) == "paused", "the owner's pause wins"
+    pc.click(page.pausing.now)
+    pc.until("Paused by you")
+    pc.wait(lambda: training.client_state(name) == "paused", "the server shows it")
+    training.api.command("clients.resume", {"client": name})
+    training.wait_updates(2)
+    assert training.client_state(name) == "paused", "the owner's pause wins"
 
-        pc.click(page.servers.forget)
-        answer(page, "Forget")
-        pc.wait(lambda: page.servers.chosen is None, "it is forgotten")
-        pc.wait(lambda: training.client_state(name) == "left", "it said goodbye")
-        assert not list(pc.folders.servers.iterdir())
+    pc.click(page.servers.forget)
+    answer(page, "Forget")
+    pc.wait(lambda: page.servers.chosen is None, "it is forgotten")
+    pc.wait(lambda: training.client_state(name) == "left", "it said goodbye")
+    assert not list(pc.folders.servers.iterdir())
 
-        pc.side.open_invitation(invitation)
-        pc.click(page.consent.accept)
-        pc.until("Playing")
-        training.api.command("clients.revoke", {"client": name})
-        pc.until("no longer accepts this invitation")
-        pc.side.open_invitation(invitation)
-        shut_out = "does not let this computer in"
-        pc.wait(lambda: shut_out in told_of(page.consent, "who"), "the server was asked again")
-
-
-def _episodes_on_server(server: RunningServer, client: str) -> int:
-    return sum(server.api.command("history.query", {"metric": "return", "client": client})["count"])
+    pc.side.open_invitation(invitation)
+    pc.click(page.consent.accept)
+    pc.until("Playing")
+    training.api.command("clients.revoke", {"client": name})
+    pc.until("no longer accepts this invitation")
+    pc.side.open_invitation(invitation)
+    shut_out = "does not let this computer in"
+    pc.wait(lambda: shut_out in told_of(page.consent, "who"), "the server was asked again")
 
 
 def _own_client(server: RunningServer) -> ClientStatus:
@@ -219,77 +201,77 @@ def _own_client(server: RunningServer) -> ClientStatus:
 def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
     seen: _Seen, joined: RunningServer
 ) -> None:
+    def episodes() -> int:
+        return sum(joined.api.command("history.query", {"metric": "return", "client": NAME})["count"])
+
     page = seen.page
     seen.click(page.switch.toggle)
     seen.until("Not joined")
     assert not page.switch.toggle.isChecked()
-    until(seen.app, lambda: joined.client_state(NAME) == "left", "it said goodbye")
+    seen.wait(lambda: joined.client_state(NAME) == "left", "it said goodbye")
     assert seen.service.pid is None
-    before = _episodes_on_server(joined, NAME)
+    before = episodes()
 
     seen.click(page.switch.toggle)
     seen.until("Playing")
     assert page.switch.toggle.isChecked()
-    until(seen.app, lambda: joined.client_state(NAME) == "online", "the server sees it play")
-    until(
-        seen.app, lambda: _episodes_on_server(joined, NAME) > before, "the server has its episodes", LIMIT_S
-    )
+    seen.wait(lambda: joined.client_state(NAME) == "online", "the server sees it play")
+    seen.wait(lambda: episodes() > before, "the server has its episodes")
     first = joined.status().run
 
     def steps_per_update() -> float:
         now = joined.status().run
         return (now.env_steps - first.env_steps) / max(now.updates - first.updates, 1)
 
-    until(seen.app, lambda: steps_per_update() > ENVS * STEPS * 1.2, "its samples are part of the rounds")
-    until(seen.app, lambda: page.given.values["share"].text().endswith("%"), "its share is told")
-    until(
-        seen.app, lambda: page.given.values["episodes"].text() not in ("0", "—"), "its episodes are counted"
-    )
+    seen.wait(lambda: steps_per_update() > ENVS * STEPS * 1.2, "its samples are part of the rounds")
+    given = page.given.values
+    seen.wait(lambda: given["share"].text().endswith("%"), "its share is told")
+    seen.wait(lambda: given["episodes"].text() not in ("0", "—"), "its episodes are counted")
     words = ["Configuration received", "Version fits", "Environment found", "Network agrees"]
     assert [label.word for label in page.checks.labels.values()] == words
     assert page.server.place.text().startswith("this computer, 127.0.0.1:")
-    until(seen.app, lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
+    seen.wait(lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
 
 def test_its_owner_pauses_it_at_once_or_after_its_episodes_also_while_the_server_is_killed(
     seen: _Seen, joined: RunningServer
 ) -> None:
-    seen.click(seen.page.pausing.now)
-    seen.until("Paused by you")
-    until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server shows it")
+    def press(button: QPushButton, words: str, state: str) -> None:
+        seen.click(button)
+        seen.until(words)
+        seen.wait(lambda: joined.client_state(NAME) == state, f"the server shows it {state}")
+
+    pausing = seen.page.pausing
+    press(pausing.now, "Paused by you", "paused")
     before = _own_client(joined)
     joined.wait_updates(2)
     assert _own_client(joined).env_steps == before.env_steps, "nothing is stepped while paused"
-    seen.click(seen.page.pausing.resume)
-    seen.until("Playing")
-    until(seen.app, lambda: joined.client_state(NAME) == "online", "it plays again")
-    seen.click(seen.page.pausing.later)
-    seen.until("Paused by you")
-    until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server shows it")
+    press(pausing.resume, "Playing", "online")
+    press(pausing.later, "Paused by you", "paused")
     assert _own_client(joined).episodes >= before.episodes + ENVS, "each environment ended its episode"
-    seen.click(seen.page.pausing.resume)
-    seen.until("Playing")
+    press(pausing.resume, "Playing", "online")
     redis = joined.pid("redis")
     assert redis is not None
     os.kill(redis, 9)
-    seen.click(seen.page.pausing.now)
-    seen.until("Paused by you")
-    until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server, back, shows it", LIMIT_S)
-    seen.click(seen.page.pausing.resume)
+    press(pausing.now, "Paused by you", "paused")
+    seen.click(pausing.resume)
     seen.until("Playing")
     assert not seen.page.log.pane.isVisible()
     seen.click(seen.page.log.button)
-    until(seen.app, lambda: "start of client" in seen.page.log.pane.text, "its lines")
+    seen.wait(lambda: "start of client" in seen.page.log.pane.text, "its lines")
 
 
 def test_a_killed_client_is_started_again_and_its_curve_goes_on(seen: _Seen, joined: RunningServer) -> None:
-    until(seen.app, lambda: seen.side.feed.status.clients[0].episodes > 0, "an episode")
-    before, old = seen.side.feed.status.clients[0].episodes, seen.service.pid
+    def episodes() -> int:
+        return seen.side.feed.status.clients[0].episodes
+
+    seen.wait(episodes, "an episode")
+    before, old = episodes(), seen.service.pid
     assert old is not None
     os.kill(old, 9)
-    until(seen.app, lambda: seen.service.pid not in (None, old), "another process", LIMIT_S)
+    seen.wait(lambda: seen.service.pid not in (None, old), "another process")
     seen.until("Playing")
-    until(seen.app, lambda: seen.side.feed.status.clients[0].episodes > before, "more episodes", LIMIT_S)
+    seen.wait(lambda: episodes() > before, "more episodes")
     call = seen.side.feed.call("history.query", {"metric": "return", "points": 200_000})
     with seen.qtbot.waitSignal(call.done) as answered:
         pass
@@ -309,7 +291,7 @@ def test_without_its_runner_the_client_ends_by_itself_and_the_switch_starts_anot
     wait_for((folders.client / CONTROL_FILE).exists, "its control file")
     with qt_asyncio(qapp), _seen(qapp, qtbot, folders, FakeFeed(), tmp_path) as seen:
         seen.until("Server away since")
-        until(qapp, lambda: seen.service.state == "running", "the client's process")
+        seen.wait(lambda: seen.service.state == "running", "the client's process")
         assert seen.page.switch.toggle.isChecked()
         client = psutil.Process(seen.service.pid or 0)
         join.kill()
@@ -317,14 +299,13 @@ def test_without_its_runner_the_client_ends_by_itself_and_the_switch_starts_anot
         seen.until("Not joined")
         assert "stopped by itself" in seen.page.state.words
         assert not seen.page.switch.toggle.isChecked()
-        until(qapp, lambda: not client.is_running(), "the client ends by itself", LIMIT_S)
+        seen.wait(lambda: not client.is_running(), "the client ends by itself")
 
         seen.click(seen.page.switch.toggle)
         assert seen.page.switch.toggle.isChecked()
         seen.until("Server away since")
         assert seen.side.feed.hello is not None
         assert seen.side.feed.hello.pid != join.pid
-        seen.side.feed.call("server.shutdown")
-        until(qapp, lambda: not (folders.client / CONTROL_FILE).exists(), "its runner ends", LIMIT_S)
+        seen.end_runner()
         seen.until("Not joined")
     wait_for(lambda: not processes_below(tmp_path), "nothing is left running")

@@ -6,19 +6,14 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.clients.invite import (
-    InviteDialog,
-    known_as,
-    lan_words,
-    next_name,
-    reach_look,
-    wrong_name,
-)
+from soulsgui.gui.clients import invite
+from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.theme import Theme
 from soulsgui.system import is_private
 from soulsgui.wire.control import InvitationInfo, InvitationList, NewInvitation
 from soulsgui.wire.invitation import Invitation
+from tests import states
 from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
 
 HERE = [("127.0.0.1", 6379)]
@@ -28,78 +23,51 @@ def invited(name: str, revoked: float | None = None) -> InvitationInfo:
     return InvitationInfo(client=name, invited=1_790_000_000.0, revoked=revoked)
 
 
+def listed(*names: str, lan: bool = False, addresses: list[tuple[str, int]] = HERE) -> InvitationList:
+    return InvitationList(lan=lan, addresses=addresses, invitations=[invited(name) for name in names])
+
+
 def test_the_next_free_name_is_offered_and_a_revoked_one_counts_as_never_invited() -> None:
-    known = invited("a")
-    assert next_name([]) == "gamer-01"
-    assert next_name([invited("gamer-01"), invited("gamer-03")]) == "gamer-02"
-    assert known_as("a", [invited("a", revoked=1.0)]) is None
-    assert known_as("a", [known]) is known
+    assert invite.next_name([]) == "gamer-01"
+    assert invite.next_name([invited("gamer-01"), invited("gamer-03")]) == "gamer-02"
+    assert invite.known_as("a", [invited("a", revoked=1.0)]) is None
+    assert invite.known_as("a", [invited("a")]) == invited("a")
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("", "Give the computer"),
-        ("client-3", "client-3 is a name of this server's own"),
-        ("two words", "A name has letters"),
-        ("gamer-01", ""),
-    ],
-)
-def test_a_name_is_checked_as_it_is_typed(name: str, wrong: str) -> None:
-    assert wrong_name(name).startswith(wrong)
-    assert bool(wrong_name(name)) is bool(wrong)
+def test_a_name_is_checked_as_it_is_typed() -> None:
+    assert invite.wrong_name("").startswith("Give the computer")
+    assert invite.wrong_name("client-3").startswith("client-3 is a name of this server's own")
+    assert invite.wrong_name("two words").startswith("A name has letters")
+    assert invite.wrong_name("gamer-01") == ""
 
 
-def test_it_says_from_where_the_server_is_reachable() -> None:
-    closed = reach_look(InvitationList(lan=False, addresses=HERE, invitations=[]))
-    alone = "Reachable from this computer alone, at 127.0.0.1:6379"
-    assert (closed.tone, closed.word) == (Tone.WARNING, alone)
-    places = [("192.168.1.5", 6379), ("pc", 6379)]
-    wide = reach_look(InvitationList(lan=True, addresses=places, invitations=[]))
+def test_it_says_from_where_the_server_is_reachable_and_what_opening_it_means() -> None:
+    closed = invite.reach_look(listed())
+    assert closed.tone is Tone.WARNING
+    assert closed.word == "Reachable from this computer alone, at 127.0.0.1:6379"
+    wide = invite.reach_look(listed(lan=True, addresses=[("192.168.1.5", 6379), ("pc", 6379)]))
     assert wide.tone is Tone.GOOD
     assert wide.word.endswith("at 192.168.1.5:6379, pc:6379")
+    assert "Only with redis.tls" in invite.lan_words(False, True)
+    assert "the run is saved and ended first" in invite.lan_words(True, True)
+    assert "no run goes on" in invite.lan_words(True, False)
 
 
-@pytest.mark.parametrize(
-    ("saved", "run_goes_on", "words"),
-    [
-        (False, True, "Only with redis.tls"),
-        (True, True, "the run is saved and ended first"),
-        (True, False, "no run goes on"),
-    ],
-)
-def test_it_says_what_opening_the_server_means(saved: bool, run_goes_on: bool, words: str) -> None:
-    assert words in lan_words(saved, run_goes_on)
-
-
-INVITATION = Invitation(
-    server_id="server-1",
-    server_name="my-server",
+INVITATION = states.invitation(client="gamer-13")
+GIVEN_OUT = NewInvitation(
     client="gamer-13",
-    addresses=tuple(HERE),
-    secret="s" * 20,
-    prefix="souls:",
-    created=1.0,
+    username="client-gamer-13",
+    addresses=HERE,
+    lan=False,
+    secret=INVITATION.secret,
+    link=INVITATION.link,
+    file_text=INVITATION.file_text,
 )
-
-
-def told_once() -> NewInvitation:
-    return NewInvitation(
-        client="gamer-13",
-        username="client-gamer-13",
-        addresses=HERE,
-        lan=False,
-        secret=INVITATION.secret,
-        link=INVITATION.link,
-        file_text=INVITATION.file_text,
-    )
 
 
 @pytest.fixture
 def dialog(qtbot: QtBot, theme: Theme, fake: FakeFeed, shell: FakeShell) -> InviteDialog:
-    fake.answers["clients.invite.list"] = InvitationList(
-        lan=False, addresses=HERE, invitations=[invited("gamer-01")]
-    )
+    fake.answers["clients.invite.list"] = listed("gamer-01")
     made = InviteDialog(fake, shell)  # type: ignore[arg-type]
     qtbot.addWidget(made)
     made.show()
@@ -118,7 +86,7 @@ def test_an_invitation_is_given_out_as_a_link_and_a_file_and_taken_back(
     write_name(dialog, "two words")
     assert not dialog.invite.isEnabled()
     write_name(dialog, "gamer-13")
-    fake.answers["clients.invite.create"] = told_once()
+    fake.answers["clients.invite.create"] = GIVEN_OUT
     dialog.invite.click()
     qtbot.waitUntil(lambda: dialog.link.text() == INVITATION.link)
     assert fake.sent_of("clients.invite.create")[-1].params == {"client": "gamer-13", "reissue": False}
@@ -144,13 +112,11 @@ def test_a_name_that_is_invited_already_is_invited_anew(
     assert "plays under this name" in dialog.hint.text()
     # Since the list was read it was invited by somebody else: the server says so, and the list is read again.
     fake.answers["clients.invite.create"] = refusal("gamer-13 is invited already.")
-    fake.answers["clients.invite.list"] = InvitationList(
-        lan=False, addresses=HERE, invitations=[invited("gamer-13")]
-    )
+    fake.answers["clients.invite.list"] = listed("gamer-13")
     dialog.invite.click()
     qtbot.waitUntil(lambda: "invited already" in dialog.wrong.text())
     qtbot.waitUntil(lambda: "ends the older one" in dialog.hint.text())
-    fake.answers["clients.invite.create"] = told_once()
+    fake.answers["clients.invite.create"] = GIVEN_OUT
     dialog.invite.click()
     qtbot.waitUntil(lambda: dialog.link.text() == INVITATION.link)
     reissued = [sent.params["reissue"] for sent in fake.sent_of("clients.invite.create")]

@@ -11,11 +11,11 @@ from soulsgui.gui.clients.model import COLUMNS, RATES_ROLE
 from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage
 from soulsgui.gui.clients.section import spark_points
 from soulsgui.gui.theme import Theme
-from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
 from tests import states
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.questions import answer
+from tests.gui.reading import part_of
 
 INVITED = 1_790_000_000.0
 
@@ -73,45 +73,46 @@ def test_everyone_is_listed_and_the_chosen_one_told_of(page: ClientsPage) -> Non
     assert not page.details.isVisible()
 
 
-@pytest.mark.parametrize(
-    ("chosen", "allowed"),
-    [
+def test_what_can_not_work_is_off_and_says_why(page: ClientsPage) -> None:
+    buttons = page.roster.buttons
+    assert buttons["stop"].toolTip() == "Choose a client first."
+    for chosen, allowed in (
         (ONLINE, {"pause", "drain", "stop", "revoke"}),
         (NEVER_SEEN, {"pause", "drain", "stop", "revoke"}),
         (LONG_LOST, {"resume", "drain", "stop", "revoke"}),
         (REVOKED, {"forget"}),
         (LOCAL, {"pause", "drain", "stop"}),
-    ],
-)
-def test_what_can_not_work_is_off_and_says_why(
-    page: ClientsPage, chosen: ClientStatus, allowed: set[str]
-) -> None:
-    assert page.roster.buttons["stop"].toolTip() == "Choose a client first."
-    page.roster.choose(chosen.id)
-    buttons = page.roster.buttons
-    assert {name for name, button in buttons.items() if button.isEnabled()} == allowed
-    assert all(button.toolTip() for button in buttons.values())
-    assert page.roster.rename.isEnabled()
-    assert page.roster.log.isEnabled() is (chosen.local or chosen.age_s is not None)
+    ):
+        page.roster.choose(chosen.id)
+        assert {name for name, button in buttons.items() if button.isEnabled()} == allowed
+        assert all(button.toolTip() for button in buttons.values())
+        assert page.roster.rename.isEnabled()
+        assert page.roster.log.isEnabled() is (chosen.local or chosen.age_s is not None)
 
 
-def test_each_button_sends_its_command_for_the_chosen_one(
-    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
+def test_each_button_sends_its_command_for_the_chosen_one_while_there_is_a_connection(
+    page: ClientsPage, fake: FakeFeed
 ) -> None:
     page.roster.choose("gamer-01")
     for name in ("pause", "drain", "stop", "revoke"):
-        qtbot.mouseClick(page.roster.buttons[name], Qt.MouseButton.LeftButton)
+        page.roster.buttons[name].click()
         if name == "revoke":
             assert not fake.sent_of("clients.revoke"), "it asks first"
             answer(page, "Revoke")
         assert (fake.sent[-1].command, fake.sent[-1].params) == (f"clients.{name}", {"client": "gamer-01"})
+    fake.connect_as(LOST)
+    buttons = [*page.roster.buttons.values(), page.roster.rename, page.roster.log, page.roster.invite]
+    assert not any(button.isEnabled() for button in buttons)
+    assert all("Not connected" in button.toolTip() for button in buttons)
+    assert len(column(page, "name")) == 5, "all stays in sight"
+    fake.connect_as(LIVE)
+    assert page.roster.rename.isEnabled()
 
 
 def test_the_filter_finds_states_and_an_empty_page_says_what_to_do(
     page: ClientsPage, fake: FakeFeed, shell: FakeShell, qtbot: QtBot
 ) -> None:
     empty = page.roster.empty
-    assert isinstance(empty, EmptyState)
     page.roster.words.setText("never seen")
     assert list(column(page, "name")) == ["gamer-02"]
     page.roster.words.setText("nobody at all")
@@ -120,7 +121,7 @@ def test_the_filter_finds_states_and_an_empty_page_says_what_to_do(
     page.roster.words.clear()
     fake.take_snapshot(Status())
     qtbot.waitUntil(lambda: "Nobody plays" in empty.words)
-    qtbot.mouseClick(empty.button, Qt.MouseButton.LeftButton)
+    empty.button.click()
     assert shell.opened == [("invite", {})]
 
 
@@ -134,8 +135,7 @@ def test_a_local_client_has_its_log_on_the_page_of_the_logs_and_another_computer
     fake.answers["clients.log"] = ClientLog(lines=[line], whole=False)
     page.roster.choose("gamer-01")
     page.roster.log.click()
-    dialog = page.findChild(ClientLogDialog)
-    assert isinstance(dialog, ClientLogDialog)
+    dialog = part_of(page, ClientLogDialog)
     qtbot.waitUntil(lambda: "the game crashed" in dialog.pane.text)
     assert fake.sent_of("clients.log")[0].params == {"client": "gamer-01", "n": 200}
     fake.answers["clients.log"] = refusal("It was taken away.")
@@ -160,26 +160,17 @@ def test_a_name_that_looks_like_markup_is_read_as_it_was_given(
         dialog.reject()
 
 
-def test_without_a_connection_everything_is_off_and_stays_in_sight(
-    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
+def test_rates_are_remembered_while_nobody_looks_and_columns_are_where_the_user_left_them(
+    page: ClientsPage, fake: FakeFeed, shell: FakeShell, qtbot: QtBot
 ) -> None:
-    page.roster.choose("gamer-01")
-    fake.connect_as(LOST)
-    buttons = [*page.roster.buttons.values(), page.roster.rename, page.roster.log, page.roster.invite]
-    assert not any(button.isEnabled() for button in buttons)
-    assert all("Not connected" in button.toolTip() for button in buttons)
-    assert len(column(page, "name")) == 5
-    fake.connect_as(LIVE)
-    assert page.roster.buttons["pause"].isEnabled()
-
-
-def test_rates_are_remembered_also_while_nobody_looks(
-    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
-) -> None:
+    page.roster.table.setColumnWidth(1, 333)
     page.hide()
     for rate in (100.0, 300.0, 200.0):
         fake.change_clients([client("gamer-01", env_steps_per_s=rate)])
     fake.take_snapshot(fake.status)
+    again = ClientsPage(fake, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    assert again.roster.table.columnWidth(1) == 333
     page.show()
     qtbot.waitUntil(lambda: column(page, "rate")["gamer-01"] == "200")
     model = page.roster.model
@@ -215,13 +206,3 @@ def test_what_says_least_gives_way_to_the_rest_and_nothing_is_scrolled_sideways(
     assert {"state", "name", "mean", "age"} <= set(shown_columns(page))
     both_themes.set_font_scale(100)
     qtbot.waitUntil(lambda: shown_columns(page) == usual)
-
-
-def test_columns_are_where_the_user_left_them(
-    page: ClientsPage, fake: FakeFeed, shell: FakeShell, qtbot: QtBot
-) -> None:
-    page.roster.table.setColumnWidth(1, 333)
-    page.hide()
-    again = ClientsPage(fake, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(again)
-    assert again.roster.table.columnWidth(1) == 333

@@ -1,12 +1,10 @@
 """The page of the clients and the invite dialog before a real server."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 import redis
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
@@ -30,13 +28,13 @@ def page(qtbot: QtBot, feed: Feed, shell: FakeShell) -> Iterator[ClientsPage]:
     made.hide()
 
 
-def soon(qtbot: QtBot, seen: Any) -> None:
+def soon(qtbot: QtBot, seen: Callable[[], object]) -> None:
     qtbot.waitUntil(lambda: bool(seen()))
 
 
 def click(qtbot: QtBot, button: QPushButton) -> None:
     soon(qtbot, button.isEnabled)
-    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    button.click()
 
 
 def is_let_in(invitation: Invitation) -> bool:

@@ -20,21 +20,14 @@ def test_only_what_is_not_the_same_everywhere_is_listed() -> None:
         "ppo.epochs": (YOURS, False, False),
         "network.hidden_sizes": ("small", False, True),
     }
-
-
-def test_a_value_taken_out_but_not_saved_is_listed() -> None:
-    (one,) = differences(SHIPPED, {}, "", {}, {"seed": 3}, {})
-    assert (one.spec.key, one.planned, one.unsaved, one.has_running) == ("seed", SHIPPED["seed"], True, False)
-
-
-def test_a_value_that_only_the_run_has_is_listed() -> None:
-    (one,) = differences(SHIPPED, {}, "", {}, {}, SHIPPED | {"seed": 5})
-    assert (one.spec.key, one.running, one.running_differs, one.unsaved) == ("seed", 5, True, False)
-
-
-def test_lists_and_tuples_are_the_same_value() -> None:
-    mine = {"network.hidden_sizes": [64, 64]}
-    assert differences(SHIPPED, {}, "", mine, mine, {}) == []
+    (gone,) = differences(SHIPPED, {}, "", {}, {"seed": 3}, {})
+    assert (gone.spec.key, gone.planned, gone.unsaved) == ("seed", SHIPPED["seed"], True)
+    assert not gone.has_running
+    (running,) = differences(SHIPPED, {}, "", {}, {}, SHIPPED | {"seed": 5})
+    assert (running.spec.key, running.running, running.unsaved) == ("seed", 5, False)
+    assert running.running_differs
+    lists = {"network.hidden_sizes": [64, 64]}
+    assert differences(SHIPPED, {}, "", lists, lists, {}) == [], "the shipped value is a tuple"
 
 
 def test_settings_that_win_over_a_preset() -> None:

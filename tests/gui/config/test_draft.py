@@ -8,7 +8,6 @@ from soulsgui.gui.config.draft import (
     by_key,
     by_line,
     changed_keys,
-    merged,
     read,
     read_problems,
     sentence,
@@ -67,12 +66,10 @@ def test_a_text_that_is_no_yaml_is_not_touched_by_a_form() -> None:
     ids=["both stay", "mine wins", "mine took it out", "they took it out", "my preset", "their preset"],
 )
 def test_merging_puts_my_changes_into_their_text(mine: str, theirs: str, result: dict[str, object]) -> None:
-    base, own = read("seed: 1\n"), read(mine)
-    assert base is not None
-    assert own is not None
-    mixed = merged(base, own, theirs)
-    assert mixed is not None
-    assert yaml.safe_load(mixed) == result
+    draft = Draft("seed: 1\n", "old")
+    draft.write(mine)
+    assert draft.merge(theirs, "new")
+    assert yaml.safe_load(draft.text) == result
 
 
 def test_merging_keeps_their_comments_and_begins_from_their_hash() -> None:
@@ -86,34 +83,27 @@ def test_merging_keeps_their_comments_and_begins_from_their_hash() -> None:
 
 
 def test_keys_that_two_texts_set_differently() -> None:
-    assert changed_keys(read("seed: 1\nppo: {gamma: 0.9}\n"), read("seed: 1\nppo: {clip: 0.1}\n")) == [
-        "ppo.gamma",
-        "ppo.clip",
-    ]
+    old, new = read("seed: 1\nppo: {gamma: 0.9}\n"), read("seed: 1\nppo: {clip: 0.1}\n")
+    assert changed_keys(old, new) == ["ppo.gamma", "ppo.clip"]
     assert changed_keys(None, read("seed: 1\n")) == ["seed"]
 
 
-FIELDS = ("source", "line", "key", "value", "reason", "nearest")
-TOLD = [
-    ("config.yaml", 4, "ppo.gama", None, "is not a setting.", "ppo.gamma"),
-    ("config.yaml", 4, "ppo.clip", True, "should be at most 10", ""),
-    ("preset x", 2, "seed", -1, "should be at least 0.", ""),
-    ("config.yaml", 9, "", None, "not valid YAML: x", ""),
-]
-PROBLEMS = read_problems(dict(zip(FIELDS, told, strict=True)) for told in TOLD)
-
-
-def test_each_mistake_is_a_sentence_with_its_place() -> None:
-    assert [sentence(problem) for problem in PROBLEMS] == [
+def test_each_mistake_is_a_sentence_with_its_place_found_by_setting_and_by_line() -> None:
+    fields = ("source", "line", "key", "value", "reason", "nearest")
+    told = [
+        ("config.yaml", 4, "ppo.gama", None, "is not a setting.", "ppo.gamma"),
+        ("config.yaml", 4, "ppo.clip", True, "should be at most 10", ""),
+        ("preset x", 2, "seed", -1, "should be at least 0.", ""),
+        ("config.yaml", 9, "", None, "not valid YAML: x", ""),
+    ]
+    problems = read_problems(dict(zip(fields, one, strict=True)) for one in told)
+    assert [sentence(problem) for problem in problems] == [
         "Line 4: ppo.gama is not a setting. Did you mean ppo.gamma?",
         "Line 4: ppo.clip = true: should be at most 10.",
         "preset x: seed = -1: should be at least 0.",
         "Line 9: Not valid YAML: x.",
     ]
-
-
-def test_mistakes_by_setting_and_by_line() -> None:
-    assert set(by_key(PROBLEMS)) == {"ppo.gama", "ppo.clip", "seed"}
-    lines = by_line(PROBLEMS)
+    assert set(by_key(problems)) == {"ppo.gama", "ppo.clip", "seed"}
+    lines = by_line(problems)
     assert set(lines) == {4, 9}
     assert lines[4].count("\n") == 1

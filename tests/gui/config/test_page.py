@@ -1,8 +1,9 @@
 """The editor of the configuration: what it asks, allows and says, and what it does to config.yaml."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +16,7 @@ from soulsgui.config.schema import shipped_with
 from soulsgui.errors import SoulsGuiError
 from soulsgui.gui.config.draft import Draft
 from soulsgui.gui.config.page import ConfigDialog, ConfigEditor, ConfigPage
-from soulsgui.gui.feed import Feed
+from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.row import SettingRow
 from soulsgui.gui.settings.spec import specs
@@ -27,6 +28,7 @@ from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigVal
 from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Result, refusal
 from tests.gui.questions import answer, question
+from tests.gui.reading import part_of
 
 FORM, TEXT, DIFFERENCES = 0, 1, 2
 BUSY = (Stage.RUNNING, Stage.DONE)
@@ -42,12 +44,11 @@ ppo:
 """
 
 
-class Opened(NamedTuple):
-    """A page before a played feed, which does with a file what the runner does."""
+THEIRS = OWN + "\nseed: 99   # theirs\n"
 
-    page: ConfigPage
-    feed: FakeFeed
-    shell: FakeShell
+
+Opened = tuple[ConfigPage, FakeFeed, FakeShell]
+"""A page before a played feed, which does with a file what the runner does."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def shared(theme: Theme, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
     page.resize(1100, 690)
     page.views.fill(Draft(), {})
     page.show()
-    yield Opened(page, feed, shell)
+    yield page, feed, shell
     page.hide()
     page.deleteLater()
 
@@ -97,12 +98,12 @@ def page(qtbot: QtBot, shared: Opened, file: Path) -> ConfigPage:
 
 @pytest.fixture
 def played(page: ConfigPage, shared: Opened) -> FakeFeed:
-    return shared.feed
+    return shared[1]
 
 
 @pytest.fixture
 def window(page: ConfigPage, shared: Opened) -> FakeShell:
-    return shared.shell
+    return shared[2]
 
 
 def answers(file: Path) -> dict[str, Any]:
@@ -138,9 +139,15 @@ def ready(qtbot: QtBot, editor: ConfigEditor) -> None:
     )
 
 
+def find_written(qtbot: QtBot, editor: ConfigEditor, file: Path, text: str) -> None:
+    """Let somebody write the file while nothing is unsaved, and the editor read it."""
+    file.write_text(text)
+    editor.refresh()
+    qtbot.waitUntil(lambda: editor.text == text)
+
+
 def form_of(editor: ConfigEditor) -> SettingsForm:
-    assert editor.views.form is not None
-    return editor.views.form
+    return part_of(editor, SettingsForm)
 
 
 def row_of(editor: ConfigEditor, key: str) -> SettingRow:
@@ -148,9 +155,7 @@ def row_of(editor: ConfigEditor, key: str) -> SettingRow:
 
 
 def line_of(editor: ConfigEditor, key: str) -> QLineEdit:
-    line = row_of(editor, key).editor.findChild(QLineEdit)
-    assert line is not None
-    return line
+    return part_of(row_of(editor, key).editor, QLineEdit)
 
 
 def type_into(qtbot: QtBot, editor: ConfigEditor, key: str, words: str) -> None:
@@ -187,265 +192,235 @@ def test_changes_and_resets_in_the_form_are_saved_with_every_comment(
     assert yaml.safe_load(file.read_text()) == {"env": {"num_envs": 2}, "seed": 7}
 
 
-def test_a_value_typed_wrong_is_not_saved(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
-    type_into(qtbot, page, "ppo.gamma", "1.5")
-    assert page.head.state.text() == "1 mistake"
-    assert not page.head.save.isEnabled()
-    qtbot.keyClick(page, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
-    answer(page, "Mend it")
-    assert row_of(page, "ppo.gamma").wrong.text()
-    assert file.read_text() == OWN
-
-
-@pytest.mark.parametrize("way", ["may_leave", "before_run"])
-def test_whoever_goes_on_past_a_mistake_mends_it_or_goes_without(
-    qtbot: QtBot, page: ConfigPage, file: Path, way: str
+@pytest.mark.parametrize(
+    ("way", "without", "with_it"),
+    [("may_leave", "Discard", "Save"), ("before_run", "Start without", "Save and use")],
+)
+def test_changes_and_mistakes_are_asked_about_before_the_page_is_left_and_before_a_run_begins(
+    qtbot: QtBot, page: ConfigPage, file: Path, way: str, without: str, with_it: str
 ) -> None:
     went: list[bool] = []
-    ask = getattr(page, way)
+    ask = partial(getattr(page, way), went.append)
+    ask()
+    assert went == [True], "there is nothing to ask"
     type_into(qtbot, page, "seed", "8")
+    ask()
+    assert question(page).icon() is QMessageBox.Icon.Question
+    answer(page, "Cancel")
+    ask()
+    answer(page, without)
+    assert went == [True, False, True]
+    assert page.unsaved is (way == "before_run"), "what was typed stays for a run after this one"
+
     type_into(qtbot, page, "ppo.gamma", "1.5")
     page.views.setCurrentIndex(DIFFERENCES)
-    ask(went.append)
+    ask()
     assert "ppo.gamma = 1.5" in question(page).informativeText()
     assert question(page).icon() is QMessageBox.Icon.Warning
     assert all(button.icon().isNull() for button in question(page).buttons())
     answer(page, "Mend it")
     assert page.views.currentIndex() == FORM
     assert page.window().focusWidget() is line_of(page, "ppo.gamma")
-    ask(went.append)
+    ask()
     answer(page, "Cancel")
-    assert went == [False, False]
+    assert went == [True, False, True, False, False]
     assert page.head.state.text() == "1 mistake"
     qtbot.waitUntil(lambda: len(page.views.text.problems) == 1)
-    ask(went.append)
-    answer(page, {"may_leave": "Discard", "before_run": "Start without"}[way])
-    assert went == [False, False, True]
+    ask()
+    answer(page, without)
+    assert went.pop()
     assert page.unsaved is bool(page.problem_bar.problems) is (way == "before_run")
     assert file.read_text() == OWN
 
+    type_into(qtbot, page, "ppo.gamma", "0.9")
+    qtbot.waitUntil(lambda: not page.problem_bar.problems)
+    ask()
+    answer(page, with_it)
+    qtbot.waitUntil(lambda: went == [True, False, True, False, False, True])
+    assert yaml.safe_load(file.read_text())["ppo"] == {"gamma": 0.9}
 
-def test_a_value_typed_wrong_is_lost_in_no_view(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
-    editor = page
-    type_into(qtbot, editor, "network.hidden_sizes", "many")
-    editor.views.setCurrentIndex(TEXT)
-    assert "hidden_sizes: many" in editor.views.text.toPlainText()
-    editor.views.text.setPlainText(f"seed: 8\n{editor.text}")
-    qtbot.waitUntil(lambda: len(editor.views.text.problems) == 1)
-    assert not editor.head.save.isEnabled()
-    editor.views.setCurrentIndex(FORM)
-    assert line_of(editor, "network.hidden_sizes").text() == "many"
-    editor.presets.chosen.emit("lunarlander_ppo")
-    assert line_of(editor, "network.hidden_sizes").text() == "many"
-    assert editor.head.state.text() == "1 mistake"
+
+def test_a_value_typed_wrong_is_not_saved_and_lost_in_no_view(
+    qtbot: QtBot, page: ConfigPage, file: Path
+) -> None:
+    line = line_of(page, "network.hidden_sizes")
+    type_into(qtbot, page, "network.hidden_sizes", "many")
+    assert page.head.state.text() == "1 mistake"
+    assert row_of(page, "network.hidden_sizes").wrong.text()
+    qtbot.keyClick(page, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+    answer(page, "Mend it")
+    page.views.setCurrentIndex(TEXT)
+    assert "hidden_sizes: many" in page.views.text.toPlainText()
+    page.views.text.setPlainText(f"seed: 8\n{page.text}")
+    qtbot.waitUntil(lambda: len(page.views.text.problems) == 1)
+    assert not page.head.save.isEnabled()
+    page.views.setCurrentIndex(FORM)
+    assert line.text() == "many"
+    page.presets.chosen.emit("lunarlander_ppo")
+    assert line.text() == "many"
+    assert page.head.state.text() == "1 mistake"
     assert file.read_text() == OWN
 
 
-def test_mistakes_in_the_text_are_shown_at_line_and_setting(
+def test_mistakes_in_the_text_are_shown_at_line_and_setting_and_what_is_no_yaml_leaves_the_form_alone(
     qtbot: QtBot, page: ConfigPage, file: Path
 ) -> None:
-    editor = page
-    editor.views.setCurrentIndex(TEXT)
-    editor.views.text.setPlainText(OWN.replace("gamma: 0.995", "gama: 0.995\n  clip: 70"))
-    qtbot.waitUntil(lambda: len(editor.problem_bar.problems) == 2)
-    assert set(editor.views.text.problems) == {7, 8}
-    assert "ppo.gamma" in editor.views.text.problems[7]
-    editor.problem_bar.open("1")
-    assert editor.views.text.textCursor().blockNumber() + 1 == 8
-    editor.views.setCurrentIndex(FORM)
-    assert "10" in row_of(editor, "ppo.clip").wrong.text()
-    assert not editor.head.save.isEnabled()
-    editor.views.setCurrentIndex(TEXT)
-    editor.views.text.setPlainText("ppo:\n  learning_rate: {schedule: linear, from: 0.001, to: 0}\n")
-    qtbot.waitUntil(lambda: "stop.env_steps" in editor.views.text.problems.get(2, ""))
-    editor.views.text.setPlainText(OWN.replace("gamma: 0.995", "clip: 0.3"))
-    save(qtbot, editor)
+    text = page.views.text
+    page.views.setCurrentIndex(TEXT)
+    text.setPlainText("ppo: [1,\n")
+    qtbot.waitUntil(lambda: page.head.state.text() == "1 mistake")
+    page.views.setCurrentIndex(FORM)
+    assert not form_of(page).isEnabled()
+    page.discard_changes()
+    assert form_of(page).isEnabled()
+    assert row_of(page, "ppo.gamma").editor.read() == (0.995, "")
+    page.views.setCurrentIndex(TEXT)
+    text.setPlainText(OWN.replace("gamma: 0.995", "gama: 0.995\n  clip: 70"))
+    qtbot.waitUntil(lambda: len(page.problem_bar.problems) == 2)
+    assert set(text.problems) == {7, 8}
+    assert "ppo.gamma" in text.problems[7]
+    page.problem_bar.open("1")
+    assert text.textCursor().blockNumber() + 1 == 8
+    page.views.setCurrentIndex(FORM)
+    assert "10" in row_of(page, "ppo.clip").wrong.text()
+    assert not page.head.save.isEnabled()
+    page.views.setCurrentIndex(TEXT)
+    text.setPlainText("ppo:\n  learning_rate: {schedule: linear, from: 0.001, to: 0}\n")
+    qtbot.waitUntil(lambda: "stop.env_steps" in text.problems.get(2, ""))
+    text.setPlainText(OWN.replace("gamma: 0.995", "clip: 0.3"))
+    save(qtbot, page)
     assert yaml.safe_load(file.read_text())["ppo"] == {"clip": 0.3}
 
 
-def test_text_that_is_no_yaml_leaves_the_form_alone(qtbot: QtBot, page: ConfigPage) -> None:
-    editor = page
-    editor.views.setCurrentIndex(TEXT)
-    editor.views.text.setPlainText("ppo: [1,\n")
-    qtbot.waitUntil(lambda: editor.head.state.text() == "1 mistake")
-    editor.views.setCurrentIndex(FORM)
-    assert not form_of(editor).isEnabled()
-    editor.discard_changes()
-    assert form_of(editor).isEnabled()
-    assert row_of(editor, "ppo.gamma").editor.read() == (0.995, "")
-
-
 def test_a_preset_lies_under_ones_own_settings_and_says_which_still_win(
-    qtbot: QtBot, page: ConfigPage, file: Path
+    qtbot: QtBot, page: ConfigPage, played: FakeFeed, file: Path
 ) -> None:
-    editor = page
-    file.write_text("env:\n  id: CartPole-v1\nstop:\n  mean_return: 50\n  window: 7\n")
-    editor.refresh()
-    qtbot.waitUntil(lambda: "mean_return: 50" in editor.text)
-    place = editor.presets.box.findData("lunarlander_ppo")
-    editor.presets.box.setCurrentIndex(place)
-    editor.presets.box.activated.emit(place)
-    assert {"env.id", "stop.mean_return"} <= set(editor.presets.winning)
-    assert "LunarLander-v3" in editor.presets.words.text()
-    save(qtbot, editor)
+    presets = page.presets
+    find_written(qtbot, page, file, "env:\n  id: CartPole-v1\nstop:\n  mean_return: 50\n  window: 7\n")
+    place = presets.box.findData("lunarlander_ppo")
+    presets.box.setCurrentIndex(place)
+    presets.box.activated.emit(place)
+    assert {"env.id", "stop.mean_return"} <= set(presets.winning)
+    assert "LunarLander-v3" in presets.words.text()
+    save(qtbot, page)
     saved = yaml.safe_load(file.read_text())
     assert saved["preset"] == "lunarlander_ppo"
     assert (saved["env"]["id"], saved["stop"]["mean_return"]) == ("CartPole-v1", 50)
-    editor.presets.give.click()
-    assert editor.presets.winning == []
-    assert row_of(editor, "env.id").editor.read() == ("LunarLander-v3", "")
-    save(qtbot, editor)
+    presets.give.click()
+    assert presets.winning == []
+    assert row_of(page, "env.id").editor.read() == ("LunarLander-v3", "")
+    save(qtbot, page)
     saved = yaml.safe_load(file.read_text())
     assert "env" not in saved
     assert saved["preset"] == "lunarlander_ppo"
+    played.answers["config.get"] = values("preset: gone\n", preset="gone")
+    page.refresh()
+    qtbot.waitUntil(lambda: "no such preset" in presets.about.text())
 
 
-def change_meanwhile(qtbot: QtBot, editor: ConfigEditor, file: Path) -> str:
+def change_meanwhile(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
     """Type something, let somebody else write the file, and try to save."""
-    theirs = OWN + "\nseed: 99   # theirs\n"
-    type_into(qtbot, editor, "ppo.gamma", "0.9")
-    file.write_text(theirs)
-    with qtbot.waitSignal(editor.head.save.problem):
-        editor.head.save.click()
-    qtbot.waitUntil(editor.conflict_bar.isVisible)
-    assert file.read_text() == theirs
-    return theirs
+    type_into(qtbot, page, "ppo.gamma", "0.9")
+    file.write_text(THEIRS)
+    with qtbot.waitSignal(page.head.save.problem):
+        page.head.save.click()
+    qtbot.waitUntil(page.conflict_bar.isVisible)
+    assert file.read_text() == THEIRS
 
 
 def test_edits_can_be_kept_on_a_file_changed_meanwhile_or_given_up_or_saved_over_it(
     qtbot: QtBot, page: ConfigPage, file: Path
 ) -> None:
-    editor, bar = page, page.conflict_bar
-    theirs = change_meanwhile(qtbot, editor, file)
+    bar = page.conflict_bar
+    change_meanwhile(qtbot, page, file)
     bar.reload_button.click()
-    assert (editor.head.state.text(), editor.text) == ("Saved", theirs)
-    assert row_of(editor, "seed").editor.read() == (99, "")
-    assert file.read_text() == theirs
-    file.write_text(OWN)
-    editor.refresh()
-    qtbot.waitUntil(lambda: editor.text == OWN)
+    assert (page.head.state.text(), page.text) == ("Saved", THEIRS)
+    assert row_of(page, "seed").editor.read() == (99, "")
+    assert file.read_text() == THEIRS
+    find_written(qtbot, page, file, OWN)
     assert not bar.isVisible(), "nothing was typed: what is there now is simply shown"
-    change_meanwhile(qtbot, editor, file)
+    change_meanwhile(qtbot, page, file)
     bar.merge_button.click()
-    assert editor.head.state.text() == "Not saved yet"
-    save(qtbot, editor)
+    assert page.head.state.text() == "Not saved yet"
+    save(qtbot, page)
     mine = {"env": {"num_envs": 2}, "ppo": {"gamma": 0.9}}
     assert yaml.safe_load(file.read_text()) == mine | {"seed": 99}
     for comment in ("# theirs", "# patient"):
         assert comment in file.read_text()
-    file.write_text(OWN)
-    editor.refresh()
-    qtbot.waitUntil(lambda: editor.text == OWN)
-    change_meanwhile(qtbot, editor, file)
-    with qtbot.waitSignal(editor.head.save.finished):
+    find_written(qtbot, page, file, OWN)
+    change_meanwhile(qtbot, page, file)
+    with qtbot.waitSignal(page.head.save.finished):
         bar.overwrite_button.click()
     assert yaml.safe_load(file.read_text()) == mine
     assert not bar.isVisible()
-
-
-@pytest.mark.parametrize(
-    ("way", "without", "with_it"),
-    [("may_leave", "Discard", "Save"), ("before_run", "Start without", "Save and use")],
-)
-def test_unsaved_changes_are_asked_about_before_the_page_is_left_and_before_a_run_begins(
-    qtbot: QtBot, page: ConfigPage, file: Path, way: str, without: str, with_it: str
-) -> None:
-    went: list[bool] = []
-    ask = getattr(page, way)
-    ask(went.append)
-    assert went == [True], "there is nothing to ask"
-    type_into(qtbot, page, "seed", "11")
-    ask(went.append)
-    assert question(page).icon() is QMessageBox.Icon.Question
-    answer(page, "Cancel")
-    ask(went.append)
-    answer(page, without)
-    assert went == [True, False, True]
-    assert page.unsaved is (way == "before_run"), "what was typed stays for a run after this one"
-    assert file.read_text() == OWN
-    type_into(qtbot, page, "seed", "13")
-    ask(went.append)
-    answer(page, with_it)
-    qtbot.waitUntil(lambda: went == [True, False, True, True])
-    assert yaml.safe_load(file.read_text())["seed"] == 13
-
-
-# --- before a runner that the test plays ---
-
-
-def test_until_there_is_a_form_it_is_said_why(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
-    fake.connection = LOST
-    page = ConfigPage(fake, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(page)
-    page.show()
-    waiting = [label for label in page.views.findChildren(QLabel) if "Not connected" in label.text()]
-    fake.connect_as(LIVE)
-    qtbot.waitUntil(lambda: [label.text() for label in waiting] == ["Reading the configuration …"])
-    qtbot.waitUntil(lambda: bool(fake.sent_of("config.get")))
-    fake.sent_of("config.get")[-1].call.refuse(refusal("It can't be read.", "Mend the disk."))
-    assert waiting[0].text() == "It can't be read.\nMend the disk."
-    page.refresh()
-    qtbot.waitUntil(lambda: len(fake.sent_of("config.get")) == 2)
-    busy = fake.sent_of("config.get")[-1].call
-    busy.silent.emit(refusal("No answer from my-server.", code=ErrorCode.NO_ANSWER))
-    qtbot.waitUntil(lambda: len(fake.sent_of("config.get")) == 3)
-    busy.answer(values("seed: 3\n").model_dump(mode="json"))
-    assert page.head.state.text() == "Saved", "it came late, and is shown all the same"
-    assert not waiting[0].isVisible()
-    page.hide()
-
-
-def texts_checked(played: FakeFeed) -> list[str]:
-    """The texts that were sent to be checked, but for the saved one."""
-    texts = [one.params["text"] for one in played.sent_of("config.check")]
-    return [text for text in texts if text != OWN]
-
-
-def test_what_was_typed_is_checked_once_after_a_moment(
-    qtbot: QtBot, page: ConfigPage, played: FakeFeed
-) -> None:
-    type_into(qtbot, page, "seed", "12")
-    qtbot.waitUntil(lambda: bool(texts_checked(played)))
-    assert [yaml.safe_load(text)["seed"] for text in texts_checked(played)] == [12]
-
-
-def test_what_is_typed_while_it_is_saved_stays_unsaved(
-    qtbot: QtBot, page: ConfigPage, played: FakeFeed
-) -> None:
-    del played.answers["config.save"]
-    type_into(qtbot, page, "seed", "4")
-    page.head.save.click()
-    type_into(qtbot, page, "seed", "45")
-    saved = values(OWN + "seed: 4\n")
-    played.answers["config.get"] = saved
-    played.sent_of("config.save")[0].call.answer({"text": saved.text, "hash": saved.hash})
-    assert page.head.state.text() == "Not saved yet"
-    assert yaml.safe_load(page.text)["seed"] == 45
-
-
-def test_a_conflict_whose_text_is_no_yaml_can_not_be_merged(
-    qtbot: QtBot, page: ConfigPage, file: Path
-) -> None:
     page.views.setCurrentIndex(TEXT)
     page.views.text.setPlainText("seed: [")
     file.write_text("seed: 9\n")
     page.refresh()
-    qtbot.waitUntil(page.conflict_bar.isVisible)
-    assert not page.conflict_bar.merge_button.isEnabled()
-    assert page.conflict_bar.merge_button.toolTip()
+    qtbot.waitUntil(bar.isVisible)
+    assert not bar.merge_button.isEnabled()
+    assert bar.merge_button.toolTip()
 
 
-def test_without_a_connection_one_can_go_on_typing_and_saving_waits(
+def test_until_there_is_a_form_it_is_said_why(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
+    def asked(times: int) -> Call:
+        qtbot.waitUntil(lambda: len(fake.sent_of("config.get")) == times)
+        return fake.sent_of("config.get")[-1].call
+
+    fake.connection = LOST
+    page = ConfigPage(fake, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(page)
+    page.show()
+    (waiting,) = (label for label in page.views.findChildren(QLabel) if "Not connected" in label.text())
+    fake.connect_as(LIVE)
+    qtbot.waitUntil(lambda: waiting.text() == "Reading the configuration …")
+    asked(1).refuse(refusal("It can't be read.", "Mend the disk."))
+    assert waiting.text() == "It can't be read.\nMend the disk."
+    page.refresh()
+    busy = asked(2)
+    busy.silent.emit(refusal("No answer from my-server.", code=ErrorCode.NO_ANSWER))
+    asked(3)
+    busy.answer(values("seed: 3\n").model_dump(mode="json"))
+    assert page.head.state.text() == "Saved", "it came late, and is shown all the same"
+    assert not waiting.isVisible()
+    page.hide()
+
+
+def test_without_a_connection_one_can_go_on_typing_and_all_of_it_is_checked_at_once_afterwards(
     qtbot: QtBot, page: ConfigPage, played: FakeFeed
 ) -> None:
+    def checked() -> list[int]:
+        texts = [one.params["text"] for one in played.sent_of("config.check")]
+        return [yaml.safe_load(text)["seed"] for text in texts if text != OWN]
+
     played.connect_as(LOST)
-    type_into(qtbot, page, "seed", "4")
+    type_into(qtbot, page, "seed", "1")
     assert not page.head.save.isEnabled()
     assert page.head.save.toolTip() == "Not connected to my-server."
     played.connect_as(LIVE)
-    qtbot.waitUntil(lambda: bool(texts_checked(played)))
-    assert yaml.safe_load(page.text)["seed"] == 4
+    type_into(qtbot, page, "seed", "12")
+    qtbot.waitUntil(lambda: bool(checked()))
+    assert checked() == [12]
     assert page.head.save.isEnabled()
+
+
+def test_a_refused_save_tells_why_and_what_is_typed_while_it_is_saved_stays_unsaved(
+    qtbot: QtBot, page: ConfigPage, played: FakeFeed, window: FakeShell
+) -> None:
+    played.answers["config.save"] = refusal("No space left.", "Free some.", ErrorCode.FAILED)
+    type_into(qtbot, page, "seed", "4")
+    page.head.save.click()
+    qtbot.waitUntil(lambda: page.head.save.stage is Stage.FAILED)
+    assert (window.told[-1].text, window.told[-1].detail) == ("No space left.", "Free some.")
+    assert yaml.safe_load(page.text)["seed"] == 4
+    del played.answers["config.save"]
+    page.head.save.click()
+    type_into(qtbot, page, "seed", "45")
+    saved = values(OWN + "seed: 4\n")
+    played.answers["config.get"] = saved
+    played.sent_of("config.save")[-1].call.answer({"text": saved.text, "hash": saved.hash})
+    assert page.head.state.text() == "Not saved yet"
+    assert yaml.safe_load(page.text)["seed"] == 45
 
 
 def test_the_running_value_stands_beside_the_planned_one_and_leads_to_the_setting(
@@ -455,15 +430,13 @@ def test_the_running_value_stands_beside_the_planned_one_and_leads_to_the_settin
     page.views.setCurrentIndex(DIFFERENCES)
     model = page.views.differences.model
     rows = {
-        one.spec.key: (one.shipped, one.planned, one.running, one.running_differs, one.unsaved)
-        for one in model.records
+        one.spec.key: (one.planned, one.running, one.running_differs, one.unsaved) for one in model.records
     }
     assert rows == {
-        "env.num_envs": (DEFAULTS["env.num_envs"], 2, 2, False, False),
-        "ppo.gamma": (DEFAULTS["ppo.gamma"], 0.995, 0.98, True, False),
-        "ppo.epochs": (DEFAULTS["ppo.epochs"], 12, DEFAULTS["ppo.epochs"], True, True),
+        "env.num_envs": (2, 2, False, False),
+        "ppo.gamma": (0.995, 0.98, True, False),
+        "ppo.epochs": (12, DEFAULTS["ppo.epochs"], True, True),
     }
-    page.views.differences.table.selectRow(0)
     page.views.differences.table.row_opened.emit(model.index(0, 0))
     assert page.views.currentIndex() == FORM
     page.views.setCurrentIndex(TEXT)
@@ -478,32 +451,10 @@ def test_an_agent_brings_its_shipped_values_along(qtbot: QtBot, page: ConfigPage
     qtbot.waitUntil(lambda: memory.editor.read() == ("lstm", ""))
     assert not memory.reset.isVisible(), "it is shipped so"
     assert "640" in batch.reset.toolTip(), "what the user set stays, and can be taken back to the agent's"
-    shipped = {one.spec.key: one.shipped for one in page.views.differences.model.records}
-    assert shipped["dqn.batch_size"] == 640
     batch.reset_asked.emit("dqn.batch_size")
     row_of(page, "dqn.agent").typed.emit("dqn.agent", "dqn", "")
     qtbot.waitUntil(lambda: memory.editor.read() == ("none", ""))
     assert batch.editor.read() == (128, "")
-
-
-def test_a_preset_that_is_not_known_is_said_so(qtbot: QtBot, page: ConfigPage, played: FakeFeed) -> None:
-    played.answers["config.get"] = values("preset: gone\n", preset="gone")
-    page.refresh()
-    qtbot.waitUntil(lambda: "no such preset" in page.presets.about.text())
-
-
-def test_a_refused_save_tells_why_and_loses_nothing(
-    qtbot: QtBot, page: ConfigPage, played: FakeFeed, window: FakeShell
-) -> None:
-    played.answers["config.save"] = refusal("No space left.", "Free some.", ErrorCode.FAILED)
-    type_into(qtbot, page, "seed", "4")
-    page.head.save.click()
-    qtbot.waitUntil(lambda: page.head.save.stage is Stage.FAILED)
-    assert (window.told[-1].text, window.told[-1].detail) == ("No space left.", "Free some.")
-    assert yaml.safe_load(page.text)["seed"] == 4
-
-
-# --- before a real runner ---
 
 
 def test_the_dialog_saves_by_a_real_runner_and_asks_when_it_is_closed(

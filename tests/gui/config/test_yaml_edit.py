@@ -24,11 +24,24 @@ def line(edit: YamlEdit) -> int:
     return edit.textCursor().blockNumber() + 1
 
 
-def test_it_goes_to_a_line_and_stays_inside_the_text(edit: YamlEdit) -> None:
-    edit.go_to(3)
-    assert line(edit) == 3
-    edit.go_to(99)
-    assert line(edit) == 4
+def test_it_goes_to_lines_marks_those_with_mistakes_and_stays_there_when_a_text_comes_from_elsewhere(
+    edit: YamlEdit,
+) -> None:
+    for wanted, reached in ((3, 3), (99, 4), (2, 2)):
+        edit.go_to(wanted)
+        assert line(edit) == reached
+    plain = len(edit.extraSelections())
+    edit.show_problems({2: "wrong", 3: "also", 77: "nowhere"})
+    assert len(edit.extraSelections()) == plain + 2
+    edit.show_problems({})
+    assert len(edit.extraSelections()) == plain
+    edit.take_text(TEXT.replace("0.99", "0.9"))
+    assert line(edit) == 2
+    edit.undo()
+    assert edit.toPlainText() == TEXT
+    narrow = edit.gutter_width()
+    edit.setPlainText("\n" * 2000)
+    assert edit.gutter_width() > narrow
 
 
 def test_the_next_line_begins_where_this_one_does_and_deeper_below_a_section(
@@ -40,22 +53,6 @@ def test_the_next_line_begins_where_this_one_does_and_deeper_below_a_section(
     qtbot.keyClick(edit, Qt.Key.Key_Return)
     qtbot.keyClicks(edit, "epochs: 3")
     assert edit.toPlainText().splitlines()[1:4] == ["ppo:", "  clip: 0.1", "  epochs: 3"]
-
-
-def test_a_text_from_elsewhere_can_be_undone_and_leaves_the_cursor_in_its_line(edit: YamlEdit) -> None:
-    edit.go_to(2)
-    edit.take_text(TEXT.replace("0.99", "0.9"))
-    assert line(edit) == 2
-    edit.undo()
-    assert edit.toPlainText() == TEXT
-
-
-def test_lines_with_mistakes_are_marked(edit: YamlEdit) -> None:
-    plain = len(edit.extraSelections())
-    edit.show_problems({2: "wrong", 3: "also", 77: "nowhere"})
-    assert len(edit.extraSelections()) == plain + 2
-    edit.show_problems({})
-    assert len(edit.extraSelections()) == plain
 
 
 def test_tab_leaves_the_editor(qtbot: QtBot, theme: Theme) -> None:
@@ -71,21 +68,14 @@ def test_tab_leaves_the_editor(qtbot: QtBot, theme: Theme) -> None:
     assert around.focusWidget() is after
 
 
-def test_numbers_need_more_room_in_a_longer_text(edit: YamlEdit) -> None:
-    before = edit.gutter_width()
-    edit.setPlainText("\n" * 2000)
-    assert edit.gutter_width() > before
-
-
-def test_it_is_drawn_in_both_themes(edit: YamlEdit, both_themes: Theme) -> None:
+def test_it_is_drawn_in_both_themes_and_the_yaml_tab_follows_the_size_of_letters_at_once(
+    qtbot: QtBot, edit: YamlEdit, both_themes: Theme
+) -> None:
     edit.show_problems({3: "wrong"})
     light = edit.grab().toImage()
     both_themes.choose(ThemeChoice.DARK)
     dark = edit.grab().toImage()
     assert light.pixelColor(5, 5).lightness() > 128 > dark.pixelColor(5, 5).lightness()
-
-
-def test_the_yaml_tab_follows_the_size_of_letters_at_once(qtbot: QtBot, both_themes: Theme) -> None:
     views = Views()
     qtbot.addWidget(views)
     views.show()

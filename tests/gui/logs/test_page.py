@@ -20,6 +20,7 @@ from soulsgui.gui.logs.reader import (
 )
 from soulsgui.wire.control import ErrorCode, LogLine, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Sent, refusal
+from tests.gui.reading import part_of
 from tests.states import service
 
 START = 1_790_000_000.0
@@ -37,15 +38,18 @@ class Logs:
         self.lines = {"trainer": [line(n) for n in range(1, 2501)], "redis": [line(1, "redis")]}
 
     def answer(self, params: dict[str, Any]) -> Any:
-        name, n = params.get("service", ""), params.get("n", 200)
+        name = params.get("service", "")
         if name and name not in self.lines:
             return refusal(f"{name!r} has no log.", "There are: trainer", ErrorCode.NOT_FOUND)
-        found = self.lines[name] if name else [one for each in self.lines.values() for one in each]
-        found = [one for one in found if one.number < params.get("before", 10**9)]
-        found = [one for one in found if params.get("filter", "") in one.text]
-        if params.get("level", "debug") == "error":
-            found = [one for one in found if one.level == "error"]
-        return {"lines": [one.model_dump() for one in found[-n:]], "first": 1}
+        found = [
+            one
+            for service in ([name] if name else self.lines)
+            for one in self.lines[service]
+            if one.number < params.get("before", 10**9)
+            and params.get("filter", "") in one.text
+            and (params.get("level") != "error" or one.level == "error")
+        ]
+        return {"lines": [one.model_dump() for one in found[-params.get("n", 200) :]], "first": 1}
 
 
 @pytest.fixture
@@ -97,11 +101,11 @@ def show(qtbot: QtBot, page: LogsPage, service: str) -> None:
 
 
 def text_of(page: LogsPage) -> QPlainTextEdit:
-    return page.pane.findChildren(QPlainTextEdit)[0]
+    return part_of(page.pane, QPlainTextEdit)
 
 
 def words_of(page: LogsPage) -> QLineEdit:
-    return page.pane.findChildren(QLineEdit)[0]
+    return part_of(page.pane, QLineEdit)
 
 
 def asked_again(qtbot: QtBot, server: FakeFeed, act: Callable[[], object]) -> Sent:
@@ -112,9 +116,6 @@ def asked_again(qtbot: QtBot, server: FakeFeed, act: Callable[[], object]) -> Se
     return server.sent_of("history.logs")[-1]
 
 
-# --- which lines ---
-
-
 def test_all_services_are_shown_at_first_and_each_and_earlier_runs_can_be_chosen(
     qtbot: QtBot, page: LogsPage, server: FakeFeed
 ) -> None:
@@ -123,6 +124,8 @@ def test_all_services_are_shown_at_first_and_each_and_earlier_runs_can_be_chosen
     offered = [page.service.itemData(place) for place in range(page.service.count())]
     assert offered == ["", "runner", "redis", "trainer", "telemetry", "client-1"]
     assert page.run.itemText(1).startswith("early · ")
+    server.change_run(RunStatus(id="r3", state="starting"))
+    qtbot.waitUntil(lambda: asked(server)["run"] == "r3" and page.run.findData("r2") > 0)
     choose(page.run, "r1")
     show(qtbot, page, "trainer")
     assert asked(server) == {"service": "trainer", "run": "r1", "n": 1000}
@@ -152,21 +155,11 @@ def test_level_and_words_are_looked_for_in_the_whole_log(
 ) -> None:
     logs.lines["trainer"][4] = line(5, level="error")
     show(qtbot, page, "trainer")
-    assert 5 not in numbers(page)
-    level = page.pane.findChildren(QComboBox)[0]
-    level.setCurrentText("Errors")
+    part_of(page.pane, QComboBox).setCurrentText("Errors")
     qtbot.waitUntil(lambda: numbers(page) == [5])
-    level.setCurrentIndex(0)
+    part_of(page.pane, QComboBox).setCurrentIndex(0)
     qtbot.keyClicks(words_of(page), "line 77")
     qtbot.waitUntil(lambda: asked(server).get("filter") == "line 77" and 77 in numbers(page))
-
-
-def test_the_run_that_begins_is_followed(qtbot: QtBot, page: LogsPage, server: FakeFeed) -> None:
-    server.change_run(RunStatus(id="r3", state="starting"))
-    qtbot.waitUntil(lambda: asked(server)["run"] == "r3" and page.run.findData("r2") > 0)
-
-
-# --- paging back ---
 
 
 def test_earlier_lines_are_put_above_until_there_are_none_and_what_is_in_view_stays(
@@ -193,31 +186,22 @@ def test_earlier_lines_are_put_above_until_there_are_none_and_what_is_in_view_st
     assert page.earlier.toolTip() == "These are all there are."
 
 
-def test_memory_stays_bounded_and_follow_brings_the_newest_back(
+def test_memory_stays_bounded_while_one_pages_back_follows_or_goes_to_a_moment(
     qtbot: QtBot, page: LogsPage, server: FakeFeed, logs: Logs
 ) -> None:
-    logs.lines["trainer"] = [line(n) for n in range(1, 7001)]
+    logs.lines["trainer"] = [line(n) for n in range(1, 8001)]
     show(qtbot, page, "trainer")
     for _ in range(5):
         count, first = len(numbers(page)), numbers(page)[0]
         page.earlier.click()
         qtbot.waitUntil(lambda first=first: numbers(page)[0] < first)
         assert len(numbers(page)) == min(count + 1000, 5000)
-    assert numbers(page)[-1] == 6000
-    server.bring_log(line(7001))
+    assert numbers(page)[-1] == 7000
+    server.bring_log(line(8001))
     qtbot.wait(120)
-    assert numbers(page)[-1] == 6000
+    assert numbers(page)[-1] == 7000
     page.pane.set_follow(True)
-    qtbot.waitUntil(lambda: numbers(page)[-1] == 7000)
-
-
-# --- a place ---
-
-
-def test_a_moment_is_looked_for_far_back_and_brought_into_view(
-    qtbot: QtBot, page: LogsPage, logs: Logs
-) -> None:
-    logs.lines["trainer"] = [line(n) for n in range(1, 8001)]
+    qtbot.waitUntil(lambda: numbers(page)[-1] == 8000)
     page.show_where(service="trainer", time=START + 1234)
     # Four questions, each with thousands of lines to draw: a busy machine takes its time.
     qtbot.waitUntil(lambda: "trainer line 1234" in text_of(page).textCursor().selectedText())
@@ -239,39 +223,31 @@ def test_a_place_takes_the_filter_back_and_its_run_may_be_one_that_is_not_listed
 
 
 def test_only_of_what_was_searched_it_is_said_that_nothing_fits(
-    qtbot: QtBot, page: LogsPage, server: FakeFeed
+    qtbot: QtBot, page: LogsPage, server: FakeFeed, shell: FakeShell
 ) -> None:
+    text = text_of(page)
+    choose(page.service, "telemetry")
+    qtbot.waitUntil(lambda: "'telemetry' has no log." in text.placeholderText())
+    assert shell.told == [], "that is no trouble"
     show(qtbot, page, "trainer")
     held = len(page.pane.lines)
     del server.answers["history.logs"]
 
     def search() -> None:
         words_of(page).setText("no such text")
-        assert text_of(page).placeholderText() == f"None of the {held:,} lines read fits."
+        assert text.placeholderText() == f"None of the {held:,} lines read fits."
         server.connect_as(LIVE)
-        assert "No line" not in text_of(page).placeholderText()
+        assert "No line" not in text.placeholderText()
 
     sent = asked_again(qtbot, server, search)
-    assert "No line" not in text_of(page).placeholderText()
+    assert "No line" not in text.placeholderText()
     sent.call.answer({"lines": [], "first": 1})
-    told = text_of(page).placeholderText()
-    assert told.startswith("No line contains “no such text”.")
-    assert "Trainer, This run" in told
-
-
-def test_a_service_without_a_log_is_no_trouble_and_a_search_that_failed_found_nothing_out(
-    qtbot: QtBot, page: LogsPage, server: FakeFeed, shell: FakeShell
-) -> None:
-    choose(page.service, "telemetry")
-    qtbot.waitUntil(lambda: "'telemetry' has no log." in text_of(page).placeholderText())
-    assert shell.told == []
+    assert text.placeholderText().startswith("No line contains “no such text”.")
+    assert "Trainer, This run" in text.placeholderText()
     server.answers["history.logs"] = refusal("The disk is gone.", code=ErrorCode.FAILED)
-    words_of(page).setText("no such text")
+    words_of(page).setText("nor this one")
     qtbot.waitUntil(lambda: [told.text for told in shell.told] == ["The disk is gone."])
-    assert text_of(page).placeholderText() == "The disk is gone."
-
-
-# --- saving, troubles ---
+    assert text.placeholderText() == "The disk is gone."
 
 
 def test_the_lines_shown_are_saved_with_their_dates(
@@ -279,8 +255,7 @@ def test_the_lines_shown_are_saved_with_their_dates(
 ) -> None:
     show(qtbot, page, "redis")
     page.save.click()
-    dialog = page.findChild(QFileDialog)
-    assert dialog is not None
+    dialog = part_of(page, QFileDialog)
     target = tmp_path / "redis.log"
     dialog.fileSelected.emit(str(target))
     dialog.close()
@@ -305,9 +280,6 @@ def test_without_connection_lines_stay_and_come_anew_afterwards(
     assert page.earlier.toolTip() == "Not connected to my-server."
     server.connect_as(LIVE)
     qtbot.waitUntil(lambda: numbers(page) == [1])
-
-
-# --- words ---
 
 
 def test_services_are_offered_in_order_and_runs_by_name_and_beginning() -> None:

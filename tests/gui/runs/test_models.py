@@ -1,7 +1,6 @@
 """Runs and checkpoints as their tables show them."""
 
 from datetime import datetime
-from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -19,24 +18,15 @@ from soulsgui.gui.runs.models import (
 from soulsgui.wire.control import RunStatus, RunSummary
 from tests.states import checkpoint
 
-GOOD = checkpoint()
 
-
-@pytest.mark.parametrize(
-    ("changed", "condition", "reason"),
-    [
-        ({}, "Complete", ""),
-        ({"kind": "best", "resumable": False}, "Weights only", "weights alone"),
-        ({"valid": False, "error": "manifest.json is missing"}, "Damaged", "manifest.json is missing."),
-    ],
-)
-def test_its_condition_and_why_it_can_not_be_loaded(
-    changed: dict[str, Any], condition: str, reason: str
-) -> None:
-    info = GOOD.model_copy(update=changed)
-    assert condition_look(info).word == condition
-    assert reason in why_not_loaded(info)
-    assert bool(why_not_loaded(info)) == bool(reason)
+def test_its_condition_and_why_it_can_not_be_loaded() -> None:
+    whole, best = checkpoint(), checkpoint(kind="best", resumable=False)
+    damaged = checkpoint(valid=False, error="manifest.json is missing")
+    words = [condition_look(info).word for info in (whole, best, damaged)]
+    assert words == ["Complete", "Weights only", "Damaged"]
+    assert why_not_loaded(whole) == ""
+    assert "weights alone" in why_not_loaded(best)
+    assert "manifest.json is missing." in why_not_loaded(damaged)
 
 
 @pytest.mark.parametrize(
@@ -44,19 +34,17 @@ def test_its_condition_and_why_it_can_not_be_loaded(
     [("training", "12.5", "—"), ("evaluation", "—", "12.5"), ("", "12.5", "—")],
 )
 def test_training_and_evaluation_have_a_column_each(scored_by: str, training: str, evaluation: str) -> None:
-    info = GOOD.model_copy(update={"score": 12.5, "scored_by": scored_by})
+    info = checkpoint(score=12.5, scored_by=scored_by)
     shown = {column.name: column.shown(info) for column in CHECKPOINT_COLUMNS}
     assert (shown["score"], shown["evaluation"]) == (training, evaluation)
 
 
 def test_it_is_described_in_one_line() -> None:
-    assert described(GOOD) == "Quicksave, update 40, 1,000 steps"
-    assert described(GOOD.model_copy(update={"memory": True})).endswith(", with its replay memory")
-    assert "only if training stops right there" in described(GOOD.model_copy(update={"memory_in_file": True}))
+    assert described(checkpoint()) == "Quicksave, update 40, 1,000 steps"
+    assert described(checkpoint(memory=True)).endswith(", with its replay memory")
+    assert "only if training stops right there" in described(checkpoint(memory_in_file=True))
     assert kind_look("hologram").word == "Hologram"
 
-
-# --- runs ---
 
 OLD = RunSummary(id="2026-01-01_a", name="old", state="finished", created=1.0, resumable=True, env_steps=9)
 NEW = RunSummary(id="2026-02-01_b", name="new", state="stopped", created=2.0, resumable=True)
@@ -80,19 +68,14 @@ def test_the_newest_status_wins_over_the_listed_state_and_the_active_run_stands_
     assert model.row_of(OLD.id) == 0
 
 
-def test_the_best_mean_says_what_it_is(qapp: QApplication) -> None:
-    model = RunsModel()
-    model.take([OLD.model_copy(update={"best_mean_return": 494.9})], RunStatus())
-    column, tip = model.column_number("best"), Qt.ItemDataRole.ToolTipRole
-    assert model.headerData(column, Qt.Orientation.Horizontal) == "Best mean"
-    assert "at its end may be lower" in model.headerData(column, Qt.Orientation.Horizontal, tip)
-    assert "at its end may be lower" in model.data(model.index(0, column), tip)
-
-
-def test_runs_without_a_name_are_told_apart_by_their_start(qapp: QApplication) -> None:
+def test_runs_without_a_name_are_told_apart_by_their_start_and_the_best_mean_says_what_it_is(
+    qapp: QApplication,
+) -> None:
     model = RunsModel()
     begun = datetime(2026, 11, 24, 13, 16, 32).timestamp()
     unnamed = RunSummary(id="2026-11-24_13-16-32_cartpole", state="finished", created=begun)
-    model.take([OLD, unnamed, unnamed.model_copy(update={"id": "odd", "created": 0.0})], RunStatus())
-    name = model.column_number("name")
+    model.take([OLD, unnamed, RunSummary(id="odd", state="finished")], RunStatus())
+    name, best = model.column_number("name"), model.column_number("best")
     assert {model.index(row, name).data() for row in range(3)} == {"old", "2026-11-24 13:16:32", "odd"}
+    told = model.headerData(best, Qt.Orientation.Horizontal, Qt.ItemDataRole.ToolTipRole)
+    assert "at its end may be lower" in told

@@ -1,7 +1,6 @@
 """The page of the runs before a played runner: what it asks, allows and says."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -11,8 +10,8 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.widgets.command_button import Stage
-from soulsgui.wire.control import CheckpointInfo, Event, Hello, RunStatus, RunSummary, Status
-from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+from soulsgui.wire.control import CheckpointInfo, Event, RunStatus, RunSummary, Status
+from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.questions import answer, question
 from tests.states import checkpoint, checkpoint_row
 
@@ -72,25 +71,23 @@ def test_without_runs_it_says_what_to_do_next(qtbot: QtBot, fake: FakeFeed, shel
     page.hide()
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "offered"), [("dqn", True), ("sac", True), ("ppo", False), ("vtrace", False)]
-)
-def test_a_quicksave_has_the_replay_memory_where_there_is_one_and_it_is_wanted(
-    page: RunsPage, server: FakeFeed, algorithm: str, offered: bool
+def test_a_quicksave_has_the_replay_memory_where_there_is_one_and_tells_why_it_fails(
+    page: RunsPage, server: FakeFeed, shell: FakeShell
 ) -> None:
     tab = page.details.checkpoints
-    server.change_run(GOES_ON.model_copy(update={"algorithm": algorithm}))
-    assert tab.memory.isVisibleTo(tab) is offered
-    tab.memory.setChecked(True)
-    tab.save.click()
-    assert server.sent_of("checkpoint.save")[-1].params["buffer"] is offered
-
-
-def test_f5_lists_everything_again(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
-    runs, saved = len(server.sent_of("runs.list")), len(server.sent_of("checkpoint.list"))
-    qtbot.keyClick(page.table, Qt.Key.Key_F5)
-    qtbot.waitUntil(lambda: len(server.sent_of("runs.list")) == runs + 1)
-    qtbot.waitUntil(lambda: len(server.sent_of("checkpoint.list")) == saved + 1)
+    tab.note.setText("precious")
+    for algorithm, offered in (("dqn", True), ("ppo", False), ("sac", True), ("vtrace", False)):
+        server.change_run(GOES_ON.model_copy(update={"algorithm": algorithm}))
+        assert tab.memory.isVisibleTo(tab) is offered
+        tab.memory.setChecked(True)
+        tab.save.click()
+        sent = server.sent_of("checkpoint.save")[-1]
+        assert sent.params["buffer"] is offered
+        sent.call.refuse(refusal("The disk is full.", "Free 200 MB."))
+        told = shell.told.pop()
+        assert (told.level, told.text, told.detail) == ("error", "The disk is full.", "Free 200 MB.")
+        assert tab.note.text() == "precious"
+        assert tab.save.stage is Stage.FAILED
 
 
 def test_the_active_run_is_chosen_at_first_and_others_are_found_by_their_words(
@@ -112,49 +109,33 @@ def test_the_active_run_is_chosen_at_first_and_others_are_found_by_their_words(
     assert "no checkpoint" in page.details.resume.toolTip()
 
 
-def test_another_run_is_resumed_after_the_active_one_was_given_up(
+def test_what_is_resumed_and_loaded_is_asked_about_while_a_run_goes_on(
     qtbot: QtBot, page: RunsPage, server: FakeFeed
 ) -> None:
+    page.details.checkpoints.load.click()
+    assert "600 steps" in question(page).informativeText()
+    answer(page, "Load")
+    (sent,) = server.sent_of("run.resume")
+    assert sent.params == {"run": "r3", "checkpoint": "checkpoint", "if_active": "stop"}
+    sent.call.answer({})
+    qtbot.waitUntil(lambda: page.findChild(QMessageBox) is None)
     choose(page, qtbot, "r2")
     page.details.resume.click()
     box = question(page)
     assert "lunar is stopped first" in box.informativeText()
     box.reject()
     qtbot.waitUntil(lambda: page.findChild(QMessageBox) is None)
-    assert server.sent_of("run.resume") == []
+    assert server.sent_of("run.resume") == [sent]
     assert page.details.resume.stage is Stage.IDLE
     page.details.resume.click()
     answer(page, "Stop and resume")
-    (sent,) = server.sent_of("run.resume")
+    sent = server.sent_of("run.resume")[-1]
     assert sent.params == {"run": "r2", "if_active": "stop"}
     sent.call.answer({"run_id": "r2", "run_dir": "/r2"})
     assert page.details.resume.stage is Stage.DONE
 
 
-def test_a_quicksave_that_fails_tells_cause_and_remedy(
-    page: RunsPage, server: FakeFeed, shell: FakeShell
-) -> None:
-    tab = page.details.checkpoints
-    tab.note.setText("precious")
-    tab.save.click()
-    server.sent_of("checkpoint.save")[-1].call.refuse(refusal("The disk is full.", "Free 200 MB."))
-    told = shell.told[-1]
-    assert (told.level, told.text, told.detail) == ("error", "The disk is full.", "Free 200 MB.")
-    assert tab.note.text() == "precious"
-    assert tab.save.stage is Stage.FAILED
-
-
-def test_loading_sends_the_checkpoint_after_a_yes(page: RunsPage, server: FakeFeed) -> None:
-    page.details.checkpoints.load.click()
-    box = question(page)
-    assert "600 steps" in box.informativeText()
-    answer(page, "Load")
-    (sent,) = server.sent_of("run.resume")
-    assert sent.params == {"run": "r3", "checkpoint": "checkpoint", "if_active": "stop"}
-    sent.call.answer({})
-
-
-def test_a_saved_checkpoint_is_listed_without_asking(
+def test_a_saved_checkpoint_is_listed_without_asking_and_an_answer_about_another_run_comes_too_late(
     qtbot: QtBot, page: RunsPage, server: FakeFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tab = page.details.checkpoints
@@ -168,16 +149,13 @@ def test_a_saved_checkpoint_is_listed_without_asking(
     server.bring_rows(checkpoint_row(5, "best", "best_model", run_id="r3"))
     qtbot.waitUntil(lambda: tab.model.row_of("best_model") == 0)
     assert tab.chosen == SAVED
-
-
-def test_an_answer_about_another_run_comes_too_late(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
     del server.answers["checkpoint.list"]
-    page.details.checkpoints.refresh()
+    tab.refresh()
     qtbot.waitUntil(lambda: not server.sent_of("checkpoint.list")[-1].call.over)
     late = server.sent_of("checkpoint.list")[-1].call
     page.show_where(run="r2")
-    late.answer(checkpoints(SAVED.model_copy(update={"id": "of the other run"})))
-    assert page.details.checkpoints.model.rowCount() == 0
+    late.answer(checkpoints(newer))
+    assert tab.model.rowCount() == 0
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
@@ -229,33 +207,37 @@ def test_no_text_of_an_event_is_cut_where_there_is_room_and_what_says_nothing_ta
     assert events.words.text() == f"{what}. killed. Wait", "the chosen one is told whole below the table"
 
 
-def test_without_a_connection_all_stays_readable_and_nothing_can_be_sent(
+def test_without_a_connection_all_stays_readable_and_everything_is_listed_again_afterwards_and_by_f5(
     qtbot: QtBot, page: RunsPage, server: FakeFeed
 ) -> None:
+    def asked() -> tuple[int, int]:
+        return len(server.sent_of("runs.list")), len(server.sent_of("checkpoint.list"))
+
     server.connect_as(LOST)
     assert page.chosen is not None
     assert not page.table.isEnabled()
     details = page.details
     for button in (details.resume, details.again, details.checkpoints.save, details.checkpoints.load):
         assert (button.isEnabled(), button.toolTip()) == (False, "Not connected to my-server.")
-    asked = len(server.sent_of("runs.list"))
+    runs, _ = asked()
     server.connect_as(LIVE)
-    qtbot.waitUntil(lambda: len(server.sent_of("runs.list")) == asked + 1)
+    qtbot.waitUntil(lambda: asked()[0] == runs + 1)
     assert page.table.isEnabled()
+    qtbot.waitUntil(lambda: all(sent.call.over for sent in server.sent))
+    runs, saved = asked()
+    qtbot.keyClick(page.table, Qt.Key.Key_F5)
+    qtbot.waitUntil(lambda: asked() == (runs + 1, saved + 1))
 
 
-def test_settings_that_can_not_be_read_say_why(qtbot: QtBot, page: RunsPage, server: FakeFeed) -> None:
-    server.answers["config.get"] = refusal("config.json: no configuration.", "Choose another run.")
-    page.details.tabs.setCurrentWidget(page.details.settings)
-    qtbot.waitUntil(lambda: "no configuration" in page.details.settings.words.text())
-    assert page.details.settings.form is None
-
-
-def test_a_folder_that_nothing_opens_is_named(
-    page: RunsPage, server: FakeFeed, shell: FakeShell, monkeypatch: pytest.MonkeyPatch
+def test_settings_that_can_not_be_read_and_a_folder_that_nothing_opens_are_told_of(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known: dict[str, Any] = {"version": "1", "server_id": "s", "pid": 7, "started": 1.0, "capabilities": []}
-    server.hello = Hello(**known, data_dir="/d", config_dir="/c")
+    settings = page.details.settings
+    server.answers["config.get"] = refusal("config.json: no configuration.", "Choose another run.")
+    page.details.tabs.setCurrentWidget(settings)
+    qtbot.waitUntil(lambda: "no configuration" in settings.words.text())
+    assert settings.form is None
+    server.hello = HELLO
     for opened, level in ((False, "warning"), (True, "info")):
         monkeypatch.setattr(QDesktopServices, "openUrl", lambda _, opened=opened: opened)
         page.details.open.click()

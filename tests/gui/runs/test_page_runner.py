@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.feed import Feed
@@ -16,18 +15,14 @@ from soulsgui.gui.runs.page import RunsPage
 from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import FakeShell
 from tests.gui.questions import answer
+from tests.gui.reading import part_of
 
 
 @pytest.fixture(scope="module")
 def run(server: RunningServer) -> Path:
     """A run that goes on for as long as it is let."""
-    overrides = {
-        "env.num_envs": 1,
-        "clients.local": 1,
-        "ppo.n_steps": 64,
-        "ppo.epochs": 1,
-        "checkpoint.every_updates": 1_000_000,
-    }
+    overrides = {"env.num_envs": 1, "clients.local": 1, "ppo.n_steps": 64, "ppo.epochs": 1}
+    overrides |= {"checkpoint.every_updates": 1_000_000}
     return server.start_run(name="first", note="as shipped", overrides=overrides)
 
 
@@ -40,17 +35,6 @@ def page(qtbot: QtBot, feed: Feed, shell: FakeShell, run: Path) -> Iterator[Runs
     qtbot.waitUntil(lambda: made.chosen is not None)
     yield made
     made.hide()
-
-
-def note_dialog(page: QWidget) -> NoteDialog:
-    found = page.findChild(NoteDialog)
-    assert found is not None
-    return found
-
-
-def record(run: Path) -> dict[str, object]:
-    loaded: dict[str, object] = json.loads((run / "run.json").read_text())
-    return loaded
 
 
 def test_a_run_is_noted_saved_looked_at_loaded_stopped_and_resumed(
@@ -67,12 +51,13 @@ def test_a_run_is_noted_saved_looked_at_loaded_stopped_and_resumed(
     assert details.open.isVisible()
 
     details.edit.click()
-    dialog = note_dialog(page)
+    dialog = part_of(page, NoteDialog)
     dialog.name.setText("renamed")
     dialog.note.setPlainText("does it hold?")
     with qtbot.waitSignal(dialog.accepted):
         dialog.save.click()
-    assert (record(run)["name"], record(run)["note"]) == ("renamed", "does it hold?")
+    record = json.loads((run / "run.json").read_text())
+    assert (record["name"], record["note"]) == ("renamed", "does it hold?")
     qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.name == "renamed")
 
     qtbot.waitUntil(tab.save.isEnabled)
