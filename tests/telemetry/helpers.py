@@ -30,7 +30,6 @@ RUN_ID = "2026-11-20_10-00-00"
 
 
 def make_run(folder: Path, **sections: dict[str, Any]) -> RunFolder:
-    """Make a run's folder with its configuration."""
     run = RunFolder(folder / RUN_ID)
     run.root.mkdir()
     run.config.write_text(Settings(**sections).model_dump_json())
@@ -38,7 +37,6 @@ def make_run(folder: Path, **sections: dict[str, Any]) -> RunFolder:
 
 
 def episode(total_return: float = 1.0, length: int = 10, **fields: Any) -> Episode:
-    """Make an episode of the run."""
     plain = {"attempt": 1, "number": 0, "env_index": 0, "terminated": True, "model_id": 1, "seconds": 0.1}
     return Episode(total_return=total_return, length=length, **({"run_id": RUN_ID} | plain | fields))
 
@@ -49,7 +47,6 @@ def arrivals(*episodes: Episode, client: str = "a", first: int = 1) -> list[Arri
 
 
 def attempt_row(attempt: int, env_steps: int = 0, episodes: int = 0, update: int = 0) -> AttemptRow:
-    """Make the row that begins an attempt."""
     return AttemptRow(
         run_id=RUN_ID,
         attempt=attempt,
@@ -62,7 +59,6 @@ def attempt_row(attempt: int, env_steps: int = 0, episodes: int = 0, update: int
 
 
 def update_row(update: int, attempt: int = 1, env_steps: int = 0, **values: float) -> UpdateRow:
-    """Make the row of an update."""
     return UpdateRow(
         run_id=RUN_ID,
         attempt=attempt,
@@ -77,7 +73,6 @@ def update_row(update: int, attempt: int = 1, env_steps: int = 0, **values: floa
 
 
 def checkpoint_row(update: int, attempt: int = 1, saved: str = "current") -> CheckpointRow:
-    """Make the row of a checkpoint."""
     return CheckpointRow(
         run_id=RUN_ID,
         attempt=attempt,
@@ -114,18 +109,15 @@ class Stage:
             self.redis.hset(self.keys.clients, client, "{}")
 
     def hello(self, client: str) -> None:
-        """Begin a session."""
         self.redis.xadd(self.keys.episodes(client), {HELLO_FIELD: "{}"})
 
     def play(self, client: str, *episodes: Episode) -> None:
-        """Send finished episodes."""
         pipeline = self.redis.pipeline(transaction=False)
         for one in episodes:
             pipeline.xadd(self.keys.episodes(client), {EPISODE_FIELD: one.to_json()})
         pipeline.execute()
 
     def tell(self, *rows: AttemptRow | UpdateRow | CheckpointRow) -> None:
-        """Write the trainer's rows."""
         for row in rows:
             self.redis.xadd(self.keys.metrics, {ROW_FIELD: row.to_json()})
 
