@@ -170,9 +170,6 @@ def test_rows_have_no_gap_where_episodes_were_missed() -> None:
     assert rows is not None
     assert rows.row == [2, 3]
     assert returns.episodes == 9
-    returns = OwnReturns("c")  # of a process that played for another run too, only what is told counts
-    returns.take(_report(304, 305, steps=60, before=3000))
-    assert returns.episodes == 2
 
 
 def test_what_a_client_played_before_it_was_looked_at_is_counted() -> None:
