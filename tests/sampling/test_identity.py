@@ -91,10 +91,11 @@ def test_a_name_whose_owner_is_silent_is_taken_over(
 def test_a_name_that_is_surely_free_is_taken_without_waiting(
     redis_client: redis.Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch, beat: dict[str, Any] | None
 ) -> None:
-    monkeypatch.setattr(identity, "_WATCH_S", 1000)
+    stop = threading.Event()
+    monkeypatch.setattr(stop, "wait", None)
     if beat is not None:
         _beat(redis_client, keys, **beat)
-    _ensure(redis_client, keys)
+    ensure_name_is_free(redis_client, keys, "c", OWN, stop)
 
 
 def test_a_goodbye_meanwhile_frees_the_name(redis_client: redis.Redis, keys: Keys) -> None:

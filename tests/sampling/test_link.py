@@ -211,6 +211,7 @@ def test_what_a_server_tells_is_taken_and_what_it_leaves_out_is_as_shipped() -> 
     told = CONFIG.model_copy(update={"settings": {"env.num_envs": 7, "env.of_a_newer_version": 1}})
     expected = client_settings(Settings()) | {"env.num_envs": 7}
     assert checked_config(told, _progress()).settings == expected
+    assert {"soulsgui", "gymnasium", "numpy"} <= set(own_versions())
 
 
 _NONSENSE = [(key, [-1]) for key, info in all_settings().items() if info.to_clients]
