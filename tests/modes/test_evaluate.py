@@ -1,6 +1,5 @@
 """Evaluation: every episode from its own seed, every episode counts, faults in words."""
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -9,7 +8,6 @@ import pytest
 from numpy.typing import NDArray
 
 from soulsgui.config.sections.run import LEAST_TO_CONFIRM, settles
-from soulsgui.environments.make import Env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.modes.evaluate import (
@@ -38,7 +36,6 @@ class Seeded(gymnasium.Env[Obs, int]):
         self.closed = False
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Obs, dict[str, Any]]:
-        assert seed is not None
         self.begun_with.append(seed)
         self.left = 1 + seed % 7
         return np.array([seed], np.float32), self.info()
@@ -64,59 +61,39 @@ class Stub:
 
     num_actions, first_action = 3, 0
 
-    def load(self, tensors: Any) -> None:
-        """Nothing to take over."""
-
-    def greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+    def greedy(self, obs: NDArray[Any], mask: Any = None) -> NDArray[Any]:
         valid = np.ones((len(obs), 3), np.bool_) if mask is None else mask
         return 2 - valid[:, ::-1].argmax(axis=1)
 
-    def act(
-        self, obs: NDArray[Any], rng: np.random.Generator, mask: NDArray[np.bool_] | None = None
-    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    def act(self, obs: NDArray[Any], rng: np.random.Generator, mask: Any = None) -> Any:
         return rng.integers(3, size=len(obs)), np.zeros(len(obs), np.float32)
 
     def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
         return action
 
-    def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        return action
 
-    def log_prob(
-        self, obs: NDArray[Any], action: NDArray[Any], mask: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.float32]:
-        return np.zeros(len(obs), np.float32)
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Seeded]:
+    """Every `Seeded` that a test makes."""
+    found: list[Seeded] = []
+    init = Seeded.__init__
 
-    def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        return np.zeros((len(obs), 3), np.float32)
+    def keep(self: Seeded, **how: Any) -> None:
+        init(self, **how)
+        found.append(self)
+
+    monkeypatch.setattr(Seeded, "__init__", keep)
+    return found
 
 
-def test_every_episode_begins_from_its_own_seed_and_counts_whatever_its_length() -> None:
-    made: list[Seeded] = []
-
-    def make() -> Env:
-        made.append(Seeded())
-        return made[-1]
-
-    found = evaluate(Stub(), make, episodes=40, seed=5)
+def test_every_episode_begins_from_its_own_seed_and_counts_whatever_its_length(made: list[Seeded]) -> None:
+    found = evaluate(Stub(), Seeded, episodes=40, seed=5)
     lengths = [1 + (5 + k) % 7 for k in range(40)]
     assert list(found.lengths) == lengths
     assert list(found.returns) == [2.0 * length for length in lengths]
     assert sorted(seed for env in made for seed in env.begun_with) == list(range(5, 45))
     assert len(made) == MOST_SIDE_BY_SIDE
     assert all(env.closed for env in made)
-
-
-def test_the_policy_is_shown_what_training_shows_it_of_observations_outside_their_space() -> None:
-    shown: list[float] = []
-
-    class Looking(Stub):
-        def greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
-            shown.extend(obs[:, 0].tolist())
-            return super().greedy(obs, mask)
-
-    evaluate(Looking(), lambda: Seeded(breaks_at=0), episodes=2, seed=1000)
-    assert set(shown) == {1000.0}, "seed 1001 lies outside"
 
 
 def test_figures_are_those_of_the_episodes() -> None:
@@ -158,15 +135,9 @@ def test_what_is_drawn_is_the_same_again_from_the_same_seed_only() -> None:
     assert first != other
 
 
-def test_an_environment_that_breaks_is_told_in_words_and_all_are_closed() -> None:
-    made: list[Seeded] = []
-
-    def make() -> Env:
-        made.append(Seeded(breaks_at=2))
-        return made[-1]
-
+def test_an_environment_that_breaks_is_told_in_words_and_all_are_closed(made: list[Seeded]) -> None:
     with pytest.raises(EvaluationError, match="raised in a step: SystemExit: the game has crashed"):
-        evaluate(Stub(), make, episodes=4)
+        evaluate(Stub(), lambda: Seeded(breaks_at=2), episodes=4)
     assert [env.closed for env in made] == [True] * 4
 
 
@@ -177,20 +148,14 @@ def test_a_reward_that_is_no_number_is_no_return(monkeypatch: pytest.MonkeyPatch
         evaluate(Stub(), Seeded, episodes=1)
 
 
-def test_it_ends_when_it_is_asked_to() -> None:
+def test_it_ends_when_it_is_asked_to(made: list[Seeded]) -> None:
     asked = iter([True, True, False])
-    made: list[Seeded] = []
-
-    def make() -> Seeded:
-        made.append(Seeded())
-        return made[-1]
-
     with pytest.raises(Unfinished):
-        evaluate(Stub(), make, episodes=7, go_on=lambda: next(asked))
+        evaluate(Stub(), Seeded, episodes=7, go_on=lambda: next(asked))
     assert len(made) == 1, "it is asked before each environment is made and begun"
 
 
-def test_an_environment_with_other_spaces_is_refused(tmp_path: Path) -> None:
+def test_an_environment_with_other_spaces_is_refused() -> None:
     same = SpacesSpec.from_env(Seeded.observation_space, Seeded.action_space, masked=True).to_json()
     check_spaces(Seeded, same, "Seeded-v0")
     other = same | {"observation": {**same["observation"], "shape": [2]}}
@@ -209,7 +174,10 @@ class Noting(Stub):
         return np.zeros(len(obs), np.int64)
 
 
-def test_observations_of_parts_are_shown_as_they_are_stored() -> None:
+def test_observations_are_shown_as_training_shows_them() -> None:
+    policy = Noting()
+    evaluate(policy, lambda: Seeded(breaks_at=0), episodes=2, seed=1000)
+    assert np.concatenate(policy.shown).max() == 1000, "seed 1001 lies outside"
     policy = Noting()
     found = evaluate(policy, lambda: Room(length=4), episodes=2)
     assert found.returns == (4.0, 4.0)

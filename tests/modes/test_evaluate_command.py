@@ -30,22 +30,13 @@ SPEC = MLPPolicySpec((4,), 2, 0, (), "tanh", False)
 def balancing(steps: int, **changed: Any) -> Checkpoint:
     """A checkpoint that balances CartPole by one layer: push to where the pole leans and moves."""
     env = gymnasium.make("CartPole-v1")
-    info = Manifest(
-        run_id="run",
-        attempt=1,
-        model_id=steps // 10,
-        updates=steps // 100,
-        env_steps=steps,
-        episodes=3,
-        algorithm="ppo",
-        env_id="CartPole-v1",
-        spaces=SpacesSpec.from_env(env.observation_space, env.action_space).to_json(),
-        policy=SPEC.to_json(),
-        resumable=False,
-    )
+    spaces = SpacesSpec.from_env(env.observation_space, env.action_space).to_json()
+    what = {"run_id": "run", "env_id": "CartPole-v1", "spaces": spaces, "policy": SPEC.to_json()}
+    figures = {"attempt": 1, "episodes": 3, "model_id": steps // 10, "updates": steps // 100}
+    what |= {"algorithm": "ppo"} | changed
+    info = Manifest(**what, **figures, env_steps=steps, resumable=False)
     lean = np.array([[0, 0, -3, -1], [0, 0, 3, 1]], np.float32)
-    weights = {"policy.0.weight": lean, "policy.0.bias": np.zeros(2, np.float32)}
-    return Checkpoint(info.model_copy(update=changed), weights)
+    return Checkpoint(info, {"policy.0.weight": lean, "policy.0.bias": np.zeros(2, np.float32)})
 
 
 @pytest.fixture
@@ -53,21 +44,24 @@ def made(tmp_path: Path) -> RunFolder:
     library = Library(tmp_path / "data" / "runs")
     made = library.create("one", 1_000_000.0)
     library.write_record(made, RunRecord(id=made.run_id, name="one", created=1.0, state="stopped"))
-    library.write_settings(made, combine([defaults_layer(), Layer("test", {"env.id": "CartPole-v1"})]))
+    set_up(made, id="CartPole-v1")
     return made
 
 
-def evaluate(folder: Path, *words: str) -> int:
-    return run(
-        ["evaluate", *words, "--config-dir", str(folder / "config"), "--data-dir", str(folder / "data")]
-    )
+def evaluate(made: RunFolder, *words: str) -> int:
+    data = made.root.parents[1]
+    return run(["evaluate", *words, "--config-dir", str(data / "config"), "--data-dir", str(data)])
 
 
-def test_a_checkpoint_is_evaluated_the_same_way_each_time_without_torch(
-    made: RunFolder, tmp_path: Path
-) -> None:
+def set_up(made: RunFolder, **settings: Any) -> None:
+    """Write settings of its environment."""
+    changed = {f"env.{key}": value for key, value in settings.items()}
+    Library(made.root.parent).write_settings(made, combine([defaults_layer(), Layer("test", changed)]))
+
+
+def test_a_checkpoint_is_evaluated_the_same_way_each_time_without_torch(made: RunFolder) -> None:
     write_checkpoint(made.checkpoint, balancing(4000))
-    words = ["evaluate", "--json", "--episodes", "5", "--seed", "7", "--data-dir", str(tmp_path / "data")]
+    words = ["evaluate", "--json", "--episodes", "5", "--seed", "7", "--data-dir", str(made.root.parents[1])]
     text = (
         f"import sys\nfrom soulsgui.cli.main import run\ncode = run({words!r})\n"
         "sys.exit('torch is there' if 'torch' in sys.modules else code)"
@@ -98,34 +92,29 @@ def test_a_checkpoint_is_named_in_many_ways(made: RunFolder) -> None:
     assert found == {folder: [folder] * 3 for folder in meant}
 
 
-def test_the_newest_one_is_meant_without_a_name_and_it_is_told_in_words(
-    made: RunFolder, tmp_path: Path, capsys: Capture
-) -> None:
+def test_the_newest_one_is_meant_and_told_in_words(made: RunFolder, capsys: Capture) -> None:
     write_checkpoint(made.checkpoint, balancing(4000))
     write_checkpoint(made.best_model, balancing(2000))
-    assert evaluate(tmp_path, "--episodes", "1", "--stochastic") == 0
+    assert evaluate(made, "--episodes", "1", "--stochastic") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == str(made.checkpoint)
     assert lines[1].startswith("CartPole-v1, ppo, model 400 after 4,000 steps; 1 episode, stochastic, from")
     assert lines[2].startswith("mean return ")
 
 
-def test_the_arguments_of_the_environment_are_those_of_the_run_unless_others_are_set(
-    made: RunFolder, tmp_path: Path, capsys: Capture
-) -> None:
-    short = {"env.wrappers": [{"TimeLimit": {"max_episode_steps": 3}}]}
-    Library(made.root.parent).write_settings(made, combine([defaults_layer(), Layer("test", short)]))
+def test_the_environment_is_that_of_the_run_unless_it_is_set(made: RunFolder, capsys: Capture) -> None:
+    set_up(made, wrappers=[{"TimeLimit": {"max_episode_steps": 3}}])
     write_checkpoint(made.checkpoint, balancing(4000))
-    assert evaluate(tmp_path, "--episodes", "2", "--json") == 0
+    assert evaluate(made, "--episodes", "2", "--json") == 0
     assert json.loads(capsys.readouterr().out)["lengths"] == [3, 3]
     shorter = "env.wrappers=[{TimeLimit: {max_episode_steps: 2}}]"
-    assert evaluate(tmp_path, "--episodes", "2", "--json", "--set", shorter) == 0
+    assert evaluate(made, "--episodes", "2", "--json", "--set", shorter) == 0
     assert json.loads(capsys.readouterr().out)["lengths"] == [2, 2]
 
 
-def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, tmp_path: Path, capsys: Capture) -> None:
+def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Capture) -> None:
     def said(*words: str, code: int = 1) -> str:
-        assert evaluate(tmp_path, *words, "--json") == code
+        assert evaluate(made, *words, "--json") == code
         out, err = capsys.readouterr()
         assert out == ""
         assert "Traceback" not in err
@@ -150,21 +139,19 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, tmp_path: P
     assert "of c51, whose policy draws nothing" in said("--stochastic", code=2)
 
 
-def test_episodes_of_an_environment_without_a_limit_are_cut(
-    made: RunFolder, tmp_path: Path, capsys: Capture
-) -> None:
-    endless = {"env.id": "tests.environments.toys:ToysCounter-v0", "env.kwargs": {"length": 10**9}}
-    Library(made.root.parent).write_settings(made, combine([defaults_layer(), Layer("test", endless)]))
-    env = gymnasium.make("tests.environments.toys:ToysCounter-v0")
+def test_episodes_of_an_environment_without_a_limit_are_cut(made: RunFolder, capsys: Capture) -> None:
+    game = "tests.environments.toys:ToysCounter-v0"
+    set_up(made, id=game, kwargs={"length": 10**9})
+    env = gymnasium.make(game)
     spaces = SpacesSpec.from_env(env.observation_space, env.action_space).to_json()
     policy = MLPPolicySpec((2,), 2, 0, (), "tanh", False)
     weights = {name: np.zeros(shape, np.float32) for name, shape in policy.tensor_shapes().items()}
     info = balancing(4000, spaces=spaces, policy=policy.to_json()).info
     write_checkpoint(made.checkpoint, Checkpoint(info, weights))
     words = ["--episodes", "2", "--set", "evaluation.max_steps=50"]
-    assert evaluate(tmp_path, *words, "--json") == 0
+    assert evaluate(made, *words, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["lengths"], found["cut"], found["max_steps"]) == ([50, 50], 2, 50)
-    assert evaluate(tmp_path, *words) == 0
+    assert evaluate(made, *words) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("2 of 2 episodes did not end and were cut at 50 steps (evaluation.max_steps)")

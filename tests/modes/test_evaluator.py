@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,9 +53,9 @@ def test_an_evaluation_is_due_behind_each_multiple_once_and_not_where_an_attempt
 class Run:
     """A run as the evaluator sees it: its folder and what its trainer publishes."""
 
-    def __init__(self, connection: redis.Redis, keys: Keys, root: Path) -> None:
+    def __init__(self, address: Address, connection: redis.Redis, keys: Keys, root: Path) -> None:
         self.folder = RunFolder(root)
-        self._connection, self._keys = connection, keys
+        self._address, self._connection, self._keys = address, connection, keys
         env = make_env("CartPole-v1", {}, [])
         spaces = SpacesSpec.from_env(env.observation_space, env.action_space).to_json()
         config = ServerConfig(run_id=root.name, attempt=1, contract="", spaces=spaces, policy=SPEC.to_json())
@@ -76,54 +76,45 @@ class Run:
         self._connection.set(self._keys.node("telemetry"), claim.to_json())
 
     def rows(self) -> list[UpdateRow]:
-        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", self._connection.xrange(self._keys.metrics))
-        rows = [read_row(fields[ROW_FIELD]) for _, fields in entries]
+        rows = [read_row(fields[ROW_FIELD]) for _, fields in self._connection.xrange(self._keys.metrics)]
         return [row for row in rows if isinstance(row, UpdateRow)]
 
     def state(self) -> NodeState | None:
-        return NodeState.read(cast("bytes | None", self._connection.get(self._keys.node("evaluator"))))
+        return NodeState.read(self._connection.get(self._keys.node("evaluator")))
+
+    @contextmanager
+    def evaluated(self, seen: float | None = None, **changed: Any) -> Iterator[Evaluator]:
+        """An evaluator at work on it, which has seen first weights of this skill."""
+        if seen is not None:
+            self.publish(0, seen)
+        stop = threading.Event()
+        evaluator = Evaluator(settings(**changed), self.folder, self._address, stop)
+        thread = threading.Thread(target=evaluator.run, name="evaluator")
+        thread.start()
+        try:
+            until(lambda: seen is None or evaluator._seen, "the first weights are seen")
+            yield evaluator
+        finally:
+            stop.set()
+            thread.join(LIMIT_S)
+            assert not thread.is_alive()
 
 
 @pytest.fixture
-def run(redis_client: redis.Redis, keys: Keys, tmp_path: Path) -> Run:
-    return Run(redis_client, keys, tmp_path / "run")
+def run(redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path) -> Run:
+    return Run(redis_address, redis_client, keys, tmp_path / "run")
 
 
-@contextmanager
-def at_work(run: Run, address: Address, given: Settings) -> Iterator[Evaluator]:
-    stop = threading.Event()
-    evaluator = Evaluator(given, run.folder, address, stop)
-    thread = threading.Thread(target=evaluator.run, name="evaluator")
-    thread.start()
-    try:
-        yield evaluator
-    finally:
-        stop.set()
-        thread.join(LIMIT_S)
-        assert not thread.is_alive()
-
-
-def test_weights_are_evaluated_told_and_the_best_of_them_written_aside(
-    redis_address: Address, run: Run
-) -> None:
-    run.publish(0, FALLING)
-    with at_work(run, redis_address, settings()) as evaluator:
-        until(lambda: evaluator._seen is not None, "the first weights are seen")
+def test_weights_are_evaluated_told_and_the_best_of_them_written_aside(run: Run) -> None:
+    with run.evaluated(FALLING) as evaluator:
         for update, skill, rows in ((5, FALLING, 1), (7, FALLING, 1), (11, BALANCING, 2), (17, FALLING, 3)):
             run.publish(update, skill)
-            until(lambda u=update: evaluator._seen.update == u, "they are seen")  # type: ignore[misc]
-            until(lambda n=rows: len(run.rows()) == n, "they are told of")  # type: ignore[misc]
+            until(lambda u=update: evaluator._seen.update == u, "they are seen")
+            until(lambda n=rows: len(run.rows()) == n, "they are told of")
         told = run.rows()
-        assert [(row.kind, row.update, row.previous) for row in told] == [
-            ("evaluation", 5, 0),
-            ("evaluation", 11, 5),
-            ("evaluation", 17, 11),
-        ]
-        assert [(row.model_id, row.env_steps, row.episodes) for row in told] == [
-            (105, 50, 5),
-            (111, 110, 11),
-            (117, 170, 17),
-        ]
+        assert {row.kind for row in told} == {"evaluation"}
+        places = [(row.update, row.previous, row.model_id, row.env_steps, row.episodes) for row in told]
+        assert places == [(5, 0, 105, 50, 5), (11, 5, 111, 110, 11), (17, 11, 117, 170, 17)]
         poor, good, again = (row.values for row in told)
         assert poor["evaluation_return"] == poor["evaluation_length"] < 12
         assert good["evaluation_return"] > 100
@@ -136,16 +127,13 @@ def test_weights_are_evaluated_told_and_the_best_of_them_written_aside(
         assert found.info.scored_by == "evaluation"
         assert found.weights["policy.0.weight"][1, 2] == 3
     state = run.state()
-    assert state is not None
     assert (state.model_id, state.best_mean_return) == (117, good["evaluation_return"])
     assert state.farewell == "ended as asked"
 
 
-def test_a_claimed_goal_is_looked_at_once_for_each_model_by_more_episodes(
-    redis_address: Address, run: Run
-) -> None:
+def test_a_claimed_goal_is_looked_at_once_for_each_model_by_more_episodes(run: Run) -> None:
     run.publish(1, FALLING)
-    with at_work(run, redis_address, settings(stop__mean_return=475.0)):
+    with run.evaluated(stop__mean_return=475.0):
         run.claims(12)
         until(lambda: len(run.rows()) == 1, "it is answered")
         run.claims(13)
@@ -161,7 +149,7 @@ def test_a_claimed_goal_is_looked_at_once_for_each_model_by_more_episodes(
 
 
 def test_what_was_refuted_is_claimed_again_with_newer_weights_only(
-    redis_address: Address, run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, redis_address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.telemetry.node.Drawing", NoDrawing)
     goal: dict[str, Any] = {"mean_return": 475.0, "window": 2}
@@ -176,14 +164,13 @@ def test_what_was_refuted_is_claimed_again_with_newer_weights_only(
 
     run.publish(1, FALLING)
     with (
-        at_work(run, redis_address, settings(stop__mean_return=475.0)),
+        run.evaluated(stop__mean_return=475.0),
         node_at_work(run.folder, redis_address, stop=goal),
     ):
         trained(101, 2)
         until(run.rows, "the claim is answered")
         stage.wait_state(lambda state: bool(state.verdict and not state.verdict.to_confirm), "it is refuted")
         verdict = trained(101, 4).verdict
-        assert verdict is not None
         assert (verdict.to_confirm, verdict.reached) == (None, False)
         run.publish(2, BALANCING)
         trained(102, 6)
@@ -192,10 +179,8 @@ def test_what_was_refuted_is_claimed_again_with_newer_weights_only(
     assert [row.model_id for row in run.rows()] == [101, 102]
 
 
-def test_a_claim_of_evaluated_weights_is_played_on_from_there(redis_address: Address, run: Run) -> None:
-    run.publish(0, FALLING)
-    with at_work(run, redis_address, settings(stop__mean_return=475.0)) as evaluator:
-        until(lambda: evaluator._seen is not None, "the first weights are seen")
+def test_a_claim_of_evaluated_weights_is_played_on_from_there(run: Run) -> None:
+    with run.evaluated(FALLING, stop__mean_return=475.0):
         run.publish(5, FALLING)
         until(lambda: len(run.rows()) == 1, "an evaluation is due")
         run.claims(12)
@@ -207,46 +192,35 @@ def test_a_claim_of_evaluated_weights_is_played_on_from_there(redis_address: Add
         assert read_checkpoint(aside).info.score == more.values["evaluation_return"]
 
 
-def test_the_weights_of_the_end_are_evaluated_once(redis_address: Address, run: Run) -> None:
-    run.publish(0, FALLING)
-    with at_work(run, redis_address, settings()) as evaluator:
-        until(lambda: evaluator._seen is not None, "the first weights are seen")
+def test_the_weights_of_the_end_are_evaluated_once(run: Run) -> None:
+    with run.evaluated(FALLING) as evaluator:
         run.publish(2, BALANCING)  # long before an evaluation is due
-        until(lambda: evaluator._seen.update == 2, "they are seen")  # type: ignore[union-attr]
+        until(lambda: evaluator._seen.update == 2, "they are seen")
         assert run.rows() == []
     assert [(row.update, row.confirms) for row in run.rows()] == [(2, None)]
-    assert (
-        read_checkpoint(run.folder.evaluated / "102").info.score == run.rows()[0].values["evaluation_return"]
-    )
-    with at_work(run, redis_address, settings(evaluation__max_steps=1)):
+    score = read_checkpoint(run.folder.evaluated / "102").info.score
+    assert score == run.rows()[0].values["evaluation_return"]
+    with run.evaluated(evaluation__max_steps=1):
         pass
     assert len(run.rows()) == 2, "another attempt begins with them"
 
 
 @pytest.mark.allow_warnings
-def test_the_evaluation_at_the_end_is_given_up_when_it_takes_too_long(
-    redis_address: Address, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_evaluation_is_given_up_after_a_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soulsgui.modes.evaluator.FINAL_WITHIN_HURRIED_S", 0.0)
     run.publish(2, BALANCING)
-    with at_work(run, redis_address, settings()):
+    with run.evaluated():
         until(run.state, "it is there")
     assert run.rows() == []
     assert getattr(run.state(), "farewell", "") == "ended as asked"
 
 
 @pytest.mark.allow_warnings
-def test_where_the_environment_is_missing_it_says_so_and_lives_on(redis_address: Address, run: Run) -> None:
+def test_where_the_environment_is_missing_it_says_so_and_lives_on(run: Run) -> None:
     run.publish(0, FALLING)
-    with at_work(run, redis_address, settings(env__id="nowhere:Game-v0")):
-
-        def frozen() -> bool:
-            state = run.state()
-            return state is not None and state.phase == "frozen"
-
-        until(frozen, "it says that it can't play")
+    with run.evaluated(env__id="nowhere:Game-v0"):
+        until(lambda: getattr(run.state(), "phase", "") == "frozen", "it says that it can't play")
         state = run.state()
-        assert state is not None
         assert "can't be imported" in state.error
         before = state.tick
         until(lambda: (run.state() or state).tick > before + 1, "it shows that it lives")
@@ -254,20 +228,9 @@ def test_where_the_environment_is_missing_it_says_so_and_lives_on(redis_address:
 
 
 def _aside(folder: RunFolder, model_id: int, score: float) -> None:
-    info = Manifest(
-        run_id="run",
-        attempt=1,
-        model_id=model_id,
-        updates=1,
-        env_steps=1,
-        episodes=1,
-        algorithm="dqn",
-        env_id="CartPole-v1",
-        spaces={},
-        policy={},
-        score=score,
-        resumable=False,
-    )
+    what = {"run_id": "run", "algorithm": "dqn", "env_id": "CartPole-v1", "spaces": {}, "policy": {}}
+    figures = dict.fromkeys(("attempt", "updates", "env_steps", "episodes"), 1)
+    info = Manifest(**what, **figures, model_id=model_id, score=score, resumable=False)
     write_checkpoint(folder.evaluated / str(model_id), Checkpoint(info, {}))
 
 
@@ -282,11 +245,9 @@ def test_the_best_of_before_is_remembered_and_only_the_last_ones_are_kept(tmp_pa
 
 
 @pytest.mark.allow_warnings
-def test_what_did_not_end_is_cut_and_told(redis_address: Address, run: Run) -> None:
-    run.publish(0, BALANCING)
-    endless = settings(env__kwargs={"max_episode_steps": -1}, evaluation__max_steps=20)
-    with at_work(run, redis_address, endless) as evaluator:
-        until(lambda: evaluator._seen is not None, "the first weights are seen")
+def test_what_did_not_end_is_cut_and_told(run: Run) -> None:
+    endless = {"env__kwargs": {"max_episode_steps": -1}, "evaluation__max_steps": 20}
+    with run.evaluated(BALANCING, **endless):
         run.publish(5, BALANCING)
         until(run.rows, "they are told of")
         told = run.rows()[0].values
@@ -305,8 +266,8 @@ gymnasium.register("SlowlyLoaded-v0", "gymnasium.envs.classic_control:CartPoleEn
 """
 
 
-def test_an_environment_that_takes_its_time_to_load_is_told_meanwhile(
-    redis_address: Address, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_slow_environment_is_told_of_meanwhile(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = tmp_path / "go"
     (tmp_path / "slowly_loaded.py").write_text(SLOW_GAME.format(go=str(go)))
@@ -314,13 +275,12 @@ def test_an_environment_that_takes_its_time_to_load_is_told_meanwhile(
     told: list[str] = []
 
     def detail() -> str:
-        state = run.state()
-        return "" if state is None else f"{state.phase}: {state.detail}"
+        return f"{state.phase}: {state.detail}" if (state := run.state()) else ""
 
     run.publish(0, FALLING)
     try:
-        with at_work(run, redis_address, settings(env__id="slowly_loaded:SlowlyLoaded-v0")):
-            until(lambda: told.append(detail()) or told[-1].endswith(" 1 s"), "it says for how long")  # type: ignore[func-returns-value]
+        with run.evaluated(env__id="slowly_loaded:SlowlyLoaded-v0"):
+            until(lambda: told.append(detail()) or told[-1].endswith(" 1 s"), "it says for how long")
             go.touch()
             until(lambda: detail() == "waiting: ", "it was loaded")
     finally:

@@ -6,8 +6,9 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -46,8 +47,6 @@ ENV_ID = "tests.environments.toys:ToysCounter-v0"
 SPACES = SpacesSpec.from_env(Counter.observation_space, Counter.action_space)
 POLICY = MLPPolicySpec((2,), 2, 0, (3,), "relu", normalise=False)
 
-Entries = list[tuple[bytes, dict[bytes, bytes]]]
-
 
 def weights_of(model_id: int) -> dict[str, Any]:
     """Return weights whose best action is 0 where the id is even, and 1 where it is odd."""
@@ -58,8 +57,7 @@ def weights_of(model_id: int) -> dict[str, Any]:
 
 
 def beat_of(connection: redis.Redis, keys: Keys, client: str = "c") -> Heartbeat | None:
-    data = connection.get(keys.beat(client))
-    return Heartbeat.read(data if isinstance(data, bytes) else None)
+    return Heartbeat.read(connection.get(keys.beat(client)))
 
 
 def wish_for(connection: redis.Redis, keys: Keys, state: str, client: str = "c") -> Wish:
@@ -114,6 +112,8 @@ class FreeTrainer:
     def __init__(self, address: Address, **changed: Any) -> None:
         self.keys = Keys(address.prefix)
         self.connection = connect(address, "test-trainer")
+        self._entries = self.connection.xrange
+        self.wish = partial(wish_answered, self.connection, self.keys)
         settings = {"algorithm": "dqn", "env.id": ENV_ID, "env.kwargs": {"length": LENGTH}, "env.num_envs": 3}
         self.settings = settings | {key.replace("__", "."): value for key, value in changed.items()}
         self.headers: dict[int, WeightsHeader] = {}
@@ -167,34 +167,25 @@ class FreeTrainer:
         self.publisher.tell_all(self.connection, {"c": Grant(**(fields | changed))})
 
     def received(self) -> list[Received]:
-        """Return every chunk, in its order."""
+        config, box = self.config, SPACES.observation
         found, session = [], ""
         for entry, fields in self._entries(self.keys.chunks("c")):
             if b"hello" in fields:
                 session = entry.decode()
                 continue
-            found.append(Received(session, int(fields[b"n"]), self._open(fields[b"c"])))
+            payload = fields[b"c"]
+            if payload not in self._opened:  # this is asked again and again while a test waits
+                opened = unpack_chunk(payload, config.run_id, config.contract, box.shape, box.dtype)
+                self._opened[payload] = opened
+            found.append(Received(session, int(fields[b"n"]), self._opened[payload]))
         return found
 
-    def _open(self, payload: bytes) -> Segments:
-        config, box = self.config, SPACES.observation
-        if payload not in self._opened:  # `received` is asked again and again while a test waits
-            self._opened[payload] = unpack_chunk(
-                payload, config.run_id, config.contract, box.shape, box.dtype
-            )
-        return self._opened[payload]
-
     def steps(self) -> int:
-        """Return how many steps came, in all."""
         return sum(one.segments.steps for one in self.received())
 
     def episodes(self) -> list[Episode]:
         told = [fields.get(b"e") for _, fields in self._entries(self.keys.episodes("c"))]
         return [episode for text in told if (episode := Episode.read(text)) is not None]
-
-    def wish(self, state: str) -> None:
-        """Want something of the client, and wait for its answer."""
-        wish_answered(self.connection, self.keys, state)
 
     def beat(self) -> Heartbeat | None:
         return beat_of(self.connection, self.keys)
@@ -202,13 +193,8 @@ class FreeTrainer:
     def close(self) -> None:
         self.connection.close()
 
-    def _entries(self, key: str) -> Entries:
-        return cast("Entries", self.connection.xrange(key))
-
 
 class PlayingClient:
-    """A client in a thread."""
-
     def __init__(self, address: Address, owner: ClientFolder | None = None) -> None:
         self.stop = threading.Event()
         self.link = ClientLink(address, "c", 1, self.stop, owner)
@@ -236,12 +222,10 @@ class PlayingClient:
         until(lambda: self.progress.dropped >= steps, f"{steps} steps are dropped")
 
     def join(self) -> None:
-        """Wait for its end."""
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
 
     def end(self) -> None:
-        """Stop it and wait."""
         self.stop.set()
         self.join()
 
@@ -274,9 +258,7 @@ def stored_steps(received: list[Received]) -> set[tuple[int, int, int]]:
 def check_whole(received: list[Received]) -> None:
     """Check that of each episode every step up to the last one came, and that an end begins the next one."""
     steps = stored_steps(received)
-    last: dict[tuple[int, int], int] = {}
-    for env, episode, step in steps:
-        last[env, episode] = max(last.get((env, episode), 0), step)
+    last = {(env, episode): step for env, episode, step in sorted(steps)}
     assert sum(step + 1 for step in last.values()) == len(steps)
     for env, episode in last:
         assert episode == 0 or (env, episode - 1) in last

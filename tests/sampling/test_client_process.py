@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,38 +30,35 @@ from tests.sampling.free_trainer import (
     wish_answered,
     wish_for,
 )
-from tests.sampling.slow_toy import LENGTHS
+from tests.sampling.odd_toys import LENGTHS
 from tests.training.nodes import RunningNode, running_node, small_settings
 
 ROOT = str(Path(soulsgui.__file__).parents[1])
 ENVS = 2
 
-PROGRAM = """
-import sys
-from pathlib import Path
-from soulsgui.sampling.client import run_client
-from soulsgui.wire.connection import Address
-sys.exit(run_client(Address.read(Path(sys.argv[1])), sys.argv[2], None, None))
-"""
+Process = subprocess.Popen[bytes]
+Start = Callable[[Address], Process]
 
-Start = Callable[..., "subprocess.Popen[bytes]"]
+
+def started_client(folder: Path, address: Address, *words: str) -> Process:
+    address.write(folder / "redis.json")
+    program = [sys.executable, "-m", "soulsgui", "client", "--name", "c"]
+    with (folder / "client.log").open("ab") as log:
+        return subprocess.Popen(
+            [*program, "--server-file", str(folder / "redis.json"), *words],
+            env=os.environ | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
+            stderr=log,
+        )
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Starts clients; what is still running at the end is killed."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Process] = []
 
-    def run(address: Address, name: str = "c") -> "subprocess.Popen[bytes]":
-        address.write(tmp_path / "redis.json")
-        with (tmp_path / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, str(tmp_path / "redis.json"), name],
-                env=os.environ | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
-                stderr=log,
-            )
-        started.append(process)
-        return process
+    def run(address: Address) -> Process:
+        started.append(started_client(tmp_path, address))
+        return started[-1]
 
     yield run
     for process in started:
@@ -68,83 +67,62 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.allow_warnings
-def test_a_client_plays_pauses_says_goodbye_is_killed_and_ends_without_its_server(
-    tmp_path: Path, start: Start
-) -> None:
+def test_a_client_plays_pauses_leaves_is_killed_and_replaced(tmp_path: Path, start: Start) -> None:
     (tmp_path / "server").mkdir()
     with faulty_server(tmp_path / "server") as server:
         address = server.address
         with running_node(address, tmp_path / "run", small_settings(env__num_envs=3)) as node:
             node.connection.hset(node.keys.clients, "c", "{}")
-            _play_pause_and_say_goodbye(node, start(address))
-            last = _killed_and_taken_over(node, start, address)
+            process = start(address)
+            state = node.wait_for_updates(3)
+            assert state.rejected == {}
+            assert state.env_steps % (3 * 16) == 0  # exactly its share, round after round
+            wish_answered(node.connection, node.keys, "pause")
+            until(lambda: _beat(node).phase == "paused", "it pauses")
+            until(lambda: node.node.training.status.phase == "waiting", "the trainer does not wait for it")
+            paused_at = node.node.agent.updates
+            wish_answered(node.connection, node.keys, "run")
+            node.wait_for_updates(paused_at + 2)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(LIMIT_S) == 0
+            beat = _beat(node)
+            assert (beat.leaving, beat.phase == "paused", beat.error) == (True, False, "")
+            assert beat.env_id == "CartPole-v1"
+            assert beat.env_steps >= node.node.training.env_steps
+            assert node.connection.xlen(node.keys.episodes("c")) > 1
+            until(lambda: node.node.attempt.intake.sessions.by_client == {}, "its session ends")
+
+            process = start(address)
+            until(lambda: (newer := _beat(node)).instance.pid == process.pid and newer.session, "a session")
+            node.wait_for_updates(node.node.agent.updates + 1)
+            process.kill()
+            process.wait()
+            beat = _beat(node)
+            assert not beat.leaving  # no goodbye
+            updates, following = node.node.agent.updates, start(address)
+            until(lambda: _beat(node).session > beat.session, "a session of the next client")
+            assert _beat(node).instance.pid == following.pid
+            node.wait_for_updates(updates + 2)
         server.kill()
-        last.send_signal(signal.SIGTERM)
-        assert last.wait(LIMIT_S) == 0
+        following.send_signal(signal.SIGTERM)
+        assert following.wait(LIMIT_S) == 0
 
 
 def _beat(node: RunningNode) -> Heartbeat:
-    found = beat_of(node.connection, node.keys)
-    assert found is not None
-    return found
-
-
-def _play_pause_and_say_goodbye(node: RunningNode, process: "subprocess.Popen[bytes]") -> None:
-    state = node.wait_for_updates(3)
-    assert state.rejected == {}
-    assert state.env_steps % (3 * 16) == 0  # exactly its share, round after round
-    wish_answered(node.connection, node.keys, "pause")
-    until(lambda: _beat(node).phase == "paused", "it pauses")
-    until(lambda: node.node.training.status.phase == "waiting", "the trainer does not wait for it")
-    paused_at = node.node.agent.updates
-    wish_answered(node.connection, node.keys, "run")
-    node.wait_for_updates(paused_at + 2)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(LIMIT_S) == 0
-    beat = _beat(node)
-    assert (beat.leaving, beat.phase == "paused", beat.error) == (True, False, "")
-    assert beat.env_id == "CartPole-v1"
-    assert beat.env_steps >= node.node.training.env_steps
-    assert node.connection.xlen(node.keys.episodes("c")) > 1
-    until(lambda: node.node.attempt.intake.sessions.by_client == {}, "its session ends")
-
-
-def _killed_and_taken_over(node: RunningNode, start: Start, address: Address) -> "subprocess.Popen[bytes]":
-    """Kill a client; return the one that took its name over at once."""
-    updates, process = node.node.agent.updates, start(address)
-    node.wait_for_updates(updates + 1)
-    process.kill()
-    process.wait()
-    beat = _beat(node)
-    assert not beat.leaving  # no goodbye
-    updates, following = node.node.agent.updates, start(address)
-
-    def newer_session() -> bool:
-        newer = _beat(node)
-        return newer.instance.pid == following.pid and newer.session > beat.session
-
-    until(newer_session, "a session of the next client")
-    node.wait_for_updates(updates + 2)
-    return following
+    return beat_of(node.connection, node.keys)
 
 
 def test_nonsense_of_a_server_ends_a_client_with_a_sentence(
-    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
+    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path, start: Start
 ) -> None:
     config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={})
     redis_client.set(keys.config, config.model_copy(update={"settings": {"env.num_envs": "lots"}}).to_json())
-    redis_address.write(tmp_path / "redis.json")
-    words = ["client", "--server-file", str(tmp_path / "redis.json"), "--name", "c"]
-    done = subprocess.run(
-        [sys.executable, "-m", "soulsgui", *words], capture_output=True, text=True, check=False, timeout=120
-    )
+    assert start(redis_address).wait(LIMIT_S) in (1, 2)
     said = "env.num_envs = 'lots': should be a whole number"
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.returncode in (1, 2)
-    beat = beat_of(redis_client, keys)
-    assert beat is not None
-    assert said in beat.error
+    log = (tmp_path / "client.log").read_text()
+    assert said in log
+    assert "Traceback" not in log
+    assert said in beat_of(redis_client, keys).error
 
 
 @pytest.mark.parametrize(
@@ -156,9 +134,7 @@ def test_nonsense_of_a_server_ends_a_client_with_a_sentence(
         ({"policy": {"kind": "mlp", "hidden": "lots"}}, "can't be"),
     ],
 )
-def test_whatever_a_server_describes_badly_is_a_sentence(
-    redis_address: Address, told: Any, said: str
-) -> None:
+def test_whatever_a_server_tells_badly_is_a_sentence(redis_address: Address, told: Any, said: str) -> None:
     trainer = FreeTrainer(redis_address)
     trainer.connection.set(trainer.keys.config, trainer.config.model_copy(update=told).to_json())
     client = PlayingClient(redis_address)
@@ -173,15 +149,8 @@ class _OwnedClient:
 
     def __init__(self, folder: Path, address: Address) -> None:
         self.folder = OwnersFolder(folder)
-        address.write(self.folder.server_address)
-        places = ["--server-file", str(self.folder.server_address), "--state-dir", str(folder)]
         self.log = folder / "client.log"
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "soulsgui", "client", "--name", "c", "--num-envs", str(ENVS), *places],
-                env=os.environ | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
-                stderr=log,
-            )
+        self.process = started_client(folder, address, "--num-envs", str(ENVS), "--state-dir", str(folder))
 
     @property
     def report(self) -> ClientReport | None:
@@ -189,11 +158,9 @@ class _OwnedClient:
 
     def until_phase(self, phase: str) -> ClientReport:
         until(lambda: (report := self.report) and report.beat.phase == phase, f"{phase}: {self.log}")
-        report = self.report
-        assert report is not None
-        return report
+        return self.report
 
-    def end(self) -> None:
+    def close(self) -> None:
         self.process.kill()
         self.process.wait()
 
@@ -203,56 +170,45 @@ def test_the_owner_pauses_at_once_and_after_the_episode_and_the_stricter_wish_wi
     redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
 ) -> None:
     redis_client.hset(keys.clients, "c", "{}")
-    settings = small_settings(env__id="tests.sampling.slow_toy:ToysSlow-v0", ppo__round_timeout=2.0)
-    with running_node(redis_address, tmp_path / "run", settings) as node:
-        client = _OwnedClient(tmp_path / "client", redis_address)
-        try:
-            client.until_phase("sampling")
-            node.wait_for_updates(1)
-            _obey_both(node, client)
-        finally:
-            client.end()
+    settings = small_settings(env__id="tests.sampling.odd_toys:ToysSlow-v0", ppo__round_timeout=2.0)
+    with (
+        running_node(redis_address, tmp_path / "run", settings) as node,
+        closing(_OwnedClient(tmp_path / "client", redis_address)) as client,
+    ):
+        client.until_phase("sampling")
+        node.wait_for_updates(1)
+        beat = partial(_beat, node)
+        server_wants = partial(wish_for, node.connection, node.keys)
+        client.folder.want("pause_after_episode")
+        finishing = client.until_phase("finishing")
+        until(lambda: beat().phase in ("finishing", "paused"), "the server hears of it")
+        paused = client.until_phase("paused")
+        # The episodes they were in were ended and told of; what came after the wish was not recorded.
+        assert finishing.beat.episodes < paused.beat.episodes <= finishing.beat.episodes + ENVS
+        assert {one.length for one in paused.episodes} <= set(LENGTHS)
+        assert paused.beat.env_steps == finishing.beat.env_steps
+        until(lambda: node.node.training.status.phase == "waiting", "the trainer does not wait for it")
 
+        server_wants("pause")
+        until(lambda: (report := client.report) and report.wish and report.wish.state == "pause", "both do")
+        client.folder.want("run")
+        until(lambda: (now := beat()).answered is not None and now.phase == "paused", "the server does")
+        steps = beat().env_steps
+        server_wants("run")
+        updates = node.node.agent.updates
+        client.until_phase("sampling")
+        node.wait_for_updates(updates + 1)
+        until(lambda: beat().env_steps > steps, "steps")
 
-def _obey_both(node: RunningNode, client: _OwnedClient) -> None:
-    def beat() -> Heartbeat:
-        return _beat(node)
-
-    def server_wants(state: str) -> None:
-        wish_for(node.connection, node.keys, state)
-
-    client.folder.want("pause_after_episode")
-    finishing = client.until_phase("finishing")
-    until(lambda: beat().phase in ("finishing", "paused"), "the server hears of it")
-    paused = client.until_phase("paused")
-    # The episodes they were in were ended and told of; what came after the wish was not recorded.
-    assert finishing.beat.episodes < paused.beat.episodes <= finishing.beat.episodes + ENVS
-    assert {one.length for one in paused.episodes} <= set(LENGTHS)
-    assert paused.beat.env_steps == finishing.beat.env_steps
-    until(lambda: node.node.training.status.phase == "waiting", "the trainer does not wait for it")
-
-    server_wants("pause")
-    until(lambda: (report := client.report) and report.wish and report.wish.state == "pause", "both want it")
-    client.folder.want("run")
-    until(lambda: (now := beat()).answered is not None and now.phase == "paused", "the server still does")
-    steps = beat().env_steps
-    server_wants("run")
-    updates = node.node.agent.updates
-    client.until_phase("sampling")
-    node.wait_for_updates(updates + 1)
-    until(lambda: beat().env_steps > steps, "steps")
-
-    client.folder.want("pause")
-    paused = client.until_phase("paused")
-    assert paused.checks == dict.fromkeys(("configuration", "version", "environment", "network"), True)
-    steps = beat().env_steps
-    # Both end it together: nobody plays, so there is no episode to wait for.
-    server_wants("finish")
-    assert client.process.wait(LIMIT_S) == 0
-    assert beat().env_steps == steps
-    last = client.report
-    assert last is not None
-    assert (last.farewell, last.beat.leaving) == ("the server asked it to stop", True)
+        client.folder.want("pause")
+        paused = client.until_phase("paused")
+        assert paused.checks == dict.fromkeys(("configuration", "version", "environment", "network"), True)
+        # Both end it together: nobody plays, so there is no episode to wait for.
+        server_wants("finish")
+        assert client.process.wait(LIMIT_S) == 0
+        assert beat().env_steps == paused.beat.env_steps
+        last = client.report
+        assert (last.farewell, last.beat.leaving) == ("the server asked it to stop", True)
 
 
 @pytest.mark.allow_warnings
@@ -260,16 +216,11 @@ def test_it_obeys_its_owner_while_there_is_no_server_and_ends_without_its_runner
     (tmp_path / "server").mkdir()
     with faulty_server(tmp_path / "server") as server:
         address = server.address
-    client = _OwnedClient(tmp_path / "client", address)
-    try:
+    with closing(_OwnedClient(tmp_path / "client", address)) as client:
         joining = client.until_phase("joining")
         assert joining.checks == {}
         client.folder.want("pause")
         client.folder.runner.unlink()
         assert client.process.wait(LIMIT_S) == 0
         assert "the runner of client mode is gone" in client.log.read_text()
-        report = client.report
-        assert report is not None
-        assert report.beat.leaving
-    finally:
-        client.end()
+        assert client.report.beat.leaving

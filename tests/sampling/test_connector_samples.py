@@ -1,7 +1,7 @@
 """What a loop written by hand hands over: read with care, and made segments of its episodes."""
 
 import json
-from types import SimpleNamespace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -126,9 +126,7 @@ def _masks(here: Any, after: Any, **changed: Any) -> bytes:
 
 def test_masks_are_read_and_may_be_left_out_at_an_end() -> None:
     sample = read_sample(_masks(np.array([0, 1, 1], np.int8), [1.0, 0.0, 0.0]), MASKED)
-    assert sample.mask is not None
     assert sample.mask.tolist() == [False, True, True]
-    assert sample.next_mask is not None
     assert sample.next_mask.tolist() == [True, False, False]
     for after in (None, np.zeros(3)):
         assert read_sample(_masks([0, 1, 1], after, terminated=True), MASKED).next_mask is None
@@ -178,20 +176,15 @@ def test_observations_of_parts_are_pushed_as_the_environment_shows_them() -> Non
     ("spaces_of_run", "space"), [(CARDS, (1, 2, 0)), (ROOM, Room().reset()[0])], ids=["cards", "room"]
 )
 def test_steps_of_parts_are_assembled(spaces_of_run: SpacesSpec, space: Any) -> None:
-    samples = [
-        read_sample(
-            _packed(obs=space, next_obs=space, action=1, info={"log_prob": 0.0}, step_id=step), spaces_of_run
-        )
-        for step in (0, 1)
-    ]
-    header: Any = SimpleNamespace(model_id=4, digest="00" * 8)
-    made = Assembler(spaces_of_run, 16).assemble(samples, header, _not_asked)
+    step = partial(_packed, obs=space, next_obs=space, action=1, info={"log_prob": 0.0})
+    samples = [read_sample(step(step_id=number), spaces_of_run) for number in (0, 1)]
+    made = Assembler(spaces_of_run, 16).assemble(samples, HEADER, _not_asked)
     assert spaces_of_run.observation.contains(made.obs).all()
     assert len(made.obs) == 4, "each step was the last of its episode"
 
 
 def _not_asked(*_: Any) -> Any:
-    raise AssertionError
+    raise AssertionError("asked")
 
 
 NUMBERS = SpacesSpec(BoxSpec((2,), "float32", (0.0,), (50.0,)), DiscreteSpec(2))
@@ -210,9 +203,7 @@ def _step(step_id: int, terminated: bool = False, truncated: bool = False, **cha
     return Sample(terminated=terminated, truncated=truncated, step_id=step_id, **(fields | changed))
 
 
-def _asked(
-    obs: NDArray[Any], action: NDArray[np.int64], mask: NDArray[np.bool_] | None
-) -> NDArray[np.float32]:
+def _asked(obs: NDArray[Any], action: Any, mask: Any) -> NDArray[np.float32]:
     """Tells the first number of the observation that was acted on."""
     return -obs[:, 0]
 
@@ -222,49 +213,43 @@ def _assemble(assembler: Assembler, *samples: Sample) -> Segments:
     return unpack_chunk(pack_chunk("r", "c", segments), "r", "c", (2,), "float32")
 
 
+def _places(segments: Segments) -> list[tuple[int, int, int]]:
+    """Return episode, first step and length of each."""
+    return list(zip(segments.episode, segments.first_step, segments.length, strict=True))
+
+
 def test_steps_come_back_as_segments_of_their_episodes() -> None:
     assembler = Assembler(NUMBERS, 256)
     samples = [_step(n) for n in range(3)] + [_step(3, terminated=True)]
     found = _assemble(assembler, *samples, _step(0), _step(1, truncated=True), _step(0))
-    assert found.episode.tolist() == [0, 1, 2]
-    assert found.first_step.tolist() == [0, 0, 0]
-    assert found.length.tolist() == [4, 2, 1]
+    assert _places(found) == [(0, 0, 4), (1, 0, 2), (2, 0, 1)]
     assert found.flags.tolist() == [TERMINATED, TRUNCATED, 0]
     assert found.obs[:, 0].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 0, 1]
     assert found.action.tolist() == [0, 1, 0, 1, 0, 1, 0]
     assert found.reward.tolist() == [0, 1, 2, 3, 0, 1, 0]
     assert found.log_prob.tolist() == [0, -1, -2, -3, 0, -1, 0]
-    assert (found.model_id_first == 5).all()
-    assert (found.model_id_last == 5).all()
-    assert (found.digest == 255).all()
-    assert (found.env_index == 0).all()
+    for name, value in {"model_id_first": 5, "model_id_last": 5, "digest": 255, "env_index": 0}.items():
+        assert (getattr(found, name) == value).all()
 
 
 def test_an_episode_goes_on_in_the_next_call() -> None:
     assembler = Assembler(NUMBERS, 256)
     _assemble(assembler, _step(0), _step(1))
     found = _assemble(assembler, _step(2), _step(3, terminated=True))
-    assert (found.episode.tolist(), found.first_step.tolist(), found.length.tolist()) == ([0], [2], [2])
-    found = _assemble(assembler, _step(0))
-    assert (found.episode.tolist(), found.first_step.tolist()) == ([1], [0])
+    assert _places(found) == [(0, 2, 2)]
+    assert _places(_assemble(assembler, _step(0))) == [(1, 0, 1)]
 
 
 def test_left_out_steps_cut_and_an_episode_that_was_given_up_ends() -> None:
     found = _assemble(Assembler(NUMBERS, 256), *(_step(n) for n in (0, 1, 2, 5, 6, 0, 1)))
-    assert found.length.tolist() == [3, 2, 2]
-    assert found.first_step.tolist() == [0, 5, 0]
-    assert found.episode.tolist() == [0, 0, 1]
+    assert _places(found) == [(0, 0, 3), (0, 5, 2), (1, 0, 2)]
     assert found.obs[:, 0].tolist() == [0, 1, 2, 3, 5, 6, 7, 0, 1, 2]
 
 
 def test_probabilities_are_asked_for_only_where_they_were_not_said() -> None:
     found = _assemble(Assembler(NUMBERS, 256), _step(0), _step(1, log_prob=-0.5), _step(2))
     assert found.log_prob.tolist() == [0, -0.5, -2]
-
-    def never(*_: object) -> NDArray[np.float32]:
-        raise AssertionError("asked")
-
-    all_said = Assembler(NUMBERS, 256).assemble([_step(0, log_prob=-1.0)], HEADER, never)
+    all_said = Assembler(NUMBERS, 256).assemble([_step(0, log_prob=-1.0)], HEADER, _not_asked)
     assert all_said.log_prob.tolist() == [-1]
 
 
@@ -277,11 +262,9 @@ def test_observations_of_samples_are_moved_into_their_bounds() -> None:
 def test_what_is_assembled_at_once_fits_into_a_chunk(side: int, capacity: int | None) -> None:
     assembler = Assembler(SpacesSpec(BoxSpec((side, side), "float32"), DiscreteSpec(2)), 256)
     image = np.zeros((side, side), np.float32)
-    ended = [_step(0, terminated=True, obs=image, next_obs=image)] * assembler.capacity
-    size = len(
-        pack_chunk("r", "c", assembler.assemble(ended, HEADER, lambda obs, action, mask: action * 0.0))
-    )
-    assert size <= MAX_CHUNK_BYTES
+    ended = [_step(0, terminated=True, obs=image, next_obs=image, log_prob=0.0)] * assembler.capacity
+    packed = pack_chunk("r", "c", assembler.assemble(ended, HEADER, _not_asked))
+    assert len(packed) <= MAX_CHUNK_BYTES
     assert assembler.capacity == (capacity or MAX_CHUNK_BYTES // (2 * image.nbytes + 128))
 
 
@@ -304,15 +287,12 @@ def test_draws_beyond_the_bounds_are_stored_as_they_were_drawn_and_of_equal_ones
     for action, latent in zip(taken, latents[[0, 3, 2, 3]], strict=True):
         assert SPACES_TAKEN["box"].contains(action)
         np.testing.assert_array_equal(remembered.stored(BOX.read(action), POLICY), latent)
+    nobody_drew = BOX.read(np.float32([1.0, 0.25, 6.0]))
+    stored = remembered.stored(nobody_drew, POLICY)
+    np.testing.assert_allclose(POLICY.to_environment(stored[None])[0], nobody_drew, rtol=1e-5)
 
 
-def test_an_action_that_nobody_drew_is_one_that_becomes_it() -> None:
-    row = BOX.read(np.float32([1.0, 0.25, 6.0]))
-    stored = ActionCache(BOX).stored(row, POLICY)
-    np.testing.assert_allclose(POLICY.to_environment(stored[None])[0], row, rtol=1e-5)
-
-
-def test_the_oldest_draws_are_forgotten(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_the_oldest_draws_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_MOST_DRAWN", 2)
     remembered = ActionCache(BOX)
     for number in range(5):

@@ -1,8 +1,7 @@
 """The connector of asynchronous algorithms: pushes never wait, weights change by themselves, pairs hold."""
 
-import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -23,23 +22,18 @@ from tests.sampling.loops import Loop
 OBS = np.zeros(2, np.float32)
 CONFIG = {"env": {"id": ENV_ID, "kwargs": {"length": LENGTH}}}
 
-Connect = Callable[..., DQNConnector]
 
-
-def _connected(trainer: FreeTrainer, address: Address) -> DQNConnector:
-    """Make a connector and let it in."""
-    made: list[DQNConnector] = []
-    maker = threading.Thread(target=lambda: made.append(DQNConnector(CONFIG, address, "c")))
-    maker.start()
-    trainer.grant(None)
-    maker.join(LIMIT_S)
-    (connector,) = made
-    return connector
+def _connected(address: Address, let_in: Callable[[], None]) -> DQNConnector:
+    """Make a connector; who lets it in does so meanwhile."""
+    with ThreadPoolExecutor(1) as maker:
+        made = maker.submit(DQNConnector, CONFIG, address, "c")
+        let_in()
+        return made.result(LIMIT_S)
 
 
 @pytest.fixture
 def connector(trainer: FreeTrainer, redis_address: Address) -> Iterator[DQNConnector]:
-    made = _connected(trainer, redis_address)
+    made = _connected(redis_address, lambda: trainer.grant(None))
     yield made
     made.close()
 
@@ -50,9 +44,7 @@ def _push(connector: DQNConnector, step_id: int, model_id: int = 1, action: int 
 
 
 @settings(client__segment_length=16)
-def test_what_a_loop_pushes_arrives_whole_with_its_episodes(
-    trainer: FreeTrainer, connector: DQNConnector
-) -> None:
+def test_what_a_loop_pushes_arrives_whole(trainer: FreeTrainer, connector: DQNConnector) -> None:
     loop = Loop(connector, Counter(20))
     for _ in range(110):
         loop.step()
@@ -82,13 +74,10 @@ def test_closing_sends_what_was_pushed(trainer: FreeTrainer, connector: DQNConne
     connector.close()  # twice does no harm
     assert trainer.steps() == 10
     beat = trainer.beat()
-    assert beat is not None
     assert (beat.leaving, beat.env_steps, beat.dropped) == (True, 10, 0)
 
 
-def test_weights_change_by_themselves_but_never_within_the_context(
-    trainer: FreeTrainer, connector: DQNConnector
-) -> None:
+def test_weights_change_but_never_within_the_context(trainer: FreeTrainer, connector: DQNConnector) -> None:
     assert (connector.model_id, connector.agent(OBS)) == (1, 1)
     with connector as (agent, model_id):
         trainer.publish(2)
@@ -103,13 +92,13 @@ def test_weights_change_by_themselves_but_never_within_the_context(
     assert connector.agent(OBS) == 1
 
 
-def test_steps_carry_the_weights_that_chose_them_also_after_newer_ones_came(
-    trainer: FreeTrainer, connector: DQNConnector
-) -> None:
-    with connector:
-        trainer.publish(2)
-        until(lambda: connector._newest.header.model_id == 2, "the weights are here")
-    assert connector.model_id == 2
+def _newer_weights(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    trainer.publish(2)
+    until(lambda: connector.model_id == 2, "the weights are here")
+
+
+def test_steps_carry_the_weights_that_chose_them(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    _newer_weights(trainer, connector)
     for step in range(5):
         _push(connector, step, model_id=1, action=1)
     for step in range(5, 9):
@@ -135,13 +124,8 @@ def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, connector
 
 
 @settings(algorithm="vtrace")
-def test_probabilities_that_were_not_said_are_those_of_the_weights_that_chose(
-    trainer: FreeTrainer, connector: DQNConnector
-) -> None:
-    with connector:
-        trainer.publish(2)
-        until(lambda: connector._newest.header.model_id == 2, "the weights are here")
-    assert connector.model_id == 2
+def test_unsaid_probabilities_are_those_of_who_chose(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    _newer_weights(trainer, connector)
     _push(connector, 0, model_id=1, action=1)  # its best one, by odds of e to 1
     _push(connector, 1, model_id=2, action=1)  # no longer
     _push(connector, 2, model_id=2, action=1, log_prob=-0.125)
@@ -152,9 +136,7 @@ def test_probabilities_that_were_not_said_are_those_of_the_weights_that_chose(
 
 
 @settings(algorithm="vtrace")
-def test_what_weights_of_too_long_ago_chose_is_dropped_unless_its_probability_was_said(
-    trainer: FreeTrainer, connector: DQNConnector
-) -> None:
+def test_what_weights_of_long_ago_chose_is_dropped(trainer: FreeTrainer, connector: DQNConnector) -> None:
     connector._policies.clear()
     _push(connector, 0)
     _push(connector, 1, log_prob=-0.125)
@@ -165,7 +147,7 @@ def test_what_weights_of_too_long_ago_chose_is_dropped_unless_its_probability_wa
 
 
 @pytest.mark.allow_warnings
-def test_what_is_no_sample_is_said_by_the_next_push_and_disturbs_no_other(
+def test_what_is_no_sample_is_said_by_the_next_push(
     trainer: FreeTrainer, connector: DQNConnector, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd = pack_sample(np.zeros(3), 0, 1.0, np.zeros(3), False, False, {}, 1, 0)
@@ -183,9 +165,7 @@ def test_what_is_no_sample_is_said_by_the_next_push_and_disturbs_no_other(
 
 
 @settings(client__segment_length=10, client__segment_seconds=60)
-def test_a_push_never_waits_and_what_the_server_does_not_take_is_dropped_and_counted(
-    trainer: FreeTrainer, connector: DQNConnector
-) -> None:
+def test_what_the_server_does_not_take_is_dropped(trainer: FreeTrainer, connector: DQNConnector) -> None:
     progress = connector._link.progress
     trainer.grant(20)
     until(lambda: not connector._uploader.has_room(20), "the grant is heard")
@@ -204,12 +184,10 @@ def test_a_push_never_waits_and_what_the_server_does_not_take_is_dropped_and_cou
 
 
 @pytest.mark.allow_warnings
-def test_the_loop_goes_on_while_the_server_is_frozen_or_away_and_nothing_is_doubled(
-    server: FaultyServer,
-) -> None:
+def test_the_loop_goes_on_while_the_server_is_frozen_or_away(server: FaultyServer) -> None:
     trainer = FreeTrainer(server.address, client__segment_seconds=0.01)
     trainer.publish(1)
-    connector = _connected(trainer, server.address)
+    connector = _connected(server.address, lambda: trainer.grant(None))
     loop = Loop(connector, Counter(LENGTH))
     with server.frozen():
         for _ in range(300):
@@ -238,25 +216,21 @@ def test_another_run_ends_the_connector(trainer: FreeTrainer, connector: DQNConn
     trainer.begin_run("run-2")
     trainer.publish(5)
     until(lambda: connector._failure, "it is noticed")
-    with pytest.raises(ClientRegistrationError, match="another run: run-2"):
-        _push(connector, 0)
-    with pytest.raises(ClientRegistrationError, match="another run: run-2"):
-        connector.push_episode_info(b'{"total_return": 1.0, "length": 1}')
-    with pytest.raises(ClientRegistrationError, match="another run: run-2"):
-        connector.model_id  # noqa: B018 - who waits for newer weights learns that there will be none
-    with pytest.raises(ClientRegistrationError, match="another run: run-2"), connector:
-        pass
-    free: list[bool] = []
-    other = threading.Thread(target=lambda: free.append(connector._lock.acquire(blocking=False)))
-    other.start()
-    other.join(LIMIT_S)
-    assert free == [True], "who was refused holds nothing"
+    for refused in (
+        lambda: _push(connector, 0),
+        lambda: connector.push_episode_info(b'{"total_return": 1.0, "length": 1}'),
+        lambda: connector.model_id,  # who waits for newer weights learns that there will be none
+        connector.__enter__,
+    ):
+        with pytest.raises(ClientRegistrationError, match="another run: run-2"):
+            refused()
+    with ThreadPoolExecutor(1) as other:
+        free = other.submit(connector._lock.acquire, blocking=False).result(LIMIT_S)
+    assert free, "who was refused holds nothing"
 
 
 @pytest.mark.allow_warnings
-def test_a_defect_of_the_thread_is_told_at_the_next_push(
-    connector: DQNConnector, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_is_told_at_the_next_push(connector: DQNConnector, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ValueError("a defect")
 
@@ -267,49 +241,44 @@ def test_a_defect_of_the_thread_is_told_at_the_next_push(
         _push(connector, 1)
 
 
-@pytest.fixture
-def no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other run begins in place of one that can't be joined."""
-    monkeypatch.setattr(connector_module, "_ANOTHER_RUN_S", 0.0)
-
-
 @pytest.mark.parametrize("before", ["ppo", "dqn"])
-def test_the_run_of_the_trainer_before_is_not_held_against_the_one_that_begins(
+def test_the_run_before_is_not_held_against_the_one_that_begins(
     before: str, redis_address: Address, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     trainer = FreeTrainer(redis_address, algorithm=before)
     trainer.publish(1)
-    made: list[DQNConnector] = []
-    maker = threading.Thread(target=lambda: made.append(DQNConnector(CONFIG, redis_address, "c")))
-    maker.start()
-    if before == "ppo":
-        until(lambda: "Another run is waited for" in caplog.text, "it has read of the run before")
-    else:
-        trainer.hello()
-    trainer.settings["algorithm"] = "dqn"
-    trainer.begin_run("run-2")
-    trainer.publish(2)
-    until(lambda: any(hello.run_id == "run-2" for hello in trainer.hellos()), "it greets the new run")
-    trainer.grant(None)
-    maker.join(LIMIT_S)
-    (connector,) = made
+
+    def another_run() -> None:
+        if before == "ppo":
+            until(lambda: "Another run is waited for" in caplog.text, "it has read of the run before")
+        else:
+            trainer.hello()
+        trainer.settings["algorithm"] = "dqn"
+        trainer.begin_run("run-2")
+        trainer.publish(2)
+        until(lambda: any(hello.run_id == "run-2" for hello in trainer.hellos()), "it greets the new run")
+        trainer.grant(None)
+
+    connector = _connected(redis_address, another_run)
     assert connector.model_id == 2
     connector.close()
     trainer.close()
 
 
-@pytest.mark.usefixtures("no_other_run")
-def test_the_connector_of_the_other_family_is_named_and_lockstep_takes_none(redis_address: Address) -> None:
-    lockstep = {"determinism": "lockstep", "clients__local": 1}
-    cases: list[tuple[dict[str, Any], type[DQNConnector] | type[PPOConnector], str]] = [
+@pytest.mark.parametrize(
+    ("trainer", "kind", "said"),
+    [
         ({"algorithm": "dqn"}, PPOConnector, "DQNConnector"),
         ({"algorithm": "ppo"}, DQNConnector, "PPOConnector"),
-        (lockstep, DQNConnector, "lockstep"),
-    ]
-    for number, (told, kind, said) in enumerate(cases):
-        trainer = FreeTrainer(redis_address, **told)
-        trainer.publish(1)
-        with pytest.raises(ClientRegistrationError, match=said):
-            kind(CONFIG, redis_address, f"other-{number}")
-        trainer.close()
+        ({"determinism": "lockstep", "clients__local": 1}, DQNConnector, "lockstep"),
+    ],
+    indirect=["trainer"],
+)
+@pytest.mark.usefixtures("trainer")
+def test_a_run_that_takes_no_such_connector_says_so(
+    redis_address: Address, monkeypatch: pytest.MonkeyPatch, kind: type[DQNConnector], said: str
+) -> None:
+    monkeypatch.setattr(connector_module, "_ANOTHER_RUN_S", 0.0)  # none begins in its place
+    with pytest.raises(ClientRegistrationError, match=said):
+        kind(CONFIG, redis_address, "c")

@@ -13,7 +13,7 @@ from soulsgui.wire.messages.server_config import ON_POLICY
 
 TOYS = "tests.environments.toys"
 SETTINGS = {
-    "env.id": "tests.sampling.hanging_toy:ToysHangs-v0",
+    "env.id": "tests.sampling.odd_toys:ToysHangs-v0",
     "env.kwargs": {},
     "env.wrappers": [],
     "env.num_envs": 2,
@@ -34,9 +34,7 @@ def made(name: str, workers: int, masked: bool | None = None) -> Environment:
 @pytest.mark.parametrize(
     ("name", "masked", "workers"), [("Masked", True, 0), ("Masked", True, 1), ("Camera", False, 0)]
 )
-def test_where_nobody_says_so_the_environment_is_asked_for_its_masks(
-    name: str, masked: bool, workers: int
-) -> None:
+def test_where_nobody_says_so_it_is_asked_for_its_masks(name: str, masked: bool, workers: int) -> None:
     with closing(made(name, workers)) as found:
         assert found.spaces.action.masked is masked
         found.make_anew()
@@ -59,9 +57,7 @@ def test_masks_and_the_state_of_the_policy_belong_to_the_contract() -> None:
 
 
 @pytest.mark.processes
-def test_workers_that_hang_while_they_are_made_are_ended_and_the_client_stays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_workers_that_hang_while_they_are_made_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     # Their own watchdogs find nothing: the client's, which looks later by rights, looks first.
     monkeypatch.setattr(environment, "_LATER_S", -99.0)
     ended: list[ProcessFault] = []

@@ -34,9 +34,13 @@ def order(model_id: int, count: int = COUNT) -> GreedyOrder:
     return GreedyOrder(model_id=model_id, count=count, attempt=1, update=model_id, env_steps=0, episodes=0)
 
 
-def in_the_first(trainer: FreeTrainer) -> list[Episode]:
-    """Return what was played in the environment that plays evaluations."""
-    return [one for one in trainer.episodes() if one.env_index == 0]
+def trained(trainer: FreeTrainer) -> list[Episode]:
+    return [one for one in trainer.episodes() if not one.greedy]
+
+
+def trains_again(trainer: FreeTrainer) -> bool:
+    """Whether the environment that plays evaluations has ended an episode of the training after them."""
+    return not [one for one in trainer.episodes() if one.env_index == 0][-1].greedy
 
 
 def greedy(trainer: FreeTrainer) -> list[Episode]:
@@ -59,25 +63,22 @@ def client(redis_address: Address, trainer: FreeTrainer) -> Iterator[PlayingClie
         yield playing
 
 
-def test_the_first_environment_plays_what_is_asked_for_and_nothing_of_it_is_sent(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_the_first_environment_plays_what_is_asked_for(trainer: FreeTrainer, client: PlayingClient) -> None:
     until(lambda: client.progress.greedy == GreedyPlay(), "it can be asked")
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2))
     until(lambda: len(greedy(trainer)) == COUNT, "the evaluation")
     asked = [(one.number, one.env_index, one.model_id, one.attempt, one.length) for one in greedy(trainer)]
     assert asked == [(number, 0, 2, 1, LENGTH) for number in range(COUNT)]
-    until(lambda: not in_the_first(trainer)[-1].greedy, "it goes on")
+    until(lambda: trains_again(trainer), "it goes on")
     client.end()
     assert len(greedy(trainer)) == COUNT, "no more than was asked for"
     # Of the environment that played it, just those episodes are missing, and they are whole.
-    trained = {episode for env, episode, _ in stored_steps(trainer.received()) if env == 0}
-    missing = set(range(max(trained) + 1)) - trained
-    assert len(missing) == COUNT
-    first = (0, min(trained))  # the very first is greedy where the client was asked before it had begun
+    sent = {episode for env, episode, _ in stored_steps(trainer.received()) if env == 0}
+    assert len(set(range(max(sent) + 1)) - sent) == COUNT
+    first = (0, min(sent))  # the very first is greedy where the client was asked before it had begun
     steps = [step for env, episode, step in stored_steps(trainer.received()) if (env, episode) == first]
     assert sorted(steps) == list(range(LENGTH))
-    numbers = [one.number for one in trainer.episodes() if not one.greedy]
+    numbers = [one.number for one in trained(trainer)]
     assert numbers == list(range(len(numbers))), "training episodes are numbered without them"
     beat = client.progress.beat().greedy
     assert beat == GreedyPlay(model_id=2, played=COUNT, steps=COUNT * LENGTH)
@@ -90,13 +91,10 @@ def test_newer_weights_change_nothing_of_an_evaluation(trainer: FreeTrainer, cli
     until(lambda: client.progress.model_id == 3, "the others play with newer weights")
     until(lambda: len(greedy(trainer)) == 50, "the evaluation")
     assert {one.model_id for one in greedy(trainer)} == {2}
-    played = {one.model_id for one in trainer.episodes() if not one.greedy}
-    assert 3 in played
+    assert 3 in {one.model_id for one in trained(trainer)}
 
 
-def test_an_order_for_weights_that_are_gone_already_is_not_begun(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_an_order_for_weights_that_are_gone_is_not_begun(trainer: FreeTrainer, client: PlayingClient) -> None:
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(1))
     before = trainer.steps()
     until(lambda: trainer.steps() > before + 10 * LENGTH, "it plays on")
@@ -104,17 +102,11 @@ def test_an_order_for_weights_that_are_gone_already_is_not_begun(
     assert greedy(trainer) == []
 
 
-def test_what_is_withdrawn_is_not_told_of_and_the_next_is_begun(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_what_is_withdrawn_is_not_told_of(trainer: FreeTrainer, client: PlayingClient) -> None:
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2, count=10_000))
     until(lambda: greedy(trainer), "it has begun")
     trainer.grant(ENOUGH, epsilon=1.0)
-    ended = len([one for one in in_the_first(trainer) if not one.greedy])
-    until(
-        lambda: len([one for one in in_the_first(trainer) if not one.greedy]) > ended + 1,
-        "its first environment trains again",
-    )
+    until(lambda: trains_again(trainer), "its first environment trains again")
     told = len(greedy(trainer))
     trainer.publish(4)
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(4))
@@ -123,13 +115,11 @@ def test_what_is_withdrawn_is_not_told_of_and_the_next_is_begun(
 
 
 @pytest.mark.parametrize("trainer", [{"env__num_envs": 1}], indirect=True)
-def test_a_client_with_one_environment_plays_it_between_two_episodes_of_training(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_one_environment_plays_it_between_two_episodes(trainer: FreeTrainer, client: PlayingClient) -> None:
     until(trainer.received, "it trains")
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2))
     until(lambda: len(greedy(trainer)) == COUNT, "the evaluation")
-    until(lambda: not in_the_first(trainer)[-1].greedy, "it trains again")
+    until(lambda: trains_again(trainer), "it trains again")
     client.end()
     for one in trainer.received():
         np.testing.assert_array_equal(one.segments.env_index, 0)
@@ -144,7 +134,7 @@ def test_an_episode_that_does_not_end_is_cut(trainer: FreeTrainer, client: Playi
     # Step k gives k: each begins anew.
     found = {(one.length, one.total_return, one.terminated, one.cut) for one in greedy(trainer)}
     assert found == {(15, sum(range(16)), False, True)}
-    assert not any(one.cut for one in trainer.episodes() if not one.greedy)
+    assert not any(one.cut for one in trained(trainer))
     before = trainer.steps()
     until(lambda: trainer.steps() > before + 10, "it trains on")
 
@@ -178,15 +168,11 @@ def test_it_acts_greedily_without_noise_in_the_first_environment_alone() -> None
     assert not playing.active
 
 
+@pytest.mark.parametrize(
+    "trainer", [{"determinism": "lockstep", "clients__local": 0}, {"algorithm": "ppo"}], indirect=True
+)
+@pytest.mark.usefixtures("trainer")
 def test_in_lockstep_and_in_rounds_nobody_can_be_asked(redis_address: Address) -> None:
-    for run_id, changed in (
-        ("a", {"determinism": "lockstep", "clients__local": 0}),
-        ("b", {"algorithm": "ppo"}),
-    ):
-        trainer = FreeTrainer(redis_address, **changed)
-        trainer.begin_run(run_id)
-        trainer.publish(1)
-        with playing_client(redis_address) as client:
-            until(lambda: client.progress.session, "it has joined")
-            assert client.progress.greedy is None
-        trainer.close()
+    with playing_client(redis_address) as client:
+        until(lambda: client.progress.session, "it has joined")
+        assert client.progress.greedy is None

@@ -29,11 +29,6 @@ def lines() -> Iterator[ServerLogHandler]:
     log.propagate = True
 
 
-@pytest.fixture
-def keys(redis_address: Address) -> Keys:
-    return Keys(redis_address.prefix)
-
-
 def test_warnings_travel_with_the_beat_and_secrets_do_not(
     lines: ServerLogHandler, keys: Keys, redis_address: Address, redis_client: redis.Redis
 ) -> None:
@@ -67,11 +62,11 @@ def test_what_is_told_is_bounded(lines: ServerLogHandler, keys: Keys, redis_clie
 
 @pytest.mark.allow_warnings
 def test_a_log_that_is_no_log_is_taken_away(keys: Keys, redis_client: redis.Redis) -> None:
-    for value in ("x", None):
-        if value is None:
-            redis_client.xadd(keys.log("c"), {"line": b"x" * (5 * 2**20)})
-        else:
-            redis_client.set(keys.log("c"), value)
+    for write in (
+        lambda: redis_client.set(keys.log("c"), "x"),
+        lambda: redis_client.xadd(keys.log("c"), {"line": b"x" * (5 * 2**20)}),
+    ):
+        write()
         with pytest.raises(Refused, match="no log"):
             told_lines(redis_client, keys, "c", 10)
         assert not redis_client.exists(keys.log("c"))

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,9 @@ from soulsgui.wire.beats import own_instance
 from soulsgui.wire.codec import pack_weights, unpack_weights
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import PROTOCOL, Keys
-from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from soulsgui.wire.messages.heartbeat import EXPIRY_S
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.messages.session import Grant, RoundShare, Wish
+from soulsgui.wire.messages.session import Grant, RoundShare
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import until
 from tests.sampling.free_trainer import beat_of, wish_for
@@ -47,6 +48,8 @@ class _Server:
         self.keys = Keys(address.prefix)
         self.connection = connection
         self.publisher = Publisher(self.keys, CONFIG)
+        self.wish = partial(wish_for, connection, self.keys)
+        self.beat = partial(beat_of, connection, self.keys)
 
     def publish(self, model_id: int, session: str = "", steps: int = 8, size: int = 3) -> None:
         weights = {"w": np.full(size, model_id, np.float32)}
@@ -54,12 +57,6 @@ class _Server:
         share = RoundShare(round_id=model_id, steps=steps)
         grants = {"c": Grant(session=session, status="accepted", round=share)} if session else {}
         self.publisher.publish(self.connection, grants)
-
-    def wish(self, state: str) -> Wish:
-        return wish_for(self.connection, self.keys, state)
-
-    def beat(self) -> Heartbeat | None:
-        return beat_of(self.connection, self.keys)
 
 
 @pytest.fixture
@@ -77,20 +74,24 @@ def link(redis_address: Address, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cl
     made.close()
 
 
+def _entered(link: ClientLink) -> str:
+    """Return the session that it has begun."""
+    link.enter(CONFIG, "x", 10_000)
+    until(lambda: link.progress.session, "the hello")
+    return link.progress.session
+
+
 def _model_id(view: ServerView) -> int | None:
     return None if view.header is None else view.header.model_id
 
 
-def test_weights_and_wishes_are_heard_at_once_and_answered_in_the_beat(
-    link: ClientLink, trainer: _Server
-) -> None:
+def test_weights_and_wishes_are_heard_and_answered_at_once(link: ClientLink, trainer: _Server) -> None:
     until(trainer.beat, "the first beat")
     for model_id in (3, 4):
         trainer.publish(model_id)
         began = time.monotonic()
-        assert link.wait(lambda view, wanted=model_id: _model_id(view) == wanted, 10)  # type: ignore[misc]
+        assert link.wait(lambda view, wanted=model_id: _model_id(view) == wanted, 10)
         assert time.monotonic() - began < AT_ONCE_S
-        assert link.view.tensors is not None
         np.testing.assert_array_equal(link.view.tensors["w"], np.full(3, model_id, np.float32))
     assert link.view.config == CONFIG
     began = time.monotonic()
@@ -130,24 +131,19 @@ def test_the_goodbye_is_the_last_beat(redis_address: Address, trainer: _Server) 
     link.progress.stepped(7)
     link.close()
     beat = trainer.beat()
-    assert beat is not None
     assert (beat.leaving, beat.env_steps, beat.num_envs) == (True, 7, 2)
     left_s = trainer.connection.ttl(trainer.keys.beat("c"))
     assert EXPIRY_S - 60 < int(str(left_s)) <= EXPIRY_S
 
 
 @pytest.mark.allow_warnings
-def test_everything_is_heard_again_after_the_server_was_away(
-    server: FaultyServer, connection: redis.Redis
-) -> None:
+def test_all_is_heard_again_after_the_server_was_away(server: FaultyServer, connection: redis.Redis) -> None:
     trainer = _Server(server.address, connection)
     link = ClientLink(server.address, "c", 2, threading.Event())
     link.open()
     trainer.publish(1)
     assert link.wait(lambda view: _model_id(view) == 1, 10)
-    link.enter(CONFIG, "x", 10_000)
-    until(lambda: link.progress.session, "the hello")
-    before = link.progress.session
+    before = _entered(link)
     server.restart()  # without its data
     assert link.wait(lambda view: view.header is None, 10)
     until(lambda: link.progress.session > before, "a new session")
@@ -160,22 +156,17 @@ def test_everything_is_heard_again_after_the_server_was_away(
 
 
 def test_a_round_is_ready_with_its_grant_and_its_weights(link: ClientLink, trainer: _Server) -> None:
-    uploader = link.enter(CONFIG, "x", 10_000)
-    until(lambda: link.progress.session, "the hello")
-    session = link.progress.session
+    session = _entered(link)
     trainer.publish(5, session, steps=9)
     assert link.wait(lambda view: view.grant is not None, 10)
     ready = link.ready_round(link.view, -1)
-    assert ready is not None
     assert (ready.share.round_id, ready.share.steps, ready.header.model_id) == (5, 9, 5)
     assert link.ready_round(link.view, 5) is None  # played
-    share = RoundShare(round_id=6, steps=9)
-    trainer.publisher.tell_all(
-        trainer.connection, {"c": Grant(session=session, status="accepted", round=share)}
-    )
+    grant = Grant(session=session, status="accepted", round=RoundShare(round_id=6, steps=9))
+    trainer.publisher.tell_all(trainer.connection, {"c": grant})
     assert link.wait(lambda view: view.grant is not None and view.grant.round != ready.share, 10)
     assert link.ready_round(link.view, 5) is None  # its weights are not here
-    assert uploader.failure is None
+    assert link._uploader.failure is None
 
 
 @pytest.mark.parametrize(
@@ -188,8 +179,7 @@ def test_a_round_is_ready_with_its_grant_and_its_weights(link: ClientLink, train
 def test_refused_sessions_and_names_taken_over_end_in_words(
     link: ClientLink, trainer: _Server, grant: Grant, reason: str
 ) -> None:
-    link.enter(CONFIG, "x", 10_000)
-    until(lambda: link.progress.session, "the hello")
+    _entered(link)
     session = grant.session.replace("SESSION", link.progress.session)
     trainer.publisher.tell_all(trainer.connection, {"c": grant.model_copy(update={"session": session})})
     with pytest.raises(ClientRegistrationError, match=reason):
@@ -197,13 +187,12 @@ def test_refused_sessions_and_names_taken_over_end_in_words(
 
 
 @pytest.mark.parametrize(("before", "own"), [("1-0", ""), ("9999999999999-0", "9999999999999-0")])
-def test_the_grant_of_a_session_of_before_is_no_answer_though_ours_has_a_smaller_id(
+def test_the_grant_of_a_session_before_is_no_answer(
     link: ClientLink, trainer: _Server, before: str, own: str
 ) -> None:
     """Ours has a smaller id when the server lost its data, and its clock was stepped back."""
     link.progress.session = own
-    link.enter(CONFIG, "x", 10_000)
-    until(lambda: link.progress.session, "the hello")
+    _entered(link)
     trainer.publish(1, before)
     assert link.wait(lambda view: view.grant is not None, 10)
     assert link.answer_of_trainer(link.view) is None
@@ -222,10 +211,10 @@ def test_what_a_server_tells_is_taken_and_what_it_leaves_out_is_as_shipped() -> 
     told = CONFIG.model_copy(update={"settings": {"env.num_envs": 7, "env.of_a_newer_version": 1}})
     expected = client_settings(Settings()) | {"env.num_envs": 7}
     assert checked_config(told, _progress()).settings == expected
+    assert {"soulsgui", "gymnasium", "numpy"} <= set(own_versions())
 
 
-_TOLD = [key for key, info in all_settings().items() if info.to_clients]
-_NONSENSE = [(key, [-1]) for key in _TOLD]
+_NONSENSE = [(key, [-1]) for key, info in all_settings().items() if info.to_clients]
 _NONSENSE += [
     ("env.num_envs", value) for value in ("lots", -3, 0, 10**9, 1.5, True, None, {"a": 1}, "9" * 5000)
 ]

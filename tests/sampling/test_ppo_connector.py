@@ -1,10 +1,12 @@
 """The connector: a loop written by hand trains a real node."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -28,57 +30,51 @@ from tests.training.players import Player
 SETTINGS: dict[str, Any] = {"env": {"id": "CartPole-v1"}, "ppo": {"n_steps": STEPS}}
 
 
-Connect = Callable[..., PPOConnector]
-
-
 def _loop(connector: PPOConnector, seed: int) -> Loop:
     return Loop(connector, gymnasium.make("CartPole-v1"), seed)
 
 
+class _Bench:
+    """Makes nodes, and connectors that are listed as the runner would do."""
+
+    def __init__(self, address: Address, connection: redis.Redis, folder: Path) -> None:
+        self.address, self.connection, self.folder = address, connection, folder
+        self.keys = Keys(address.prefix)
+        self.made = ExitStack()
+
+    def node(self, run_id: str = "run", **changed: Any) -> AbstractContextManager[RunningNode]:
+        return running_node(self.address, self.folder / run_id, small_settings(**changed))
+
+    def connect(self, name: str = "hand", config: Any = SETTINGS) -> PPOConnector:
+        self.connection.hset(self.keys.clients, name, "{}")
+        return self.made.enter_context(closing(PPOConnector(config, self.address, name)))
+
+
 @pytest.fixture
-def connect_to(redis_address: Address, redis_client: redis.Redis, keys: Keys) -> Iterator[Connect]:
-    """Makes connectors, listed as the runner would do; they are closed at the end."""
-    made: list[PPOConnector] = []
-
-    def make(name: str = "hand", config: Any = None) -> PPOConnector:
-        redis_client.hset(keys.clients, name, "{}")
-        made.append(PPOConnector(SETTINGS if config is None else config, redis_address, name))
-        return made[-1]
-
-    yield make
-    for connector in made:
-        connector.close()
+def bench(redis_address: Address, redis_client: redis.Redis, tmp_path: Path) -> Iterator[_Bench]:
+    bench = _Bench(redis_address, redis_client, tmp_path)
+    with bench.made:
+        yield bench
 
 
 def _episodes(node: RunningNode, name: str) -> list[Episode]:
-    entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", node.connection.xrange(node.keys.episodes(name)))
-    found = [Episode.read(fields.get(b"e")) for _, fields in entries]
+    found = [Episode.read(fields.get(b"e")) for _, fields in node.connection.xrange(node.keys.episodes(name))]
     return [episode for episode in found if episode is not None]
 
 
-def test_two_loops_train_a_node_for_three_rounds(
-    redis_address: Address, tmp_path: Path, connect_to: Connect
-) -> None:
-    with running_node(redis_address, tmp_path, small_settings(ppo__n_clients=2)) as node:
-        loops = {name: _loop(connect_to(name), seed) for seed, name in enumerate(("one", "two"))}
-        errors: list[BaseException] = []
+def test_two_loops_train_a_node_for_three_rounds(bench: _Bench) -> None:
+    with bench.node(ppo__n_clients=2) as node:
+        loops = {name: _loop(bench.connect(name), seed) for seed, name in enumerate(("one", "two"))}
 
         def play(loop: Loop) -> None:
-            try:
+            loop.connector.sync(timeout=20)
+            for _ in range(3):
+                while loop.connector.steps_left:
+                    loop.step()
                 loop.connector.sync(timeout=20)
-                for _ in range(3):
-                    while loop.connector.steps_left:
-                        loop.step()
-                    loop.connector.sync(timeout=20)
-            except BaseException as error:
-                errors.append(error)
 
-        threads = [threading.Thread(target=play, args=(loop,)) for loop in loops.values()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(LIMIT_S)
-        assert errors == []
+        with ThreadPoolExecutor(2) as players:
+            list(players.map(play, loops.values()))
         state = node.wait_for_updates(3)
         assert (state.env_steps, state.rejected, state.lost_chunks) == (3 * 2 * STEPS, {}, 0)
         for name, loop in loops.items():
@@ -89,14 +85,12 @@ def test_two_loops_train_a_node_for_three_rounds(
             until(lambda n=name, m=loop: len(_episodes(node, n)) == len(m.returns), "the episodes")  # type: ignore[misc]
             told = _episodes(node, name)
             assert [episode.total_return for episode in told] == loop.returns
-            assert {episode.run_id for episode in told} <= {tmp_path.name}
+            assert {episode.run_id for episode in told} <= {"run"}
             loop.env.close()
 
 
-def test_what_is_trained_on_has_the_probabilities_of_the_published_weights(
-    redis_address: Address, tmp_path: Path, connect_to: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running_node(redis_address, tmp_path) as node:
+def test_probabilities_are_those_of_published_weights(bench: _Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bench.node() as node:
         batches: list[Any] = []
         update = node.node.agent.update
 
@@ -105,7 +99,7 @@ def test_what_is_trained_on_has_the_probabilities_of_the_published_weights(
             return update(batch, progress)
 
         monkeypatch.setattr(node.node.agent, "update", keep)
-        connector = connect_to()
+        connector = bench.connect()
         loop = _loop(connector, 1)
         connector.sync(20)
         for _ in range(STEPS // 2):
@@ -128,11 +122,9 @@ def _push(connector: PPOConnector, step_id: int, model_id: int | None = None) ->
     connector.push_sample(pack_sample(at, 0, 1.0, at, False, False, {}, chosen, step_id))
 
 
-def test_steps_beyond_the_round_or_of_other_weights_are_dropped_and_counted(
-    redis_address: Address, tmp_path: Path, connect_to: Connect
-) -> None:
-    with running_node(redis_address, tmp_path) as node:
-        connector = connect_to()
+def test_steps_beyond_the_round_or_of_other_weights_are_dropped_and_counted(bench: _Bench) -> None:
+    with bench.node() as node:
+        connector = bench.connect()
         connector.sync(20)
         assert connector.steps_left == STEPS
         _push(connector, 0, model_id=connector.model_id - 1)
@@ -149,11 +141,9 @@ def test_steps_beyond_the_round_or_of_other_weights_are_dropped_and_counted(
         assert connector.steps_left == STEPS - 1
 
 
-def test_weights_and_their_id_stay_the_same_inside_the_context(
-    redis_address: Address, tmp_path: Path, connect_to: Connect
-) -> None:
-    with running_node(redis_address, tmp_path):
-        connector = connect_to()
+def test_weights_and_their_id_stay_the_same_inside_the_context(bench: _Bench) -> None:
+    with bench.node():
+        connector = bench.connect()
         connector.sync(20)
         for step_id in range(STEPS):
             _push(connector, step_id)
@@ -169,11 +159,9 @@ def test_weights_and_their_id_stay_the_same_inside_the_context(
         assert connector.model_id == before + 1
 
 
-def test_without_a_round_sync_ends_with_a_timeout(
-    redis_address: Address, tmp_path: Path, connect_to: Connect
-) -> None:
-    with running_node(redis_address, tmp_path, small_settings(ppo__n_clients=2)) as node:
-        connector = connect_to()
+def test_without_a_round_sync_ends_with_a_timeout(bench: _Bench) -> None:
+    with bench.node(ppo__n_clients=2) as node:
+        connector = bench.connect()
         assert connector.steps_left is None
         with pytest.raises(ServerTimeoutError, match=r"a round to play within 0\.2 s"):
             connector.sync(timeout=0.2)
@@ -194,14 +182,10 @@ def test_without_a_round_sync_ends_with_a_timeout(
 @pytest.mark.parametrize(
     "config", [{"env": {"id": "Acrobot-v1"}}, {"env": {"wrappers": ["FlattenObservation"]}}]
 )
-def test_another_environment_is_refused(
-    redis_address: Address, tmp_path: Path, connect_to: Connect, config: dict[str, Any]
-) -> None:
-    with (
-        running_node(redis_address, tmp_path),
-        pytest.raises(ClientRegistrationError, match="environment, wrappers or spaces differ"),
-    ):
-        connect_to(config=config)
+def test_another_environment_is_refused(bench: _Bench, config: dict[str, Any]) -> None:
+    refused = pytest.raises(ClientRegistrationError, match="environment, wrappers or spaces differ")
+    with bench.node(), refused:
+        bench.connect(config=config)
 
 
 def test_no_server_no_run_and_no_name_end_in_words(
@@ -218,41 +202,26 @@ def test_no_server_no_run_and_no_name_end_in_words(
 
 
 @pytest.mark.allow_warnings
-def test_another_run_ends_the_connector(redis_address: Address, tmp_path: Path, connect_to: Connect) -> None:
-    with running_node(redis_address, tmp_path / "first"):
-        connector = connect_to()
+def test_another_run_ends_the_connector(bench: _Bench) -> None:
+    with bench.node("first"):
+        connector = bench.connect()
     _push(connector, 0)
-    with (
-        running_node(redis_address, tmp_path / "second"),
-        pytest.raises(ClientRegistrationError, match="another run: second"),
-    ):
+    with bench.node("second"), pytest.raises(ClientRegistrationError, match="another run: second"):
         connector.sync(20)
 
 
 @pytest.mark.allow_warnings
-def test_settings_may_come_as_a_namespace_and_names_by_themselves(
-    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
-) -> None:
+def test_settings_may_come_as_a_namespace_and_names_by_themselves(bench: _Bench) -> None:
     config = SimpleNamespace(env=SimpleNamespace(id="CartPole-v1"))
-    with running_node(redis_address, tmp_path) as node:
-        made: list[PPOConnector] = []
-        maker = threading.Thread(target=lambda: made.append(PPOConnector(config, redis_address)))
-        maker.start()
-        beats: list[Heartbeat | None] = []
-
-        def listed() -> bool:
-            found = list(redis_client.scan_iter(keys.beat("*")))
-            beats[:] = [Heartbeat.read(cast("bytes", redis_client.get(key))) for key in found]
-            return bool(beats)
-
-        until(listed, "the beat")
-        assert beats[0] is not None
-        node.connection.hset(keys.clients, beats[0].client, "{}")  # as the runner does
-        maker.join(LIMIT_S)
-        made[0].sync(20)
-        assert made[0].steps_left == STEPS
-        made[0].close()
-        made[0].close()  # twice does no harm
-        last = Heartbeat.read(cast("bytes", redis_client.get(keys.beat(beats[0].client))))
-        assert last is not None
-        assert last.leaving
+    with bench.node(), ThreadPoolExecutor(1) as maker:
+        making = maker.submit(PPOConnector, config, bench.address)
+        until(lambda: list(bench.connection.scan_iter(bench.keys.beat("*"))), "the beat")
+        (key,) = bench.connection.scan_iter(bench.keys.beat("*"))
+        name = Heartbeat.read(bench.connection.get(key)).client
+        bench.connection.hset(bench.keys.clients, name, "{}")  # as the runner does
+        connector = making.result(LIMIT_S)
+        connector.sync(20)
+        assert connector.steps_left == STEPS
+        connector.close()
+        connector.close()  # twice does no harm
+        assert Heartbeat.read(bench.connection.get(key)).leaving

@@ -1,6 +1,6 @@
 """What a client knows of itself, as it tells it with its beats and in its log."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -35,17 +35,14 @@ def test_beats_are_numbered_and_tell_the_counters() -> None:
 def test_counting_from_several_threads_loses_nothing() -> None:
     progress = _progress()
 
-    def count() -> None:
+    def count(_: int) -> None:
         for _ in range(500):
             progress.stepped(1)
             progress.episode_ended(1.0, 9)
             progress.beat()
 
-    threads = [threading.Thread(target=count) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(count, range(4)))
     beat = progress.beat()
     assert (beat.env_steps, beat.episodes, beat.counter) == (2000, 2000, 2001)
 

@@ -21,7 +21,7 @@ from soulsgui.policies.numpy_recurrent import Remembered, remembered_by
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.segments import steps_that_fit
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, pack_chunk
-from tests.environments.toys import SPACES_TAKEN, NativeCounter, Taking
+from tests.environments.toys import SPACES_TAKEN, Taking
 from tests.sampling.counters import MODES
 from tests.wire.chunks import unpack_chunk
 
@@ -31,9 +31,7 @@ SPACES = SpacesSpec(BoxSpec((2,), "float32", (0.0,), (1000.0,)), DiscreteSpec(2)
 LENGTHS = (3, 4, 5)
 
 
-def _act(
-    obs: NDArray[Any], rng: np.random.Generator, mask: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _act(obs: NDArray[Any], rng: Any, mask: Any) -> Any:
     return np.zeros(len(obs), np.int64), np.zeros(len(obs), np.float32)
 
 
@@ -62,20 +60,13 @@ def played(make: Callable[[int], Vector]) -> _Played:
 
 @MODES
 def test_every_environment_ends_the_episode_it_is_in_and_tells_of_it_once(played: _Played) -> None:
+    asked = iter([])
+    assert played.rollout.end_episodes(_act, lambda: next(asked)), "nothing has begun, so nothing is stepped"
     played.play(6)  # two steps of each
     assert played.ended == []
     assert played.rollout.end_episodes(_act, lambda: True)
     assert sorted((one.env_index, one.length) for one in played.ended) == list(enumerate(LENGTHS))
     assert [one.total_return for one in played.ended] == [sum(range(1, n + 1)) for n in LENGTHS]
-
-
-@MODES
-def test_nothing_is_stepped_where_no_episode_has_begun(played: _Played) -> None:
-    def never() -> bool:
-        raise AssertionError("a step")
-
-    assert played.rollout.end_episodes(_act, never)
-    assert played.ended == []
 
 
 @MODES
@@ -97,14 +88,8 @@ def test_what_was_not_recorded_leaves_a_gap_and_no_wrong_number(played: _Played)
 @MODES
 def test_it_can_be_broken_off_and_taken_up_again(played: _Played) -> None:
     played.play(6)
-    left = 1
-
-    def once() -> bool:
-        nonlocal left
-        left -= 1
-        return left >= 0
-
-    assert not played.rollout.end_episodes(_act, once)
+    asked = iter([True, False])
+    assert not played.rollout.end_episodes(_act, lambda: next(asked))
     assert [one.env_index for one in played.ended] == [0]
     assert played.rollout.end_episodes(_act, lambda: True)
     assert {one.env_index for one in played.ended} == {0, 1, 2}
@@ -116,9 +101,7 @@ class Witness:
     def __init__(self) -> None:
         self.remembered = Remembered({"seen": (2,)})
 
-    def act(
-        self, obs: NDArray[Any], rng: np.random.Generator, mask: Any = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def act(self, obs: NDArray[Any], rng: Any, mask: Any = None) -> Any:
         known = self.remembered.fields["seen"]
         assert len(known) == len(obs)
         told = np.stack((obs[:, 0], known[:, 1] + 1), axis=1).astype(np.float32)
@@ -138,19 +121,20 @@ def _begun_within(segments: Segments) -> int:
     return int(within.sum())
 
 
-def rollout_of(make: Callable[[int], Vector], witness: Witness, segment_length: int = 4) -> Rollout:
-    return Rollout(
-        EnvStepper(make(3)), SPACES, segment_length, 3, lambda _: None, remembered=remembered_by(witness)
-    )
+def rollout_of(stepper: EnvStepper, witness: Witness, segment_length: int = 4) -> Rollout:
+    return Rollout(stepper, SPACES, segment_length, 3, [].append, remembered=remembered_by(witness))
+
+
+def _check(witness: Witness, rollout: Rollout, quota: int) -> None:
+    for segments in rollout.play(witness.act, 0, 0, quota, lambda: True):
+        _begun_within(segments)
 
 
 @MODES
 @pytest.mark.parametrize("segment_length", [1, 2, 64])
-def test_each_segment_has_what_was_remembered_before_it(
-    make: Callable[[int], Vector], segment_length: int
-) -> None:
+def test_a_segment_has_what_was_known_before_it(make: Callable[[int], Vector], segment_length: int) -> None:
     witness = Witness()
-    rollout = rollout_of(make, witness, segment_length)
+    rollout = rollout_of(EnvStepper(make(3)), witness, segment_length)
     within = 0
     # Between two calls the weights change, often within an episode.
     for model_id in range(6):
@@ -160,41 +144,23 @@ def test_each_segment_has_what_was_remembered_before_it(
 
 
 @MODES
-def test_new_episodes_are_begun_with_nothing(make: Callable[[int], Vector]) -> None:
-    witness = Witness()
-    rollout = rollout_of(make, witness)
-    for segments in rollout.play(witness.act, 0, 0, 7, lambda: True):
-        _begun_within(segments)
+def test_new_episodes_are_begun_with_nothing(
+    make: Callable[[int], Vector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> StepResult:
+        raise EnvironmentFault("it is gone", "")
+
+    witness, stepper = Witness(), EnvStepper(make(3))
+    rollout = rollout_of(stepper, witness)
+    _check(witness, rollout, 7)
     assert rollout.end_episodes(witness.act, lambda: True)
-    for segments in rollout.play(witness.act, 0, 0, 14, lambda: True):
-        _begun_within(segments)
+    _check(witness, rollout, 14)
+    monkeypatch.setattr(stepper, "step", fail)
+    with pytest.raises(EnvironmentFault):
+        _check(witness, rollout, 6)
     rollout.begin_anew(EnvStepper(make(3)))
     assert not witness.remembered.fields["seen"].any()
-    for segments in rollout.play(witness.act, 0, 0, 14, lambda: True):
-        _begun_within(segments)
-
-
-class _Failing(EnvStepper):
-    def step(self, actions: NDArray[np.int64]) -> StepResult:
-        if self.failing:
-            raise EnvironmentFault("it is gone", "")
-        return super().step(actions)
-
-    failing = False
-
-
-def test_a_step_that_failed_is_not_remembered_in_the_environment_made_anew() -> None:
-    witness = Witness()
-    stepper = _Failing(NativeCounter(3))
-    rollout = Rollout(stepper, SPACES, 4, 3, lambda _: None, remembered=witness.remembered)
-    for segments in rollout.play(witness.act, 0, 0, 6, lambda: True):
-        _begun_within(segments)
-    stepper.failing = True
-    with pytest.raises(EnvironmentFault):
-        list(rollout.play(witness.act, 0, 0, 6, lambda: True))
-    rollout.begin_anew(EnvStepper(NativeCounter(3)))
-    for segments in rollout.play(witness.act, 0, 0, 9, lambda: True):
-        _begun_within(segments)
+    _check(witness, rollout, 14)
 
 
 def test_a_chunk_of_large_states_is_not_larger_than_is_taken() -> None:
@@ -264,24 +230,20 @@ def _taking(takes: str, mode: AutoresetMode, to_environment: Any, masked: bool =
 
 @AUTORESET
 @pytest.mark.parametrize("takes", ["box", "double", "free"])
-def test_what_was_drawn_is_kept_and_the_environment_takes_what_it_becomes(
-    takes: str, mode: AutoresetMode
-) -> None:
+def test_what_was_drawn_is_kept_and_what_it_becomes_is_taken(takes: str, mode: AutoresetMode) -> None:
     space: Any = SPACES_TAKEN[takes]
+    size = int(np.prod(space.shape))
 
     def squashed(latent: NDArray[Any]) -> NDArray[Any]:
-        action: NDArray[Any] = (
-            latent.reshape(-1, *space.shape).clip(space.low, space.high).astype(space.dtype)
-        )
-        return action
+        return latent.reshape(-1, *space.shape).clip(space.low, space.high).astype(space.dtype)
 
     def act(obs: NDArray[Any], rng: Any, mask: Any) -> Any:
-        return _of(obs, int(np.prod(space.shape))), np.zeros(len(obs), np.float32)
+        return _of(obs, size), np.zeros(len(obs), np.float32)
 
     rollout = _taking(takes, mode, squashed)
     for segments in rollout.play(act, 1, 7, 40, lambda: True):
         rows = np.arange(segments.steps) + np.repeat(np.arange(segments.count), segments.length)
-        np.testing.assert_array_equal(segments.action, _of(segments.obs[rows], int(np.prod(space.shape))))
+        np.testing.assert_array_equal(segments.action, _of(segments.obs[rows], size))
 
 
 @AUTORESET
@@ -291,7 +253,6 @@ def test_masks_of_several_choices_come_with_their_observations(takes: str, mode:
     assert isinstance(spec, MultiDiscreteSpec)
 
     def act(obs: NDArray[Any], rng: np.random.Generator, mask: NDArray[np.bool_] | None) -> Any:
-        assert mask is not None
         drawn = np.array([spec.random(rng, row).reshape(-1) for row in mask])
         return drawn, np.zeros(len(obs), np.float32)
 
@@ -301,7 +262,6 @@ def test_masks_of_several_choices_come_with_their_observations(takes: str, mode:
     rollout = _taking(takes, mode, shaped, masked=True)
     told = Taking(takes, masked=True)
     for segments in rollout.play(act, 1, 7, 40, lambda: True):
-        assert segments.action_mask is not None
         expected = [np.concatenate(told.masks(int(step))) for step in segments.obs[:, 1]]
         np.testing.assert_array_equal(segments.action_mask, np.array(expected, np.bool_))
         rows = np.arange(segments.steps) + np.repeat(np.arange(segments.count), segments.length)

@@ -32,6 +32,10 @@ from tests.sampling.free_trainer import (
 ENVS = 3
 
 
+def _share(round_id: int, steps: int) -> dict[str, Any]:
+    return {"round": {"round_id": round_id, "steps": steps}}
+
+
 def _models(received: list[Received]) -> list[int]:
     """Return the ids of the weights in the order in which they were played with."""
     found: list[int] = []
@@ -42,7 +46,7 @@ def _models(received: list[Received]) -> list[int]:
     return found
 
 
-def test_newer_weights_are_taken_inside_an_episode_and_every_segment_names_its_own(
+def test_newer_weights_are_taken_inside_an_episode(
     trainer: FreeTrainer, client: PlayingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer.grant(100)
@@ -54,7 +58,7 @@ def test_newer_weights_are_taken_inside_an_episode_and_every_segment_names_its_o
     for model_id in (2, 3):
         trainer.publish(model_id)
         trainer.grant(100 * model_id)
-        until(lambda wanted=100 * model_id: trainer.steps() >= wanted, "steps with them")  # type: ignore[misc]
+        until(lambda wanted=100 * model_id: trainer.steps() >= wanted, "steps with them")
     received = trainer.received()
     assert _models(received) == [1, 2, 3]
     check_weights(trainer, received)
@@ -62,31 +66,22 @@ def test_newer_weights_are_taken_inside_an_episode_and_every_segment_names_its_o
     assert {episode for _, episode, _ in stored_steps(received)} == {0}
     assert client.progress.model_id == 3
     assert levels == ["ERROR"]
-    beat = trainer.beat()
-    assert beat is not None
-    assert beat.phase in ("sampling", "waiting")
+    assert trainer.beat().phase in ("sampling", "waiting")
 
 
 @settings(client__segment_seconds=60, client__segment_length=7, env__kwargs={"length": 25})
-def test_segments_end_with_the_episode_and_at_their_length(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_segments_end_with_episodes_or_at_their_length(trainer: FreeTrainer, client: PlayingClient) -> None:
     trainer.grant(7 * ENVS * 10)
     until(lambda: trainer.steps() == 7 * ENVS * 10, "ten cuts")
     received = trainer.received()
     assert [one.segments.steps for one in received] == [7 * ENVS] * 10
     assert [one.number for one in received] == list(range(10))
     check_whole(received)
-    lengths = {
-        (int(episode), int(first)): int(length)
-        for one in received
-        for episode, first, length in zip(
-            one.segments.episode, one.segments.first_step, one.segments.length, strict=True
-        )
-    }
-    assert lengths[0, 0] == 7
-    assert lengths[0, 21] == 4  # its end
-    assert lengths[1, 0] == 3
+    cuts = set()
+    for one in received:
+        segments = one.segments
+        cuts |= set(zip(segments.episode.tolist(), segments.first_step, segments.length, strict=True))
+    assert {(0, 0, 7), (0, 21, 4), (1, 0, 3)} <= cuts, "the second is the end of the episode"
     until(lambda: len(trainer.episodes()) == 2 * ENVS, "the episodes are told of")
     assert {(one.length, one.model_id, one.attempt) for one in trainer.episodes()} == {(25, 1, 1)}
     assert client.progress.dropped == 0
@@ -109,29 +104,34 @@ def test_it_waits_for_its_grant_its_weights_and_the_release_of_a_quarantine(redi
     trainer.close()
 
 
-def test_it_stops_between_two_steps_when_its_credit_is_used_up_and_goes_on_with_more(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_it_stops_with_its_credit_and_when_told_to(trainer: FreeTrainer, client: PlayingClient) -> None:
     for credit in (100, 250, 251, 400):
         trainer.grant(credit)
-        until(lambda wanted=credit: trainer.steps() >= wanted, "the credit is used up")  # type: ignore[misc]
+        until(lambda wanted=credit: trainer.steps() >= wanted, "the credit is used up")
         client.until_phase("waiting")
         # All it has is here, and no more of it than the credit and the rest of one step.
         assert client.progress.env_steps == trainer.steps() < credit + ENVS
+    trainer.grant(None)
+    until(lambda: trainer.steps() > 500, "steps")
+    trainer.wish("stop")
+    client.join()
+    assert client.link.farewell == "the server asked it to stop"
+    assert trainer.steps() == client.progress.env_steps, "what it has is sent before it goes"
     check_whole(trainer.received())
     assert client.progress.dropped == 0
 
 
-@settings(client__buffer_bytes=2**16, client__segment_length=16)
-def test_it_stops_when_its_buffer_is_full_and_loses_nothing(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
-    trainer.grant(None, credit_entries=0)
+def _fill_the_buffer(trainer: FreeTrainer, client: PlayingClient, **changed: Any) -> None:
+    trainer.grant(None, credit_entries=0, **changed)
     client.until_phase("sampling")
     client.until_phase("waiting")
-    held = client.progress.buffered_bytes
-    assert 2**16 < held < 2**16 + 8192
+    assert 2**16 < client.progress.buffered_bytes < 2**16 + 8192
     assert trainer.steps() == 0
+
+
+@settings(client__buffer_bytes=2**16, client__segment_length=16)
+def test_it_stops_when_its_buffer_is_full(trainer: FreeTrainer, client: PlayingClient) -> None:
+    _fill_the_buffer(trainer, client)
     made = client.progress.env_steps
     trainer.wish("pause")
     assert client.progress.phase == "paused"
@@ -145,9 +145,7 @@ def test_it_stops_when_its_buffer_is_full_and_loses_nothing(
 
 
 @settings(client__when_full="drop_oldest", client__segment_length=8)
-def test_it_plays_on_and_drops_the_oldest_beyond_its_credit(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_it_drops_the_oldest_beyond_its_credit(trainer: FreeTrainer, client: PlayingClient) -> None:
     trainer.grant(100)
     client.until_dropped(500)
     assert client.progress.phase == "sampling"
@@ -155,6 +153,12 @@ def test_it_plays_on_and_drops_the_oldest_beyond_its_credit(
     assert trainer.steps() < 100 + 8 * ENVS
     trainer.grant(10**6)
     until(lambda: trainer.steps() >= 500, "it is heard again")
+    trainer.grant(0, resting=True)
+    client.until_phase("waiting")  # while the run is paused nothing is played only to be dropped
+    resting_at, dropped = client.progress.env_steps, client.progress.dropped
+    trainer.grant(10**6)
+    until(lambda: client.progress.env_steps > resting_at, "it goes on")
+    assert client.progress.dropped == dropped
     trainer.wish("pause")
     until(lambda: client.progress.buffered_bytes == 0, "all that is left is sent")
     received = trainer.received()
@@ -164,37 +168,17 @@ def test_it_plays_on_and_drops_the_oldest_beyond_its_credit(
     assert [one.number for one in received] == list(range(len(received)))
     _, episode, step = max(place for place in stored_steps(received) if place[0] == 0)
     assert (episode * LENGTH + step + 1) * ENVS == made, "the newest are here"
-    beat = trainer.beat()
-    assert beat is not None
-    assert beat.dropped == client.progress.dropped
-
-
-@settings(client__when_full="drop_oldest", client__segment_length=8)
-def test_while_the_run_is_paused_who_would_drop_waits_too_and_loses_nothing(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
-    trainer.grant(10**6)
-    until(lambda: trainer.steps() >= 100, "it plays")
-    trainer.grant(0, resting=True)
-    until(lambda: client.progress.phase == "waiting", "it waits")
-    made, dropped = client.progress.env_steps, client.progress.dropped
-    trainer.grant(10**6)
-    until(lambda: client.progress.env_steps > made, "it goes on")
-    assert client.progress.dropped == dropped
+    assert trainer.beat().dropped == client.progress.dropped
 
 
 @settings(client__when_full="drop_oldest", client__segment_length=8, client__step_seconds=0.001)
-def test_a_game_in_real_time_plays_on_through_a_pause_and_what_it_drops_is_counted(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_a_game_in_real_time_plays_on_and_drops(trainer: FreeTrainer, client: PlayingClient) -> None:
     trainer.grant(0, resting=True)
     client.until_dropped(50)
     assert client.progress.phase == "sampling"
 
 
-def test_random_actions_are_as_probable_as_the_grant_says(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, client: PlayingClient) -> None:
     def played(steps: int, epsilon: float | None) -> tuple[Any, Any]:
         """Return actions, and their log-probabilities, of further steps."""
         before = trainer.steps()
@@ -214,9 +198,7 @@ def test_random_actions_are_as_probable_as_the_grant_says(
 
 
 @settings(env__kwargs={"length": 20})
-def test_it_pauses_goes_on_and_ends_its_episodes_before_it_goes(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_it_pauses_and_ends_its_episodes_before_it_goes(trainer: FreeTrainer, client: PlayingClient) -> None:
     trainer.grant(None)
     until(lambda: trainer.steps() > 100, "steps")
     trainer.wish("pause")
@@ -237,19 +219,7 @@ def test_it_pauses_goes_on_and_ends_its_episodes_before_it_goes(
     assert {one.length for one in told} == {20}
     begun = {(env, episode) for env, episode, _ in stored_steps(received)}
     assert len(told) == len(begun)
-    beat = trainer.beat()
-    assert beat is not None
-    assert beat.leaving
-
-
-def test_told_to_stop_it_sends_what_it_has_and_goes(trainer: FreeTrainer, client: PlayingClient) -> None:
-    trainer.grant(None)
-    until(lambda: trainer.steps() > 100, "steps")
-    trainer.wish("stop")
-    client.join()
-    assert trainer.steps() == client.progress.env_steps
-    check_whole(trainer.received())
-    assert client.link.farewell == "the server asked it to stop"
+    assert trainer.beat().leaving
 
 
 @settings(env__kwargs={"length": 500})
@@ -293,9 +263,7 @@ def test_another_run_is_played_with_a_session_of_its_own(trainer: FreeTrainer, c
 
 
 @pytest.mark.allow_warnings
-def test_nothing_is_lost_nor_doubled_when_the_server_comes_back_with_its_data(
-    keeping_server: FaultyServer,
-) -> None:
+def test_nothing_is_lost_nor_doubled_when_the_server_is_back(keeping_server: FaultyServer) -> None:
     trainer = FreeTrainer(keeping_server.address, client__segment_seconds=0.01)
     trainer.publish(1)
     with playing_client(keeping_server.address) as client:
@@ -303,10 +271,10 @@ def test_nothing_is_lost_nor_doubled_when_the_server_comes_back_with_its_data(
         trainer.grant(None)
         for _ in range(2):
             made = client.progress.env_steps
-            until(lambda since=made: client.progress.env_steps > since + 500, "steps")  # type: ignore[misc]
+            until(lambda since=made: client.progress.env_steps > since + 500, "steps")
             keeping_server.kill()
             made = client.progress.env_steps
-            until(lambda since=made: client.progress.env_steps > since, "it plays on")  # type: ignore[misc]
+            until(lambda since=made: client.progress.env_steps > since, "it plays on")
             keeping_server.start()
         trainer.publish(2)
         until(lambda: _models(trainer.received())[-1:] == [2], "newer weights are played with")
@@ -356,13 +324,9 @@ def test_who_takes_its_name_over_ends_it(trainer: FreeTrainer, redis_address: Ad
 
 @settings(algorithm="ppo", client__buffer_bytes=2**16, client__segment_length=16)
 def test_a_round_waits_too_while_its_buffer_is_full(trainer: FreeTrainer, client: PlayingClient) -> None:
-    share = {"round_id": 1, "steps": 2000 * ENVS}
-    trainer.grant(None, credit_entries=0, round=share)
-    client.until_phase("sampling")
-    client.until_phase("waiting")
-    assert 2**16 < client.progress.buffered_bytes < 2**16 + 8192
-    assert trainer.steps() == 0
-    trainer.grant(None, round=share)
+    share = _share(1, 2000 * ENVS)
+    _fill_the_buffer(trainer, client, **share)
+    trainer.grant(None, **share)
     until(lambda: trainer.steps() == 2000 * ENVS, "its share is played to the end")
     client.until_phase("waiting")
     assert client.progress.env_steps == 2000 * ENVS
@@ -370,9 +334,7 @@ def test_a_round_waits_too_while_its_buffer_is_full(trainer: FreeTrainer, client
 
 
 @settings(client__step_delay=60.0)
-def test_who_is_asked_to_stop_does_not_sleep_on_before_the_next_step(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_who_is_asked_to_stop_does_not_sleep_on(trainer: FreeTrainer, client: PlayingClient) -> None:
     trainer.grant(100)
     client.until_phase("sampling")
     client.end()  # it waits for less than the pause
@@ -395,17 +357,11 @@ def test_a_network_that_can_not_be_made_here_is_told(redis_address: Address) -> 
 ROUNDS = settings(algorithm="ppo")
 
 
-def _share(round_id: int, steps: int) -> dict[str, Any]:
-    return {"round": {"round_id": round_id, "steps": steps}}
-
-
 @ROUNDS
-def test_a_share_is_played_to_its_end_and_on_when_it_grows(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_a_share_is_played_to_its_end_and_grows(trainer: FreeTrainer, client: PlayingClient) -> None:
     for steps in (31, 100, 100, 101):  # also such that are no whole steps of all environments
         trainer.grant(None, **_share(1, steps))
-        until(lambda wanted=steps: trainer.steps() == wanted, "the share")  # type: ignore[misc]
+        until(lambda wanted=steps: trainer.steps() == wanted, "the share")
         client.until_phase("waiting")
     stored_steps(trainer.received())
     assert {one.session for one in trainer.received()} == {trainer.hello()}
@@ -417,29 +373,26 @@ def test_a_share_is_played_to_its_end_and_on_when_it_grows(
 @pytest.mark.allow_warnings
 @ROUNDS
 def test_a_share_is_that_of_the_present_session(trainer: FreeTrainer, client: PlayingClient) -> None:
+    def stored_in(session: str) -> int:
+        return sum(one.segments.steps for one in trainer.received() if one.session == session)
+
     trainer.grant(None, **_share(1, 90))
     until(lambda: trainer.steps() == 90, "the share")
     client.until_phase("waiting")
     first = trainer.hello()
     # Somebody else's garbage ends the session, and the trainer wants the rest of the same round in the next.
     garbage = trainer.connection.xadd(trainer.keys.chunks("c"), {"x": "garbage"})
-    client.link._uploader.distrust()  # type: ignore[union-attr]
+    client.link._uploader.distrust()
     until(lambda: trainer.hello() > first, "another session")
     trainer.connection.xdel(trainer.keys.chunks("c"), garbage)
     trainer.grant(None, **_share(1, 30))
-    until(lambda: _of_session(trainer, trainer.hello()) == 30, "the rest")
+    until(lambda: stored_in(trainer.hello()) == 30, "the rest")
     client.until_phase("waiting")
     assert client.progress.env_steps == 120
 
 
-def _of_session(trainer: FreeTrainer, session: str) -> int:
-    return sum(one.segments.steps for one in trainer.received() if one.session == session)
-
-
 @ROUNDS
-def test_its_waits_for_the_next_round_are_told_and_a_pause_is_none(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_waits_for_rounds_are_told_and_a_pause_is_none(trainer: FreeTrainer, client: PlayingClient) -> None:
     trainer.grant(None, **_share(1, 30))
     until(lambda: trainer.steps() == 30, "the share")
     trainer.wish("pause")
@@ -453,16 +406,12 @@ def test_its_waits_for_the_next_round_are_told_and_a_pause_is_none(
     trainer.grant(None, **_share(2, 30))
     until(lambda: trainer.steps() == 60, "the next share")
     until(lambda: (beat := trainer.beat()) and beat.waits >= 1, "the wait is counted")
-    beat = trainer.beat()
-    assert beat is not None
-    assert 0.2 < beat.waiting <= 1
+    assert 0.2 < trainer.beat().waiting <= 1
     until(lambda: (beat := trainer.beat()) and beat.sent_steps == 60, "all it sent is told")
 
 
 @settings(client__when_full="drop_oldest", client__segment_length=16)
-def test_it_rests_when_the_run_is_over_and_plays_on_when_it_goes_on(
-    trainer: FreeTrainer, client: PlayingClient
-) -> None:
+def test_it_rests_while_the_run_is_over(trainer: FreeTrainer, client: PlayingClient) -> None:
     trainer.grant(None)
     until(lambda: trainer.steps() > 100, "steps")
     describing_no_run(trainer.keys)(trainer.connection)

@@ -64,9 +64,7 @@ def test_nothing_recorded_gives_no_segments() -> None:
 def _act(number: int = 1) -> Act:
     """Says its own number as log-probability, so that mixed-up weights are seen."""
 
-    def act(
-        obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def act(obs: NDArray[Any], rng: Any, mask: Any) -> Any:
         return np.zeros(len(obs), np.int64), np.full(len(obs), -number, np.float32)
 
     return act
@@ -74,10 +72,6 @@ def _act(number: int = 1) -> Act:
 
 def _rollout(vector: Vector, segment_length: int, ended: list[FinishedEpisode] | None = None) -> Rollout:
     return Rollout(EnvStepper(vector), SPACES, segment_length, 3, ([] if ended is None else ended).append)
-
-
-def _always() -> bool:
-    return True
 
 
 @MODES
@@ -89,7 +83,7 @@ def test_a_round_yields_exactly_its_quota_without_gap_or_repeat(
     rollout = _rollout(make(3), segment_length)
     seen: set[Transition] = set()
     for model_id in (1, 2, 3):
-        parts = list(rollout.play(_act(model_id), model_id, 7, quota, _always))
+        parts = list(rollout.play(_act(model_id), model_id, 7, quota, lambda: True))
         assert sum(part.steps for part in parts) == quota
         assert all(part.length.max() <= segment_length for part in parts)
         assert all((part.log_prob == -model_id).all() for part in parts)
@@ -102,18 +96,20 @@ def test_a_round_yields_exactly_its_quota_without_gap_or_repeat(
                 assert after == ([episode, step + 1] if step + 1 < 3 + env else [episode + 1, 0])
 
 
+def test_observations_are_moved_into_their_bounds() -> None:
+    box = BoxSpec((2,), "float32", (0.0,), (2.0,))
+    rollout = Rollout(EnvStepper(NativeCounter(1)), SpacesSpec(box, DiscreteSpec(2)), 16, 1, [].append)
+    (part,) = rollout.play(_act(), 1, 7, 6, lambda: True)
+    assert part.obs.max() == 2
+    assert box.contains(part.obs).all()
+
+
 def test_an_early_end_leaves_nothing_for_the_next_weights() -> None:
     rollout = _rollout(NativeCounter(2), 16)
-    left = 3
-
-    def go_on() -> bool:
-        nonlocal left
-        left -= 1
-        return left >= 0
-
-    first = list(rollout.play(_act(1), 1, 7, 100, go_on))
+    asked = iter([True, True, True, False])
+    first = list(rollout.play(_act(1), 1, 7, 100, lambda: next(asked)))
     assert sum(part.steps for part in first) == 6
-    second = list(rollout.play(_act(2), 2, 8, 10, _always))
+    second = list(rollout.play(_act(2), 2, 8, 10, lambda: True))
     assert sum(part.steps for part in second) == 10
     for parts, number in ((first, 1), (second, 2)):
         assert all((part.model_id_last == number).all() for part in parts)
@@ -124,14 +120,13 @@ def test_an_early_end_leaves_nothing_for_the_next_weights() -> None:
 def test_finished_episodes_are_told_with_their_returns(make: Callable[[int], Vector]) -> None:
     ended: list[FinishedEpisode] = []
     rollout = _rollout(make(2), 16, ended)
-    list(rollout.play(_act(), 1, 7, 60, _always))
+    list(rollout.play(_act(), 1, 7, 60, lambda: True))
     for env, length in ((0, 3), (1, 4)):
         ours = [episode for episode in ended if episode.env_index == env]
         assert len(ours) >= 5
         assert [episode.terminated for episode in ours] == [not n % 2 for n in range(len(ours))]
-        assert {(episode.total_return, episode.length) for episode in ours} == {
-            (length * (length + 1) / 2, length)
-        }
+        told = {(episode.total_return, episode.length) for episode in ours}
+        assert told == {(length * (length + 1) / 2, length)}
         assert all(episode.seconds >= 0 for episode in ours)
 
 
@@ -160,23 +155,11 @@ def test_what_is_cut_fits_into_a_chunk() -> None:
         result = StepResult(obs, np.zeros(4, np.float32), all_, none, all_, obs, none)
         recorder.add(obs, np.zeros(4, np.int64), np.zeros(4, np.float32), result)
     segments = recorder.cut(1, 7)
-    assert segments is not None
     assert MAX_CHUNK_BYTES // 2 < len(pack_chunk("r", "c", segments)) <= MAX_CHUNK_BYTES
 
 
-def test_observations_are_moved_into_their_bounds() -> None:
-    box = BoxSpec((2,), "float32", (0.0,), (2.0,))
-    rollout = Rollout(EnvStepper(NativeCounter(1)), SpacesSpec(box, DiscreteSpec(2)), 16, 1, lambda _: None)
-    (part,) = rollout.play(_act(), 1, 7, 6, _always)
-    assert part.obs.max() == 2
-    assert box.contains(part.obs).all()
-
-
-def _draw(
-    obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _draw(obs: NDArray[Any], rng: np.random.Generator, mask: Mask) -> Any:
     """Choose among the valid actions; the others raise."""
-    assert mask is not None
     return np.array([rng.choice(np.flatnonzero(row)) for row in mask]) + 1, np.zeros(len(obs), np.float32)
 
 
@@ -186,8 +169,7 @@ def test_each_observation_comes_with_its_mask(mode: AutoresetMode, segment_lengt
     vector = SyncVectorEnv([lambda: Masked(3), lambda: Masked(4)], autoreset_mode=mode)
     rollout = Rollout(EnvStepper(vector), MASKED, segment_length, 3, [].append)
     rows = 0
-    for segments in rollout.play(_draw, 1, 7, 40, _always):
-        assert segments.action_mask is not None
+    for segments in rollout.play(_draw, 1, 7, 40, lambda: True):
         lengths = np.array([3, 4])[segments.env_index]
         ended = np.zeros(len(segments.obs), np.bool_)
         last = np.cumsum(segments.length + 1) - 1
@@ -205,7 +187,7 @@ def test_masks_that_only_one_side_knows_of_are_an_error(make: Any, masked: bool)
     vector = SyncVectorEnv([make], autoreset_mode=AutoresetMode.SAME_STEP)
     rollout = Rollout(EnvStepper(vector), SPACES.with_masks(masked), 8, 3, [].append)
     with pytest.raises(EnvironmentCheckError, match="action masks"):
-        next(rollout.play(_act(), 1, 7, 8, _always))
+        next(rollout.play(_act(), 1, 7, 8, lambda: True))
 
 
 def test_environments_that_come_in_place_of_others_have_masks_of_their_own() -> None:
@@ -214,10 +196,9 @@ def test_environments_that_come_in_place_of_others_have_masks_of_their_own() -> 
 
     rollout = Rollout(stepper(Masked), MASKED, 8, 3, [].append)
     for steps in (4, 5):
-        (segments,) = rollout.play(_draw, 1, 7, steps, _always)
-        assert segments.action_mask is not None
+        (segments,) = rollout.play(_draw, 1, 7, steps, lambda: True)
         np.testing.assert_array_equal(segments.action_mask[0], [True, True, False, False])
         rollout.begin_anew(stepper(Masked))
     rollout.begin_anew(stepper(Counter))
     with pytest.raises(EnvironmentCheckError, match="action masks on the server, but not here"):
-        next(rollout.play(_act(), 1, 7, 8, _always))
+        next(rollout.play(_act(), 1, 7, 8, lambda: True))

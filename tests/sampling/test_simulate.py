@@ -3,7 +3,9 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,6 @@ import redis.asyncio
 from soulsgui.sampling.simulate import Fleet, SharedView
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.heartbeat import Heartbeat
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import beat_of, wish_for
 from tests.training.nodes import running_node, small_settings
@@ -23,58 +24,43 @@ COUNT = 5
 
 
 @contextmanager
-def playing(address: Address, count: int = COUNT) -> Iterator[Fleet]:
+def playing(address: Address) -> Iterator[None]:
     """A fleet in a thread of its own."""
     stop = threading.Event()
-    made: list[Fleet] = []
-    ready = threading.Event()
 
     async def live() -> None:
-        made.append(Fleet(address, "sim", count, rate=5_000.0, num_envs=2))
-        ready.set()
-        await made[0].run(stop)
+        await Fleet(address, "sim", COUNT, rate=5_000.0, num_envs=2).run(stop)
 
-    thread = threading.Thread(target=lambda: asyncio.run(live()), name="fleet")
-    thread.start()
-    try:
-        assert ready.wait(LIMIT_S)
-        yield made[0]
-    finally:
-        stop.set()
-        thread.join(LIMIT_S)
-        assert not thread.is_alive()
-
-
-def beat(connection: redis.Redis, keys: Keys, client: str) -> Heartbeat:
-    found = beat_of(connection, keys, client)
-    assert found is not None
-    return found
+    with ThreadPoolExecutor(1) as fleet:
+        lived = fleet.submit(asyncio.run, live())
+        try:
+            yield
+        finally:
+            stop.set()
+            lived.result(LIMIT_S)
 
 
 @pytest.mark.allow_warnings
-def test_simulated_clients_are_trained_with_obey_and_nothing_of_theirs_is_refused(
+def test_simulated_clients_are_trained_with_and_obey(
     redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
 ) -> None:
     # Put on the roster, as the runner does.
     redis_client.hset(keys.clients, mapping={f"sim-{number}": "{}" for number in range(1, COUNT + 1)})
     settings = small_settings(ppo__n_clients=COUNT, ppo__round_timeout=20.0)
-
-    def wish(client: str, state: str) -> None:
-        wish_for(redis_client, keys, state, client)
-
+    wish, beat = partial(wish_for, redis_client, keys), partial(beat_of, redis_client, keys)
     with running_node(redis_address, tmp_path, settings) as node, playing(redis_address):
         state = node.wait_for_updates(3)
         assert state.env_steps == state.updates * COUNT * 2 * settings.ppo.n_steps
-        wish("sim-2", "pause")
-        until(lambda: beat(redis_client, keys, "sim-2").phase == "paused", "it pauses")
-        wish("sim-3", "stop")
-        until(lambda: beat(redis_client, keys, "sim-3").leaving, "it leaves")
-        wish("sim-2", "run")
+        wish("pause", "sim-2")
+        until(lambda: beat("sim-2").phase == "paused", "it pauses")
+        wish("stop", "sim-3")
+        until(lambda: beat("sim-3").leaving, "it leaves")
+        wish("run", "sim-2")
         # Between two rounds, of which a busy trainer makes most of the time, it waits.
-        until(lambda: beat(redis_client, keys, "sim-2").phase in ("sampling", "waiting"), "it goes on")
+        until(lambda: beat("sim-2").phase in ("sampling", "waiting"), "it goes on")
         state = node.wait_for_updates(node.told().updates + 2)
         assert (state.rejected, state.lost_chunks) == ({}, 0)
-    last = beat(redis_client, keys, "sim-1")
+    last = beat("sim-1")
     assert last.leaving
     assert last.env_steps > 0
     assert last.mean_return is not None

@@ -1,7 +1,7 @@
 """What waits, and entry ids: nothing is stored twice, and nothing is lost in silence (R8, R31)."""
 
 import time
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import redis
@@ -16,12 +16,8 @@ MOST = 2**62
 ALL = Credit(MOST, MOST, MOST)
 
 
-def _session() -> StreamSession:
-    return StreamSession(KEY, lambda: "hello", b"c", b"n")
-
-
 def _begun(connection: redis.Redis) -> StreamSession:
-    stream = _session()
+    stream = StreamSession(KEY, lambda: "hello", b"c", b"n")
     stream.begin(connection)
     return stream
 
@@ -39,9 +35,8 @@ def _bring(stream: StreamSession, connection: redis.Redis) -> int:
     return stream.flush(connection, ALL)
 
 
-def _entries(connection: redis.Redis, key: str = KEY) -> list[tuple[EntryId, dict[bytes, bytes]]]:
-    found = cast("list[tuple[bytes, dict[bytes, bytes]]]", connection.xrange(key))
-    return [(EntryId.parse(entry), fields) for entry, fields in found]
+def _entries(connection: redis.Redis) -> list[tuple[EntryId, dict[bytes, bytes]]]:
+    return [(EntryId.parse(entry), fields) for entry, fields in connection.xrange(KEY)]
 
 
 def _payloads(connection: redis.Redis) -> list[str]:
@@ -79,7 +74,7 @@ class _LosesReplies:
             execute(**kwargs)
             raise redis.ConnectionError("reply lost")
 
-        pipeline.execute = lose  # type: ignore[method-assign, assignment]
+        pipeline.execute = lose
         return pipeline
 
 
@@ -88,7 +83,7 @@ def test_stored_entries_are_not_sent_again_after_a_lost_reply(connection: redis.
     stream = _begun(connection)
     _push(stream, "a", "b")
     with pytest.raises(redis.ConnectionError):
-        stream.flush(_LosesReplies(connection), ALL)  # type: ignore[arg-type]
+        stream.flush(_LosesReplies(connection), ALL)
     assert stream.unsure
     stream.unsure = noticed
     assert _bring(stream, connection) == 0
@@ -118,8 +113,6 @@ def test_a_server_that_lost_its_data_gets_a_new_hello(
         connection.xgroup_create(KEY, "trainer", id="0", mkstream=True)
     before = stream.session
     assert _bring(stream, connection) == 2
-    assert stream.session is not None
-    assert before is not None
     assert stream.session > before
     assert (_payloads(connection), _numbers(connection)) == (["b", "c"], [0, 1])
     assert stream.stored == 2  # credits count from the new hello
@@ -131,7 +124,7 @@ def test_one_refused_of_two_pipelined_goes_again_and_only_it(connection: redis.R
     _push(stream, "xxx", "b")
     refused = _NoRoomForTheFirst(connection)
     with pytest.raises(redis.OutOfMemoryError):
-        stream.flush(refused, ALL)  # type: ignore[arg-type]
+        stream.flush(refused, ALL)
     assert (stream.stored, len(stream.waiting)) == (1, 1)
     _push(stream, "c")
     assert _bring(stream, connection) == 2
@@ -166,7 +159,7 @@ class _NoRoomForTheFirst:
             _, first, _, *rest = execute(**kwargs)
             return [first, *rest]
 
-        pipeline.xadd, pipeline.execute = add, run  # type: ignore[method-assign, assignment]
+        pipeline.xadd, pipeline.execute = add, run
         return pipeline
 
 
@@ -176,11 +169,9 @@ def test_a_fenced_session_sends_nothing_more_and_says_no_hello(connection: redis
     older.flush(connection, ALL)
     newer = _begun(connection)
     _push(older, "b")
-    with pytest.raises(StreamTakenOver):
-        _bring(older, connection)
-    older.unsure = True
-    with pytest.raises(StreamTakenOver):
-        _bring(older, connection)
+    for older.unsure in (False, True):
+        with pytest.raises(StreamTakenOver):
+            _bring(older, connection)
     _push(newer, "c")
     assert _bring(newer, connection) == 1
     assert _payloads(connection) == ["a", "c"]
@@ -188,14 +179,12 @@ def test_a_fenced_session_sends_nothing_more_and_says_no_hello(connection: redis
 
 
 @pytest.mark.parametrize("doubtful", [False, True])
-def test_a_session_that_starts_over_says_hello_and_sends_what_was_surely_not_stored(
-    connection: redis.Redis, doubtful: bool
-) -> None:
+def test_who_starts_over_sends_what_was_surely_not_stored(connection: redis.Redis, doubtful: bool) -> None:
     stream = _begun(connection)
     _push(stream, "a")
     if doubtful:  # the reply was lost, and what it would have told is hidden by what came behind it
         with pytest.raises(redis.ConnectionError):
-            stream.flush(_LosesReplies(connection), ALL)  # type: ignore[arg-type]
+            stream.flush(_LosesReplies(connection), ALL)
     else:
         stream.flush(connection, ALL)
     time.sleep(0.002)  # the clock of the server leaves the millisecond of the hello
@@ -215,7 +204,6 @@ def test_a_session_that_starts_over_says_hello_and_sends_what_was_surely_not_sto
 def test_another_hello_in_the_same_millisecond_fences_too(connection: redis.Redis, unsure: bool) -> None:
     # As when the server's clock was stepped back: `*` then continues the milliseconds of our session.
     older = _begun(connection)
-    assert older.session is not None
     connection.xadd(KEY, {"hello": "x"}, id=str(older.session.next))
     older.unsure = unsure
     _push(older, "a")
@@ -228,11 +216,9 @@ def test_a_stream_of_another_type_is_an_error_not_a_loss(connection: redis.Redis
     stream = _begun(connection)
     connection.set(KEY, "mine")
     _push(stream, "a")
-    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-        _bring(stream, connection)
-    stream.unsure = True
-    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-        _bring(stream, connection)
+    for stream.unsure in (False, True):
+        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+            _bring(stream, connection)
     assert len(stream.waiting) == 1
 
 

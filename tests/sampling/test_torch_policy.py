@@ -1,6 +1,5 @@
 """Policies in torch on a client: the server's numbers, and what is told where they can't be had."""
 
-import json
 import sys
 from dataclasses import replace
 from typing import Any
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load, save
 
 from soulsgui.environments.actions import action_from_space
 from soulsgui.environments.box import BoxSpec
@@ -28,7 +26,7 @@ from soulsgui.sampling.torch_policy import TorchPolicy
 from tests.environments.toys import SPACES_TAKEN, Room
 from tests.experience.segments import segments_of
 from tests.rl.agents.cases import MEMBERS, windows
-from tests.rl.support import changed, dqn_settings, ppo_settings
+from tests.rl.support import changed, client_of, dqn_settings, ppo_settings
 
 IMAGES = SpacesSpec(BoxSpec((36, 40, 3), "uint8"), DiscreteSpec(4, start=2))
 VECTORS = SpacesSpec(BoxSpec((2, 3), "float64"), DiscreteSpec(4, start=2))
@@ -47,14 +45,9 @@ def observations(spaces: SpacesSpec, count: int, seed: int = 0) -> NDArray[Any]:
     return rng.normal(3, 2, (count, *box.shape)).astype(box.dtype)
 
 
-def round_of(agent: PPOAgent, policy: Policy, seed: int = 0) -> Segments:
-    obs = observations(agent.spaces, 22, seed)
-    rows = np.delete(np.arange(22), (10, 21))
-    action, log_prob = policy.act(obs[rows], np.random.default_rng(seed))
-    return _round(obs, action, log_prob)
-
-
-def _round(obs: NDArray[Any], action: NDArray[Any], log_prob: NDArray[Any]) -> Segments:
+def round_of(policy: Policy, obs: NDArray[Any]) -> Segments:
+    """Return what the policy does at 22 observations: two episodes, of which one goes on."""
+    action, log_prob = policy.act(obs[np.delete(np.arange(22), (10, 21))], np.random.default_rng(0))
     return segments_of(
         obs=obs,
         length=np.array([10, 10]),
@@ -62,16 +55,7 @@ def _round(obs: NDArray[Any], action: NDArray[Any], log_prob: NDArray[Any]) -> S
         log_prob=log_prob,
         reward=np.arange(20, dtype=np.float32),
         terminated=np.array([True, False]),
-        truncated=np.array([False, False]),
     )
-
-
-def policy_of(agent: PPOAgent | DQNAgent) -> TorchPolicy:
-    """As a client gets it."""
-    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
-    assert isinstance(policy, TorchPolicy)
-    policy.load(load(save(agent.export_weights())))
-    return policy
 
 
 @pytest.mark.parametrize(
@@ -87,14 +71,15 @@ def policy_of(agent: PPOAgent | DQNAgent) -> TorchPolicy:
 )
 def test_a_client_says_what_the_server_says(name: str, spaces: SpacesSpec) -> None:
     agent = make_agent(name, spaces)
-    first = policy_of(agent)
-    figures = agent.update(round_of(agent, first), START)
+    first = client_of(agent)
+    assert isinstance(first, TorchPolicy)
+    figures = agent.update(round_of(first, observations(spaces, 22)), START)
     assert np.isfinite(list(figures.values())).all()
     images = name != "mlp_layer_norm" and spaces is IMAGES
     # Images are scaled; statistics of single pixels are neither taken nor sent.
     assert bool(agent.normaliser.count) != images
     assert any(key.startswith("normaliser") for key in agent.export_weights()) != images
-    policy = policy_of(agent)
+    policy = client_of(agent)
     obs = observations(spaces, 50, seed=1)
     said = agent.outputs(obs)
     assert said.std(0).min() > 1e-3, "it depends on the observation"
@@ -112,16 +97,14 @@ def test_a_client_says_what_the_server_says(name: str, spaces: SpacesSpec) -> No
 @pytest.mark.parametrize(("sides", "channels"), [(4, "auto"), (10, "last"), (10, "first")])
 def test_a_client_sees_maps_of_bits_as_the_server_does(algorithm: str, sides: int, channels: str) -> None:
     spaces = SpacesSpec(BoxSpec((10, 10, sides), "uint8", (0,), (1,)), DiscreteSpec(4, start=2))
-    agent: PPOAgent | DQNAgent
+    settings = dqn_settings(name="small_cnn", hidden_sizes=(16,), channels=channels)
+    agent: PPOAgent | DQNAgent = DQNAgent(spaces, settings, 0)
     if algorithm == "ppo":
         agent = make_agent("small_cnn", spaces, channels=channels)
-    else:
-        settings = dqn_settings(name="small_cnn", hidden_sizes=(16,), channels=channels)
-        agent = DQNAgent(spaces, settings, 0)
     obs = np.random.default_rng(0).integers(0, 2, (30, 10, 10, sides), dtype=np.uint8)
     # What was saved where nobody was asked reads the same: it says nothing of channels.
     assert agent.policy_spec().get("channels", "auto") == channels
-    np.testing.assert_allclose(policy_of(agent).outputs(obs), agent.outputs(obs), atol=1e-5)
+    np.testing.assert_allclose(client_of(agent).outputs(obs), agent.outputs(obs), atol=1e-5)
 
 
 @pytest.mark.parametrize("takes", [kind for kind in SPACES_TAKEN if kind != "words"])
@@ -129,25 +112,21 @@ def test_actions_of_every_kind_are_drawn_as_the_server_learns(takes: str) -> Non
     agent = make_agent(
         "mlp_layer_norm", replace(VECTORS, action=action_from_space(SPACES_TAKEN[takes])), minibatch_size=100
     )
-    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
-    policy.load(load(save(agent.export_weights())))
-    obs = observations(VECTORS, 9)
+    policy, obs = client_of(agent), observations(VECTORS, 9)
     np.testing.assert_array_equal(policy.outputs(obs), agent.outputs(obs))
     best = agent.head.distribution(torch.from_numpy(agent.outputs(obs)), None).mode().detach()
     np.testing.assert_allclose(policy.greedy(obs), agent.head.stored(best.numpy()), atol=1e-6)
-    figures = agent.update(round_of(agent, policy), START)
+    figures = agent.update(round_of(policy, observations(VECTORS, 22)), START)
     assert figures["approx_kl"] == pytest.approx(0, abs=1e-5)
 
 
 def test_what_is_not_valid_is_neither_drawn_nor_best() -> None:
     agent = make_agent("mlp_layer_norm", VECTORS)
-    policy, obs = policy_of(agent), observations(VECTORS, 200)
+    policy, obs = client_of(agent), observations(VECTORS, 200)
     mask = np.random.default_rng(1).random((200, 4)) < 0.5
     mask[np.arange(200), np.arange(200) % 4] = True
-    rows = np.arange(200)
     action, log_prob = policy.act(obs, np.random.default_rng(2), mask)
-    assert mask[rows, action - 2].all()
-    assert mask[rows, policy.greedy(obs, mask) - 2].all()
+    assert mask[np.arange(200), action - 2].all()
     expected = np.where(mask, agent.outputs(obs), -np.inf).argmax(1) + 2
     np.testing.assert_array_equal(policy.greedy(obs, mask), expected)
     alone = mask.sum(1) == 1
@@ -157,7 +136,7 @@ def test_what_is_not_valid_is_neither_drawn_nor_best() -> None:
 
 def test_weights_that_do_not_fit_are_refused_and_change_nothing() -> None:
     agent = make_agent("mlp_layer_norm", VECTORS)
-    policy, obs = policy_of(agent), observations(VECTORS, 3)
+    policy, obs = client_of(agent), observations(VECTORS, 3)
     before, good = policy.outputs(obs), agent.export_weights()
     last = "policy.head.bias"
     for spoilt in (
@@ -172,9 +151,7 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("agent", [PPOAgent, RecurrentPPOAgent])
-def test_without_torch_a_client_is_told_what_to_do(
-    agent: type[PPOAgent], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_torch_it_is_told_what_to_do(agent: type[PPOAgent], monkeypatch: pytest.MonkeyPatch) -> None:
     spec = agent(IMAGES, ppo_settings(name="nature_cnn", hidden_sizes=(8,), recurrent="gru"), 0).policy_spec()
     monkeypatch.delitem(sys.modules, "soulsgui.sampling.torch_policy")
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -209,8 +186,7 @@ def trained_values(name: str, spaces: SpacesSpec, seed: int = 0, **changes: Any)
     for index in range(2):
         batch = windows(8, index, spaces)
         agent.observe(batch.obs)
-        error = agent.update(batch)
-        assert np.isfinite(error).all()
+        assert np.isfinite(agent.update(batch)).all()
     return agent
 
 
@@ -218,12 +194,10 @@ def trained_values(name: str, spaces: SpacesSpec, seed: int = 0, **changes: Any)
 @pytest.mark.parametrize(
     ("name", "spaces"), [("nature_cnn", IMAGES), ("mlp_layer_norm", VECTORS), (OWN, VECTORS)]
 )
-def test_a_client_values_actions_as_the_server_does(
-    name: str, spaces: SpacesSpec, changes: dict[str, Any]
-) -> None:
+def test_actions_are_valued_as_by_the_server(name: str, spaces: SpacesSpec, changes: dict[str, Any]) -> None:
     agent = trained_values(name, spaces, **changes)
     assert bool(agent.normaliser.count) == (spaces is VECTORS)
-    policy, obs = policy_of(agent), observations(spaces, 20, seed=1)
+    policy, obs = client_of(agent), observations(spaces, 20, seed=1)
     said = agent.outputs(obs)
     assert said.std(0).min() > 1e-5, "they depend on the observation"
     np.testing.assert_array_equal(policy.outputs(obs), said)
@@ -250,7 +224,7 @@ def test_ppo_learns_what_to_do_from_images() -> None:
         obs = rng.integers(0, 100, (2 * steps, 1, 36, 40), dtype=np.uint8)
         for index, side in enumerate(quarter):
             obs[2 * index, :, :, 10 * side : 10 * side + 10] += 100
-        action, log_prob = policy_of(agent).act(obs[::2], rng)
+        action, log_prob = client_of(agent).act(obs[::2], rng)
         right = float((action == quarter).mean())
         agent.update(
             segments_of(
@@ -259,8 +233,7 @@ def test_ppo_learns_what_to_do_from_images() -> None:
                 action=action,
                 log_prob=log_prob,
                 reward=(action == quarter).astype(np.float32),
-                terminated=np.ones(steps, np.bool_),
-                truncated=np.zeros(steps, np.bool_),
+                terminated=True,
             ),
             START,
         )
@@ -281,21 +254,16 @@ def test_an_image_and_numbers_are_seen_together(name: str, algorithm: str) -> No
     else:
         agent = DQNAgent(spaces, dqn_settings(name=name, hidden_sizes=(16, 16), agent=algorithm), 0)
         agent.observe(obs)
-    first = make_policy(json.loads(json.dumps(agent.policy_spec())))
-    first.load(load(save(agent.export_weights())))
+    first = client_of(agent)
     if algorithm == "ppo":
-        rows = np.delete(np.arange(22), (10, 21))
-        action, log_prob = first.act(obs[rows], np.random.default_rng(0))
-        assert agent.update(_round(obs, action, log_prob), START)["approx_kl"] == pytest.approx(0, abs=1e-5)
+        assert agent.update(round_of(first, obs), START)["approx_kl"] == pytest.approx(0, abs=1e-5)
     else:
         actions = np.arange(20) % 4 + 2
         reward, discount = np.ones(20, np.float32), np.full(20, 0.9, np.float32)
         agent.update(NStepBatch(obs[:20], actions, reward, obs[1:21], discount))
     assert agent.normaliser.count
-    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
-    policy.load(load(save(agent.export_weights())))
     said = agent.outputs(obs)
-    np.testing.assert_allclose(policy.outputs(obs), said, atol=1e-5)
+    np.testing.assert_allclose(client_of(agent).outputs(obs), said, atol=1e-5)
     for part in (IMAGE, NUMBERS):
         changed = obs.copy()
         changed[part] = obs[part][::-1]

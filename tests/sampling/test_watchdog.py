@@ -1,9 +1,10 @@
 """The watchdog's own rules: pauses, rates, and what it takes for a hang."""
 
 import os
-import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import Queue
 
 import psutil
 import pytest
@@ -12,7 +13,7 @@ from soulsgui.errors import EnvironmentFault, ProcessFault
 from soulsgui.sampling import watchdog
 from soulsgui.sampling.player import HEALTHY_S, RestartBackoff
 from soulsgui.sampling.watchdog import EnvironmentLimits, SampleRate, Watchdog
-from tests.faults.waiting import LIMIT_S
+from tests.faults.waiting import LIMIT_S, until
 
 
 def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_healthy_minute() -> None:
@@ -46,21 +47,12 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "_MEASURE_EVERY_S", 0.02)
 
 
-class _Hangs:
-    """Takes note of hangs."""
-
-    def __init__(self) -> None:
-        self.told: list[ProcessFault] = []
-        self.heard = threading.Event()
-
-    def __call__(self, fault: ProcessFault) -> None:
-        self.told.append(fault)
-        self.heard.set()
+Hangs = Queue[ProcessFault]
 
 
 @contextmanager
-def _watching(limits: EnvironmentLimits, hangs: _Hangs) -> Iterator[Watchdog]:
-    dog = Watchdog(limits, hangs)
+def _watching(limits: EnvironmentLimits, on_hang: Callable[[ProcessFault], None]) -> Iterator[Watchdog]:
+    dog = Watchdog(limits, on_hang)
     dog.start()
     try:
         yield dog
@@ -68,67 +60,54 @@ def _watching(limits: EnvironmentLimits, hangs: _Hangs) -> Iterator[Watchdog]:
         dog.close()
 
 
+def _no_hang(_: ProcessFault) -> None:
+    raise AssertionError
+
+
 def test_what_takes_too_long_is_a_hang_and_tells_where() -> None:
-    hangs = _Hangs()
-    with _watching(EnvironmentLimits(0.1), hangs) as dog, dog.inside("a step"):
-        assert hangs.heard.wait(LIMIT_S)
-    (fault,) = hangs.told
+    hangs = Hangs()
+    with _watching(EnvironmentLimits(0.1), hangs.put) as dog, dog.inside("a step"):
+        fault = hangs.get(timeout=LIMIT_S)
+    assert hangs.empty()
     assert fault.message == "The environment hangs: a step takes longer than 0.1 s."
     assert "test_what_takes_too_long_is_a_hang_and_tells_where" in fault.details
 
 
 def test_many_short_steps_are_no_hang_and_neither_is_waiting() -> None:
-    hangs = _Hangs()
-    with _watching(EnvironmentLimits(0.1), hangs) as dog:
+    hangs = Hangs()
+    with _watching(EnvironmentLimits(0.1), hangs.put) as dog:
         for _ in range(30):
             dog.enter("a step")
-            assert not hangs.heard.wait(0.01)
+            time.sleep(0.01)
             dog.leave(1)
-        assert not hangs.heard.wait(0.3)
-    assert hangs.told == []
+        time.sleep(0.3)
+    assert hangs.empty()
 
 
 def test_too_much_memory_is_told_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = threading.Event()
-
-    def memory() -> int:
-        if dog._complaint is not None:
-            measured.set()
-        return 300 * 2**20
-
-    hangs = _Hangs()
-    with _watching(EnvironmentLimits(1000.0, max_memory=200 * 2**20), hangs) as dog:
-        monkeypatch.setattr(watchdog, "family_memory", memory)
-        assert measured.wait(LIMIT_S)
+    with _watching(EnvironmentLimits(1000.0, max_memory=200 * 2**20), _no_hang) as dog:
+        monkeypatch.setattr(watchdog, "family_memory", lambda: 300 * 2**20)
+        until(lambda: dog._complaint, "it is measured")
         with pytest.raises(ProcessFault, match=r"300 MB, more than the 200 of client\.max_memory"):
             dog.enter("a step")
 
 
 def test_an_environment_that_closes_our_files_is_told_at_the_next_step() -> None:
-    hangs = _Hangs()
-    with _watching(EnvironmentLimits(5.0), hangs) as dog:
+    with _watching(EnvironmentLimits(5.0), _no_hang) as dog:
         os.close(dog._files._file)
         taken = os.open(os.devnull, os.O_RDONLY)  # another file under the same number is not ours
         try:
+            until(lambda: dog._complaint, "it is noticed")
             with pytest.raises(ProcessFault, match="closed the files and connections"):
-                _step_until_told(dog)
+                dog.enter("a step")
         finally:
             os.close(taken)
 
 
-def _step_until_told(dog: Watchdog) -> None:
-    for _ in range(1000):
-        dog.enter("a step")
-        dog.leave(1)
-        threading.Event().wait(0.005)
-
-
 def test_too_few_steps_while_sampling_are_told_at_the_next_step() -> None:
-    hangs = _Hangs()
-    with _watching(EnvironmentLimits(0.2, min_steps_per_s=10.0), hangs) as dog:
+    with _watching(EnvironmentLimits(0.2, min_steps_per_s=10.0), _no_hang) as dog:
         with dog.sampling():
-            while dog._complaint is None:
-                assert not hangs.heard.wait(0.01)
+            until(lambda: dog._complaint, "it is noticed")
         with pytest.raises(EnvironmentFault, match=r"0\.0 steps/s, below the 10") as told:
             dog.enter("a step")
         assert not isinstance(told.value, ProcessFault)
@@ -139,25 +118,17 @@ def test_too_few_steps_while_sampling_are_told_at_the_next_step() -> None:
 def test_looks_that_fail_are_logged_and_are_not_the_last_ones(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[ProcessFault] = []
-    twice = threading.Event()
+    hangs = Hangs()
 
     def fails(fault: ProcessFault) -> None:
-        told.append(fault)
-        if len(told) == 2:
-            twice.set()
+        hangs.put(fault)
         raise OSError("nobody hears it")
 
     def memory() -> int:
         raise psutil.AccessDenied
 
     monkeypatch.setattr(watchdog, "family_memory", memory)
-    dog = Watchdog(EnvironmentLimits(0.05), fails)
-    dog.start()
-    try:
-        with dog.inside("a step"):
-            assert twice.wait(LIMIT_S)
-    finally:
-        dog.close()
+    with _watching(EnvironmentLimits(0.05), fails) as dog, dog.inside("a step"):
+        until(lambda: hangs.qsize() >= 2, "two looks")
     failed = {type(record.exc_info[1]) for record in caplog.records if record.exc_info}
     assert failed == {OSError, psutil.AccessDenied}

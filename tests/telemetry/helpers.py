@@ -1,16 +1,16 @@
 """A run to tell telemetry about: its folder, its episodes, its trainer's rows, and the node at work on it."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.telemetry.intake import Arrival
 from soulsgui.telemetry.node import TelemetryNode
+from soulsgui.telemetry.recorder import Recorder
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import EntryId, Keys
 from soulsgui.wire.messages.base import Instance
@@ -24,13 +24,12 @@ from soulsgui.wire.messages.metrics import (
 )
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD, Episode
-from tests.faults.waiting import LIMIT_S
+from tests.faults.waiting import LIMIT_S, until
 
 RUN_ID = "2026-11-20_10-00-00"
 
 
 def make_run(folder: Path, **sections: dict[str, Any]) -> RunFolder:
-    """Make a run's folder with its configuration."""
     run = RunFolder(folder / RUN_ID)
     run.root.mkdir()
     run.config.write_text(Settings(**sections).model_dump_json())
@@ -38,17 +37,8 @@ def make_run(folder: Path, **sections: dict[str, Any]) -> RunFolder:
 
 
 def episode(total_return: float = 1.0, length: int = 10, **fields: Any) -> Episode:
-    """Make an episode of the run."""
-    plain = {
-        "run_id": RUN_ID,
-        "attempt": 1,
-        "number": 0,
-        "env_index": 0,
-        "terminated": True,
-        "model_id": 1,
-        "seconds": 0.1,
-    }
-    return Episode(total_return=total_return, length=length, **(plain | fields))
+    plain = {"attempt": 1, "number": 0, "env_index": 0, "terminated": True, "model_id": 1, "seconds": 0.1}
+    return Episode(total_return=total_return, length=length, **({"run_id": RUN_ID} | plain | fields))
 
 
 def arrivals(*episodes: Episode, client: str = "a", first: int = 1) -> list[Arrival]:
@@ -57,7 +47,6 @@ def arrivals(*episodes: Episode, client: str = "a", first: int = 1) -> list[Arri
 
 
 def attempt_row(attempt: int, env_steps: int = 0, episodes: int = 0, update: int = 0) -> AttemptRow:
-    """Make the row that begins an attempt."""
     return AttemptRow(
         run_id=RUN_ID,
         attempt=attempt,
@@ -70,7 +59,6 @@ def attempt_row(attempt: int, env_steps: int = 0, episodes: int = 0, update: int
 
 
 def update_row(update: int, attempt: int = 1, env_steps: int = 0, **values: float) -> UpdateRow:
-    """Make the row of an update."""
     return UpdateRow(
         run_id=RUN_ID,
         attempt=attempt,
@@ -85,7 +73,6 @@ def update_row(update: int, attempt: int = 1, env_steps: int = 0, **values: floa
 
 
 def checkpoint_row(update: int, attempt: int = 1, saved: str = "current") -> CheckpointRow:
-    """Make the row of a checkpoint."""
     return CheckpointRow(
         run_id=RUN_ID,
         attempt=attempt,
@@ -99,21 +86,20 @@ def checkpoint_row(update: int, attempt: int = 1, saved: str = "current") -> Che
     )
 
 
-def eventually(condition: Callable[[], Any], what: str) -> Any:
-    """Return what the condition returns once that is true."""
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        threading.Event().wait(0.005)
-    raise AssertionError(f"never happened: {what}")
+@contextmanager
+def recorder_of(path: Path, window: int = 2, goal: float | None = None, **how: Any) -> Iterator[Recorder]:
+    recorder = Recorder(path, RUN_ID, window, goal, **how)
+    try:
+        yield recorder
+    finally:
+        recorder.close()
 
 
 class Stage:
     """The server as clients, trainer and windows use it."""
 
     def __init__(self, address: Address) -> None:
+        self.address = address
         self.keys = Keys(address.prefix)
         self.redis = connect(address, "stage")
 
@@ -123,37 +109,35 @@ class Stage:
             self.redis.hset(self.keys.clients, client, "{}")
 
     def hello(self, client: str) -> None:
-        """Begin a session."""
         self.redis.xadd(self.keys.episodes(client), {HELLO_FIELD: "{}"})
 
     def play(self, client: str, *episodes: Episode) -> None:
-        """Send finished episodes."""
         pipeline = self.redis.pipeline(transaction=False)
         for one in episodes:
             pipeline.xadd(self.keys.episodes(client), {EPISODE_FIELD: one.to_json()})
         pipeline.execute()
 
     def tell(self, *rows: AttemptRow | UpdateRow | CheckpointRow) -> None:
-        """Write the trainer's rows."""
         for row in rows:
             self.redis.xadd(self.keys.metrics, {ROW_FIELD: row.to_json()})
 
     def state(self) -> NodeState | None:
-        """Read the node's state."""
-        return NodeState.read(cast("bytes | None", self.redis.get(self.keys.node("telemetry"))))
+        return NodeState.read(self.redis.get(self.keys.node("telemetry")))
 
     def wait_state(self, condition: Callable[[NodeState], bool], what: str) -> NodeState:
         """Return the node's state once it is as wanted."""
+        found: list[NodeState] = []
 
-        def look() -> NodeState | None:
-            state = self.state()
-            return state if state is not None and condition(state) else None
+        def look() -> bool:
+            found[:] = filter(None, [self.state()])
+            return bool(found) and condition(found[0])
 
-        return cast("NodeState", eventually(look, f"{what}; last: {self.state()}"))
+        until(look, what)
+        return found[0]
 
     def live_rows(self) -> list[EpisodeRows]:
         """Read everything telemetry told the windows."""
-        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", self.redis.xrange(self.keys.metrics))
+        entries = self.redis.xrange(self.keys.metrics)
         rows = [read_row(fields.get(ROW_FIELD, b"")) for _, fields in entries]
         return [row for row in rows if isinstance(row, EpisodeRows)]
 
@@ -163,7 +147,7 @@ class Stage:
 
     def left(self, client: str) -> int:
         """Entries on a client's stream."""
-        return cast("int", self.redis.xlen(self.keys.episodes(client)))
+        return self.redis.xlen(self.keys.episodes(client))
 
 
 class NoDrawing:

@@ -7,7 +7,6 @@ import pytest
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry.export import read_about, read_series
-from soulsgui.telemetry.recorder import Recorder
 from soulsgui.wire.keys import EntryId
 from tests.telemetry.helpers import (
     RUN_ID,
@@ -16,6 +15,7 @@ from tests.telemetry.helpers import (
     checkpoint_row,
     episode,
     make_run,
+    recorder_of,
     update_row,
 )
 
@@ -24,17 +24,12 @@ from tests.telemetry.helpers import (
 def store(tmp_path: Path) -> Path:
     """25 episodes, 7 updates of which one lacks a metric, a checkpoint, a resume to episode 20."""
     run = make_run(tmp_path)
-    recorder = Recorder(run.store, RUN_ID, 4, 9.0)
     rows = [update_row(n, env_steps=n * 10, loss=n / 10) for n in range(1, 7)]
-    recorder.record(
-        [attempt_row(1), *rows, update_row(7, env_steps=70, other=1.0), checkpoint_row(5)],
-        arrivals(*(episode(float(n)) for n in range(25))),
-        EntryId(1, 1),
-        1000.0,
-    )
+    rows = [attempt_row(1), *rows, update_row(7, env_steps=70, other=1.0), checkpoint_row(5)]
     resume = attempt_row(2, env_steps=200, episodes=20, update=6)
-    recorder.record([resume], arrivals(episode(2.0, attempt=2), first=26), EntryId(1, 2), 1001.0)
-    recorder.close()
+    with recorder_of(run.store, 4, 9.0) as recorder:
+        recorder.record(rows, arrivals(*(episode(float(n)) for n in range(25))), EntryId(1, 1), 1000.0)
+        recorder.record([resume], arrivals(episode(2.0, attempt=2), first=26), EntryId(1, 2), 1001.0)
     return run.store
 
 
@@ -58,25 +53,19 @@ def test_a_short_series_is_whole(store: Path) -> None:
 
 
 def test_evaluations_stand_beside_the_episodes_with_mean_and_spread(run: RunFolder) -> None:
-    recorder = Recorder(run.store, RUN_ID, 4, 9.0)
     told = [(2, 5.0, 1.5), (4, 9.0, 0.5), (6, 7.0, 2.0)]
     rows = [
-        update_row(n, env_steps=n * 10, evaluation_return=mean, evaluation_std=std).model_copy(
-            update={"kind": "evaluation"}
-        )
-        for n, mean, std in told
+        update_row(n, env_steps=n * 10, evaluation_return=mean, evaluation_std=std) for n, mean, std in told
     ]
+    rows = [row.model_copy(update={"kind": "evaluation"}) for row in rows]
     resume = attempt_row(2, env_steps=50, episodes=50, update=5)
-    recorder.record([attempt_row(1), update_row(1, loss=0.1), *rows, resume], [], EntryId(1, 1), 1000.0)
-    recorder.close()
+    with recorder_of(run.store, 4, 9.0) as recorder:
+        recorder.record([attempt_row(1), update_row(1, loss=0.1), *rows, resume], [], EntryId(1, 1), 1000.0)
     series = read_series(run.store)
     columns = series["evaluations"]["columns"]
     assert (series["evaluations"]["total"], series["evaluations"]["every"]) == (3, 1)
-    assert (columns["update"], columns["env_steps"], columns["model_id"]) == (
-        [2, 4, 6],
-        [20, 40, 60],
-        [2, 4, 6],
-    )
+    assert columns["update"] == columns["model_id"] == [2, 4, 6]
+    assert columns["env_steps"] == [20, 40, 60]
     assert (columns["evaluation_return"], columns["evaluation_std"]) == ([5.0, 9.0, 7.0], [1.5, 0.5, 2.0])
     assert columns["overwritten"] == [False, False, True]
     assert (series["best_evaluation_return"], series["best_evaluation_model_id"]) == (9.0, 4)
@@ -93,13 +82,10 @@ def test_a_long_series_is_thinned_evenly_back_from_its_last_row(store: Path) -> 
     assert series["updates"]["every"] == 2
     assert series["updates"]["columns"]["update"] == [1, 3, 5, 7]
     assert series["updates"]["columns"]["loss"] == [0.1, 0.3, 0.5, None]
-
-
-@pytest.mark.parametrize("points", [1, 2, 25, 26, 27])
-def test_no_limit_is_exceeded_and_the_last_row_is_always_there(store: Path, points: int) -> None:
-    rows = read_series(store, max_points=points)["episodes"]["columns"]["row"]
-    assert 1 <= len(rows) <= points
-    assert rows[-1] == 26
+    for points in (1, 2, 25, 26, 27):
+        rows = read_series(store, max_points=points)["episodes"]["columns"]["row"]
+        assert 1 <= len(rows) <= points
+        assert rows[-1] == 26
 
 
 def test_a_missing_store_gives_the_same_columns_without_rows(tmp_path: Path, store: Path) -> None:

@@ -14,17 +14,9 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.process import child_env
 from soulsgui.telemetry.export import PROGRAM, Drawing, read_about, read_series
 from soulsgui.telemetry.figure import NO_MATPLOTLIB, draw
-from soulsgui.telemetry.recorder import Recorder
 from soulsgui.wire.keys import EntryId
 from tests.faults.waiting import LIMIT_S
-from tests.telemetry.helpers import (
-    RUN_ID,
-    arrivals,
-    attempt_row,
-    checkpoint_row,
-    episode,
-    update_row,
-)
+from tests.telemetry.helpers import arrivals, attempt_row, checkpoint_row, episode, recorder_of, update_row
 
 _SIZE = (1100, 825)
 _WAIT_FOR_THE_END = "import sys; sys.stdin.read()"
@@ -35,15 +27,14 @@ def _program(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def _play(run: RunFolder, episodes: int = 60, updates: int = 6) -> None:
-    recorder = Recorder(run.store, RUN_ID, 5, 40.0)
-    rows = [update_row(n, env_steps=n * 100, value_loss=1.0 / n) for n in range(1, updates + 1)]
+def _play(run: RunFolder, episodes: int = 60) -> None:
+    rows = [update_row(n, env_steps=n * 100, value_loss=1.0 / n) for n in range(1, 7)]
     played = arrivals(*(episode(float(n)) for n in range(episodes)))
-    recorder.record([attempt_row(1), *rows, checkpoint_row(2)], played, EntryId(1, 1), 1.0)
     resume = attempt_row(2, env_steps=300, episodes=30, update=3)
     more = arrivals(*(episode(50.0, attempt=2) for _ in range(10)), first=episodes + 1)
-    recorder.record([resume], more, EntryId(1, 2), 2.0)
-    recorder.close()
+    with recorder_of(run.store, 5, 40.0) as recorder:
+        recorder.record([attempt_row(1), *rows, checkpoint_row(2)], played, EntryId(1, 1), 1.0)
+        recorder.record([resume], more, EntryId(1, 2), 2.0)
 
 
 def _has(png: bytes, colour: str) -> bool:
@@ -56,9 +47,7 @@ def _has(png: bytes, colour: str) -> bool:
     return bool((np.abs(pixels - wanted).max(axis=-1) < 24).any())
 
 
-def test_the_figure_shows_curve_points_goal_best_and_loss_and_no_curve_without_episodes(
-    run: RunFolder,
-) -> None:
+def test_the_figure_shows_curve_points_goal_best_and_loss(run: RunFolder) -> None:
     png = draw(read_about(run) | read_series(run.store))
     assert _has(png, "#535b69")
     assert not _has(png, "#1f6fe0")
@@ -87,13 +76,11 @@ def test_a_drawing_starts_at_each_multiple_and_one_runs_at_a_time(run: RunFolder
     assert drawing._child is None
     drawing.turn(70, ends_soon=False)
     first = drawing._child
-    assert first is not None
     drawing.turn(170, ends_soon=False)
     assert drawing._child is first
     first.wait(LIMIT_S)
     drawing.turn(170, ends_soon=False)
     second = drawing._child
-    assert second is not None
     assert second is not first
     drawing.finish(30)
     assert drawing._child is None
@@ -103,7 +90,6 @@ def test_a_child_started_ahead_of_an_end_that_did_not_come_is_used_up(run: RunFo
     drawing = Drawing(run.root, every=10**9, drawn=0, program=_program(_WAIT_FOR_THE_END))
     drawing.turn(0, ends_soon=True)
     child = drawing._child
-    assert child is not None
     drawing.turn(0, ends_soon=False)
     assert child.wait(LIMIT_S) == 0
     drawing.turn(0, ends_soon=False)
@@ -112,14 +98,20 @@ def test_a_child_started_ahead_of_an_end_that_did_not_come_is_used_up(run: RunFo
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize(
-    ("program", "limit_s"), [("import time; time.sleep(60)", 0.2), ("raise SystemExit(9)", 30.0)]
+    ("program", "limit_s"),
+    [
+        (_program("import time; time.sleep(60)"), 0.2),
+        (_program("raise SystemExit(9)"), 30.0),
+        (["/nowhere/at/all"], 30.0),
+    ],
+    ids=["hangs", "fails", "can't be started"],
 )
-def test_a_drawing_that_hangs_or_fails_at_the_end_costs_the_figure_only(
-    run: RunFolder, program: str, limit_s: float
+def test_a_drawing_that_fails_costs_the_figure_only(
+    run: RunFolder, program: list[str], limit_s: float
 ) -> None:
     _play(run, episodes=10)
     run.series.write_text("{}")  # of an earlier drawing
-    drawing = Drawing(run.root, every=1, drawn=0, program=_program(program))
+    drawing = Drawing(run.root, every=1, drawn=0, program=program)
     drawing.finish(limit_s)
     assert drawing._child is None
     series = json.loads(run.series.read_text())
@@ -132,16 +124,6 @@ def test_a_failing_drawing_warns_once(run: RunFolder, caplog: pytest.LogCaptureF
     drawing = Drawing(run.root, every=1, drawn=0, program=_program("raise SystemExit(9)"))
     for episodes in (1, 2):
         drawing.turn(episodes, ends_soon=False)
-        child = drawing._child
-        assert child is not None
-        child.wait(LIMIT_S)
+        drawing._child.wait(LIMIT_S)
         drawing.turn(episodes, ends_soon=False)
     assert len([line for line in caplog.messages if "code 9" in line]) == 1
-
-
-@pytest.mark.allow_warnings
-def test_a_program_that_can_not_be_started_costs_the_figure_only(run: RunFolder) -> None:
-    drawing = Drawing(run.root, every=1, drawn=0, program=[str(run.root / "missing")])
-    drawing.turn(5, ends_soon=False)
-    drawing.finish(1.0)
-    assert not run.figure.exists()

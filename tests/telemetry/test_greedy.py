@@ -2,42 +2,34 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.telemetry import node as node_module
 from soulsgui.telemetry.intake import Played, enough
-from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import query_history
-from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.metrics import UpdateRow
 from soulsgui.wire.messages.node import NodeState, Verdict
 from soulsgui.wire.messages.session import Episode, Grant, GreedyOrder
+from tests.faults.waiting import until
 from tests.telemetry.helpers import (
     RUN_ID,
-    NoDrawing,
     Stage,
     arrivals,
     attempt_row,
     episode,
-    eventually,
     node_at_work,
+    recorder_of,
 )
 
 ORDER = GreedyOrder(model_id=7, count=2, attempt=1, update=5, env_steps=50, episodes=4)
 
 
-@pytest.fixture(autouse=True)
-def _quick_and_without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_module, "Drawing", NoDrawing)
-    monkeypatch.setattr(node_module, "_STATE_S", 0.02)
-    monkeypatch.setattr(node_module, "_DISCOVER_S", 0.02)
+pytestmark = pytest.mark.usefixtures("quick_node")
 
 
 def greedy(number: int, total_return: float, **fields: Any) -> Episode:
@@ -55,9 +47,7 @@ def node_says(stage: Stage, name: str, **fields: Any) -> None:
     stage.redis.set(stage.keys.node(name), state.to_json())
 
 
-def test_what_was_asked_for_is_an_evaluation_and_no_training(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
+def test_what_was_asked_for_is_an_evaluation_and_no_training(run: RunFolder, stage: Stage) -> None:
     stage.join("a")
     stage.tell(attempt_row(1))
     ask(stage, "a", ORDER)
@@ -65,15 +55,14 @@ def test_what_was_asked_for_is_an_evaluation_and_no_training(
     # Training that is better by far neither ranks nor judges: a client that can evaluate is there.
     node_says(stage, "evaluator", phase="frozen")
     node_says(stage, "trainer", asks_clients=True)
-    with node_at_work(run, redis_address, algorithm="dqn", stop=goals):
+    with node_at_work(run, stage.address, algorithm="dqn", stop=goals):
         stage.play("a", episode(99.0, model_id=6), greedy(0, 10.0, length=3))
         state = stage.wait_state(lambda state: state.episodes == 1, "the one of the training")
         assert (state.verdict, state.evaluated) == (Verdict(best_by="evaluation"), -1)
         stage.play("a", greedy(1, 6.0, length=5))
-        state = stage.wait_state(lambda state: state.evaluated == 7, "the verdict")
         state = stage.wait_state(lambda state: bool(state.verdict and state.verdict.reached), "it counts")
-        best = Verdict(best_model_id=7, best_score=8.0, best_by="evaluation")
-        assert state.verdict == best.model_copy(update={"reached": True, "reached_with": 8.0})
+        best = Verdict(best_model_id=7, best_score=8.0, best_by="evaluation", reached=True, reached_with=8.0)
+        assert state.verdict == best
         assert (state.episodes, state.mean_return, state.env_steps) == (1, 99.0, 10)
         assert (state.evaluated, state.rejected, state.evaluation_return) == (7, {}, 8.0)
         assert stage.live_numbers() == [1]
@@ -85,13 +74,11 @@ def test_what_was_asked_for_is_an_evaluation_and_no_training(
 
 
 @pytest.mark.allow_warnings
-def test_what_nobody_asked_for_is_refused_and_counted(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
+def test_what_nobody_asked_for_is_refused_and_counted(run: RunFolder, stage: Stage) -> None:
     stage.join("a", "liar", "stranger")
     ask(stage, "a", ORDER)
     ask(stage, "liar", None)
-    with node_at_work(run, redis_address):
+    with node_at_work(run, stage.address):
         stage.play("stranger", greedy(0, 1e9))
         stage.play("liar", greedy(0, 1e9), greedy(1, 1e9))
         wrong = [greedy(0, 1e9, model_id=8), greedy(0, 1e9, attempt=2), greedy(2, 1e9), greedy(-1, 1e9)]
@@ -101,17 +88,15 @@ def test_what_nobody_asked_for_is_refused_and_counted(
         state = stage.wait_state(lambda state: state.rejected == {"not_asked": 9}, "the others")
         assert state.rejected_by_client == {client: {"not_asked": n} for client, n in refused.items()}
         params = HistoryQueryParams(metric="evaluation_return")
-        eventually(lambda: query_history(run.store, params).value == [2.0], "the honest mean")
+        until(lambda: query_history(run.store, params).value == [2.0], "the honest mean")
         assert state.episodes == 0
 
 
-def test_training_ranks_only_where_it_is_known_that_no_client_can(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
+def test_training_ranks_only_where_it_is_known_that_no_client_can(run: RunFolder, stage: Stage) -> None:
     stage.join("a")
     node_says(stage, "evaluator", phase="frozen")
     node_says(stage, "trainer", asks_clients=None)
-    with node_at_work(run, redis_address, algorithm="dqn", stop={"window": 1}):
+    with node_at_work(run, stage.address, algorithm="dqn", stop={"window": 1}):
         stage.play("a", episode(5.0, model_id=3))
         state = stage.wait_state(lambda state: state.episodes == 1, "counted")
         assert state.verdict == Verdict(best_by="evaluation")
@@ -149,46 +134,41 @@ def test_an_evaluation_is_over_when_it_says_whether_the_goal_is_reached(
     assert enough(order, returns) == count
 
 
-def _recorder(folder: Path) -> Recorder:
-    return Recorder(folder / "telemetry.sqlite", RUN_ID, 3, None, by_evaluation=True)
-
-
-def test_a_restart_in_the_middle_goes_on_with_what_came_and_tells_it_once(tmp_path: Path) -> None:
-    first, second = (Played(one, ORDER) for one in arrivals(greedy(0, 1.0), greedy(1, 3.0)))
-    recorder = _recorder(tmp_path)
-    recorder.record([attempt_row(1)], [], EntryId(1, 0), 1.0)
-    assert recorder.record_greedy([first], 1.0) == []
-    assert recorder.evaluation_due is None
-    recorder.close()
-    recorder = _recorder(tmp_path)
-    assert recorder.knows_greedy(first.arrival)
-    assert not recorder.knows_greedy(second.arrival)
-    assert recorder.record_greedy([second], 1.0) == []
-    recorder.close()
+@pytest.mark.parametrize("earlier_version", [False, True])
+def test_a_restart_goes_on_with_what_came_and_tells_once(run: RunFolder, earlier_version: bool) -> None:
+    evaluating = partial(recorder_of, run.store, by_evaluation=True)
+    first, second = (Played(one, ORDER) for one in arrivals(greedy(0, 1.0), greedy(1, 3.0, cut=True)))
+    with evaluating() as recorder:
+        recorder.record([attempt_row(1)], [], EntryId(1, 0), 1.0)
+        assert recorder.record_greedy([first], 1.0) == []
+        assert recorder.evaluation_due is None
+    if earlier_version:
+        with closing(sqlite3.connect(run.store)) as store:
+            store.execute("ALTER TABLE greedy_episodes DROP COLUMN cut")
+    with evaluating() as recorder:
+        assert recorder.knows_greedy(first.arrival)
+        assert not recorder.knows_greedy(second.arrival)
+        assert recorder.record_greedy([second], 1.0) == []
     # Whoever is killed before the row was read as one tells it again.
-    recorder = _recorder(tmp_path)
-    row = recorder.evaluation_due
-    assert isinstance(row, UpdateRow)
-    assert (row.kind, row.update, row.previous, row.values["evaluation_return"]) == ("evaluation", 5, 0, 2.0)
-    assert (recorder.evaluated, recorder.verdict.best_score) == (7, None)
-    recorder.record([row, row], [], EntryId(1, 1), 1.0)
-    assert (recorder.evaluation_due, recorder.verdict.best_score) == (None, 2.0)
-    recorder.record([attempt_row(2)], [], EntryId(1, 2), 1.0)
-    assert recorder.evaluated == -1, "an attempt after it may give the id again"
-    recorder.close()
-    recorder = _recorder(tmp_path)
-    assert recorder.evaluation_due is None
-    recorder.close()
+    with evaluating() as recorder:
+        row = recorder.evaluation_due
+        assert (row.kind, row.update, row.previous) == ("evaluation", 5, 0)
+        assert (row.values["evaluation_return"], row.values["evaluation_cut"]) == (2.0, 1.0)
+        assert (recorder.evaluated, recorder.verdict.best_score) == (7, None)
+        recorder.record([row, row], [], EntryId(1, 1), 1.0)
+        assert (recorder.evaluation_due, recorder.verdict.best_score) == (None, 2.0)
+        recorder.record([attempt_row(2)], [], EntryId(1, 2), 1.0)
+        assert recorder.evaluated == -1, "an attempt after it may give the id again"
+    with evaluating() as recorder:
+        assert recorder.evaluation_due is None
 
 
 @pytest.mark.allow_warnings
-def test_a_confirmation_ends_where_it_settles_and_tells_what_was_cut(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
+def test_a_confirmation_ends_where_it_settles_and_tells_what_was_cut(run: RunFolder, stage: Stage) -> None:
     stage.join("a")
     stage.tell(attempt_row(1))
     ask(stage, "a", CLAIMED)
-    with node_at_work(run, redis_address, algorithm="dqn"):
+    with node_at_work(run, stage.address, algorithm="dqn"):
         played = [greedy(number, total_return) for number, total_return in enumerate(NEAR)]
         stage.play("a", *played[:-1], greedy(len(NEAR) - 1, NEAR[-1], cut=True), greedy(21, 9.0))
         stage.play("a", episode(1.0))
@@ -201,21 +181,6 @@ def test_a_confirmation_ends_where_it_settles_and_tells_what_was_cut(
         state = stage.wait_state(lambda state: bool(state.rejected), "what nobody asked for is counted")
         assert state.rejected == {"not_asked": 1}, "not what was on its way when it was settled"
         told = HistoryQueryParams(metric="evaluation_cut")
-        eventually(lambda: query_history(run.store, told).value == [2.0], "the curve tells what was cut")
+        until(lambda: query_history(run.store, told).value == [2.0], "the curve tells what was cut")
         found = query_history(run.store, HistoryQueryParams(metric="evaluation_return"))
         assert found.value == [(sum(NEAR) + 20 * 9.0) / 40]
-
-
-def test_a_store_of_before_cut_episodes_were_told_goes_on(tmp_path: Path) -> None:
-    recorder = _recorder(tmp_path)
-    first, second = (Played(one, ORDER) for one in arrivals(greedy(0, 1.0), greedy(1, 3.0, cut=True)))
-    recorder.record([attempt_row(1)], [], EntryId(1, 0), 1.0)
-    recorder.record_greedy([first], 1.0)
-    recorder.close()
-    with closing(sqlite3.connect(tmp_path / "telemetry.sqlite")) as store:
-        store.execute("ALTER TABLE greedy_episodes DROP COLUMN cut")
-    recorder = _recorder(tmp_path)
-    recorder.record_greedy([second], 1.0)
-    assert recorder.evaluation_due is not None
-    assert recorder.evaluation_due.values["evaluation_cut"] == 1.0
-    recorder.close()

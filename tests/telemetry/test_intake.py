@@ -18,10 +18,6 @@ def _payload(**changes: Any) -> bytes:
     return json.dumps(episode().model_dump() | changes).encode()
 
 
-def test_an_episode_of_the_run_is_accepted_as_it_is() -> None:
-    assert judge(episode(3.5).to_json().encode(), RUN_ID) == episode(3.5)
-
-
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [

@@ -17,33 +17,25 @@ from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import EPISODE_FIELD
+from tests.faults.waiting import until
 from tests.telemetry.helpers import (
     RUN_ID,
-    NoDrawing,
     Stage,
     attempt_row,
     episode,
-    eventually,
     node_at_work,
     update_row,
 )
 
-
-@pytest.fixture(autouse=True)
-def _quick_and_without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_module, "Drawing", NoDrawing)
-    monkeypatch.setattr(node_module, "_STATE_S", 0.02)
-    monkeypatch.setattr(node_module, "_DISCOVER_S", 0.02)
+pytestmark = pytest.mark.usefixtures("quick_node")
 
 
 def _returns(run: RunFolder) -> list[float]:
     return query_history(run.store, HistoryQueryParams(points=200_000)).value
 
 
-def test_episodes_of_every_client_reach_the_store_and_the_windows_over_a_restart(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
-    with node_at_work(run, redis_address):
+def test_episodes_reach_the_store_and_the_windows_over_a_restart(run: RunFolder, stage: Stage) -> None:
+    with node_at_work(run, stage.address):
         first = stage.wait_state(lambda state: state.phase == "waiting", "waiting for a client")
         stage.wait_state(lambda state: state.tick > first.tick, "its tick moves while nothing happens")
         stage.hello("a")
@@ -53,45 +45,22 @@ def test_episodes_of_every_client_reach_the_store_and_the_windows_over_a_restart
         stage.play("b", episode(3.0))
         state = stage.wait_state(lambda state: state.episodes == 3, "the third")
         assert (state.mean_return, state.env_steps, state.run_id) == (2.0, 30, RUN_ID)
-        eventually(lambda: [stage.left("a"), stage.left("b")] == [0, 0], "stored and trimmed")
+        until(lambda: [stage.left("a"), stage.left("b")] == [0, 0], "stored and trimmed")
     stage.play("b", episode(4.0))
     assert stage.left("b") == 1
-    with node_at_work(run, redis_address):
-        eventually(lambda: stage.live_numbers() == [1, 2, 3, 4], "the rest after a restart")
+    with node_at_work(run, stage.address):
+        until(lambda: stage.live_numbers() == [1, 2, 3, 4], "the rest after a restart")
     assert _returns(run) == [1.0, 2.0, 3.0, 4.0]
 
 
 @pytest.mark.allow_warnings
-def test_it_waits_for_a_server_that_is_not_there_and_ends_when_asked(
-    run: RunFolder, redis_address: Address
-) -> None:
+def test_it_waits_for_a_missing_server_and_ends_when_asked(run: RunFolder, redis_address: Address) -> None:
     with node_at_work(run, Address(redis_address.host, 1)):
-        eventually(run.store.exists, "the store")
-
-
-OFF = {"every_updates": 0}
-
-
-def test_a_reached_goal_is_told_with_its_model(run: RunFolder, redis_address: Address, stage: Stage) -> None:
-    stage.join("a")
-    with node_at_work(run, redis_address, evaluation=OFF, stop={"mean_return": 5.0, "window": 3}):
-        stage.play("a", episode(5.0), episode(5.0))
-        stage.wait_state(lambda state: state.episodes == 2, "two of three")
-        state = stage.state()
-        assert state is not None
-        assert state.verdict is not None
-        assert not state.verdict.reached
-        stage.play("a", episode(5.0, model_id=9))
-        state = stage.wait_state(lambda state: bool(state.verdict and state.verdict.reached), "the goal")
-        assert state.verdict is not None
-        assert (state.verdict.best_model_id, state.verdict.best_score) == (1, 5.0)
-        assert state.best_mean_return == 5.0
+        until(run.store.exists, "the store")
 
 
 @pytest.mark.allow_warnings
-def test_garbage_is_counted_by_reason_and_client_and_harms_nothing(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
+def test_garbage_is_counted_by_reason_and_client(run: RunFolder, stage: Stage) -> None:
     stage.join("good", "bad")
     stream = stage.keys.episodes("bad")
     stage.redis.xadd(stream, {"unknown": "field"})
@@ -99,10 +68,10 @@ def test_garbage_is_counted_by_reason_and_client_and_harms_nothing(
         stage.redis.xadd(stream, {EPISODE_FIELD: payload})
     stage.play("bad", episode(run_id="another"), episode(float("nan")), episode(length=0), episode(attempt=7))
     stage.play("good", episode(1.0), episode(2.0))
-    with node_at_work(run, redis_address):
+    with node_at_work(run, stage.address):
         state = stage.wait_state(lambda state: sum(state.rejected.values()) == 8, "all counted")
-        eventually(lambda: _returns(run) == [1.0, 2.0], "the good ones")
-        eventually(lambda: stage.left("bad") == 0, "garbage off the stream")
+        until(lambda: _returns(run) == [1.0, 2.0], "the good ones")
+        until(lambda: stage.left("bad") == 0, "garbage off the stream")
     # JSON has no NaN: the message arrives without a number.
     expected = {"unreadable": 4, "too_large": 1, "other_run": 1, "out_of_bounds": 1, "unknown_attempt": 1}
     assert state.rejected == expected
@@ -110,36 +79,33 @@ def test_garbage_is_counted_by_reason_and_client_and_harms_nothing(
 
 
 @pytest.mark.allow_warnings
-def test_a_stream_made_into_something_else_or_deleted_leaves_the_others_alone(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
+def test_a_stream_of_another_type_or_deleted_leaves_the_others_alone(run: RunFolder, stage: Stage) -> None:
     stage.join("a", "b", "c")
-    with node_at_work(run, redis_address):
+    with node_at_work(run, stage.address):
         stage.play("a", episode(1.0))
-        eventually(lambda: len(_returns(run)) == 1, "the first")
+        until(lambda: len(_returns(run)) == 1, "the first")
         stage.redis.set(stage.keys.episodes("b"), "not a stream")
         stage.play("a", episode(2.0))
         stage.play("c", episode(3.0))
-        eventually(lambda: len(_returns(run)) == 3, "those of the others")
+        until(lambda: len(_returns(run)) == 3, "those of the others")
         state = stage.wait_state(lambda state: "b" in state.rejected_by_client, "the count")
         assert state.rejected_by_client == {"b": {"wrong_type": 1}}
         stage.redis.delete(stage.keys.episodes("b"))
         stage.play("b", episode(4.0))
-        eventually(lambda: len(_returns(run)) == 4, "the mended one")
+        until(lambda: len(_returns(run)) == 4, "the mended one")
         stage.redis.delete(stage.keys.episodes("a"))  # and with it the group
         stage.play("a", episode(5.0))
-        eventually(
-            lambda: sorted(_returns(run)) == [1.0, 2.0, 3.0, 4.0, 5.0], "nothing lost, nothing doubled"
-        )
+        until(lambda: sorted(_returns(run)) == [1.0, 2.0, 3.0, 4.0, 5.0], "nothing lost, nothing doubled")
+        assert stage.state().rejected_by_client == {"b": {"wrong_type": 1}}, "told once"
 
 
 @pytest.mark.allow_warnings
-def test_the_server_comes_back_without_its_data(run: RunFolder, redis_address: Address, stage: Stage) -> None:
+def test_the_server_comes_back_without_its_data(run: RunFolder, stage: Stage) -> None:
     stage.join("a")
     stage.tell(attempt_row(1), update_row(1, loss=1.0))
-    with node_at_work(run, redis_address):
+    with node_at_work(run, stage.address):
         stage.play("a", episode(1.0), episode(2.0))
-        eventually(lambda: stage.live_numbers() == [1, 2], "the first two")
+        until(lambda: stage.live_numbers() == [1, 2], "the first two")
         # What a restart without data looks like from here: connections cut, keys gone.
         pipeline = stage.redis.pipeline(transaction=True)
         for key in stage.redis.scan_iter(f"{stage.keys.config.removesuffix('config')}*"):
@@ -151,58 +117,40 @@ def test_the_server_comes_back_without_its_data(run: RunFolder, redis_address: A
         stage.join("a")
         stage.tell(update_row(2, loss=2.0))
         stage.play("a", episode(3.0))
-        eventually(lambda: _returns(run) == [1.0, 2.0, 3.0], "the third")
+        until(lambda: _returns(run) == [1.0, 2.0, 3.0], "the third")
         losses = HistoryQueryParams(metric="loss")
-        eventually(lambda: query_history(run.store, losses).value == [1.0, 2.0], "the second update")
+        until(lambda: query_history(run.store, losses).value == [1.0, 2.0], "the second update")
 
 
-def test_episodes_that_come_before_the_row_of_their_attempt_wait_for_it(
-    run: RunFolder, redis_address: Address, stage: Stage
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize(("row_comes", "env_steps"), [(True, [10, 510]), (False, [10, 20])])
+def test_episodes_wait_for_the_row_of_their_attempt_for_a_time(
+    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch, row_comes: bool, env_steps: list[int]
 ) -> None:
+    if not row_comes:
+        monkeypatch.setattr(node_module, "_ROW_WAIT_S", 0.05)
     stage.join("a")
     stage.tell(attempt_row(1))
-    stage.redis.set(stage.keys.config, _config(2))
-    stage.play("a", episode(attempt=2))
-    with node_at_work(run, redis_address):
-        stage.wait_state(lambda state: True, "a beginning")
-        stage.tell(attempt_row(2, env_steps=500, episodes=50))
-        eventually(lambda: len(_returns(run)) == 1, "the episode")
-    assert query_history(run.store, HistoryQueryParams()).env_steps == [510]
-
-
-def _config(attempt: int) -> str:
-    return ServerConfig(run_id=RUN_ID, attempt=attempt, contract="", spaces={}, policy={}).to_json()
-
-
-@pytest.mark.allow_warnings
-def test_an_attempt_whose_row_never_comes_goes_on_where_the_curve_stands(
-    run: RunFolder, redis_address: Address, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_module, "_ROW_WAIT_S", 0.05)
-    stage.join("a")
-    stage.redis.set(stage.keys.config, _config(2))
+    config = ServerConfig(run_id=RUN_ID, attempt=2, contract="", spaces={}, policy={})
+    stage.redis.set(stage.keys.config, config.to_json())
     stage.play("a", episode(), episode(attempt=2))
-    with node_at_work(run, redis_address):
-        eventually(lambda: len(_returns(run)) == 2, "both episodes")
-    assert query_history(run.store, HistoryQueryParams()).env_steps == [10, 20]
+    with node_at_work(run, stage.address):
+        stage.wait_state(lambda state: True, "a beginning")
+        if row_comes:
+            stage.tell(attempt_row(2, env_steps=500, episodes=50))
+        until(lambda: len(_returns(run)) == 2, "both episodes")
+    assert query_history(run.store, HistoryQueryParams()).env_steps == env_steps
 
 
-def test_stopping_drains_what_is_still_there(run: RunFolder, redis_address: Address, stage: Stage) -> None:
-    stage.join("a", "b")
-    with node_at_work(run, redis_address) as stop:
-        stage.wait_state(lambda state: state.phase == "collecting", "at work")
-        for client in ("a", "b"):
-            stage.play(client, *(episode(float(n)) for n in range(1000)))
-        stop.set()
-    assert len(_returns(run)) == 2000
-    state = stage.state()
-    assert state is not None
-    assert state.farewell == "2000 episodes stored"
+def _begun_further_on(stage: Stage) -> None:
+    stage.join("a")
+    stage.tell(attempt_row(1, env_steps=100, episodes=5))
+    stage.play("a", episode(1.0))
 
 
 @pytest.mark.allow_warnings
-def test_what_was_read_and_not_stored_when_the_connection_broke_is_read_again(
-    run: RunFolder, redis_address: Address, stage: Stage, monkeypatch: pytest.MonkeyPatch
+def test_what_was_not_stored_when_it_broke_is_read_again(
+    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = Recorder.record
     broken = 0
@@ -215,17 +163,15 @@ def test_what_was_read_and_not_stored_when_the_connection_broke_is_read_again(
         return record(self, *given)
 
     monkeypatch.setattr(Recorder, "record", break_first)
-    stage.join("a")
-    stage.tell(attempt_row(1, env_steps=100, episodes=5))
-    stage.play("a", episode(1.0))
-    with node_at_work(run, redis_address):
-        eventually(lambda: stage.live_numbers() == [1], "the episode after all")
+    _begun_further_on(stage)
+    with node_at_work(run, stage.address):
+        until(lambda: stage.live_numbers() == [1], "the episode after all")
     assert broken == 2
     assert query_history(run.store, HistoryQueryParams()).env_steps == [110]
 
 
-def test_a_server_without_memory_is_still_drained_and_windows_are_told_later(
-    run: RunFolder, redis_address: Address, stage: Stage, monkeypatch: pytest.MonkeyPatch
+def test_a_full_server_is_drained_and_windows_told_later(
+    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish = MetricsStream.publish
     full = True
@@ -237,20 +183,20 @@ def test_a_server_without_memory_is_still_drained_and_windows_are_told_later(
 
     monkeypatch.setattr(MetricsStream, "publish", refuse)
     stage.join("a")
-    with node_at_work(run, redis_address):
+    with node_at_work(run, stage.address):
         for n in range(3):
             stage.play("a", episode(float(n)), episode(float(n)))
-            eventually(lambda n=n: len(_returns(run)) == 2 * n + 2 and stage.left("a") == 0, "drained")
+            until(lambda n=n: len(_returns(run)) == 2 * n + 2 and stage.left("a") == 0, "drained")
         state = stage.wait_state(lambda state: "memory is full" in state.error, "said so")
         assert state.phase == "collecting"
         full = False
-        eventually(lambda: stage.live_numbers() == [1, 2, 3, 4, 5, 6], "told without gap or double")
+        until(lambda: stage.live_numbers() == [1, 2, 3, 4, 5, 6], "told without gap or double")
         stage.wait_state(lambda state: not state.error, "mended")
 
 
 @pytest.mark.allow_warnings
 def test_a_full_disk_is_told_and_survived(
-    run: RunFolder, redis_address: Address, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = True
     add = StoreWriter.add_episodes
@@ -261,10 +207,8 @@ def test_a_full_disk_is_told_and_survived(
         add(self, records)  # type: ignore[arg-type]
 
     monkeypatch.setattr(StoreWriter, "add_episodes", refuse)
-    stage.join("a")
-    stage.tell(attempt_row(1, env_steps=100, episodes=5))
-    stage.play("a", episode(1.0))
-    with node_at_work(run, redis_address):
+    _begun_further_on(stage)
+    with node_at_work(run, stage.address):
         state = stage.wait_state(lambda state: state.phase == "frozen", "frozen")
         assert "disk is full" in state.error
         assert stage.left("a") == 1
@@ -275,15 +219,13 @@ def test_a_full_disk_is_told_and_survived(
 
 
 @pytest.mark.allow_warnings
-def test_where_the_evaluator_can_not_play_training_ranks_the_models(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
+def test_where_the_evaluator_can_not_play_training_ranks_the_models(run: RunFolder, stage: Stage) -> None:
     evaluator = NodeState(name="evaluator", instance=Instance(host="here", pid=2), tick=1, run_id=run.run_id)
     stage.redis.set(stage.keys.node("evaluator"), evaluator.to_json())
     stage.join("a")
     stage.play("a", *(episode(5.0, model_id=3) for _ in range(2)))
     goals = {"window": 2, "mean_return": 5.0, "judged_by": "evaluation"}
-    with node_at_work(run, redis_address, algorithm="dqn", stop=goals):
+    with node_at_work(run, stage.address, algorithm="dqn", stop=goals):
         state = stage.wait_state(lambda state: state.mean_return == 5.0, "counted")
         assert (state.verdict, state.best_mean_return) == (Verdict(best_by="evaluation"), None)
         assert state.judged_by == "evaluation", "it may yet be able to"
@@ -303,17 +245,13 @@ def test_where_the_evaluator_can_not_play_training_ranks_the_models(
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("phase", [None, "waiting", "loading", "stopping"])
 def test_a_goal_does_not_wait_for_an_evaluator_that_is_gone(
-    run: RunFolder,
-    redis_address: Address,
-    stage: Stage,
-    monkeypatch: pytest.MonkeyPatch,
-    phase: NodePhase | None,
+    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch, phase: NodePhase | None
 ) -> None:
     if phase is not None:
         last = NodeState(name="evaluator", instance=Instance(), tick=1, run_id=run.run_id, phase=phase)
         stage.redis.set(stage.keys.node("evaluator"), last.to_json())
     stage.join("a")
-    with node_at_work(run, redis_address, stop={"mean_return": 5.0, "window": 2}):
+    with node_at_work(run, stage.address, stop={"mean_return": 5.0, "window": 2}):
         stage.play("a", *(episode(5.0) for _ in range(2)))
         state = stage.wait_state(lambda state: bool(state.verdict and state.verdict.to_confirm), "it asks")
         assert state.judged_by == "both"

@@ -14,20 +14,11 @@ from pathlib import Path
 import psutil
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import query_history
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import HistoryQueryParams
-from tests.faults.waiting import LIMIT_S
-from tests.telemetry.helpers import (
-    RUN_ID,
-    Stage,
-    arrivals,
-    attempt_row,
-    episode,
-    eventually,
-    make_run,
-)
+from soulsgui.wire.control import History, HistoryQueryParams
+from tests.faults.waiting import LIMIT_S, until
+from tests.telemetry.helpers import Stage, arrivals, attempt_row, episode, make_run, recorder_of
 
 _START = """
 import sys
@@ -65,34 +56,30 @@ def _last_row(run: RunFolder) -> int:
     return query_history(run.store, HistoryQueryParams(points=1)).last_row
 
 
-def _rows(run: RunFolder) -> list[int]:
-    return query_history(run.store, HistoryQueryParams(points=200_000)).row
+def _history(run: RunFolder, **asked: str) -> History:
+    return query_history(run.store, HistoryQueryParams(points=200_000, **asked))
 
 
-def test_kills_between_two_steps_neither_lose_nor_double(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
+def test_kills_between_two_steps_neither_lose_nor_double(run: RunFolder, stage: Stage) -> None:
     stage.join("a")
     stage.tell(attempt_row(1, env_steps=100, episodes=10))
     stage.play("a", *(episode(float(n)) for n in range(50)))
     # Between storing and acknowledging; then between acknowledging and telling the windows.
     for owner, method, left in (("EpisodeStreams", "acknowledge", 50), ("MetricsStream", "publish", 0)):
         die = _DIE_IN.format(module="streams", owner=owner, method=method)
-        with _process(run, redis_address, die) as process:
+        with _process(run, stage.address, die) as process:
             assert process.wait(LIMIT_S) != 0
-        assert _rows(run) == list(range(1, 51))
+        assert _history(run).row == list(range(1, 51))
         assert (stage.left("a"), stage.live_numbers()) == (left, [])
     stage.play("a", *(episode(float(n)) for n in range(50, 60)))
-    with _process(run, redis_address):
-        eventually(lambda: stage.live_numbers() == list(range(1, 61)), "every row told once")
-    history = query_history(run.store, HistoryQueryParams(points=200_000))
+    with _process(run, stage.address):
+        until(lambda: stage.live_numbers() == list(range(1, 61)), "every row told once")
+    history = _history(run)
     assert history.value == [float(n) for n in range(60)]
     assert history.episode == list(range(11, 71))
 
 
-def test_kills_at_random_moments_neither_lose_nor_double(
-    run: RunFolder, redis_address: Address, stage: Stage
-) -> None:
+def test_kills_at_random_moments_neither_lose_nor_double(run: RunFolder, stage: Stage) -> None:
     rng = random.Random(7)
     clients = ["a", "b", "c"]
     stage.join(*clients)
@@ -108,57 +95,44 @@ def test_kills_at_random_moments_neither_lose_nor_double(
         threading.Event().wait(0.01)
 
     for kills in range(2):
-        before, until = _last_row(run), time.monotonic() + LIMIT_S
-        with _process(run, redis_address):
+        before, latest = _last_row(run), time.monotonic() + LIMIT_S
+        with _process(run, stage.address):
             while _last_row(run) == before:
-                assert time.monotonic() < until, f"no progress after {kills} kills"
+                assert time.monotonic() < latest, f"no progress after {kills} kills"
                 play(3000 * (kills + 1))
             for _ in range(rng.randint(0, 8)):
                 play(6000)
     total = sum(sent.values())
-    with _process(run, redis_address):
-        eventually(lambda: stage.live_numbers()[-1:] == [total], "everything told")
+    with _process(run, stage.address):
+        until(lambda: stage.live_numbers()[-1:] == [total], "everything told")
     assert stage.live_numbers() == list(range(1, total + 1))
     for client in clients:
-        values = query_history(run.store, HistoryQueryParams(client=client, points=200_000)).value
-        assert values == [float(n) for n in range(sent[client])]
-    _assert_as_if_never_killed(run)
-
-
-def _assert_as_if_never_killed(run: RunFolder) -> None:
-    """Axes, means and the best are those of one uninterrupted recorder given the same episodes."""
-    history = query_history(run.store, HistoryQueryParams(points=200_000))
+        assert _history(run, client=client).value == [float(n) for n in range(sent[client])]
+    # Axes and means are those of one uninterrupted recorder given the same episodes.
+    history = _history(run)
     again = run.root / "again.sqlite"
-    recorder = Recorder(again, RUN_ID, 20, None)
-    episodes = (episode(value, int(value) % 9 + 1) for value in history.value)
-    recorder.record([], arrivals(*episodes), recorder.cursor, 0.0)
-    recorder.close()
-    expected = query_history(again, HistoryQueryParams(metric="mean_return", points=200_000))
-    found = query_history(run.store, HistoryQueryParams(metric="mean_return", points=200_000))
-    assert (found.value, found.env_steps, found.episode) == (
-        expected.value,
-        expected.env_steps,
-        expected.episode,
-    )
+    with recorder_of(again, 20) as recorder:
+        episodes = (episode(value, int(value) % 9 + 1) for value in history.value)
+        recorder.record([], arrivals(*episodes), recorder.cursor, 0.0)
+    means = HistoryQueryParams(metric="mean_return", points=200_000)
+    found, expected = query_history(run.store, means), query_history(again, means)
+    assert found.value == expected.value
+    assert (found.env_steps, found.episode) == (expected.env_steps, expected.episode)
 
 
-def test_asked_to_stop_it_drains_draws_and_says_goodbye(
-    tmp_path: Path, redis_address: Address, stage: Stage
-) -> None:
+def test_asked_to_stop_it_drains_draws_and_says_goodbye(tmp_path: Path, stage: Stage) -> None:
     run = make_run(tmp_path, evaluation={"every_updates": 0}, stop={"mean_return": 5.0, "window": 2})
     stage.join("a")
-    with _process(run, redis_address) as process:
+    with _process(run, stage.address) as process:
         stage.wait_state(lambda state: state.phase == "collecting", "at work")
         stage.play("a", *(episode(float(n)) for n in range(30)))
         assert psutil.Process(process.pid).memory_info().rss < 90e6
         stage.wait_state(lambda state: bool(state.verdict and state.verdict.reached), "the goal")
-        stage.play("a", episode(99.0))
+        stage.play("a", *(episode(99.0) for _ in range(2000)))
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
-    assert _rows(run) == list(range(1, 32))
-    state = stage.state()
-    assert state is not None
-    assert state.farewell == "31 episodes stored"
+    assert _history(run).row == list(range(1, 2031))
+    assert stage.state().farewell == "2030 episodes stored"
     series = json.loads(run.series.read_text())
     assert series["episodes"]["columns"]["return"][-1] == 99.0
     assert run.figure.read_bytes().startswith(b"\x89PNG")

@@ -4,6 +4,7 @@ import random
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,18 +16,17 @@ from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.metrics import UpdateRow
 from soulsgui.wire.messages.node import Verdict
-from tests.telemetry.helpers import RUN_ID, arrivals, attempt_row, episode, update_row
+from tests.telemetry.helpers import RUN_ID, arrivals, attempt_row, episode, recorder_of, update_row
 
 _CURSOR = EntryId(1, 0)
+_recorder = partial(recorder_of, window=3)
 
 
 @contextmanager
-def _recorder(path: Path, window: int = 3, goal: float | None = None) -> Iterator[Recorder]:
-    recorder = Recorder(path / "telemetry.sqlite", RUN_ID, window, goal)
-    try:
+def _judging(path: Path, judged_by: str) -> Iterator[Recorder]:
+    with recorder_of(path, window=3, goal=9.0) as recorder:
+        recorder.judged_by = judged_by
         yield recorder
-    finally:
-        recorder.close()
 
 
 def _store(
@@ -35,43 +35,38 @@ def _store(
     return recorder.record(rows, given, _CURSOR, 1000.0)
 
 
-def test_rows_count_up_without_gaps_and_carry_their_place_on_the_curve(tmp_path: Path) -> None:
-    with _recorder(tmp_path) as recorder:
+def test_rows_count_up_without_gaps_and_carry_their_place_on_the_curve(path: Path) -> None:
+    with _recorder(path) as recorder:
         first = _store(recorder, arrivals(episode(1.0, 10), episode(2.0, 5)))
         second = _store(recorder, arrivals(episode(6.0, 1), client="b"))
-    records = [*first, *second]
-    assert [record.row for record in records] == [1, 2, 3]
-    assert [record.episode for record in records] == [1, 2, 3]
-    assert [record.env_steps for record in records] == [10, 15, 16]
-    assert [record.mean_return for record in records] == [1.0, 1.5, 3.0]
+    places = [(one.row, one.episode, one.env_steps, one.mean_return) for one in [*first, *second]]
+    assert places == [(1, 1, 10, 1.0), (2, 2, 15, 1.5), (3, 3, 16, 3.0)]
 
 
-def test_entries_read_again_are_left_out(tmp_path: Path) -> None:
+def test_entries_read_again_are_left_out(path: Path) -> None:
     given = arrivals(*(episode(float(n)) for n in range(5)))
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         _store(recorder, given[:3])
         records = _store(recorder, given)
         assert [record.total_return for record in records] == [3.0, 4.0]
         assert recorder.last_row == 5
     # An older session is none read again: the server's clock may have been set back between the two.
     older = Arrival("a", EntryId(500, 1), episode(5.0))
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         assert [record.total_return for record in _store(recorder, [*given, older])] == [5.0]
         assert _store(recorder, [older]) == []
 
 
-def test_the_same_entry_id_of_two_clients_is_two_episodes_however_large(tmp_path: Path) -> None:
+def test_the_same_entry_id_of_two_clients_is_two_episodes_however_large(path: Path) -> None:
     entry = EntryId(2**64 - 1, 2**64 - 1)
     given = [Arrival(client, entry, episode()) for client in ("a", "b")]
     for left in (2, 0):
-        with _recorder(tmp_path) as recorder:
+        with _recorder(path) as recorder:
             assert len(_store(recorder, given)) == left
 
 
-def test_a_resume_without_the_last_updates_carries_what_it_did_not_overwrite_into_the_mean(
-    tmp_path: Path,
-) -> None:
-    with _recorder(tmp_path) as recorder:
+def test_a_resume_carries_what_it_did_not_overwrite_into_the_mean(path: Path) -> None:
+    with _recorder(path) as recorder:
         rows = [attempt_row(1), update_row(1), update_row(2)]
         _store(recorder, arrivals(*(episode(float(n)) for n in (1, 2, 90, 90))), rows)
         _store(recorder, [], [attempt_row(2, env_steps=20, episodes=2, update=1)])
@@ -79,7 +74,7 @@ def test_a_resume_without_the_last_updates_carries_what_it_did_not_overwrite_int
         assert recorder.mean_return == 1.5
         _store(recorder, arrivals(episode(6.0, attempt=2), first=5))
         assert recorder.mean_return == 3.0
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         assert recorder.mean_return == 3.0
 
 
@@ -93,86 +88,85 @@ def test_a_resume_without_the_last_updates_carries_what_it_did_not_overwrite_int
     ],
 )
 def test_a_resume_that_loses_no_update_goes_on_behind_the_last_episode(
-    tmp_path: Path, updates: tuple[int, ...], steps: int, place: tuple[int, int]
+    path: Path, updates: tuple[int, ...], steps: int, place: tuple[int, int]
 ) -> None:
     resumed = attempt_row(2, env_steps=steps, episodes=int(steps > 0), update=2 if updates else 0)
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         rows = [attempt_row(1), *(update_row(n) for n in updates)]
         _store(recorder, arrivals(*(episode(1.0, 10) for _ in range(4))), rows)
         _store(recorder, [], [resumed, resumed])
         assert (recorder.env_steps, recorder.episodes) == place
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         assert (recorder.env_steps, recorder.episodes) == place
         _store(recorder, arrivals(episode(1.0, 10, attempt=2), first=5))
         assert recorder.episodes == place[1] + 1
-    history = query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams())
+    history = query_history(path, HistoryQueryParams())
     assert history.overwritten == [n > place[1] for n in range(1, 5)] + [False]
 
 
-def test_episodes_that_a_resume_overwrote_do_not_reach_the_goal(tmp_path: Path) -> None:
-    with _recorder(tmp_path, goal=50.0) as recorder:
+def test_episodes_that_a_resume_overwrote_do_not_reach_the_goal(path: Path) -> None:
+    with _recorder(path, goal=50.0) as recorder:
         _store(recorder, arrivals(episode(90.0), episode(90.0)), [attempt_row(1)])
         _store(recorder, arrivals(episode(90.0, attempt=2), first=3), [attempt_row(2)])
         assert not recorder.verdict.reached
-    with _recorder(tmp_path, goal=50.0) as recorder:
+    with _recorder(path, goal=50.0) as recorder:
         _store(recorder, arrivals(episode(90.0, attempt=2), first=4))
         assert not recorder.verdict.reached
         _store(recorder, arrivals(episode(90.0, attempt=2), first=5))
         assert recorder.verdict.reached
 
 
-def test_a_reached_goal_is_known_after_a_restart_and_open_again_under_another_goal(tmp_path: Path) -> None:
-    with _recorder(tmp_path, window=1, goal=5.0) as recorder:
+def test_a_reached_goal_is_known_after_a_restart_and_open_again_under_another_goal(path: Path) -> None:
+    with _recorder(path, window=1, goal=5.0) as recorder:
         _store(recorder, arrivals(episode(6.0, model_id=7), episode(4.0, model_id=7)))
-    with _recorder(tmp_path, window=1, goal=5.0) as recorder:
+    with _recorder(path, window=1, goal=5.0) as recorder:
         assert recorder.mean_return == 4.0
         assert recorder.verdict == Verdict(best_model_id=7, best_score=6.0, reached=True, reached_with=6.0)
-    with _recorder(tmp_path, window=1, goal=9.0) as recorder:
+    with _recorder(path, window=1, goal=9.0) as recorder:
         assert recorder.verdict == Verdict(best_model_id=7, best_score=6.0, reached=False)
 
 
-def test_another_window_ranks_the_models_anew(tmp_path: Path) -> None:
+def test_another_window_ranks_the_models_anew(path: Path) -> None:
     returns = [(9.0, 1), (0.0, 2), (5.0, 3), (6.0, 4)]
-    with _recorder(tmp_path, window=1) as recorder:
+    with _recorder(path, window=1) as recorder:
         _store(recorder, arrivals(*(episode(value, model_id=model) for value, model in returns)))
         assert recorder.verdict.best_model_id == 1
-    with _recorder(tmp_path, window=2) as recorder:
+    with _recorder(path, window=2) as recorder:
         assert (recorder.verdict.best_model_id, recorder.verdict.best_score) == (4, 5.5)
 
 
-def test_restarts_at_any_moment_change_nothing(tmp_path: Path) -> None:
+def test_restarts_at_any_moment_change_nothing(path: Path) -> None:
     rng = random.Random(3)
-    given = arrivals(
-        *(
-            episode(rng.gauss(50, 30), rng.randint(1, 90), attempt=1 + n // 40, model_id=n // 7)
-            for n in range(120)
-        )
+    played = (
+        episode(rng.gauss(50, 30), rng.randint(1, 90), attempt=1 + n // 40, model_id=n // 7)
+        for n in range(120)
     )
+    given = arrivals(*played)
     rows: dict[int, list[TrainerRow]] = {
         0: [attempt_row(1)],
         40: [attempt_row(2, env_steps=700, episodes=22, update=3)],
         80: [attempt_row(3, env_steps=400, episodes=12, update=2)],
     }
 
-    def play(folder: Path, restarts: bool) -> tuple[list[object], Verdict, float | None]:
-        folder.mkdir()
-        recorder = Recorder(folder / "telemetry.sqlite", RUN_ID, 10, 60.0)
+    def play(store: Path, restarts: bool) -> tuple[list[object], Verdict, float | None]:
+        recorder = Recorder(store, RUN_ID, 10, 60.0)
         done: list[object] = []
         for n, arrival in enumerate(given):
             if restarts and rng.random() < 0.3:
                 recorder.close()
-                recorder = Recorder(folder / "telemetry.sqlite", RUN_ID, 10, 60.0)
+                recorder = Recorder(store, RUN_ID, 10, 60.0)
             done += _store(recorder, [arrival], rows.get(n, []))
         result = done, recorder.verdict, recorder.mean_return
         recorder.close()
         return result
 
-    assert play(tmp_path / "broken", restarts=True) == play(tmp_path / "whole", restarts=False)
+    broken = play(path.with_name("broken.sqlite"), restarts=True)
+    assert broken == play(path.with_name("whole.sqlite"), restarts=False)
 
 
-def test_what_could_not_be_stored_leaves_no_trace(tmp_path: Path) -> None:
+def test_what_could_not_be_stored_leaves_no_trace(path: Path) -> None:
     """A real full file: pages are limited, as a full disk limits them."""
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         _store(recorder, arrivals(episode(1.0, 10)), [attempt_row(1), update_row(1, loss=1.0)])
         database: sqlite3.Connection = recorder._store.db
         pages = database.execute("PRAGMA page_count").fetchone()[0]
@@ -185,21 +179,20 @@ def test_what_could_not_be_stored_leaves_no_trace(tmp_path: Path) -> None:
         records = _store(recorder, many, [update_row(2, loss=0.5, other=1.0)])
         assert [record.row for record in records[:2]] == [2, 3]
         assert len(records) == 2000
-    history = query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams(metric="loss"))
+    history = query_history(path, HistoryQueryParams(metric="loss"))
     assert history.value == [1.0, 0.5]
-    assert query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams()).last_row == 2001
+    assert query_history(path, HistoryQueryParams()).last_row == 2001
 
 
-def test_messages_for_the_windows_are_bounded_and_whole(tmp_path: Path) -> None:
-    with _recorder(tmp_path) as recorder:
+def test_messages_for_the_windows_are_bounded_and_whole(path: Path) -> None:
+    with _recorder(path) as recorder:
         records = _store(recorder, arrivals(*(episode(float(n)) for n in range(1234))))
         messages = list(as_messages(RUN_ID, records))
         assert [row for message in messages for row in message.row] == list(range(1, 1235))
         assert max(len(message.row) for message in messages) <= 500
         assert list(recorder.rows_after(0)) == messages
-        assert [row for message in recorder.rows_after(1200) for row in message.row] == list(
-            range(1201, 1235)
-        )
+        (last,) = recorder.rows_after(1200)
+        assert last.row == list(range(1201, 1235))
 
 
 def _evaluation(update: int, score: float, attempt: int = 1) -> UpdateRow:
@@ -207,15 +200,15 @@ def _evaluation(update: int, score: float, attempt: int = 1) -> UpdateRow:
     return row.model_copy(update={"kind": "evaluation"})
 
 
-def test_models_are_ranked_by_their_evaluation_where_that_is_chosen(tmp_path: Path) -> None:
+def test_models_are_ranked_by_their_evaluation_where_that_is_chosen(path: Path) -> None:
     played = arrivals(*(episode(100.0, model_id=1) for _ in range(3)))
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         recorder.by_evaluation = True
         _store(recorder, played)
         assert recorder.verdict == Verdict(best_by="evaluation")
         _store(recorder, [], [_evaluation(5, 7.0), _evaluation(10, 9.0), _evaluation(15, 9.0)])
         assert recorder.verdict == Verdict(best_model_id=10, best_score=9.0, best_by="evaluation")
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         assert recorder.verdict == Verdict(best_model_id=1, best_score=100.0)
         recorder.by_evaluation = True
         assert recorder.verdict == Verdict(best_model_id=10, best_score=9.0, best_by="evaluation")
@@ -223,25 +216,33 @@ def test_models_are_ranked_by_their_evaluation_where_that_is_chosen(tmp_path: Pa
         assert recorder.verdict == Verdict(best_model_id=20, best_score=9.5, best_by="evaluation")
 
 
-def test_an_evaluation_reaches_the_goal_where_that_is_chosen(tmp_path: Path) -> None:
+def test_an_evaluation_reaches_the_goal_where_that_is_chosen(path: Path) -> None:
     good = arrivals(*(episode(100.0, model_id=1) for _ in range(3)))
-    with _recorder(tmp_path, goal=9.0) as recorder:
-        recorder.judged_by = "evaluation"
+    with _judging(path, "evaluation") as recorder:
         rows = [attempt_row(2), _evaluation(5, 9.5, attempt=1), _evaluation(5, 8.5, attempt=2)]
         _store(recorder, good, rows)
         assert not recorder.verdict.reached, "training does not count, nor what was played before"
         _store(recorder, [], [_evaluation(10, 9.25, attempt=2), _evaluation(15, 3.0, attempt=2)])
         assert recorder.verdict.reached_with == 9.25
-    with _recorder(tmp_path, goal=9.0) as recorder:
+    with _recorder(path, goal=9.0) as recorder:
         assert recorder.verdict.reached_with == 9.25
 
 
-def test_the_newest_evaluation_that_nothing_overwrote_is_told(tmp_path: Path) -> None:
-    with _recorder(tmp_path) as recorder:
+def test_training_reaches_the_goal_when_nobody_can_evaluate(path: Path) -> None:
+    with _judging(path, "evaluation") as recorder:
+        _store(recorder, arrivals(*(episode(100.0) for _ in range(3))))
+        assert not recorder.verdict.reached
+        recorder.judged_by = "training"
+        _store(recorder, arrivals(episode(100.0), client="b"), [_evaluation(5, 1.0)])
+        assert recorder.verdict.reached_with == 100.0
+
+
+def test_the_newest_evaluation_that_nothing_overwrote_is_told(path: Path) -> None:
+    with _recorder(path) as recorder:
         assert recorder.evaluation_return is None
         _store(recorder, [], [attempt_row(1), _evaluation(5, 9.0), _evaluation(10, 4.0)])
         assert recorder.evaluation_return == 4.0
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         assert recorder.evaluation_return == 4.0
         _store(recorder, [], [attempt_row(2, update=7)])
         assert recorder.evaluation_return == 9.0
@@ -251,23 +252,12 @@ def test_the_newest_evaluation_that_nothing_overwrote_is_told(tmp_path: Path) ->
         assert recorder.evaluation_return is None
 
 
-def test_training_reaches_the_goal_when_nobody_can_evaluate(tmp_path: Path) -> None:
-    with _recorder(tmp_path, goal=9.0) as recorder:
-        recorder.judged_by = "evaluation"
-        _store(recorder, arrivals(*(episode(100.0) for _ in range(3))))
-        assert not recorder.verdict.reached
-        recorder.judged_by = "training"
-        _store(recorder, arrivals(episode(100.0), client="b"), [_evaluation(5, 1.0)])
-        assert recorder.verdict.reached_with == 100.0
-
-
 def _confirmation(update: int, score: float, confirms: int | None) -> UpdateRow:
     return _evaluation(update, score).model_copy(update={"confirms": confirms})
 
 
-def test_a_goal_of_the_training_is_reached_when_greedy_episodes_confirm_it(tmp_path: Path) -> None:
-    with _recorder(tmp_path, goal=9.0) as recorder:
-        recorder.judged_by = "both"
+def test_a_goal_of_the_training_is_reached_when_greedy_episodes_confirm_it(path: Path) -> None:
+    with _judging(path, "both") as recorder:
         _store(recorder, arrivals(*(episode(10.0) for _ in range(5))), [attempt_row(1)])
         assert (recorder.verdict.reached, recorder.verdict.to_confirm) == (False, 3)
         # What nobody asked for confirms nothing: a regular evaluation, or what a former claim was answered.
@@ -281,10 +271,9 @@ def test_a_goal_of_the_training_is_reached_when_greedy_episodes_confirm_it(tmp_p
         assert (recorder.verdict.reached_with, recorder.verdict.to_confirm) == (11.0, None)
 
 
-def test_a_claim_whose_answer_was_not_stored_before_a_kill_is_made_again(tmp_path: Path) -> None:
+def test_a_claim_whose_answer_was_not_stored_before_a_kill_is_made_again(path: Path) -> None:
     for row, claim in ((1, None), (2, None), (3, 3), (4, 4)):
-        with _recorder(tmp_path, goal=9.0) as recorder:
-            recorder.judged_by = "both"
+        with _judging(path, "both") as recorder:
             _store(recorder, arrivals(episode(10.0), first=row))
             assert recorder.verdict.to_confirm == claim
             if row == 4:
@@ -292,51 +281,46 @@ def test_a_claim_whose_answer_was_not_stored_before_a_kill_is_made_again(tmp_pat
                 assert recorder.verdict.reached_with == 10.0
 
 
-def test_a_refuted_window_claims_nothing_after_a_restart(tmp_path: Path) -> None:
-    with _recorder(tmp_path, goal=9.0) as recorder:
-        recorder.judged_by = "both"
+def test_a_refuted_window_claims_nothing_after_a_restart(path: Path) -> None:
+    with _judging(path, "both") as recorder:
         _store(recorder, arrivals(*(episode(10.0) for _ in range(3))), [attempt_row(1)])
         _store(recorder, [], [_confirmation(3, 8.9, 3)])
     later = arrivals(*(episode(10.0, model_id=model_id) for model_id in (4, 4, 3, 4)), first=4)
     for given, claims in zip(later, (None, None, None, 7), strict=True):
-        with _recorder(tmp_path, goal=9.0) as recorder:
-            recorder.judged_by = "both"
+        with _judging(path, "both") as recorder:
             _store(recorder, [given])
             assert recorder.verdict.to_confirm == claims
 
 
-def test_what_answers_a_claim_takes_the_place_of_the_shorter_evaluation(tmp_path: Path) -> None:
-    with _recorder(tmp_path) as recorder:
+def test_what_answers_a_claim_takes_the_place_of_the_shorter_evaluation(path: Path) -> None:
+    with _recorder(path) as recorder:
         _store(recorder, [], [_evaluation(5, 8.0), _confirmation(5, 3.0, 7), _evaluation(5, 8.0)])
         assert recorder.evaluation_return == 3.0
-    found = query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams(metric="evaluation_return"))
+    found = query_history(path, HistoryQueryParams(metric="evaluation_return"))
     assert found.value == [3.0]
 
 
-def test_evaluations_are_a_curve_of_their_own_beside_the_updates(tmp_path: Path) -> None:
+def test_evaluations_are_a_curve_of_their_own_beside_the_updates(path: Path) -> None:
     """Evaluations take their time: they come when updates of later on are stored already."""
     rows = [update_row(5, loss=1.0), update_row(8, loss=2.0), _evaluation(5, 3.0), _evaluation(5, 4.0)]
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         _store(recorder, [], rows)
-    path = tmp_path / "telemetry.sqlite"
     found = query_history(path, HistoryQueryParams(metric="evaluation_return"))
-    assert (found.row, found.value, found.env_steps) == ([5], [3.0], [50])
-    assert (found.last_update, found.row) == ((1, 5), [5])
+    assert (found.row, found.value, found.env_steps, found.last_update) == ([5], [3.0], [50], (1, 5))
     assert {"loss", "evaluation_return"} <= set(found.metrics)
     assert query_history(path, HistoryQueryParams(metric="loss")).last_update == (1, 8)
     unknown = query_history(path, HistoryQueryParams(metric="evaluation_std"))
     assert (unknown.value, unknown.last_update) == ([], (1, 5))
 
 
-def test_a_store_of_before_there_were_evaluations_is_read_and_gets_their_tables(tmp_path: Path) -> None:
-    path = tmp_path / "telemetry.sqlite"
-    with _recorder(tmp_path) as recorder:
+def test_a_store_of_before_there_were_evaluations_is_read_and_gets_their_tables(path: Path) -> None:
+    with _recorder(path) as recorder:
         _store(recorder, arrivals(episode(1.0)))
     with sqlite3.connect(path) as db:
         db.executescript("DROP TABLE evaluations; DROP TABLE evaluation_values;")
     db.close()
     assert query_history(path, HistoryQueryParams()).value == [1.0]
     assert query_history(path, HistoryQueryParams(metric="evaluation_return")).value == []
-    with _recorder(tmp_path) as recorder:
+    with _recorder(path) as recorder:
         _store(recorder, [], [_evaluation(5, 7.0)])
     assert query_history(path, HistoryQueryParams(metric="evaluation_return")).value == [7.0]
