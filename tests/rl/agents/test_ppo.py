@@ -19,8 +19,6 @@ from soulsgui.rl.returns import gae
 from tests.rl.agents.cases import CHOICES, round_of
 from tests.rl.support import SPACES, changed, client_of, ppo_settings, random_batch
 
-each_choice = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
-
 
 def make_agent(seed: int = 0, **changes: Any) -> PPOAgent:
     return PPOAgent(SPACES, ppo_settings(**{"minibatch_size": 32, "epochs": 3} | changes), seed)
@@ -113,10 +111,7 @@ def test_masked_actions_change_neither_ratio_nor_choice() -> None:
     assert agent.update(replace(masked, action_mask=None), START)["approx_kl"] > 0.01
 
 
-# --- choices ------------------------------------------------------------------------------------------
-
-
-@each_choice
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 def test_every_choice_changes_what_is_learned(choice: dict[str, Any]) -> None:
     agent, plain = make_agent(**choice), make_agent()
     batch = round_of(plain, 0)
