@@ -26,7 +26,7 @@ from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.inputs import Inputs, laid_out
 from tests.environments.toys import Room
-from tests.rl.agents.test_sac import SPACES as BOUNDED
+from tests.rl.agents.cases import BOUNDED
 from tests.rl.support import dqn_settings, ppo_settings, sac_settings
 
 LAKE = spaces.Discrete(16)
