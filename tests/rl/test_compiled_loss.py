@@ -44,6 +44,7 @@ def test_nobody_waits_for_an_error_that_nobody_asks_for() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler of C++")
 @pytest.mark.parametrize("agent", ["dqn", "iqn"])
 def test_compiled_equals_eager_for_dqn(agent: str) -> None:
@@ -71,6 +72,7 @@ def test_compiled_equals_eager_for_dqn(agent: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler of C++")
 def test_compiled_equals_eager_for_ppo() -> None:
     from torch._dynamo.utils import counters
