@@ -7,9 +7,19 @@ import pytest
 
 from benchmarks import returns
 from benchmarks.returns import FailedError, Results, Task, Trained
-from soulsgui.config.schema import flatten
+from soulsgui.config.schema import Settings, flatten
 
-TASK = next(task for task in returns.TASKS if task.name == "cartpole_dqn")
+
+def named(name: str) -> Task:
+    return next(task for task in returns.TASKS if task.name == name)
+
+
+def told_of(name: str) -> Settings:
+    """Return the settings that a task is trained with."""
+    return returns.combined(named(name), returns.assignments(named(name), 1, quick=False))
+
+
+TASK = named("cartpole_dqn")
 
 
 @pytest.fixture
@@ -64,15 +74,16 @@ def test_a_task_whose_package_is_not_installed_is_left_out_with_a_remedy(
 
 
 def test_schedules_and_module_ids_of_a_task_arrive() -> None:
-    task = next(task for task in returns.TASKS if task.name == "minatar_breakout_ppo")
-    told = flatten(returns.combined(task, returns.assignments(task, 1, quick=False)).model_dump(mode="json"))
-    assert {key: told[key] for key, _ in task.values} == dict(task.values)
+    told, values = (
+        flatten(told_of("minatar_breakout_ppo").model_dump(mode="json")),
+        named("minatar_breakout_ppo").values,
+    )
+    assert {key: told[key] for key, _ in values} == dict(values)
 
 
 def test_a_goal_that_evaluations_judge_ends_a_run_and_no_other() -> None:
     assert returns.assignments(TASK, 1, quick=False) == ["seed=1", f"stop.env_steps={TASK.env_steps}"]
-    ppo = next(task for task in returns.TASKS if task.name == "cartpole_ppo")
-    assert "stop.mean_return=null" in returns.assignments(ppo, 1, quick=True)
+    assert "stop.mean_return=null" in returns.assignments(named("cartpole_ppo"), 1, quick=True)
 
 
 def test_the_best_model_counts_where_it_ended_the_run_and_the_newest_elsewhere() -> None:
@@ -81,12 +92,6 @@ def test_the_best_model_counts_where_it_ended_the_run_and_the_newest_elsewhere()
 
 
 def test_a_task_without_a_preset_takes_what_is_shipped_with_its_agent() -> None:
-    solved, trained = (
-        next(task for task in returns.TASKS if task.name == name)
-        for name in ("default_cartpole_r2d2", "default_hopper_sac")
-    )
-    first, second = (
-        returns.combined(one, returns.assignments(one, 1, quick=False)) for one in (solved, trained)
-    )
+    first, second = told_of("default_cartpole_r2d2"), told_of("default_hopper_sac")
     assert (first.network.recurrent, first.stop.mean_return, first.stop.env_steps) == ("lstm", 490, 60_000)
     assert (second.network.activation, second.stop.mean_return) == ("relu", None)

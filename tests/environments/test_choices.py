@@ -91,9 +91,11 @@ def test_the_report_tells_of_masks_and_tries_valid_actions_only() -> None:
     assert report.spaces is not None
     assert report.spaces.action == DiscreteSpec(4, 1, masked=True)
     assert report.spaces.masked_actions == 4
+    assert SpacesSpec.from_json(report.spaces.to_json()) == report.spaces
     plain = check("tests.environments.toys:ToysCounter-v0", {}, [])
     assert plain.spaces is not None
     assert plain.spaces.masked_actions == 0
+    assert "masked" not in plain.spaces.to_json()["action"]
 
 
 def test_the_report_tells_of_bad_masks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,14 +103,6 @@ def test_the_report_tells_of_bad_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "leaves no action" in check(ENV_ID, {}, []).problems[0]
     monkeypatch.setattr(Masked, "mask", lambda self, ended: np.ones(5))
     assert "there are 4 actions" in check(ENV_ID, {}, []).problems[0]
-
-
-def test_a_description_says_masks_only_where_there_are_some() -> None:
-    spaces = SpacesSpec.from_env(Masked.observation_space, Masked.action_space, masked=True)
-    assert SpacesSpec.from_json(spaces.to_json()) == spaces
-    assert (
-        "masked" not in SpacesSpec.from_env(Masked.observation_space, Masked.action_space).to_json()["action"]
-    )
 
 
 def test_taxi_tells_masks() -> None:

@@ -107,15 +107,8 @@ def test_a_misfit_is_told_with_all_that_fits_and_what_fits_or_is_not_known_is_no
 
 def test_it_stands_in_the_report_for_a_person() -> None:
     spaces = SpacesSpec(CUBE, CHOICE)
-    checked = {
-        "env_id": "Sea-v0",
-        "ok": True,
-        "spaces": spaces.to_json(),
-        "native_vector": False,
-        "steps": 0,
-        "problems": [],
-        "notes": [],
-    }
+    checked = {"env_id": "Sea-v0", "ok": True, "spaces": spaces.to_json(), "native_vector": False}
+    checked |= {"steps": 0, "problems": [], "notes": []}
     lines = report_lines(checked | report(spaces, algorithm="sac", channels="last"))
     assert "  image        10×10×10: 10 channels (last) of 10×10 (by network.channels)" in lines
     (misfit,) = [line for line in lines if line.startswith("  misfit       sac chooses")]

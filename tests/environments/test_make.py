@@ -35,11 +35,8 @@ def test_wrappers_go_around_from_the_inside_out() -> None:
     )
     env.reset()
     assert env.step(0)[1:4] == (3.0, False, True)
-    assert [type(layer).__name__ for layer in (env, env.env, env.env.env)] == [
-        "TimeLimit",
-        "FlattenObservation",
-        "Doubled",
-    ]
+    names = [type(layer).__name__ for layer in (env, env.env, env.env.env)]
+    assert names == ["TimeLimit", "FlattenObservation", "Doubled"]
 
 
 def test_the_native_vector_form_is_used_where_nothing_stands_in_its_way() -> None:
@@ -82,12 +79,13 @@ def test_environments_of_a_vector_begin_differently() -> None:
         ("Nowhere/Game-v0", {}, [], "Nowhere", "module:Nowhere/Game-v0"),
         ("no_such_module:Game-v0", {}, [], "no_such_module", "pip install no_such_module"),
         ("CartPole-v1", {"gravitas": 1}, [], "gravitas", "env.kwargs"),
+        ("CartPole-v1", {"suton_barto_reward": 1}, [], "suton", "is sutton_barto_reward. Under"),
         (
-            "CartPole-v1",
-            {"suton_barto_reward": 1},
+            f"{TOYS}:Counter",
+            {},
             [],
-            "suton",
-            "is sutton_barto_reward. Under",
+            "registers no environment of that name",
+            f"gymnasium.register(id='Counter-v0', entry_point='{TOYS}:Counter')",
         ),
         (f"{TOYS}:ToysFaulty-v0", {"fault": "constructor"}, [], "no graphics here", "fault"),
         ("CartPole-v1", {}, ["FlatenObservation"], "FlatenObservation", "FlattenObservation"),
@@ -126,12 +124,6 @@ def test_a_path_is_no_module() -> None:
     with pytest.raises(EnvironmentCheckError, match="no name of a module") as caught:
         make_env("../x:Env-v0", {}, [])
     assert "pip" not in caught.value.remedy
-
-
-def test_a_class_that_is_not_registered_is_told_from_a_name_that_is_not_there() -> None:
-    with pytest.raises(EnvironmentCheckError, match="registers no environment of that name") as caught:
-        make_env(f"{TOYS}:Counter", {}, [])
-    assert f"gymnasium.register(id='Counter-v0', entry_point='{TOYS}:Counter')" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

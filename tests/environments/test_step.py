@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
@@ -43,56 +42,22 @@ def by_stepper(
         result = stepper.step(actions)
         assert result.reward.dtype == np.float32
         for index in np.flatnonzero(result.valid):
-            played[index].append(
-                (
-                    tuple(obs[index]),
-                    actions[index],
-                    result.reward[index],
-                    tuple(result.next_obs[index]),
-                    result.terminated[index],
-                    result.truncated[index],
-                )
-            )
+            reward, terminated, truncated = (column[index] for column in result[1:4])
+            before, after = tuple(obs[index]), tuple(result.next_obs[index])
+            played[index].append((before, actions[index], reward, after, terminated, truncated))
         obs = result.reset_obs
     return [transitions[:steps] for transitions in played]
 
 
-@pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_every_autoreset_mode_gives_the_transitions_of_single_environments(mode: AutoresetMode) -> None:
-    vector = SyncVectorEnv([lambda length=length: Counter(length) for length in LENGTHS], autoreset_mode=mode)
+@pytest.mark.parametrize("mode", [*AutoresetMode, None])
+def test_every_autoreset_mode_gives_the_transitions_of_single_environments(
+    mode: AutoresetMode | None,
+) -> None:
+    """Without a mode: those of a native vector form."""
+    envs = [lambda length=length: Counter(length) for length in LENGTHS]
+    vector = NativeCounter(num_envs=3) if mode is None else SyncVectorEnv(envs, autoreset_mode=mode)
     expected = [by_hand(lambda length=length: Counter(length), 20) for length in LENGTHS]
     assert by_stepper(vector, 20) == expected
-
-
-def test_a_native_vector_form_gives_the_transitions_of_single_environments() -> None:
-    expected = [by_hand(lambda length=length: Counter(length), 20) for length in LENGTHS]
-    assert by_stepper(NativeCounter(num_envs=3), 20) == expected
-
-
-def test_native_cartpole_follows_the_single_one_to_the_end_of_an_episode() -> None:
-    stepper = EnvStepper(make_vector("CartPole-v1", {}, [], 2))
-    obs = stepper.reset(seed=3)
-    single = gymnasium.make("CartPole-v1")
-    single.reset(seed=0)
-    single.unwrapped.state = np.array(stepper.vector_env.state[:, 0])  # type: ignore[attr-defined]
-    for index in range(200):
-        action = index % 2
-        result = stepper.step(np.array([action, 0]))
-        next_obs, reward, terminated, truncated, _ = single.step(action)
-        np.testing.assert_allclose(result.next_obs[0], next_obs, atol=1e-5)
-        assert (result.reward[0], result.terminated[0], result.truncated[0]) == (
-            reward,
-            terminated,
-            truncated,
-        )
-        assert result.valid[0]
-        if terminated or truncated:
-            break
-    assert terminated
-    after = stepper.step(np.array([0, 0]))
-    assert not after.valid[0]
-    assert np.abs(after.reset_obs[0]).max() <= 0.05, "a fresh start"
-    assert obs.shape == after.reset_obs.shape == (2, 4)
 
 
 def test_same_seed_same_transitions() -> None:

@@ -89,19 +89,3 @@ def test_clients_need_no_torch() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
-
-
-def test_actions_that_are_not_valid_have_probability_0() -> None:
-    count = 20_000
-    obs = np.repeat(observations(1), count, axis=0)
-    mask = np.zeros((count, 4), np.bool_)
-    mask[:, [1, 3]] = True
-    action, log_prob = policy().act(obs, np.random.default_rng(0), mask)
-    assert set(action.tolist()) == {11, 13}
-    exact = np.exp(reference_log_probs(obs[:1])[0, [1, 3]])
-    exact /= exact.sum()
-    for number, probability in zip((11, 13), exact, strict=True):
-        np.testing.assert_allclose(np.exp(log_prob[action == number]), probability, rtol=1e-5)
-        assert abs((action == number).mean() - probability) < 4 * np.sqrt(exact.prod() / count)
-    np.testing.assert_allclose(policy().log_prob(obs, action, mask), log_prob, atol=1e-6)
-    assert (policy().log_prob(obs, np.full(count, 10), mask) == -np.inf).all()

@@ -18,7 +18,6 @@ from soulsgui.environments.observations import ObservationSpec, observation_from
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.experience.frame_stacks import IMAGE, NUMBERS
-from soulsgui.policies.normalise import RunningNormaliser
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.policies.specs import TorchPolicySpec
@@ -27,7 +26,7 @@ from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.inputs import Inputs, laid_out
 from tests.environments.toys import Room
-from tests.rl.agents.test_sac import SPACES as BOUNDED
+from tests.rl.agents.cases import BOUNDED
 from tests.rl.support import dqn_settings, ppo_settings, sac_settings
 
 LAKE = spaces.Discrete(16)
@@ -219,11 +218,3 @@ def test_a_shape_report_needs_no_observation_but_one_that_exists() -> None:
     spec = observation_from_space(PICTURED)
     nothing = Inputs(spec, images=True, flat=False, normalises=True, clip=10.0).nothing()
     assert spec.contains(nothing).all()
-
-
-def test_features_that_are_fixed_stay_as_they_are() -> None:
-    normaliser = RunningNormaliser(2, 10.0, np.array([True, False]))
-    rows = np.array([[0, 4], [1, 6], [1, 8]], np.float32)
-    normaliser.update(rows)
-    np.testing.assert_array_equal(normaliser.normalise(rows)[:, 0], rows[:, 0])
-    assert normaliser.normalise(rows)[:, 1].mean() == pytest.approx(0, abs=1e-6)

@@ -72,8 +72,6 @@ def test_actions_are_drawn_by_their_values() -> None:
         categorical_spec(network(5), 0, (-1.0, 1.0, 3)),
         categorical_spec(network(6), 0, ("low", 1.0, 3)),  # type: ignore[arg-type]
         implicit_quantile_spec(network(1), 0, 0, 0, 4, 8),
-        {"kind": "implicit_quantile_mlp", "network": network(1)},
-        {"kind": "categorical_mlp", "support": [0, 1, 2]},
     ],
 )
 def test_descriptions_that_cannot_be_read_are_refused(spec: dict[str, Any]) -> None:

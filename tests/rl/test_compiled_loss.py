@@ -14,18 +14,10 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.exploration import START, Moment
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.buffers.replay import NStepBatch
 from tests.rl.support import dqn_settings, ppo_settings, random_batch, transitions
 
 IMAGE = SpacesSpec(BoxSpec((4, 42, 42), "uint8", (0,), (255,)), DiscreteSpec(3))
 BOX = SpacesSpec(BoxSpec((4,), "float32"), BoxActionSpec(BoxSpec((2,), "float32", (-1.0,), (1.0,))))
-
-
-def images(count: int, seed: int) -> NStepBatch:
-    rng = np.random.default_rng(seed)
-    obs = rng.integers(0, 256, (2, count, 4, 42, 42), np.uint8)
-    reward = rng.normal(size=count).astype(np.float32)
-    return NStepBatch(obs[0], rng.integers(3, size=count), reward, obs[1], np.full(count, 0.9, np.float32))
 
 
 def image_agent() -> DQNAgent:
@@ -36,7 +28,7 @@ def test_half_the_precision_gives_nearly_the_same_gradient() -> None:
     exact, mixed = image_agent(), image_agent()
     mixed.learn_mixed()
     for agent in (exact, mixed):
-        agent.update(images(16, 0))
+        agent.update(transitions(16, 0, IMAGE))
     one, other = exact._flat.gradient, mixed._flat.gradient
     assert other.dtype == torch.float32
     assert not torch.equal(one, other)
@@ -45,13 +37,14 @@ def test_half_the_precision_gives_nearly_the_same_gradient() -> None:
 
 def test_nobody_waits_for_an_error_that_nobody_asks_for() -> None:
     one, other = image_agent(), image_agent()
-    assert one.update(images(4, 0), tell=False) is None
-    assert other.update(images(4, 0)) is not None
+    assert one.update(transitions(4, 0, IMAGE), tell=False) is None
+    assert other.update(transitions(4, 0, IMAGE)) is not None
     for name, array in one.state()[0].items():
         np.testing.assert_array_equal(array, other.state()[0][name])
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler of C++")
 @pytest.mark.parametrize("agent", ["dqn", "iqn"])
 def test_compiled_equals_eager_for_dqn(agent: str) -> None:
@@ -59,7 +52,7 @@ def test_compiled_equals_eager_for_dqn(agent: str) -> None:
     if agent == "dqn":
         changes |= {"name": "nature_cnn", "hidden_sizes": (32,), "activation": "relu"}
     spaces = IMAGE if agent == "dqn" else SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
-    batches = [images(8, k) if agent == "dqn" else transitions(8, k) for k in range(6)]
+    batches = [transitions(8, k, spaces) for k in range(6)]
     plain, compiled = (DQNAgent(spaces, dqn_settings(**changes), 0) for _ in range(2))
     assert compiled.compiled_loss is not None
     compiled.compiled_loss.noted = True
@@ -79,6 +72,7 @@ def test_compiled_equals_eager_for_dqn(agent: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.processes
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler of C++")
 def test_compiled_equals_eager_for_ppo() -> None:
     from torch._dynamo.utils import counters

@@ -11,24 +11,11 @@ from soulsgui.rl.returns import NStep, gae, n_step, one_step
 GAMMA, LAM = 0.5, 0.5
 
 
-def run(
-    rewards: list[float],
-    values: list[float],
-    next_values: list[float],
-    terminated: list[int],
-    ends: list[int],
-    gamma: float = GAMMA,
-    lam: float = LAM,
-) -> NDArray[np.float32]:
-    return gae(
-        np.array(rewards, np.float32),
-        np.array(values, np.float32),
-        np.array(next_values, np.float32),
-        np.array(terminated, np.bool_),
-        np.array(ends, np.bool_),
-        gamma,
-        lam,
-    )
+def run(*columns: list[float], gamma: float = GAMMA, lam: float = LAM) -> NDArray[np.float32]:
+    """Return the advantages of rewards, values, next values, and of what is final and ends a segment."""
+    *numbers, terminated, ends = columns
+    arrays = (np.array(one, np.float32) for one in numbers)
+    return gae(*arrays, np.array(terminated, np.bool_), np.array(ends, np.bool_), gamma, lam)
 
 
 def test_inside_an_episode_errors_decay_with_gamma_times_lambda() -> None:
@@ -119,13 +106,6 @@ def test_rewards_are_summed_with_powers_of_gamma_and_the_bootstrap_has_gamma_to_
     assert window.discount[:3].tolist() == [0.125] * 3
     assert window.last[:3].tolist() == [2, 3, 4]
     assert (window.reward.dtype, window.discount.dtype) == (np.float32, np.float32)
-
-
-def test_a_short_window_is_discounted_by_the_steps_it_has() -> None:
-    window = windows(3)
-    assert window.reward[3:].tolist() == [8 + 8, 16]
-    assert window.discount[3:].tolist() == [0.25, 0.5]
-    assert window.last[3:].tolist() == [4, 4]
 
 
 def test_a_tail_that_terminates_has_no_future() -> None:

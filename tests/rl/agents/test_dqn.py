@@ -18,8 +18,6 @@ from soulsgui.rl.optimiser import FlatParameters
 from tests.rl.agents.cases import MEMBERS, windows
 from tests.rl.support import SPACES, changed, client_of, dqn_settings, transitions
 
-every_member = pytest.mark.parametrize("changes", MEMBERS.values(), ids=list(MEMBERS))
-
 
 def trained(updates: int = 3, seed: int = 0, **changes: Any) -> DQNAgent:
     agent = DQNAgent(SPACES, dqn_settings(**changes), seed)
@@ -28,15 +26,6 @@ def trained(updates: int = 3, seed: int = 0, **changes: Any) -> DQNAgent:
         agent.observe(batch.obs)
         agent.update(batch)
     return agent
-
-
-@every_member
-def test_an_error_for_each_sample_is_its_priority(changes: dict[str, Any]) -> None:
-    error = trained(**changes).update(windows(16, 9))
-    assert error.shape == (16,)
-    assert error.dtype == np.float32
-    assert (error >= 0).all()
-    assert error.std() > 0
 
 
 @pytest.mark.parametrize("agent", ["qr_dqn", "c51", "dqn"])
@@ -63,9 +52,6 @@ def test_the_gradient_by_hand_is_that_of_autograd(
     torch.testing.assert_close(by_hand._flat.gradient, flat.gradient, atol=2e-5, rtol=1e-4)
     for found, wanted in zip(step, expected, strict=True):
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
-
-
-# --- targets -------------------------------------------------------------------------------------------
 
 
 def test_a_hard_target_is_a_copy_at_each_interval_and_stands_still_between() -> None:
@@ -101,9 +87,6 @@ def test_only_valid_next_actions_enter_the_target() -> None:
     agent.update(batch)
     assert agent.figures()["target_mean"] == targets[0]
     assert len(set(targets[1:])) == 3
-
-
-# --- noise -------------------------------------------------------------------------------------------
 
 
 def test_published_noise_stands_still_until_the_next_update_and_is_another_after_it() -> None:
@@ -142,9 +125,6 @@ def test_each_update_has_noise_of_its_own_in_both_networks() -> None:
         targets.append(figures["target_mean"])
     assert losses[0] != losses[1]
     assert targets[0] != targets[1]
-
-
-# --- settings -----------------------------------------------------------------------------------------
 
 
 def saying(number: float, **changes: Any) -> DQNAgent:
@@ -224,14 +204,16 @@ def test_kappa_says_where_the_loss_turns_linear(agent: str) -> None:
     assert losses[0] / losses[1] == pytest.approx(4.0, rel=1e-4 if agent == "qr_dqn" else 0.3)
 
 
-def test_importance_weights_scale_the_loss_of_each_sample() -> None:
+def test_importance_weights_scale_the_loss_and_the_errors_are_priorities() -> None:
     for changes in MEMBERS.values():
         losses = []
         for weight in (1.0, 0.25):
             learner = trained(updates=0, **changes)
-            learner.update(windows(16)._replace(weight=np.full(16, weight, np.float32)))
+            error = learner.update(windows(16)._replace(weight=np.full(16, weight, np.float32)))
             losses.append(learner.figures()["loss"])
         assert losses[1] == pytest.approx(losses[0] / 4, rel=1e-4), changes
+        assert (error.shape, error.dtype) == ((16,), np.float32)
+        assert error.std() > 0 <= error.min(), "each sample has a priority of its own"
 
 
 def test_the_noise_begins_as_large_as_is_set() -> None:
@@ -240,8 +222,6 @@ def test_the_noise_begins_as_large_as_is_set() -> None:
         first = parameters["head.advantage.0.weight_sigma"]
         torch.testing.assert_close(first, torch.full_like(first, sigma / first.shape[1] ** 0.5))
 
-
-# --- what is learned -----------------------------------------------------------------------------------
 
 ONE_STATE = SpacesSpec(BoxSpec((1,), "float32"), DiscreteSpec(1))
 

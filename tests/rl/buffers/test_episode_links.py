@@ -30,24 +30,21 @@ class Memory:
 
 
 @pytest.mark.parametrize(
-    "second",
-    [(7, 1, 4, 2), (7, 1, 2, 2), (7, 2, 3, 2), (7, 2, 0, 2), (8, 1, 3, 2)],
-    ids=["a step is missing", "a step is there twice", "other episode", "next episode", "other source"],
+    ("added", "following"),
+    [
+        ([(7, 1, 4, 2)], [-1, 4, -1]),  # a step is missing
+        ([(7, 1, 2, 2)], [-1, 4, -1]),  # a step is there twice
+        ([(7, 2, 3, 2)], [-1, 4, -1]),  # another episode
+        ([(7, 2, 0, 2)], [-1, 4, -1]),  # the next episode
+        ([(8, 1, 3, 2)], [-1, 4, -1]),  # another source
+        ([(7, 1, 5, 2), (7, 1, 3, 2)], [-1, 4, -1, 6, -1]),  # what comes late is not joined backwards
+    ],
 )
-def test_a_gap_ends_the_window(second: Piece) -> None:
+def test_a_gap_ends_the_window(added: list[Piece], following: list[int]) -> None:
     memory = Memory(20)
-    memory.add((7, 1, 0, 3))
-    memory.add(second)
-    following = memory.chains.following[:5].tolist()
-    assert following == [1, 2, -1, 4, -1]
-
-
-def test_a_segment_that_comes_late_is_not_joined_backwards() -> None:
-    memory = Memory(20)
-    memory.add((7, 1, 0, 2))
-    memory.add((7, 1, 4, 2))
-    memory.add((7, 1, 2, 2))
-    assert memory.chains.following[:6].tolist() == [1, -1, 3, -1, 5, -1]
+    for piece in [(7, 1, 0, 3), *added]:
+        memory.add(piece)
+    assert memory.chains.following[: 3 + 2 * len(added)].tolist() == [1, 2, *following]
 
 
 def test_what_overwrites_a_step_takes_its_place_in_no_chain() -> None:

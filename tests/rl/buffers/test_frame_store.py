@@ -58,14 +58,17 @@ def test_the_array_of_stacks_holds_each_frame_at_its_place(axis: int) -> None:
 
 
 @pytest.mark.parametrize("axis", [1, -1])
-def test_stacks_are_drawn_as_if_they_were_kept_whole(axis: int) -> None:
+def test_stacks_are_drawn_as_if_they_were_kept_whole_also_by_turns_with_whole_ones(axis: int) -> None:
     rng = np.random.default_rng(1)
-    frames, whole = memory(20, axis), memory(20, axis)
-    for _ in range(60):
+    frames, whole, *mixed = (memory(20, axis) for _ in range(4))
+    for call in range(60):
         lengths = rng.integers(1, 12, rng.integers(1, 4)).tolist()
         made = stacks(rng, lengths, axis)
         added(made, lengths, frames)
         added(np.asarray(made), lengths, whole)
+        for turn, one in enumerate(mixed):
+            added(made if call % 2 == turn else np.asarray(made), lengths, one)
+            assert_alike(one, whole)
         assert_alike(frames, whole)
     path = np.array([[3], [4]])
     valid = np.ones((2, 1), np.bool_)
@@ -92,17 +95,6 @@ def test_only_those_frames_are_kept_that_were_asked_for() -> None:
     added(np.asarray(chosen), [4, 2], whole)
     assert in_use(ring) == 6 + 2 * DEPTH
     assert_alike(ring, whole)
-
-
-@pytest.mark.parametrize("stacked_first", [True, False])
-def test_whole_observations_and_stacks_go_together_in_either_order(stacked_first: bool) -> None:
-    rng = np.random.default_rng(4)
-    mixed, whole = memory(6, 1), memory(6, 1)
-    for call in range(12):
-        made = stacks(rng, [2, 1], 1)
-        added(made if (call % 2 == 0) is stacked_first else np.asarray(made), [2, 1], mixed)
-        added(np.asarray(made), [2, 1], whole)
-        assert_alike(mixed, whole)
 
 
 @pytest.mark.parametrize("axis", [1, -1])

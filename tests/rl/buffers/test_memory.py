@@ -127,29 +127,30 @@ def by_step(replay: WindowReplay) -> dict[int, tuple[float, float, float]]:
 
 
 @pytest.mark.parametrize("alpha", [None, 0.6])
-def test_windows_reach_over_segments_and_end_with_their_episode(alpha: float | None) -> None:
-    replay: ReplayMemory = memory(alpha=alpha)
-    replay.add(segment(0, 2))
-    replay.add(segment(2, 2, terminated=True))
-    assert by_step(replay) == {  # type: ignore[arg-type]
-        0: (1 + 0.5 * 2 + 0.25 * 3, 0.125, 3),
-        1: (2 + 0.5 * 3 + 0.25 * 4, 0, 4),
-        2: (3 + 0.5 * 4, 0, 4),
-        3: (4, 0, 4),
-    }
-
-
-def test_a_cut_off_tail_is_as_short_as_what_there_is_and_values_what_followed() -> None:
-    replay = memory()
-    replay.add(segment(0, 2, truncated=True))
-    replay.add(segment(10, 1, episode=1))
-    assert by_step(replay) == {0: (2.0, 0.25, 2), 1: (2.0, 0.5, 2), 10: (11.0, 0.5, 11)}
-
-
-def test_windows_of_one_step_are_transitions() -> None:
-    replay = memory(n=1)
-    replay.add(segment(0, 3, terminated=True))
-    assert by_step(replay) == {0: (1, 0.5, 1), 1: (2, 0.5, 2), 2: (3, 0, 3)}
+@pytest.mark.parametrize(
+    ("n", "segments", "drawn"),
+    [
+        (
+            3,
+            [segment(0, 2), segment(2, 2, terminated=True)],
+            {0: (1 + 1 + 0.75, 0.125, 3), 1: (2 + 1.5 + 1, 0, 4), 2: (3 + 2, 0, 4), 3: (4, 0, 4)},
+        ),
+        # A tail that is cut off is as short as what there is, and values what followed.
+        (
+            3,
+            [segment(0, 2, truncated=True), segment(10, 1, episode=1)],
+            {0: (2, 0.25, 2), 1: (2, 0.5, 2), 10: (11, 0.5, 11)},
+        ),
+        (1, [segment(0, 3, terminated=True)], {0: (1, 0.5, 1), 1: (2, 0.5, 2), 2: (3, 0, 3)}),
+    ],
+)
+def test_windows_reach_over_segments_and_end_with_their_episode(
+    n: int, segments: list[Segments], drawn: dict[int, tuple[float, ...]], alpha: float | None
+) -> None:
+    replay = memory(n, alpha)
+    for one in segments:
+        replay.add(one)
+    assert by_step(replay) == drawn
 
 
 def test_what_surprised_more_is_drawn_more_and_weighs_less() -> None:

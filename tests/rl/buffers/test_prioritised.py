@@ -129,10 +129,7 @@ def test_a_position_falls_into_the_leaf_that_covers_it() -> None:
     tree = tree_of(1, 2, 0, 4)
     positions = np.array([0.0, 0.5, 1.0, 2.999, 3.0, 6.999])
     assert tree.find(positions).tolist() == [0, 0, 1, 1, 3, 3]
-
-
-def test_the_position_at_the_very_end_falls_into_the_last_leaf_with_a_value() -> None:
-    assert tree_of(1, 2, 4, 0, 0).find(np.array([7.0])).tolist() == [2]
+    assert tree_of(1, 2, 4, 0, 0).find(np.array([7.0])).tolist() == [2], "the very end: the last with a value"
 
 
 @pytest.mark.parametrize("leaves", [1, 15, 16, 17, 256, 257, 5_000])

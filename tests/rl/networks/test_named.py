@@ -129,6 +129,7 @@ def test_first_weights_are_those_of_the_sources() -> None:
     assert not impala.bias.any()
     nature = build("nature_cnn").torso.layers[2].weight.flatten(1)
     torch.testing.assert_close(nature @ nature.T, 2 * torch.eye(64), atol=1e-4, rtol=0.0)
+    assert not build("nature_cnn").torso.layers[2].bias.any()
     for name, box in (("nature_cnn", IMAGE), ("impala_resnet", IMAGE), ("mlp_layer_norm", VECTOR)):
         head = build(name, box).head.weight
         torch.testing.assert_close(head @ head.T, 1e-4 * torch.eye(5), atol=1e-8, rtol=0.0)
