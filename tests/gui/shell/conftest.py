@@ -1,4 +1,4 @@
-"""A real runner for the tests of the window."""
+"""asyncio and folders for the tests of the window."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QApplication
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui.theme import Theme
-from tests.end_to_end.server import RunningServer
 from tests.gui.shell.driving import qt_asyncio
 
 
@@ -23,13 +22,3 @@ def qt_loop(qapp: QApplication, theme: Theme) -> Iterator[asyncio.AbstractEventL
     """asyncio runs while qtbot waits."""
     with qt_asyncio(qapp) as loop:
         yield loop
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A runner without a run."""
-    running = RunningServer(tmp_path_factory.mktemp("server"))
-    try:
-        yield running
-    finally:
-        running.close()

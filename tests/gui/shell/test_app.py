@@ -24,12 +24,14 @@ from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
 
 ON_POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows ends a window by closing it")
+OFFSCREEN = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+Window = subprocess.Popen[bytes]
 
 
 @pytest.fixture
-def windows(tmp_path: Path) -> Iterator[list["subprocess.Popen[bytes]"]]:
+def windows(tmp_path: Path) -> Iterator[list[Window]]:
     """Windows that are killed at the end, with the runner they started."""
-    opened: list[subprocess.Popen[bytes]] = []
+    opened: list[Window] = []
     yield opened
     for window in opened:
         window.kill()
@@ -38,16 +40,15 @@ def windows(tmp_path: Path) -> Iterator[list["subprocess.Popen[bytes]"]]:
         soulsgui("shutdown", folder=tmp_path)
 
 
-def open_window(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
-    env = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+def open_window(folder: Path, *words: str) -> Window:
     with (folder / "window.out").open("ab") as output:
         return subprocess.Popen(
-            command_line(*words, folder=folder), env=env, stdout=output, stderr=subprocess.STDOUT
+            command_line(*words, folder=folder), env=OFFSCREEN, stdout=output, stderr=subprocess.STDOUT
         )
 
 
 def wait_connected(folder: Path) -> None:
-    """Wait until the window's preferences tell that it has met its runner."""
+    """Wait until the window's log tells that it has met its runner."""
     log = folder / "data" / "window" / "window.log"
     wait_for(
         lambda: log.exists() and "connected to the runner" in log.read_text(), "it is connected", LIMIT_S
@@ -56,7 +57,7 @@ def wait_connected(folder: Path) -> None:
 
 @ON_POSIX
 def test_asked_to_end_the_window_takes_the_idle_runner_it_started_along(
-    tmp_path: Path, windows: list["subprocess.Popen[bytes]"]
+    tmp_path: Path, windows: list[Window]
 ) -> None:
     windows.append(open_window(tmp_path))
     wait_connected(tmp_path)
@@ -68,9 +69,7 @@ def test_asked_to_end_the_window_takes_the_idle_runner_it_started_along(
 
 
 @ON_POSIX
-def test_opened_only_to_help_the_window_starts_no_server(
-    tmp_path: Path, windows: list["subprocess.Popen[bytes]"]
-) -> None:
+def test_opened_only_to_help_the_window_starts_no_server(tmp_path: Path, windows: list[Window]) -> None:
     (tmp_path / "data" / "server").mkdir(parents=True)  # this computer was a server once
     windows.append(open_window(tmp_path, "--mode", "client"))
     wait_connected(tmp_path)
@@ -82,7 +81,7 @@ def test_opened_only_to_help_the_window_starts_no_server(
 
 @ON_POSIX
 def test_a_runner_of_somebody_else_survives_the_window_and_its_crash(
-    tmp_path: Path, windows: list["subprocess.Popen[bytes]"]
+    tmp_path: Path, windows: list[Window]
 ) -> None:
     server = RunningServer(tmp_path)
     try:
@@ -135,14 +134,8 @@ assert not [one for one in qapp.topLevelWidgets() if one.objectName() == "mainWi
 
 @pytest.mark.parametrize("script", [AFTER_AN_ERROR, AFTER_THE_LOOP], ids=["faults", "window"])
 def test_nothing_of_the_window_outlives_it(tmp_path: Path, script: str) -> None:
-    env = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
+    words = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(words, env=OFFSCREEN, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
 
 
@@ -162,13 +155,9 @@ def test_the_farewell_names_a_command_that_asks_this_server(tmp_path: Path) -> N
     folders = folders_below(tmp_path)
     words = shlex.split(status_command(folders))
     assert words[-3:] == ["status", "--data-dir", str(folders.data)]
-    done = subprocess.run(
-        [*words, "--config-dir", str(folders.config)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(Path.cwd())},
-    )
+    words += ["--config-dir", str(folders.config)]
+    env = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 3
     assert str(folders.data) in done.stderr
 
@@ -188,18 +177,21 @@ def test_a_full_disk_does_not_fill_the_terminal_with_the_windows_log(
     handler.close()
 
 
-LINUX_ONLY = pytest.mark.skipif(not Path("/proc").exists(), reason="X11 is looked for on Linux only")
-
-
-@pytest.mark.parametrize("words", [[], ["gui"], ["--data-dir", "d"], ["gui", "--mode", "server"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["gui"],
+        ["--data-dir", "d"],
+        ["gui", "--mode", "server"],
+        ["--config-dir", "c", "--mode", "client"],
+    ],
+)
 def test_the_window_is_what_starts_when_no_command_is_named(words: list[str]) -> None:
-    assert parse(words).handler == "soulsgui.cli.roles:gui"
-
-
-def test_the_side_to_show_can_be_named_without_the_command() -> None:
-    arguments = parse(["--config-dir", "c", "--mode", "client"])
+    arguments = parse(words)
     assert arguments.handler == "soulsgui.cli.roles:gui"
-    assert (arguments.mode, arguments.config_dir) == ("client", Path("c"))
+    if "--config-dir" in words:
+        assert (arguments.mode, arguments.config_dir) == ("client", Path("c"))
 
 
 def test_wrong_use_is_still_wrong(capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,7 +214,7 @@ def test_without_a_screen_the_reason_is_named() -> None:
     assert not without_screen({"WAYLAND_DISPLAY": "wayland-0"}, "linux")
 
 
-@LINUX_ONLY
+@pytest.mark.skipif(not Path("/proc").exists(), reason="X11 is looked for on Linux only")
 @pytest.mark.parametrize("display", [":987", "localhost:987.0", "nonsense"])
 def test_a_screen_that_is_gone_is_noticed_before_qt_crashes(display: str) -> None:
     assert display in without_screen({"DISPLAY": display}, "linux")

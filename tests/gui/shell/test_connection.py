@@ -1,7 +1,6 @@
 """Finding, starting and following a runner: most of it with a real one."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -9,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psutil
@@ -27,9 +26,11 @@ from soulsgui.gui.shell import connection as connecting
 from soulsgui.gui.shell.connection import Connector, SleepWatch
 from soulsgui.gui.shell.runner_link import RunnerLink, RunnerPlace, StartedRunner, control_path, read_control
 from soulsgui.system import free_port, process_identity
+from soulsgui.wire.access import Address
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import ApiError, ControlFile, Job, LogChange
 from tests.end_to_end.server import RunningServer, soulsgui
+from tests.faults.proxy import Proxy
 from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
 from tests.gui.shell.driving import connected_feed, fail_loudly, finish, until
@@ -84,89 +85,23 @@ def runner_pid(folders: Folders) -> int:
     return ControlFile.load(control_path(folders)).pid
 
 
-class Proxy:
-    """Passes every connection on to a runner until it is cut.
-
-    Args:
-        control: The runner.
-    """
-
-    def __init__(self, control: ControlFile) -> None:
-        self._control = control
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
-        self._open = True
-        self.port = 0
-        self.connected = 0
-
-    async def start(self) -> None:
-        """Listen on any free port."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    def cut(self) -> None:
-        """End every connection and refuse new ones."""
-        self._open = False
-        for connection in self._connections:
-            connection.cancel()
-
-    def mend(self) -> None:
-        """Let connections through again."""
-        self._open = True
-
-    async def close(self) -> None:
-        """End for good."""
-        self.cut()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-        if self._server is not None:
-            self._server.close()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self._open:
-            writer.close()
-            return
-        self.connected += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            to_reader, to_writer = await asyncio.open_connection(self._control.host, self._control.port)
-            try:
-                await asyncio.gather(_pump(reader, to_writer), _pump(to_reader, writer))
-            finally:
-                to_writer.close()
-        except asyncio.CancelledError:
-            pass
-        finally:
-            self._connections.discard(task)
-            writer.close()
+def proxy_before(server: RunningServer, port: int = 0) -> Proxy:
+    control = ControlFile.load(control_path(folders_below(server.folder)))
+    return Proxy(Address(control.host, control.port), port=port)
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-        writer.close()
-
-
-@pytest.fixture
-def proxy(qapp: QApplication, qt_loop: Loop, server: RunningServer) -> Iterator[Proxy]:
-    """It stands before the runner."""
-    made = Proxy(ControlFile.load(control_path(folders_below(server.folder))))
-    opened = asyncio.ensure_future(made.start())
-    until(qapp, opened.done, "the proxy listens")
-    yield made
-    ending = asyncio.ensure_future(made.close())
-    until(qapp, ending.done, "the proxy ends")
+def write_control(folders: Folders, control: ControlFile) -> None:
+    """Put it there in one step, as a runner does."""
+    folders.server.mkdir(parents=True, exist_ok=True)
+    fresh = folders.server / "fresh"
+    fresh.write_text(control.to_json())
+    fresh.replace(control_path(folders))
 
 
 def beside(folders: Folders, port: int, folder: Path) -> Folders:
     """Return folders whose control file leads to another port of the same runner."""
-    control = ControlFile.load(control_path(folders)).model_copy(update={"port": port})
-    led = Folders(folder / "config", folder / "data")
-    led.server.mkdir(parents=True)
-    control_path(led).write_text(control.to_json())
+    led = folders_below(folder)
+    write_control(led, ControlFile.load(control_path(folders)).model_copy(update={"port": port}))
     return led
 
 
@@ -264,37 +199,23 @@ def test_a_runner_that_ends_at_once_says_why_and_can_be_tried_again(
 
 
 @pytest.mark.allow_warnings
-def test_a_click_before_the_wait_begins_is_not_lost(
-    qapp: QApplication, qt_loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(place: RunnerPlace) -> StartedRunner:
-        raise OSError("no such program")
-
-    monkeypatch.setattr(connecting, "start_runner", fail)
-    with link(qapp, folders_below(tmp_path)) as made:
-
-        def click(connection: Connection) -> None:
-            if connection.state is S.WELCOME:
-                made.connector.start_runner()
-
-        made.feed.connection_changed.connect(click)
-        assert made.until(S.START_FAILED).detail == "no such program"
-
-
-@pytest.mark.allow_warnings
-def test_an_impatient_click_while_it_starts_does_not_hide_why_it_failed(
+def test_no_click_is_lost_and_an_impatient_one_while_it_starts_does_not_hide_why_it_failed(
     qapp: QApplication, qtbot: QtBot, qt_loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with link(qapp, folders_below(tmp_path)) as made:
-        made.until(S.WELCOME)
 
         def fail(place: RunnerPlace) -> StartedRunner:
             made.connector.start_runner()
             raise OSError("no such program")
 
+        def click(connection: Connection) -> None:
+            """Before the wait for it begins."""
+            if connection.state is S.WELCOME:
+                made.connector.start_runner()
+
         monkeypatch.setattr(connecting, "start_runner", fail)
-        made.connector.start_runner()
-        made.until(S.START_FAILED)
+        made.feed.connection_changed.connect(click)
+        assert made.until(S.START_FAILED).detail == "no such program"
         qtbot.wait(100)
         assert made.feed.connection.state is S.START_FAILED
 
@@ -339,9 +260,7 @@ def test_another_program_on_the_port_does_not_end_the_search(
     with link(qapp, folders) as made:
         until(qapp, lambda: "not a runner" in made.feed.connection.detail, "it is told")
         assert made.feed.connection.state is S.CONNECTING
-        right = tmp_path / "right"
-        right.write_bytes(control_path(folders_below(server.folder)).read_bytes())
-        right.replace(control_path(folders))
+        write_control(folders, ControlFile.load(control_path(folders_below(server.folder))))
         made.until(S.NO_RUN)
     opened.result().close()
 
@@ -351,13 +270,10 @@ def test_a_wrong_token_is_named_and_a_right_one_found_by_itself(
 ) -> None:
     control = ControlFile.load(control_path(folders_below(server.folder)))
     folders = folders_below(tmp_path)
-    folders.server.mkdir(parents=True)
-    control_path(folders).write_text(control.model_copy(update={"token": "wrong"}).to_json())
+    write_control(folders, control.model_copy(update={"token": "wrong"}))
     with link(qapp, folders) as made:
         made.until(S.WRONG_TOKEN)
-        right = tmp_path / "right"
-        right.write_text(control.to_json())
-        right.replace(control_path(folders))
+        write_control(folders, control)
         made.until(S.NO_RUN)
 
 
@@ -412,43 +328,42 @@ def make_jobs(server: RunningServer, number: int) -> None:
 
 
 def test_after_a_cut_the_feed_goes_on_without_gap_or_double(
-    qapp: QApplication, proxy: Proxy, server: RunningServer, tmp_path: Path
+    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path
 ) -> None:
-    folders = folders_below(server.folder)
-    with connected_feed(qapp, folders) as whole, link(qapp, beside(folders, proxy.port, tmp_path)) as made:
-        made.until(S.NO_RUN)
-        snapshots: list[object] = []
-        made.feed.snapshot_taken.connect(snapshots.append)
-        expected, told = jobs_of(whole), jobs_of(made.feed)
-        make_jobs(server, 4)
-        until(qapp, lambda: len(told) == 8, "both are up to date")
-
-        proxy.cut()
-        lost = made.until(S.RECONNECTING)
-        assert lost.since is not None
+    folders, proxy = folders_below(server.folder), proxy_before(server)
+    port = proxy.address.port
+    with connected_feed(qapp, folders) as whole, link(qapp, beside(folders, port, tmp_path)) as made:
+        with closing(proxy):
+            made.until(S.NO_RUN)
+            snapshots: list[object] = []
+            made.feed.snapshot_taken.connect(snapshots.append)
+            expected, told = jobs_of(whole), jobs_of(made.feed)
+            make_jobs(server, 4)
+            until(qapp, lambda: len(told) == 8, "both are up to date")
+        assert made.until(S.RECONNECTING).since is not None
         make_jobs(server, 4)
         until(qapp, lambda: len(expected) == 16, "the other one goes on")
         assert len(told) == 8
-        proxy.mend()
-        made.until(S.NO_RUN)
-        make_jobs(server, 2)
-        until(qapp, lambda: len(told) >= 20, "what was missed came")
+        with closing(proxy_before(server, port)):
+            made.until(S.NO_RUN)
+            make_jobs(server, 2)
+            until(qapp, lambda: len(told) >= 20, "what was missed came")
         assert told == expected
         assert set(Counter(told).values()) == {1}
         assert not snapshots, "the rest was still held: no new beginning was needed"
-        assert proxy.connected >= 2
 
 
 def test_a_command_that_loses_its_connection_fails(
-    qapp: QApplication, qtbot: QtBot, proxy: Proxy, server: RunningServer, tmp_path: Path
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer, tmp_path: Path
 ) -> None:
-    with link(qapp, beside(folders_below(server.folder), proxy.port, tmp_path)) as made:
-        made.until(S.NO_RUN)
-        os.kill(server.process.pid, signal.SIGSTOP)
+    proxy = proxy_before(server)
+    with link(qapp, beside(folders_below(server.folder), proxy.address.port, tmp_path)) as made:
         try:
-            call = made.feed.call("config.get")
-            qtbot.wait(50)
-            proxy.cut()
+            with closing(proxy):
+                made.until(S.NO_RUN)
+                os.kill(server.process.pid, signal.SIGSTOP)
+                call = made.feed.call("config.get")
+                qtbot.wait(50)
             with qtbot.waitSignal(call.failed) as failed:
                 pass
         finally:
@@ -505,11 +420,10 @@ def test_a_runner_that_does_not_answer_is_waited_for_unless_its_pid_is_somebody_
     qapp: QApplication, qt_loop: Loop, tmp_path: Path, stranger: int, earlier_s: float, state: ConnectionState
 ) -> None:
     folders = folders_below(tmp_path)
-    folders.server.mkdir(parents=True)
     identity = dict(process_identity(stranger) or {})
     identity["start_time"] -= earlier_s
     control = ControlFile(port=free_port(), token="t", server_id="s", pid=stranger, process=identity)
-    control_path(folders).write_text(control.to_json())
+    write_control(folders, control)
     with link(qapp, folders) as made:
         if state is S.CONNECTING:
             until(qapp, lambda: made.feed.connection.detail, "it is told")

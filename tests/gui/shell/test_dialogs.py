@@ -1,4 +1,5 @@
 import re
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -9,7 +10,6 @@ from soulsgui.gui.config.new_run import NewRunDialog
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.models.rules import Question
 from soulsgui.gui.runs.checkpoints import NoteDialog
-from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.wire.control import (
@@ -23,7 +23,7 @@ from soulsgui.wire.control import (
 from tests.gui.fake_feed import HELLO, LOST, FakeFeed, refusal
 from tests.gui.reading import part_of
 
-NOW = 1_790_000_000.0
+pytestmark = pytest.mark.usefixtures("theme")
 UP = ServerStatus(reachable=True)
 RUN = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=125.0)
 CONNECTED = Connection(ConnectionState.CONNECTED, "my-server")
@@ -58,36 +58,42 @@ def idle_feed() -> FakeFeed:
 # --- a new run ---
 
 
-def new_run(qtbot: QtBot, feed: FakeFeed, **more: object) -> NewRunDialog:
+def opened(qtbot: QtBot, feed: FakeFeed, **more: object) -> NewRunDialog:
     dialog = NewRunDialog(feed, **more)  # type: ignore[arg-type]
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(dialog)
     dialog.open()
+    return dialog
+
+
+def new_run(qtbot: QtBot, feed: FakeFeed, **more: object) -> NewRunDialog:
+    dialog = opened(qtbot, feed, **more)
     qtbot.waitUntil(lambda: dialog.preset.count() == 3 and dialog.start.isEnabled())
     return dialog
 
 
-def test_a_run_begins_with_the_current_settings_as_they_are(qtbot: QtBot, theme: Theme) -> None:
+def started(feed: FakeFeed) -> dict[str, Any]:
+    """What the run is started with, as far as something was said."""
+    params = feed.sent_of("run.start")[0].params
+    assert params.keys() == {"preset", "overrides", "name", "note", "if_active"}
+    return {name: given for name, given in params.items() if given}
+
+
+def test_a_run_begins_with_the_current_settings_as_they_are(qtbot: QtBot) -> None:
     feed = idle_feed()
     dialog = new_run(qtbot, feed)
     assert dialog.clients.value() == 2
     assert dialog.goal.text() == ""
     assert "Acrobot-v1" in dialog.hint.text()
     feed.answers["run.start"] = {"run_id": "r2", "run_dir": "/d/runs/r2"}
-    with qtbot.waitSignal(dialog.started) as started:
+    with qtbot.waitSignal(dialog.started) as told:
         qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
-    assert started.args == [{"run_id": "r2", "run_dir": "/d/runs/r2"}]
-    assert feed.sent_of("run.start")[0].params == {
-        "preset": "",
-        "overrides": {},
-        "name": "",
-        "note": "",
-        "if_active": "refuse",
-    }
+    assert told.args == [{"run_id": "r2", "run_dir": "/d/runs/r2"}]
+    assert started(feed) == {"if_active": "refuse"}
     assert not dialog.isVisible()
 
 
-def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, theme: Theme) -> None:
+def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot) -> None:
     feed = idle_feed()
     dialog = new_run(qtbot, feed, preset="lunarlander_ppo")
     assert dialog.goal.text() == "200"
@@ -98,7 +104,7 @@ def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, theme
     dialog.clients.setValue(3)
     dialog.goal.clear()
     qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
-    assert feed.sent_of("run.start")[0].params == {
+    assert started(feed) == {
         "preset": "lunarlander_ppo",
         "overrides": {"clients.local": 3, "stop.mean_return": None},
         "name": "second",
@@ -107,31 +113,28 @@ def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, theme
     }
 
 
-def test_settings_of_another_run_go_along(qtbot: QtBot, theme: Theme) -> None:
+def test_settings_of_another_run_go_along(qtbot: QtBot) -> None:
     feed = idle_feed()
-    dialog = new_run(qtbot, feed, overrides={"seed": 7, "clients.local": 1, "env.id": "Pong"})
+    settings = {"seed": 7, "clients.local": 1, "env.id": "Pong"}
+    dialog = new_run(qtbot, feed, overrides=settings)
     assert dialog.clients.value() == 1
     assert "Trains Pong." in dialog.hint.text(), "they win over what is saved"
     assert dialog.preset.currentText() == "Settings of the chosen run"
     qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
-    assert feed.sent_of("run.start")[0].params["overrides"] == {
-        "seed": 7,
-        "clients.local": 1,
-        "env.id": "Pong",
-    }
+    assert started(feed)["overrides"] == settings
 
 
-def test_an_active_run_is_stopped_only_where_the_button_says_so(qtbot: QtBot, theme: Theme) -> None:
+def test_an_active_run_is_stopped_only_where_the_button_says_so(qtbot: QtBot) -> None:
     feed = running_feed()
     dialog = new_run(qtbot, feed)
     assert "lunar-2" in dialog.active.text()
     assert "2 min" in dialog.active.text()
     assert "Stop it" in dialog.start.text().replace("&", "")
     qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
-    assert feed.sent_of("run.start")[0].params["if_active"] == "stop"
+    assert started(feed)["if_active"] == "stop"
 
 
-def test_a_refused_start_keeps_the_dialog_with_the_reason(qtbot: QtBot, theme: Theme) -> None:
+def test_a_refused_start_keeps_the_dialog_with_the_reason(qtbot: QtBot) -> None:
     feed = idle_feed()
     dialog = new_run(qtbot, feed)
     feed.answers["run.start"] = refusal("Box2D is missing.", "Install it.")
@@ -143,7 +146,7 @@ def test_a_refused_start_keeps_the_dialog_with_the_reason(qtbot: QtBot, theme: T
     assert not dialog.isVisible()
 
 
-def test_a_goal_that_is_no_number_is_not_taken_for_none(qtbot: QtBot, theme: Theme) -> None:
+def test_a_goal_that_is_no_number_is_not_taken_for_none(qtbot: QtBot) -> None:
     feed = idle_feed()
     dialog = new_run(qtbot, feed)
     qtbot.keyClicks(dialog.goal, "1e")
@@ -154,16 +157,13 @@ def test_a_goal_that_is_no_number_is_not_taken_for_none(qtbot: QtBot, theme: The
     qtbot.keyClicks(dialog.goal, "3")
     assert not dialog.no_goal.isVisible()
     qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
-    assert feed.sent_of("run.start")[0].params["overrides"] == {"stop.mean_return": 1000.0}
+    assert started(feed)["overrides"] == {"stop.mean_return": 1000.0}
 
 
 def asking(qtbot: QtBot, feed: FakeFeed) -> NewRunDialog:
     """A dialog whose questions are not answered yet."""
     feed.answers = {}
-    dialog = NewRunDialog(feed, preset="lunarlander_ppo")  # type: ignore[arg-type]
-    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
-    qtbot.addWidget(dialog)
-    dialog.open()
+    dialog = opened(qtbot, feed, preset="lunarlander_ppo")
     qtbot.waitUntil(lambda: bool(feed.sent_of("config.get") and feed.sent_of("config.presets")))
     return dialog
 
@@ -177,9 +177,7 @@ def give_settings(feed: FakeFeed) -> None:
     feed.sent_of("config.get")[-1].call.answer(CONFIG.model_dump(mode="json"))
 
 
-def test_enter_before_the_settings_are_here_begins_the_run_as_soon_as_they_are(
-    qtbot: QtBot, theme: Theme
-) -> None:
+def test_enter_before_the_settings_are_here_begins_the_run_as_soon_as_they_are(qtbot: QtBot) -> None:
     feed = running_feed()
     dialog = asking(qtbot, feed)
     qtbot.keyClicks(dialog.name, "walk")
@@ -194,7 +192,7 @@ def test_enter_before_the_settings_are_here_begins_the_run_as_soon_as_they_are(
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_enter_is_forgotten_where_the_settings_can_not_be_had(qtbot: QtBot, theme: Theme, lost: bool) -> None:
+def test_enter_is_forgotten_where_the_settings_can_not_be_had(qtbot: QtBot, lost: bool) -> None:
     feed = idle_feed()
     dialog = asking(qtbot, feed)
     qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
@@ -210,7 +208,7 @@ def test_enter_is_forgotten_where_the_settings_can_not_be_had(qtbot: QtBot, them
     assert not feed.sent_of("run.start")
 
 
-def test_what_is_typed_before_the_settings_come_stays(qtbot: QtBot, theme: Theme) -> None:
+def test_what_is_typed_before_the_settings_come_stays(qtbot: QtBot) -> None:
     feed = idle_feed()
     dialog = asking(qtbot, feed)
     dialog.clients.setValue(5)
@@ -221,7 +219,7 @@ def test_what_is_typed_before_the_settings_come_stays(qtbot: QtBot, theme: Theme
     assert (dialog.clients.value(), dialog.goal.text()) == (5, "2005")
 
 
-def test_settings_that_do_not_come_can_be_asked_for_again(qtbot: QtBot, theme: Theme) -> None:
+def test_settings_that_do_not_come_can_be_asked_for_again(qtbot: QtBot) -> None:
     feed = idle_feed()
     dialog = asking(qtbot, feed)
     for command in ("config.presets", "config.get"):
@@ -236,13 +234,10 @@ def test_settings_that_do_not_come_can_be_asked_for_again(qtbot: QtBot, theme: T
     assert dialog.preset.count() == 3
 
 
-def test_settings_are_asked_for_when_the_connection_is_back(qtbot: QtBot, theme: Theme) -> None:
+def test_settings_are_asked_for_when_the_connection_is_back(qtbot: QtBot) -> None:
     feed = idle_feed()
     feed.connect_as(LOST)
-    dialog = NewRunDialog(feed)  # type: ignore[arg-type]
-    qtbot.addWidget(dialog)
-    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
-    dialog.open()
+    dialog = opened(qtbot, feed)
     assert feed.sent == []
     feed.connect_as(CONNECTED)
     qtbot.waitUntil(dialog.start.isEnabled)
@@ -250,7 +245,7 @@ def test_settings_are_asked_for_when_the_connection_is_back(qtbot: QtBot, theme:
     assert (dialog.start.isEnabled(), bool(dialog.start.toolTip())) == (False, True)
 
 
-def test_the_dialog_of_a_new_run_grows_with_what_it_says(qtbot: QtBot, theme: Theme) -> None:
+def test_the_dialog_of_a_new_run_grows_with_what_it_says(qtbot: QtBot) -> None:
     feed = running_feed()
     dialog = new_run(qtbot, feed)
     width = dialog.width()
@@ -266,7 +261,7 @@ def test_the_dialog_of_a_new_run_grows_with_what_it_says(qtbot: QtBot, theme: Th
     assert dialog.clients.lineEdit().textMargins().left() > 0
 
 
-def test_a_dialog_that_grows_stays_on_the_screen(qtbot: QtBot, theme: Theme) -> None:
+def test_a_dialog_that_grows_stays_on_the_screen(qtbot: QtBot) -> None:
     dialog = FittingDialog()
     qtbot.addWidget(dialog)
     label = QLabel("short", dialog)
@@ -289,7 +284,7 @@ def mnemonics(dialog: QWidget) -> list[str]:
 
 
 @pytest.mark.parametrize("yes", ["Stop it", "Continue", "Cancel it"])
-def test_each_button_of_a_question_has_a_mnemonic_of_its_own(qtbot: QtBot, theme: Theme, yes: str) -> None:
+def test_each_button_of_a_question_has_a_mnemonic_of_its_own(qtbot: QtBot, yes: str) -> None:
     window = QWidget()
     qtbot.addWidget(window)
     ask(window, Question("Stop?", "It is saved first.", yes), window.close)
@@ -299,7 +294,7 @@ def test_each_button_of_a_question_has_a_mnemonic_of_its_own(qtbot: QtBot, theme
     box.close()
 
 
-def test_the_dialog_of_a_note_has_mnemonics(qtbot: QtBot, theme: Theme) -> None:
+def test_the_dialog_of_a_note_has_mnemonics(qtbot: QtBot) -> None:
     dialog = NoteDialog("Note", "run", "", lambda *_: idle_feed().call("runs.list"))
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(dialog)
