@@ -449,6 +449,8 @@ def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(folder: Path
     assert best.index(" 9.0 ") == heads.index("EVALUATION") - 1
     assert soulsgui(folder, "logs", "trainer") == 0
     assert capsys.readouterr().out == "2026-11-20 10:00:00 INFO t: one\ntwo\n"
+    assert soulsgui(folder, "logs", "") == 0, "those of all services"
+    assert "two" in capsys.readouterr().out
     assert soulsgui(folder, "logs", "oven") == 1
     assert "trainer" in capsys.readouterr().err
     assert soulsgui(folder, "events", "--json") == 0

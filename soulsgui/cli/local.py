@@ -91,15 +91,16 @@ def logs(arguments: Arguments) -> int:
     lines, _ = log_lines(paths, HistoryLogsParams(service=service, n=min(max(arguments.n, 1), 5000)))
     for line in lines:
         say(log_line(line))
+    if not arguments.follow:
+        return 0
     shown = lines[-1].number if lines else 0
     follower = LogFollower({service: paths[service]}, from_start=True)
-    while arguments.follow:
+    while True:
         for line in follower.poll():
             if line.number > shown:
                 say(log_line(line))
         sys.stdout.flush()
         time.sleep(_FOLLOW_EVERY_S)
-    return 0
 
 
 def events(arguments: Arguments) -> int:

@@ -86,7 +86,8 @@ def parse_layer(text: str, source: str) -> Layer:
         raise too_large(Path(source), len(text.encode(errors="replace")))
     yaml = YAML(typ="rt")
     yaml.Constructor = _Constructor
-    line = None
+    line: int | None = None
+    cause: Exception | None = None
     try:
         tree = yaml.load(text)
         if tree is None:
@@ -95,14 +96,16 @@ def parse_layer(text: str, source: str) -> Layer:
             return layer_of_tree(tree, source, yaml.constructor.again)
         line, reason = 1, "expected settings like `ppo:` with `gamma: 0.99` below it"
     except MarkedYAMLError as error:
+        cause = error
         line = error.problem_mark.line + 1 if error.problem_mark else None
         reason = f"not valid YAML: {error.problem}"
     except RecursionError:
         reason = "not valid YAML: nested too deeply"
     except Exception as error:
+        cause = error
         # The parser has no error of its own for much that can be wrong: a section that merges itself, …
         reason = f"not valid YAML: {type(error).__name__}: {error}"
-    raise ConfigError([Problem(source, line, "", None, reason)])
+    raise ConfigError([Problem(source, line, "", None, reason)]) from cause
 
 
 class _Again(NamedTuple):

@@ -96,8 +96,8 @@ class HeadSpec:
         try:
             rest = {name: data[name] for name in _OF_NUMBERS if name in data}
             spec = cls(data["action"], **rest)
-            chosen = {spec.kind: Kind, spec.std: Std, spec.squash: Squash}
-            unknown = [value for value, known in chosen.items() if value not in get_args(known)]
+            chosen = ((spec.kind, Kind), (spec.std, Std), (spec.squash, Squash))
+            unknown = [value for value, known in chosen if value not in get_args(known)]
             if unknown or not spec.initial_std > 0 or spec.size < 1:
                 raise ValueError(f"{unknown}, {spec.initial_std!r}, {spec.size} numbers")
             spec.std_of(np.zeros(1, np.float32))

@@ -71,7 +71,7 @@ class MetricsStream:
                 raise
             last = b"0-0"
         beginning = EntryId(0, 0)
-        if EntryId.parse(last) < self.cursor or EntryId.parse(last) == beginning:
+        if EntryId.parse(last) < self.cursor:
             logger.info("the server has no rows of before: reading those it has")
             self.cursor = beginning
             self._left.clear()

@@ -30,7 +30,7 @@ from soulsgui.training.intake.chunks import SampleSink, Steps
 from soulsgui.training.intake.reader import Intake
 from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.training.spaces import find_spaces
-from soulsgui.training.status import Rows, TrainerStatus, stopwatch
+from soulsgui.training.status import Rows, Stopwatch, TrainerStatus
 from soulsgui.wire.connection import Address, Link
 from soulsgui.wire.control import CheckpointKind
 from soulsgui.wire.keys import Keys
@@ -198,7 +198,7 @@ class Attempt:
 
     def publish(self, grants: Mapping[str, Grant]) -> None:
         """Send the newest weights with the grants that belong to them."""
-        with stopwatch(self.run.status.timings["publish"]):
+        with Stopwatch(self.run.status.timings["publish"]):
             self.publisher.publish(self.link.redis, grants)
         self.unpublished = False
 

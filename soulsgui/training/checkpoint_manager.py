@@ -152,8 +152,10 @@ class CheckpointManager:
                 self._order(command)
                 return None
             case "stop":
-                self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
-                self._node.shutdown()
+                try:
+                    self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
+                finally:
+                    self._node.shutdown()
                 return None
             case "rest":
                 self._node.rest()

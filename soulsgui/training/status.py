@@ -3,8 +3,8 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -42,15 +42,18 @@ class IsSet(Protocol):
         """Show one measurement in seconds."""
 
 
-@contextmanager
-def stopwatch(timer: Observes | IsSet) -> Iterator[None]:
-    """Measure the wall time of a block and hand it on, also when it fails."""
-    take = timer.observe if isinstance(timer, Observes) else timer.set
-    began = time.perf_counter()
-    try:
-        yield
-    finally:
-        take(time.perf_counter() - began)
+class Stopwatch(AbstractContextManager[None]):
+    """Measures the wall time of its block and hands it on, also when the block fails; may be used again."""
+
+    def __init__(self, timer: Observes | IsSet) -> None:
+        self._take = timer.observe if isinstance(timer, Observes) else timer.set
+        self._since = 0.0
+
+    def __enter__(self) -> None:
+        self._since = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._take(time.perf_counter() - self._since)
 
 
 class Timing:

@@ -33,7 +33,7 @@ from soulsgui.training.divergence import DivergenceError
 from soulsgui.training.group import LearnerLostError, learning_together
 from soulsgui.training.learners.replay import ReplayLearner
 from soulsgui.training.publisher import published_header
-from soulsgui.training.status import QUIET_END, IsSet, Observes, StateReporter, stopwatch
+from soulsgui.training.status import QUIET_END, IsSet, Observes, StateReporter, Stopwatch
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import AWAY, Address, Stopped
 from soulsgui.wire.control import CheckpointKind, ScoredBy
@@ -173,7 +173,7 @@ class Trainer(ABC):
         Args:
             prom_timer: A Gauge, Histogram or Summary of prometheus_client, or what else has one of both.
         """
-        return stopwatch(prom_timer)
+        return Stopwatch(prom_timer)
 
     def shutdown(self, _: Any = None) -> None:
         """Ask the node to save and end; the argument, a message, is not looked at."""

@@ -205,9 +205,9 @@ def read_header(blob: bytes) -> WeightsHeader:
     """
     try:
         (length,) = _LENGTH.unpack_from(blob)
-        fields = unpack(blob[_LENGTH.size : _LENGTH.size + length])
-        reference = fields.pop("reference", [])
-        header = WeightsHeader(**fields, reference=tuple(reference))
+        told = unpack(blob[_LENGTH.size : _LENGTH.size + length])
+        reference = told.pop("reference", [])
+        header = WeightsHeader(**told, reference=tuple(reference))
     except (struct.error, TypeError, AttributeError) as error:
         raise CodecError("not weights") from error
     if not isinstance(reference, list) or not all(type(value) is float for value in reference):

@@ -87,6 +87,7 @@ def _spoilt(**changed: Any) -> dict[str, Any]:
     [
         GOOD | {"network": GOOD["network"] | {"num_actions": 4}},
         _spoilt(std="both"),
+        _spoilt(std="tanh"),  # a word of the squashing
         _spoilt(squash="sigmoid"),
         _spoilt(initial_std=0.0),
         _spoilt(initial_std="much"),

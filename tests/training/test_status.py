@@ -18,7 +18,7 @@ from soulsgui.training import publisher as publisher_module
 from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.publisher import Publisher, TrainingPosition, published_header
 from soulsgui.training.spaces import find_spaces
-from soulsgui.training.status import Rate, Rows, StalenessCount, Waiting
+from soulsgui.training.status import Rate, Rows, StalenessCount, Stopwatch, Timing, Waiting
 from soulsgui.wire.codec import unpack_weights
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
@@ -208,3 +208,13 @@ def test_accepted_and_late_transitions_are_counted_apart_by_their_lag_and_add_up
 )
 def test_the_ages_are_told_in_words(told: Staleness, words: str) -> None:
     assert told.words() == words
+
+
+def test_a_stopwatch_may_be_used_again() -> None:
+    timing = Timing()
+    measured = Stopwatch(timing)
+    for _ in range(2):
+        timing.last_s = -1.0
+        with measured:
+            pass
+        assert timing.last_s >= 0

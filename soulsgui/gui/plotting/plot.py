@@ -257,6 +257,14 @@ class Plot(QFrame):
 
     def _draw(self) -> None:
         self._drawing = True
+        try:
+            left, right = self._draw_all()
+        finally:
+            self._drawing = False
+        self.drawn.emit(left, right)
+
+    def _draw_all(self) -> tuple[float, float]:
+        """Draw everything; return the range of x that is drawn."""
         if self._follow:
             self._view.setXRange(*self._whole(), padding=0)
         left, right = self.x_view()
@@ -279,8 +287,7 @@ class Plot(QFrame):
             self._show_rulers()
         # Left to the painting, moving the items asks for a second picture after this one.
         self._canvas.scene().prepareForPaint()
-        self._drawing = False
-        self.drawn.emit(left, right)
+        return left, right
 
     # --- crosshair ---
 

@@ -85,7 +85,7 @@ class Checkpoints:
         name = path.relative_to(run.root).as_posix()
         try:
             manifest = read_manifest(place)
-            note = (place / NOTE).read_text(encoding="utf-8") if (place / NOTE).exists() else ""
+            note = _note_of(place)
             size = sum(file.stat().st_size for file in place.iterdir() if file.is_file())
             error = self._fault(place, manifest)
         except CheckpointError as problem:
@@ -123,6 +123,13 @@ def _identity(place: Path) -> int | None:
         return place.stat().st_ino
     except FileNotFoundError:
         return None
+
+
+def _note_of(place: Path) -> str:
+    try:
+        return (place / NOTE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
 
 
 def _broken(name: str, kind: CheckpointKind, place: Path, error: str) -> CheckpointInfo:

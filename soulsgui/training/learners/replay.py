@@ -28,7 +28,7 @@ from soulsgui.training.intake.sessions import REFUSED, Exploration, Session
 from soulsgui.training.learners import limits
 from soulsgui.training.learners.asynchronous import AsynchronousLearner
 from soulsgui.training.learners.limits import Lockstep
-from soulsgui.training.status import stopwatch
+from soulsgui.training.status import Stopwatch
 from soulsgui.wire.messages.server_config import state_of
 from soulsgui.wire.messages.session import Grant
 
@@ -263,7 +263,7 @@ class ReplayLearner(AsynchronousLearner):
                 return 0
         drawn, expected = 0, max(self.wanted, 0.0) / self.steps_per_update  # until the goal, as far as known
         while self.due:
-            with stopwatch(self.status.timings["update"]), self._compiling.update(expected):
+            with Stopwatch(self.status.timings["update"]), self._compiling.update(expected):
                 batch, number = self.memory.draw(self.band.batch_size, self.agent.sample_rng)
                 error = self.agent.update(batch, tell=number is not None)
                 if number is not None and error is not None:

@@ -19,7 +19,7 @@ from soulsgui.training.intake.checks import CODES, GOOD, Codes, check_segments
 from soulsgui.training.intake.chunks import Accepted, Owned, Steps
 from soulsgui.training.intake.sessions import NEW_SESSION, REFUSED, Session
 from soulsgui.training.learners.membership import BY_A_PERSON, Round, Speeds, balanced_quotas, named
-from soulsgui.training.status import stopwatch
+from soulsgui.training.status import Stopwatch
 from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.heartbeat import MAX_ENVS
 from soulsgui.wire.messages.server_config import ON_POLICY
@@ -310,7 +310,7 @@ class RoundLearner:
         self.run.count(batch)
         goal = self.run.settings.stop.env_steps
         expected = (goal - self.run.env_steps) / batch.steps if goal else float("inf")
-        with stopwatch(self.status.timings["update"]), self._compiling.update(expected):
+        with Stopwatch(self.status.timings["update"]), self._compiling.update(expected):
             values = self.agent.update(batch, moment)
         self._rounds_trained += 1
         update_s, now = self.status.timings["update"].last_s, time.monotonic()

@@ -13,7 +13,7 @@ from soulsgui.training.agents import make_agent
 from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.intake.chunks import Accepted
 from soulsgui.training.learners.asynchronous import AsynchronousLearner
-from soulsgui.training.status import stopwatch
+from soulsgui.training.status import Stopwatch
 
 
 class VTraceLearner(AsynchronousLearner):
@@ -79,7 +79,7 @@ class VTraceLearner(AsynchronousLearner):
             lag = self.lag_of(batch.update, batch.length)
             moment = self.run.moment
             self.run.count(batch)
-            with stopwatch(self.status.timings["update"]):
+            with Stopwatch(self.status.timings["update"]):
                 self.agent.update(batch, moment)
             self.interval.taken_in(batch.steps, lag)
             if time.monotonic() >= until:
