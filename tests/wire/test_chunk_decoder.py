@@ -120,6 +120,7 @@ ALIKE_OR_NOT = st.lists(LENGTHS, min_size=1, max_size=3) | st.builds(
     action=st.sampled_from(ACTIONS),
     seed=st.integers(0, 2**16),
     spoilt=st.sets(st.integers(0, 3)),
+    more=st.sampled_from([[], [b"garbage"]]),  # without it, chunks that are cut alike are opened as one
 )
 def test_every_combination_of_columns_comes_back_whichever_chunk_is_bad(
     kind: Any,
@@ -129,6 +130,7 @@ def test_every_combination_of_columns_comes_back_whichever_chunk_is_bad(
     action: tuple[tuple[int, ...], str],
     seed: int,
     spoilt: set[int],
+    more: list[bytes],
 ) -> None:
     state = {name: STATE[name] for name in fields_of_state}
     sent = [made(kind, lengths, actions, state, seed + n, action) for n, lengths in enumerate(chunks)]
@@ -140,11 +142,11 @@ def test_every_combination_of_columns_comes_back_whichever_chunk_is_bad(
         assert_equal(one, alone.segments)
     bad = sorted(number for number in spoilt if number < len(sent))
     given_ = [b"XXXX" + data[4:] if number in bad else data for number, data in enumerate(packed)]
-    together = form.open([*given_, b"garbage"])
+    together = form.open([*given_, *more])
     good = [one for number, one in enumerate(sent) if number not in bad]
-    assert sorted(together.errors) == [*bad, len(sent)]
+    assert sorted(together.errors) == [*bad, *range(len(sent), len(sent) + len(more))]
     counts = [0 if number in bad else one.count for number, one in enumerate(sent)]
-    assert together.counts.tolist() == [*counts, 0]
+    assert together.counts.tolist() == [*counts, *[0] * len(more)]
     for name in ("length", "model_id_first", "reward", "obs", "action", "action_mask") if good else ():
         parts = [getattr(one, name) for one in good]
         if parts[0] is not None:
