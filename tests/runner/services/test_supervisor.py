@@ -133,6 +133,7 @@ async def test_a_service_is_started_with_its_environment_restarted_ends_as_asked
     assert supervisor.statuses()[0].state == "running"
     await supervisor.restart("worker")
     assert await supervisor.wait_ready("worker", 10)
+    await until(lambda: text_of(log).count("ready\n") == 2)  # only then it can say goodbye
     second = supervisor.pid_of("worker")
     assert second not in (None, first)
     await supervisor.stop("worker")
