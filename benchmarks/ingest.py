@@ -68,7 +68,7 @@ def chunk(steps: int, digest: int) -> bytes:
     return packed(segment(steps, digest))
 
 
-class RingTaker:
+class RingSink:
     """Takes samples over as an asynchronous learner does: every check, then into the replay ring.
 
     Args:
@@ -160,12 +160,12 @@ class Backlog:
     def taken_by_the_trainer(self) -> float:
         """Return transitions per second, checked and in the ring."""
         self.fill()
-        taker = RingTaker(self.publisher, self.ring, self.spaces)
-        intake = Intake(KEYS, CONFIG, self.spaces, self.publisher, 2**31, taker)
+        sink = RingSink(self.publisher, self.ring, self.spaces)
+        intake = Intake(KEYS, CONFIG, self.spaces, self.publisher, 2**31, sink)
         intake.begin(self.connection)
         intake.look_around(self.connection, often=True)
         began = time.perf_counter()
-        while taker.taken < self.transitions:
+        while sink.taken < self.transitions:
             intake.take(self.connection, 0)
         seconds = time.perf_counter() - began
         assert not intake.sessions.refusals().total

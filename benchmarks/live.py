@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import redis
 
-from benchmarks.ingest import CONFIG, KEYS, RING, SPACES, RingTaker, packed, segment
+from benchmarks.ingest import CONFIG, KEYS, RING, SPACES, RingSink, packed, segment
 from benchmarks.report import Measured, beside, run
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.training.intake.reader import Intake
@@ -110,12 +110,12 @@ class Live:
     def ours(self) -> float:
         """Return transitions per second that end in the ring."""
         greet(self._connection)
-        taker = RingTaker(self._publisher, self._ring)
-        intake = Intake(KEYS, CONFIG, SPACES, self._publisher, 2**30, taker)
+        sink = RingSink(self._publisher, self._ring)
+        intake = Intake(KEYS, CONFIG, SPACES, self._publisher, 2**30, sink)
         intake.begin(self._connection)
         intake.look_around(self._connection, often=True)
         with producers(self._address, self._steps, self._digest, packs=True):
-            rate = self._rate(lambda: intake.take(self._connection, 10), lambda: taker.taken)
+            rate = self._rate(lambda: intake.take(self._connection, 10), lambda: sink.taken)
         assert not intake.sessions.refusals().total
         return rate
 
