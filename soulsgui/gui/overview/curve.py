@@ -71,6 +71,7 @@ class LiveCurve(QObject):
         self._retry.timeout.connect(self._fetch.request)
         self._aside: list[Row] = []
         self._attempts: dict[int, Row] = {}
+        self._newest: dict[str, Update] = {}
         self._begin("", RETURN)
 
     # --- what is wanted ---
@@ -79,7 +80,7 @@ class LiveCurve(QObject):
         """Draw a metric of a run; nothing happens when it is drawn already."""
         if (run, metric) != (self.series.run_id, self.series.metric):
             if run != self.series.run_id:
-                self.metrics, self._attempts = [], {}
+                self.metrics, self._attempts, self._newest = [], {}, {}
             self._begin(run, metric)
 
     def renew(self) -> None:
@@ -214,6 +215,7 @@ class LiveCurve(QObject):
         if row.run_id != self.series.run_id:
             return False
         if isinstance(row, UpdateRow):
+            self._newest |= dict.fromkeys(row.values, (row.attempt, row.update))
             self._learn_metrics(row)
             return not self.series.of_episodes and self.series.metric in row.values
         if isinstance(row, AttemptRow):
@@ -246,12 +248,15 @@ class LiveCurve(QObject):
                 # Stored before they were sent: whatever is missing is in the next answer.
                 self.renew()
         elif not self.complete:
+            assert self._stored is not None
             first = next((row for row in self._tail if isinstance(row, UpdateRow)), None)
             if first is None:
-                return
-            assert self._stored is not None
-            self.complete = not leaves_gap(self._stored, first)
-            if not self.complete and not self._retry.isActive() and not self._fetch.waiting:
+                # The newest may have been sent before this metric was chosen, and stored after the question.
+                missed = self._newest.get(self.series.metric, (0, 0)) > self._stored
+            else:
+                missed = leaves_gap(self._stored, first)
+                self.complete = not missed
+            if missed and not self._retry.isActive() and not self._fetch.waiting:
                 self._ask_later()
         if self.complete:
             self._tail = []

@@ -125,6 +125,18 @@ def test_updates_that_were_not_stored_yet_are_asked_for_until_the_history_meets_
     assert queries(feed) == asked
 
 
+def test_an_update_sent_before_its_metric_was_chosen_and_stored_after_it_was_asked_for_comes_without_another(
+    qtbot: QtBot, complete: LiveCurve, store: Store
+) -> None:
+    store.updates = 3
+    complete.take([update(4, loss=4.0)])
+    complete.follow(RUN, "loss")
+    qtbot.waitUntil(lambda: complete.is_loaded)
+    assert values(complete) == [1, 2, 3]
+    store.updates = 4
+    qtbot.waitUntil(lambda: values(complete) == [1, 2, 3, 4])
+
+
 @pytest.mark.parametrize(
     ("stored", "first", "previous", "gap"),
     [
