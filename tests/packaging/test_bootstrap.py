@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import psutil
 import pytest
 
 from tests.packaging.tiny_project import HANGS_S, ROOT, TinyProject
+from tests.runner.children import until_now
 
 FIRST_START = sorted((ROOT / "packaging" / "first_start").glob("*.py"))
 DEMO = ["serve", "--set", "stop.mean_return=475", "--until-done", "--local-clients", "2"]
@@ -37,13 +37,6 @@ def gate(tmp_path: Path) -> Iterator[Path]:
     yield folder
     for place in (folder, *(below for below in folder.iterdir() if below.is_dir())):
         (place / "open").touch()
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + HANGS_S
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.02)
 
 
 def test_a_fresh_set_up_announces_itself_and_starts_nothing(ready: TinyProject) -> None:
@@ -102,7 +95,7 @@ def test_a_computer_that_only_plays_joins_without_torch_and_its_link_goes_into_a
     link = "soulsgui://join/c2VjcmV0XKLo5Q"
     with project.start("client", link, "--", "--name", "pc", TINY_GATE=str(gate)) as process:
         try:
-            wait_for(gate / "reached")
+            until_now((gate / "reached").exists, HANGS_S)
             tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
             assert not [one for one in tree if any("c2VjcmV0" in word for word in one.cmdline())]
         finally:
@@ -139,7 +132,7 @@ def test_an_interrupted_set_up_goes_on_the_next_time_and_the_pip_of_a_killed_one
         own = gate / number.name
         own.mkdir()
         with project.start("setup", TINY_GATE=str(own)) as process:
-            wait_for(own / "reached")
+            until_now((own / "reached").exists, HANGS_S)
             pips += psutil.Process(process.pid).children(recursive=True)
             process.send_signal(number)
             _, told = process.communicate(timeout=HANGS_S)
