@@ -72,18 +72,18 @@ def test_a_name_never_leaves_the_folder(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "{",
-        "[]",
-        "null",
-        '{"pid": 12}',
-        '{"pid": "12", "start_time": 1, "boot_id": "b", "cmdline": [], "argv": []}',
-        '{"pid": 12, "start_time": 1, "boot_id": "b", "cmdline": "sh", "argv": []}',
-        '{"pid": 12, "start_time": 1, "boot_id": "b", "cmdline": [], "argv": [1]}',
-        '{"pid": 1, "start_time": ' + "9" * 400 + ', "boot_id": "", "cmdline": [], "argv": []}',
+        *("", "{", "[]", "null", '{"pid": 12}', "[" * 5000),
+        *(
+            json.dumps({"pid": 12, "start_time": 1, "boot_id": "b", "cmdline": [], "argv": []} | wrong)
+            for wrong in (
+                {"pid": "12"},
+                {"cmdline": "sh"},
+                {"argv": [1]},
+                {"pid": 10**30},
+                {"start_time": 10**400},
+            )
+        ),
         '{"pid": 1, "start_time": ' + "9" * 5000 + ', "boot_id": "", "cmdline": [], "argv": []}',
-        '{"pid": ' + "9" * 30 + ', "start_time": 1, "boot_id": "", "cmdline": [], "argv": []}',
-        "[" * 5000,
     ],
     ids=lambda text: f"{text[:12]} of {len(text)}",
 )
@@ -157,14 +157,9 @@ def test_an_identity_of_a_runner_with_an_impossible_port_is_none(port: int) -> N
 
 
 def test_a_process_tree_is_the_process_and_its_children() -> None:
-    tree, parent = ProcessTree(), psutil.Process().ppid()
-    assert tree.includes(os.getpid(), os.getpid())
-    assert tree.includes(parent, os.getpid())
-    assert tree.includes(parent, os.getpid())
-    assert not tree.includes(os.getpid(), parent)
-    assert not tree.includes(None, os.getpid())
-    assert not tree.includes(os.getpid(), 0)
-    assert not tree.includes(os.getpid(), 2**22 + 1)
+    tree, own, parent = ProcessTree(), os.getpid(), psutil.Process().ppid()
+    assert all(tree.includes(one, own) for one in (own, parent, parent))
+    assert not any(tree.includes(*pids) for pids in ((own, parent), (None, own), (own, 0), (own, 2**22 + 1)))
 
 
 # --- what they use --------------------------------------------------------------------------------

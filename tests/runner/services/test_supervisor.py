@@ -17,7 +17,7 @@ from soulsgui.runner.services.logs import FLOOD_BYTES, KEEP, LogFollower, log_pa
 from soulsgui.runner.services.processes import Identities
 from soulsgui.runner.services.service import Health
 from soulsgui.runner.services.supervisor import Supervisor
-from soulsgui.system import new_session_kwargs
+from soulsgui.system import kill_tree, new_session_kwargs
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import (
     FAILING,
@@ -91,7 +91,7 @@ def log(tmp_path: Path) -> Path:
 def orphan(tmp_path: Path) -> Iterator[int]:
     """Pid of a service whose runner crashed."""
     crash_a_runner(tmp_path, SCRIBE)
-    yield recorded(tmp_path)
+    yield Identities(tmp_path).read("worker").pid
     record = Identities(tmp_path).read("worker")
     if record is not None and record.lives():
         kill(record.pid)
@@ -106,12 +106,6 @@ def crash_a_runner(folder: Path, script: str, kind: str = "usual") -> None:
     assert runner.returncode == 9
 
 
-def recorded(folder: Path) -> int:
-    """Pid of the service of a runner that crashed."""
-    record = Identities(folder).read("worker")
-    return record.pid
-
-
 async def started(supervisor: Supervisor, folder: Path, script: str, **fields: object) -> int:
     """Start a script as `worker` and return its pid once it is ready."""
     await supervisor.start(spec(folder, script, **fields))  # type: ignore[arg-type]
@@ -124,11 +118,16 @@ async def started(supervisor: Supervisor, folder: Path, script: str, **fields: o
 # --- start and stop --------------------------------------------------------------------------------
 
 
-async def test_a_service_is_started_with_its_environment_restarted_ends_as_asked_and_is_forgotten(
+async def test_a_service_is_started_once_with_its_environment_restarted_ends_as_asked_and_is_forgotten(
     supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
 ) -> None:
     script = f"import os, sys; print(os.environ['SPICE'], repr(sys.stdin.read()), flush=True)\n{POLITE}"
-    first = await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
+    worker = spec(tmp_path, script, env={"SPICE": "pepper"})
+    await asyncio.gather(*(supervisor.start(worker) for _ in range(5)))
+    assert await supervisor.wait_ready("worker", 10)
+    await supervisor.start(worker)
+    assert text_of(log).count("pepper") == 1
+    first = supervisor.pid_of("worker")
     assert supervisor.running("worker")
     assert supervisor.statuses()[0].state == "running"
     await supervisor.restart("worker")
@@ -149,14 +148,6 @@ async def test_a_service_is_started_with_its_environment_restarted_ends_as_asked
     assert supervisor.statuses() == []
     with pytest.raises(ServiceError, match="no service 'worker'"):
         supervisor.spec_of("worker")
-
-
-async def test_starting_twice_starts_once(supervisor: Supervisor, tmp_path: Path) -> None:
-    worker = spec(tmp_path, "import os; print('pid', os.getpid(), 'ready', flush=True);" + OBEDIENT)
-    await asyncio.gather(*(supervisor.start(worker) for _ in range(5)))
-    await supervisor.wait_ready("worker", 10)
-    await supervisor.start(worker)
-    assert text_of(worker.log_path).count("pid ") == 1
 
 
 async def test_a_start_during_a_stop_waits_for_its_end(supervisor: Supervisor, tmp_path: Path) -> None:
@@ -294,27 +285,23 @@ async def test_a_clean_end_with_a_farewell_is_no_failure(
 
 
 @pytest.mark.allow_warnings
-async def test_a_check_that_breaks_harms_no_other_service(supervisor: Supervisor, tmp_path: Path) -> None:
+async def test_a_check_that_breaks_harms_no_other_service_and_supervision_goes_on_when_nobody_can_be_told(
+    tmp_path: Path,
+) -> None:
+    seen: list[str] = []
+
     def broken() -> Health:
         raise KeyError("beat")
 
-    await supervisor.start(spec(tmp_path, OBEDIENT, "broken", health=broken))
-    await started(supervisor, tmp_path, OBEDIENT)
-    status = next(status for status in supervisor.statuses() if status.name == "broken")
-    assert status.state == "starting"
-    assert status.detail == "its check failed: 'beat'"
-
-
-@pytest.mark.allow_warnings
-async def test_each_change_is_told_and_supervision_goes_on_when_nobody_can_be_told(tmp_path: Path) -> None:
-    seen: list[str] = []
-
     def tell_and_break() -> None:
-        seen.extend(status.state for status in supervisor.statuses())
+        seen.extend(one.state for one in supervisor.statuses() if one.name == "worker")
         raise RuntimeError("no window")
 
     supervisor = Supervisor(tmp_path, tell_and_break, Events(), QUICK)
+    await supervisor.start(spec(tmp_path, OBEDIENT, "broken", health=broken))
     await started(supervisor, tmp_path, OBEDIENT)
+    status = next(one for one in supervisor.statuses() if one.name == "broken")
+    assert (status.state, status.detail) == ("starting", "its check failed: 'beat'")
     await supervisor.close()
     assert list(dict.fromkeys(seen)) == ["starting", "running", "stopping", "stopped"]
 
@@ -399,7 +386,7 @@ async def test_a_stubborn_orphan_is_ended_with_its_children(
 ) -> None:
     monkeypatch.setattr("soulsgui.runner.services.supervisor._STRAY_GRACE_S", 0.2)
     crash_a_runner(tmp_path, STUBBORN)
-    orphan, grandchild = recorded(tmp_path), grandchild_of(log)
+    orphan, grandchild = Identities(tmp_path).read("worker").pid, grandchild_of(log)
     await supervisor.stop_orphans()
     assert not alive(orphan)
     assert Identities(tmp_path).all() == []
@@ -474,12 +461,9 @@ async def test_a_service_that_its_runner_could_not_record_is_found_and_ended(
         assert stranger.poll() is None, "the same command line, but none of ours"
         assert Identities(tmp_path).all() == []
     finally:
-        for child in psutil.Process(stranger.pid).children(recursive=True):
-            child.kill()
-        stranger.kill()
+        kill_tree(stranger.pid)
         stranger.wait()
-        if alive(grandchild):
-            kill(grandchild)
+        kill_tree(grandchild)
 
 
 @pytest.mark.allow_warnings
