@@ -493,9 +493,7 @@ def test_only_clients_that_are_there_are_asked_to_stop(terminal: Terminal, runne
 
 
 @pytest.mark.parametrize("word", ["gamer-01", "Living room"])
-def test_a_client_is_meant_by_its_id_or_by_its_name(
-    terminal: Terminal, runner: FakeRunner, word: str
-) -> None:
+def test_a_client_is_meant_by_its_id_or_its_name(terminal: Terminal, runner: FakeRunner, word: str) -> None:
     clients = [ClientStatus(id="b", name="b"), ClientStatus(id="gamer-01", name="Living room")]
     runner.told = Status(clients=clients)
     terminal.out("clients pause", word)
@@ -514,9 +512,7 @@ def test_an_invitation_is_good_for_its_own_name_alone(terminal: Terminal, tmp_pa
         assert "for gamer, not for another" in terminal.err(f"{words} --name another")
 
 
-def test_an_invitation_overwrites_no_file_but_an_older_one_of_the_same_client(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_an_invitation_overwrites_only_an_older_one_of_its_client(terminal: Terminal, tmp_path: Path) -> None:
     own, other, foreign = (tmp_path / name for name in ("own.soulsgui", "other.soulsgui", "thesis.tex"))
     INVITED.save(own)
     INVITED.model_copy(update={"client": "other"}).save(other)
@@ -553,9 +549,7 @@ def test_the_file_of_another_server_is_left_alone_and_an_own_one_replaced_aloud(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the first process waits for the second")
-def test_a_link_is_kept_in_a_private_file_and_vanishes_from_the_command_line(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_a_link_goes_into_a_private_file_and_off_the_command_line(terminal: Terminal, tmp_path: Path) -> None:
     link = invitation_to(("127.0.0.1", free_port())).link
     log = tmp_path / "log"
     with log.open("wb") as output:
@@ -619,7 +613,7 @@ def test_durations_are_read_as_people_write_them() -> None:
     assert [duration_s(word) for word in words] == [90, 1800, 1800, 5400]
 
 
-def test_the_owner_pauses_continues_and_ends_a_join_from_a_second_terminal(
+def test_the_owner_pauses_continues_and_ends_a_join_from_elsewhere(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     (terminal.data / "server").mkdir(parents=True)
@@ -651,9 +645,7 @@ def test_the_owner_pauses_continues_and_ends_a_join_from_a_second_terminal(
 
 @pytest.mark.parametrize("words", ["config show", "config set seed=3", "serve --idle"])
 @pytest.mark.parametrize("data", [b"seed: 5 # \xe9\n", "seed: 5\n".encode("utf-16"), b"#" * 10_485_760])
-def test_a_configuration_that_is_no_text_is_code_2_with_the_remedy(
-    terminal: Terminal, words: str, data: bytes
-) -> None:
+def test_a_configuration_that_is_no_text_is_told(terminal: Terminal, words: str, data: bytes) -> None:
     terminal.write(data)
     said = terminal.err(words)
     assert "config.yaml" in said
@@ -718,9 +710,7 @@ def started(
         *((encoding, "runs list") for encoding in ("ascii", "cp1252")),
     ],
 )
-def test_letters_that_a_terminal_does_not_know_are_no_error(
-    terminal: Terminal, encoding: str, words: str
-) -> None:
+def test_letters_unknown_to_a_terminal_are_no_error(terminal: Terminal, encoding: str, words: str) -> None:
     add_run(terminal, "läuft → 人", error="ö … →", note="ü → 人")
     done = started(terminal, words, PYTHONIOENCODING=encoding, LC_ALL="C")
     assert b"Traceback" not in done.stderr, done.stderr.decode(errors="replace")
@@ -736,7 +726,7 @@ def test_closed_standard_streams_are_no_error(terminal: Terminal, words: str, co
     assert started(terminal, words, "<&- >&- 2>&-").returncode == code
 
 
-def test_a_run_is_started_and_resumed_with_settings_and_a_number_of_local_clients(
+def test_a_run_is_started_and_resumed_with_settings_and_clients(
     terminal: Terminal, runner: FakeRunner
 ) -> None:
     terminal.out("run start --local-clients 3 --set seed=4")

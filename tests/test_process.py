@@ -68,7 +68,7 @@ def test_lines_stay_and_the_line_below_them_is_shown_in_place(screen: Screen, te
     screen.close()
 
 
-def test_a_terminal_that_is_held_holds_nobody_and_shows_the_present_when_it_goes_on(
+def test_a_held_terminal_holds_nobody_and_shows_the_present_after_it(
     screen: Screen, terminal: Terminal
 ) -> None:
     terminal.show("the first")
@@ -84,9 +84,7 @@ def test_a_terminal_that_is_held_holds_nobody_and_shows_the_present_when_it_goes
     screen.close()
 
 
-def test_a_terminal_that_is_held_to_the_end_does_not_keep_the_process(
-    screen: Screen, terminal: Terminal
-) -> None:
+def test_a_terminal_that_is_held_to_the_end_keeps_no_process(screen: Screen, terminal: Terminal) -> None:
     terminal.show("the first")
     screen.until(b"the first")
     screen.press(HOLD)
@@ -108,7 +106,7 @@ def test_a_terminal_that_is_gone_is_no_error(screen: Screen, terminal: Terminal)
     terminal.end()
 
 
-def test_the_log_goes_through_it_and_comes_back_afterwards(
+def test_the_log_goes_through_it_and_comes_back_after(
     screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", screen.stream)

@@ -33,9 +33,7 @@ def _problems(text: str) -> list[Problem]:
         ("ppo:\n  colour: red", ""),
     ],
 )
-def test_of_settings_that_are_about_as_near_the_one_of_the_same_section_is_meant(
-    text: str, meant: str
-) -> None:
+def test_of_settings_that_are_as_near_the_one_of_the_same_section_is_meant(text: str, meant: str) -> None:
     assert [problem.nearest for problem in _problems(text) if problem.nearest or not meant] == [meant]
 
 
@@ -143,9 +141,7 @@ def test_preset_of_the_command_line_replaces_the_one_of_the_file(folders: Folder
         ("chess", r"There are: .*, lunarlander_ppo, pendulum_ppo"),
     ],
 )
-def test_unknown_preset_names_the_nearest_at_once_and_without_one_all(
-    folders: Folders, typed: str, words: str
-) -> None:
+def test_unknown_preset_names_the_nearest_or_else_all(folders: Folders, typed: str, words: str) -> None:
     folders.overrides.write_text(f"preset: {typed}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=words):
         load_settings(folders)

@@ -138,9 +138,7 @@ def test_ppo_is_what_its_sources_recommend(preset: str | None, expected: dict[st
 
 
 @pytest.mark.parametrize("root", ["soulsgui/_shipped", "."], ids=["wheel", "checkout"])
-def test_shipped_files_are_found_in_wheel_and_checkout(
-    tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shipped_files_are_found_anywhere(tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "__file__", str(tmp_path / "soulsgui" / "config" / "paths.py"))
     file = tmp_path / root / "configs" / "config_d.yaml"
     file.parent.mkdir(parents=True)

@@ -126,9 +126,7 @@ def test_a_missing_extra_is_named_with_its_pip_line(monkeypatch: pytest.MonkeyPa
         ("../x:Env-v0", None),
     ],
 )
-def test_a_mistyped_name_is_corrected_once_and_only_to_one_that_is_near(
-    name: str, remedy: str | None
-) -> None:
+def test_a_mistyped_name_is_corrected_once_and_only_to_a_near_one(name: str, remedy: str | None) -> None:
     with pytest.raises(EnvironmentCheckError) as caught:
         make_env(name, {}, [])
     if remedy is None:

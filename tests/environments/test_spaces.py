@@ -129,9 +129,7 @@ TAKEN_BY_NONE = [
         *((spaces.Box(0, 1, (1,)), space, "action space", " ") for space in TAKEN_BY_NONE),
     ],
 )
-def test_unsupported_spaces_are_refused_with_a_remedy(
-    shown: Any, taken: Any, words: str, remedy: str
-) -> None:
+def test_unsupported_spaces_are_told_with_a_remedy(shown: Any, taken: Any, words: str, remedy: str) -> None:
     with pytest.raises(EnvironmentCheckError, match=words) as caught:
         SpacesSpec.from_env(shown, taken)
     assert remedy in caught.value.remedy

@@ -50,9 +50,7 @@ def by_stepper(
 
 
 @pytest.mark.parametrize("mode", [*AutoresetMode, None])
-def test_every_autoreset_mode_gives_the_transitions_of_single_environments(
-    mode: AutoresetMode | None,
-) -> None:
+def test_every_autoreset_mode_gives_the_steps_of_single_environments(mode: AutoresetMode | None) -> None:
     """Without a mode: those of a native vector form."""
     envs = [lambda length=length: Counter(length) for length in LENGTHS]
     vector = NativeCounter(num_envs=3) if mode is None else SyncVectorEnv(envs, autoreset_mode=mode)

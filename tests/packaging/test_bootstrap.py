@@ -123,7 +123,7 @@ def test_a_computer_that_only_plays_joins_without_torch_and_its_link_goes_into_a
 
 
 @ON_POSIX
-def test_an_interrupted_set_up_goes_on_the_next_time_and_the_pip_of_a_killed_one_is_waited_for(
+def test_an_interrupted_set_up_goes_on_and_a_killed_ones_pip_is_waited_for(
     tmp_path: Path, gate: Path
 ) -> None:
     project = TinyProject(tmp_path)
@@ -153,9 +153,7 @@ def test_an_interrupted_set_up_goes_on_the_next_time_and_the_pip_of_a_killed_one
     assert project.run("setup").stderr == ""
 
 
-def test_a_place_where_nothing_can_be_made_is_told_and_a_missing_package_with_the_end_of_the_log(
-    tmp_path: Path,
-) -> None:
+def test_a_place_where_nothing_can_be_made_and_a_missing_package_are_told_whole(tmp_path: Path) -> None:
     project = TinyProject(tmp_path)
     project.venv.touch()
     done = project.run("setup")

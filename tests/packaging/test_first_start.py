@@ -178,9 +178,7 @@ class _Terminal(io.TextIOWrapper):
         ("ascii", False, r"  \[ 12 s\] 2 of 3 \? large\nDone \?\n"),
     ],
 )
-def test_progress_is_one_line_of_a_terminal_and_elsewhere_what_is_notable(
-    encoding: str, terminal: bool, shown: str
-) -> None:
+def test_progress_is_one_line_or_elsewhere_what_is_notable(encoding: str, terminal: bool, shown: str) -> None:
     stream = _Terminal(encoding, terminal=terminal)
     console = Console(stream, iter([0.0, 1.0, 12.0]).__next__)
     console.show("1 of 3 · small", notable=False)

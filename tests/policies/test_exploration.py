@@ -34,7 +34,7 @@ def _soft(temperature: float, valid: list[int]) -> list[float]:
         (boltzmann, 1.0, [0, 2], _soft(1.0, [0, 2])),
     ],
 )
-def test_frequencies_and_log_probs_are_those_of_the_rule(
+def test_frequencies_are_those_of_the_rule(
     rule: Any, how: float, valid: list[int], probs: list[float]
 ) -> None:
     count, expected = 40_000, np.array(probs)

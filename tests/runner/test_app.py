@@ -94,7 +94,7 @@ async def test_a_runner_says_who_it_is_keeps_others_out_and_ends_when_asked(runn
     assert not runner.save_at_end
 
 
-async def test_taken_control_port_is_named_before_anything_is_started(
+async def test_taken_control_port_is_named_before_anything_starts(
     folders: Folders, fake_services: None
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -106,7 +106,7 @@ async def test_taken_control_port_is_named_before_anything_is_started(
 
 
 @pytest.mark.allow_warnings
-async def test_a_server_that_finds_the_disk_full_is_not_started_and_says_what_to_do(
+async def test_a_server_without_room_says_what_to_do(
     folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def without_room(*arguments: Any) -> RedisServer:
@@ -166,9 +166,7 @@ async def test_refused_chunks_and_the_log_of_a_client_elsewhere_are_shown_whatev
 # --- beginning -----------------------------------------------------------------------------------
 
 
-async def test_what_can_not_begin_is_refused_before_anything_starts(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_can_not_begin_is_refused_at_once(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SoulsGuiError, match=r"ppo\.gamma"):
         await call(runner, "run.start", overrides={"ppo.gama": 0.9})
     find = importlib.util.find_spec
@@ -238,9 +236,7 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_
         assert list(folders.runs.iterdir()) == []
 
 
-async def test_of_two_that_replace_the_first_at_once_one_is_refused_and_leaves_nothing(
-    runner: Runner,
-) -> None:
+async def test_of_two_that_replace_a_run_at_once_one_is_refused_and_leaves_nothing(runner: Runner) -> None:
     first = await begun(runner)
     with pytest.raises(Refused, match=first.run_id):
         await call(runner, "run.start")
@@ -386,7 +382,7 @@ async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> N
     assert not run.paused.exists()  # what is resumed goes on
 
 
-async def test_single_services_are_stopped_started_and_restarted_but_not_beyond_the_end_of_the_run(
+async def test_single_services_are_stopped_and_started_but_not_beyond_the_end_of_the_run(
     runner: Runner,
 ) -> None:
     await begun(runner)
@@ -524,9 +520,7 @@ async def test_client_that_is_released_or_resumed_while_it_leaves_plays_again(ru
 # --- ending and going on -------------------------------------------------------------------------
 
 
-async def test_a_run_ends_at_its_goal_of_steps_by_telemetrys_verdict_or_as_its_trainer_wishes(
-    runner: Runner,
-) -> None:
+async def test_a_run_ends_at_its_steps_by_telemetrys_verdict_or_as_its_trainer_wishes(runner: Runner) -> None:
     await begun(runner, overrides={"stop.env_steps": 300, "evaluation.every_updates": 0})
     assert "evaluator" not in service_states(runner)
     await asyncio.wait_for(runner.run_manager.over.wait(), LIMIT_S)
@@ -603,7 +597,7 @@ async def test_resume_goes_on_with_the_same_folder_and_with_other_values_once_it
 
 
 @pytest.mark.allow_warnings
-async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
+async def test_trainer_that_always_crashes_fails_the_run(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner.supervisor.context.limits = RestartLimits(first_delay_s=0.01, max_failures=2)
@@ -627,9 +621,7 @@ async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
     await until(lambda: run_is(runner, "running"))
 
 
-async def test_close_ends_run_and_server_and_leaves_no_control_file(
-    folders: Folders, fake_services: None
-) -> None:
+async def test_close_ends_run_and_server_and_leaves_no_way_in(folders: Folders, fake_services: None) -> None:
     control = folders.server / "control.json"
     async with opened(new_runner(folders)) as runner:
         assert ControlFile.load(control) == runner.control

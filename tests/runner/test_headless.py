@@ -115,9 +115,7 @@ def crash(runner: subprocess.Popen[str]) -> None:
 GOAL = ("--until-done", "--json", "--set", "stop.env_steps=200")
 
 
-def test_goal_ends_everything_with_one_json_document_and_no_later_server_tells_of_it(
-    serving: Serving,
-) -> None:
+def test_goal_ends_all_with_one_json_document_and_no_later_server_tells_of_it(serving: Serving) -> None:
     code, output = ended(serving.start(*GOAL, "--name", "quick"))
     assert code == 0
     summary = json.loads(output)
@@ -344,9 +342,7 @@ def test_a_terminal_that_is_held_does_not_hold_the_runner(serving: Serving) -> N
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="shows the files of a process")
-def test_a_server_without_standard_streams_serves_and_gives_their_numbers_to_nothing_else(
-    serving: Serving,
-) -> None:
+def test_a_server_without_standard_streams_serves_and_keeps_their_numbers_free(serving: Serving) -> None:
     script = f"exec {sys.executable} {FAKE_SERVE} serve --idle {' '.join(serving.places)} <&- >&- 2>&-"
     runner = subprocess.Popen(
         ["sh", "-c", script],

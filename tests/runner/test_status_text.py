@@ -70,7 +70,7 @@ LITTLE = {"env_steps": 12, "updates": 0, "episodes": 1, "seconds": 1.0, "mean_re
         (None, {"id": ""}, "no run yet"),
     ],
 )
-def test_where_the_line_is_short_return_rate_and_time_stay(
+def test_in_a_short_line_return_rate_and_time_stay(
     width: int | None, changes: dict[str, Any], line: str
 ) -> None:
     assert run_line(LONG_RUN.model_copy(update=changes).model_dump(), width) == line

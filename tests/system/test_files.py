@@ -28,9 +28,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("write", [atomic_write, write_private])
-def test_contents_are_replaced_or_stay_and_nothing_else_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write
-) -> None:
+def test_contents_are_replaced_whole_or_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write) -> None:
     def fail(source: Path, target: Path, platform: str) -> None:
         raise OSError(28, "No space left on device")
 
@@ -174,9 +172,7 @@ def test_a_folder_appears_whole_in_place_of_an_older_one_or_of_a_link_whose_end_
     assert all(contents_of(path) == "kept" for path in kept)
 
 
-def test_a_failed_replacement_puts_the_older_folder_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_replacement_puts_the_older_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_folder(tmp_path / "checkpoint", "1")
     new = make_folder(tmp_path / "new", "2")
     real = files.replace
@@ -193,9 +189,7 @@ def test_a_failed_replacement_puts_the_older_folder_back(
     assert contents_of(new) == "2"
 
 
-def test_after_a_crash_the_older_folder_or_link_comes_back_only_where_the_newer_one_is_missing(
-    tmp_path: Path,
-) -> None:
+def test_after_a_crash_the_older_one_comes_back_only_where_the_newer_is_missing(tmp_path: Path) -> None:
     older, target = tmp_path / ".checkpoint.old", tmp_path / "checkpoint"
     make_folder(older, "1")
     assert recover_dir(target)

@@ -49,9 +49,7 @@ def platform(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return str(request.param)
 
 
-def test_one_holds_it_at_a_time_and_taking_or_leaving_it_twice_is_harmless(
-    tmp_path: Path, platform: str
-) -> None:
+def test_one_holds_it_at_a_time_and_doing_so_twice_is_harmless(tmp_path: Path, platform: str) -> None:
     first, second = FileLock(tmp_path / "lock", platform), FileLock(tmp_path / "lock", platform)
     for _ in range(2):
         assert first.acquire()

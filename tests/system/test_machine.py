@@ -101,9 +101,7 @@ def _x11(answers: dict[str, str], *tools: str, **env: str) -> Presence:
 
 
 @pytest.mark.parametrize(("state", "pid"), [(2, 77), (3, 77), (4, 77), (1, None), (5, None), (6, None)])
-def test_windows_tells_the_last_input_and_the_program_that_fills_the_screen(
-    state: int, pid: int | None
-) -> None:
+def test_windows_tells_the_last_input_and_who_fills_the_screen(state: int, pid: int | None) -> None:
     calls = SimpleNamespace(idle_s=lambda: 12.5, notification_state=lambda: state, foreground_pid=lambda: 77)
     presence = Presence("win32", windows=lambda: calls)
     assert (presence.idle_s(), presence.full_screen_pid()) == (12.5, pid)

@@ -66,9 +66,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("platform", ["linux", "win32"])
-def test_a_polite_child_of_a_session_of_its_own_ends_when_asked_and_is_gone(
-    spawn: Spawn, platform: str
-) -> None:
+def test_a_polite_child_in_its_own_session_ends_when_asked_and_is_gone(spawn: Spawn, platform: str) -> None:
     child = spawn(WAITS)
     assert first_line(child) == "ready"
     assert os.getsid(child.pid) == child.pid != os.getsid(0)
@@ -79,9 +77,7 @@ def test_a_polite_child_of_a_session_of_its_own_ends_when_asked_and_is_gone(
 
 
 @pytest.mark.parametrize("platform", ["linux", "win32"])
-def test_a_grandchild_that_ignores_the_request_is_killed_also_after_its_parent_ended(
-    spawn: Spawn, platform: str
-) -> None:
+def test_a_grandchild_that_ignores_all_is_killed_also_after_its_parent(spawn: Spawn, platform: str) -> None:
     leader = spawn(FAMILY)
     grandchild = psutil.Process(int(first_line(leader)))
     if platform == "linux":

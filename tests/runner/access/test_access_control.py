@@ -201,9 +201,7 @@ async def test_commands_at_the_same_time_leave_the_file_and_the_server_the_same(
     assert [is_let_in(one) for one in made] == [False] * 4 + [True] * 4
 
 
-async def test_each_of_its_own_clients_has_a_user_of_its_own_with_a_clients_rights_alone(
-    house: House,
-) -> None:
+async def test_each_of_its_own_clients_has_its_own_user_with_a_clients_rights_alone(house: House) -> None:
     """R18 for those that the server starts itself, on every server program."""
     await house.access.let_own_in([OWN, OTHER])
     files = [local_address_file(house.folders.server, name) for name in (OWN, OTHER)]
@@ -278,9 +276,7 @@ async def open_house(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[H
     built.close()
 
 
-async def test_with_the_lan_on_it_listens_on_private_addresses_where_the_invited_come_in_alone(
-    open_house: House,
-) -> None:
+async def test_with_the_lan_on_it_listens_where_the_invited_come_in_alone(open_house: House) -> None:
     wanted = {"127.0.0.1", *private_addresses()}
     assert listens(open_house) == wanted
     open_house.restart()
@@ -298,7 +294,7 @@ async def test_with_the_lan_on_it_listens_on_private_addresses_where_the_invited
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="loopback has one address there")
-async def test_a_network_that_comes_or_goes_is_followed_and_an_address_of_somebody_else_is_said_once(
+async def test_networks_are_followed_and_a_taken_address_is_said_once(
     open_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = private_addresses()

@@ -52,7 +52,7 @@ def beat(invitation: Invitation) -> None:
         own.set(KEYS.beat(invitation.client), said.to_json(), ex=EXPIRY_S)
 
 
-async def test_invited_seen_paused_revoked_forgotten_and_listed(
+async def test_invited_seen_revoked_forgotten_listed(
     runner: Runner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     invitation = await invite(runner, "pc")

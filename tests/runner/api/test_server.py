@@ -77,7 +77,7 @@ async def post(web: aiohttp.ClientSession, url: str, name: str, **request: Any) 
         return response.status, await response.json()
 
 
-async def test_status_job_and_command_are_answered(
+async def test_status_job_and_command_are_told(
     web: aiohttp.ClientSession, url: str, fake: FakeRunner
 ) -> None:
     async with web.get(f"{url}/status") as response:
@@ -165,7 +165,7 @@ async def test_refusals_travel_with_code_and_remedy_and_a_defect_of_a_command_is
     assert "KeyError" in answer["error"]["message"]
 
 
-async def test_unknown_page_and_wrong_method_are_answered_as_json(
+async def test_unknown_page_and_wrong_method_are_answered_in_json(
     web: aiohttp.ClientSession, url: str
 ) -> None:
     for method, page, answer in (
@@ -176,9 +176,7 @@ async def test_unknown_page_and_wrong_method_are_answered_as_json(
             assert (response.status, (await response.json())["error"]["code"]) == answer
 
 
-async def test_feed_begins_with_a_snapshot_and_resumes_from_a_cursor(
-    web: aiohttp.ClientSession, url: str, fake: FakeRunner
-) -> None:
+async def test_feed_resumes_from_a_cursor(web: aiohttp.ClientSession, url: str, fake: FakeRunner) -> None:
     async with web.ws_connect(f"{url}/feed") as socket:
         assert (await socket.receive_json(timeout=LIMIT_S))["type"] == "snapshot"
         fake.tell()

@@ -35,9 +35,7 @@ def runner(playing: ClientRunner) -> ClientRunner:
     return playing
 
 
-async def test_it_says_who_it_is_keeps_its_files_private_others_out_and_refuses_what_is_not_here(
-    runner: ClientRunner,
-) -> None:
+async def test_it_says_who_it_is_keeps_others_out_and_refuses_what_is_not_here(runner: ClientRunner) -> None:
     hello = await call(runner, "server.hello")
     assert hello["role"] == "client"
     assert set(hello["capabilities"]) < set(COMMANDS)
@@ -65,7 +63,7 @@ async def test_it_says_who_it_is_keeps_its_files_private_others_out_and_refuses_
     assert ControlFile.load(folders.client / "control.json") == runner.control
 
 
-async def test_own_episodes_are_told_without_gap_and_kept_and_the_switch_stops_the_client(
+async def test_own_episodes_are_told_without_gap_and_the_switch_stops_the_client(
     runner: ClientRunner,
 ) -> None:
     def rows(told: list[str]) -> list[int]:
@@ -144,7 +142,7 @@ async def test_without_a_server_it_waits_and_plays_once_there_is_one_unless_it_w
     assert Address.read(idle.folder.server_address) == redis_address
 
 
-async def test_a_server_that_moved_is_followed_with_what_the_owner_wants(
+async def test_a_server_that_moved_is_followed_as_its_owner_wants(
     runner: ClientRunner, address: Address
 ) -> None:
     await call(runner, "clients.pause", client=NAME)

@@ -30,7 +30,7 @@ class _Clock:
 @pytest.mark.parametrize(
     ("after_episode", "wish"), [(False, "pause"), (True, "pause_after_episode")], ids=["now", "later"]
 )
-def test_a_kept_pause_is_there_for_the_next_process_until_it_runs_out(
+def test_a_kept_pause_outlives_its_process_until_its_end(
     tmp_path: Path, after_episode: bool, wish: str
 ) -> None:
     clock, path = _Clock(), tmp_path / "client" / "pause.json"
@@ -97,9 +97,7 @@ async def test_neither_the_server_nor_another_server_ends_the_owners_pause(
     assert written == ["stop"]
 
 
-async def test_the_pause_of_an_ended_runner_holds_for_the_next_one(
-    runner: ClientRunner, folders: Folders
-) -> None:
+async def test_the_pause_of_an_ended_runner_holds_in_the_next(runner: ClientRunner, folders: Folders) -> None:
     await call(runner, "clients.pause", client=NAME, for_s=3600.0)
     ends = client(runner).paused_until
     await runner.close()

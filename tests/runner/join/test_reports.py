@@ -55,9 +55,7 @@ def desk(tmp_path: Path) -> _Desk:
     return _Desk(tmp_path)
 
 
-def test_a_report_of_the_supervised_process_is_read_once_and_damaged_ones_are_passed_over(
-    desk: _Desk,
-) -> None:
+def test_a_report_of_the_supervised_process_is_read_once_and_damaged_ones_never(desk: _Desk) -> None:
     assert desk.reports.read() is None
     assert not desk.reports.health().ready
     assert desk.state == "left"

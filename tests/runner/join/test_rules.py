@@ -139,7 +139,7 @@ async def runner(
         yield made
 
 
-async def test_the_client_waits_while_somebody_is_there_and_plays_on_by_itself(
+async def test_the_client_waits_while_somebody_is_there_and_plays_on(
     runner: ClientRunner, room: _Room
 ) -> None:
     room.idle = 1.0
@@ -152,7 +152,7 @@ async def test_the_client_waits_while_somebody_is_there_and_plays_on_by_itself(
     assert client(runner).held == ""
 
 
-async def test_its_own_game_may_fill_the_screen_and_the_owners_pause_outlasts_a_rule(
+async def test_its_game_may_fill_the_screen_and_a_pause_outlasts_a_rule(
     runner: ClientRunner, room: _Room
 ) -> None:
     room.full_screen = service(runner).pid
@@ -168,9 +168,7 @@ async def test_its_own_game_may_fill_the_screen_and_the_owners_pause_outlasts_a_
     await comes_to_be(runner, "online")
 
 
-async def test_the_client_goes_behind_other_programs_and_comes_back_by_a_new_start(
-    runner: ClientRunner,
-) -> None:
+async def test_the_client_goes_behind_other_programs_and_back_by_a_new_start(runner: ClientRunner) -> None:
     def pid() -> int:
         return service(runner).pid or 0
 

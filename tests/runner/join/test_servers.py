@@ -30,7 +30,7 @@ def runner(idle_runner: ClientRunner) -> ClientRunner:
     return idle_runner
 
 
-async def test_an_idle_runner_plays_only_when_told_to(
+async def test_an_idle_runner_is_told_to_play(
     runner: ClientRunner, redis_address: Address, folders: Folders
 ) -> None:
     folders.server.mkdir(parents=True)
@@ -125,7 +125,7 @@ async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_
             await call(runner, command, server_id="server-1")
 
 
-async def test_an_idle_runner_ends_soon_after_the_last_window(
+async def test_an_idle_runner_ends_with_the_last_window(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.runner.join.app._IDLE_PATIENCE_S", 0.1)

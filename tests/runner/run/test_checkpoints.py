@@ -81,7 +81,7 @@ def change(path: Path, **fields: object) -> None:
     (path / "manifest.json").write_text(json.dumps(manifest | fields))
 
 
-def test_note_is_kept_beside_the_manifest_and_leaves_it_valid(
+def test_note_stands_beside_the_manifest_and_leaves_it_valid(
     saved: RunFolder, checkpoints: Checkpoints
 ) -> None:
     assert checkpoints.edit_note(saved, "checkpoint", "näher dran").note == "näher dran"
@@ -96,7 +96,7 @@ def test_only_checkpoints_of_the_list_can_be_named(saved: RunFolder, checkpoints
             checkpoints.get(saved, name)
 
 
-def test_checkpoint_between_two_renames_is_found_beside_its_place(
+def test_checkpoint_between_two_renames_is_found_beside_it(
     saved: RunFolder, checkpoints: Checkpoints
 ) -> None:
     saved.checkpoint.rename(saved.root / ".checkpoint.old")

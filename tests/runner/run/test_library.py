@@ -119,9 +119,7 @@ def test_best_is_the_saved_best_model(library: Library) -> None:
     assert library.best(run) == (4, 2.5)
 
 
-def test_run_that_can_not_be_written_leaves_no_folder(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_that_can_not_be_kept_leaves_no_folder(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -135,9 +133,7 @@ def test_run_that_can_not_be_written_leaves_no_folder(
     assert list(library.root.iterdir()) == []
 
 
-def test_a_folder_that_is_not_ours_to_read_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_we_may_not_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library(tmp_path)
     run = library.create("mine", 0.0)
     run.run.write_text("{}")

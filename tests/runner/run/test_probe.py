@@ -43,7 +43,7 @@ def program(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ),
     ],
 )
-async def test_failures_are_told_in_words(
+async def test_failures_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
 ) -> None:
     program(tmp_path, monkeypatch, text)
@@ -68,7 +68,7 @@ async def test_a_hang_is_told_after_hang_seconds_with_the_call_it_hangs_in(
     assert "client.hang_seconds" in caught.value.remedy
 
 
-async def test_a_check_that_does_not_begin_is_no_fault_of_the_game(
+async def test_a_check_that_hangs_is_no_fault_of_the_game(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(tmp_path, monkeypatch, "import time; time.sleep(600)")

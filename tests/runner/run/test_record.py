@@ -81,7 +81,7 @@ def test_state_and_its_words(view: RunView, state: RunState, said: str) -> None:
         (node(stop_reached=True), node("telemetry", verdict=Verdict(reached=True)), "mean_return"),
     ],
 )
-def test_goal_is_reached_when_a_node_says_so(
+def test_reached_goals(
     of_trainer: NodeState | None, of_telemetry: NodeState | None, reached: Reached
 ) -> None:
     assert goal_reached(of_trainer, of_telemetry) == reached
@@ -219,9 +219,7 @@ def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Ev
     assert "evaluation.max_steps" in cut.remedy
 
 
-def test_that_a_run_is_not_saved_is_told_once_and_that_it_is_again(
-    news: RunNews, events: list[Event]
-) -> None:
+def test_that_a_run_is_not_saved_is_told_once_and_its_end_too(news: RunNews, events: list[Event]) -> None:
     full, still = "not saved yet: no space left", "not saved yet: 3 MB are missing"
     no_right = "not saved yet: no right"
     for unsaved in ("", full, full, still, "", no_right):

@@ -184,9 +184,7 @@ async def test_a_full_server_is_freed_by_who_holds_much_alone(guarded: Guarded) 
     assert guarded.held("good") > 0
 
 
-async def test_what_fills_the_memory_is_said_where_no_client_does_and_nothing_with_room_or_no_limit(
-    guarded: Guarded,
-) -> None:
+async def test_what_fills_the_memory_is_said_where_no_client_does(guarded: Guarded) -> None:
     await guarded.guard.look()
     assert (guarded.guard.words, guarded.told, guarded.asked) == ("", [], [])
     guarded.connection.config_set("maxmemory", "0")

@@ -32,7 +32,7 @@ def row(update: int) -> str:
     ).to_json()
 
 
-def test_rows_and_answers_are_read_once_and_only_new_ones(
+def test_only_new_rows_and_answers_are_read(
     reader: ServerReader, redis_client: redis.Redis, keys: Keys
 ) -> None:
     redis_client.xadd(keys.metrics, {ROW_FIELD: row(1)})
@@ -48,7 +48,7 @@ def test_rows_and_answers_are_read_once_and_only_new_ones(
     assert reader.turn(False).rows == []
 
 
-def test_keys_of_a_wrong_type_or_with_garbage_hide_nobody_else(
+def test_wrong_keys_and_garbage_hide_nobody(
     reader: ServerReader, redis_client: redis.Redis, keys: Keys
 ) -> None:
     good = Heartbeat(client="good", instance=Instance(), counter=1)
@@ -76,9 +76,7 @@ def test_keys_of_a_wrong_type_or_with_garbage_hide_nobody_else(
     assert again["good"].age_s is None, "it is asked for at first sight only"
 
 
-def test_empty_server_tells_version_and_memory_alone_and_an_absent_one_is_unreachable(
-    reader: ServerReader,
-) -> None:
+def test_empty_server_tells_version_and_memory_and_an_absent_one_is_unreachable(reader: ServerReader) -> None:
     turn, status = reader.turn(True), reader.server_status()
     assert turn.reachable
     assert (turn.nodes, turn.rows, turn.answers, turn.clients, turn.roster) == ({}, [], [], {}, {})
@@ -110,7 +108,7 @@ def test_stream_of_a_wrong_type_is_told_once_and_hides_nothing_else(
     assert len([record for record in caplog.records if record.levelno > logging.INFO]) == 1
 
 
-def test_who_sends_without_a_beat_is_seen_all_the_same(
+def test_who_sends_without_a_beat_is_seen(
     reader: ServerReader, redis_client: redis.Redis, keys: Keys
 ) -> None:
     redis_client.xadd(keys.chunks("silent"), {"c": b"x"})

@@ -238,7 +238,7 @@ def test_secrets_stand_in_private_files_only(folders: Folders, server: RedisServ
     assert Address.read(folders.server / "redis.json") == server.address
 
 
-async def test_a_folder_whose_name_looks_like_a_pattern_keeps_its_password(
+async def test_a_folder_named_like_a_pattern_keeps_its_password(
     tmp_path: Path, settings: RedisSettings
 ) -> None:
     folders = Folders(tmp_path / 'my [soul] "x" * \\ ?' / "config", tmp_path / "d [1]" / "data")
@@ -271,9 +271,7 @@ def test_a_password_file_holds_one_line_that_nobody_else_can_read(tmp_path: Path
             read_or_make_password(path)
 
 
-def test_a_port_nobody_chose_moves_when_it_is_taken_unless_invitations_name_it(
-    folders: Folders, settings: RedisSettings
-) -> None:
+def test_an_unchosen_port_moves_unless_invitations_name_it(folders: Folders, settings: RedisSettings) -> None:
     port = ensure_server(folders, settings).address.port
     users = [user_line("a", settings.prefix, "0" * 64)]
     with socket.create_server(("127.0.0.1", port)):
@@ -299,7 +297,7 @@ def test_a_chosen_port_that_is_taken_is_told_with_its_holder_and_another_is_offe
     assert server.argv[-2:] == ("--port", str(offered))
 
 
-def test_a_port_has_to_be_free_on_every_address(
+def test_a_port_is_free_everywhere(
     folders: Folders, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = ensure_server(folders, settings).address.port

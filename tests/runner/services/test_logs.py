@@ -66,9 +66,7 @@ def test_a_small_log_is_continued_and_a_torn_line_does_not_swallow_the_start(tmp
     assert tail(path, 1)[0].endswith("INFO runner: start of trainer")
 
 
-def test_only_the_newest_parts_are_kept_and_a_follower_skips_the_others_with_their_numbers(
-    path: Path,
-) -> None:
+def test_only_the_newest_parts_are_kept_and_a_follower_skips_the_numbers_of_others(path: Path) -> None:
     follower = LogFollower({"trainer": path})
     for number in range(1, 7):
         write(path, [f"line {number}"])
@@ -139,9 +137,7 @@ def test_of_a_flood_the_end_is_kept_and_the_rest_counted(path: Path) -> None:
     )
 
 
-def test_a_log_that_grows_faster_than_it_is_copied_stays_bounded(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_outgrows_its_copy_stays_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, ["x" * 99] * 15)
     read = logs.read_from
 
@@ -254,9 +250,7 @@ def test_a_search_takes_only_lines_apart_that_may_match(path: Path, monkeypatch:
 # --- following -------------------------------------------------------------------------------------
 
 
-def test_a_follower_begins_at_the_end_or_from_the_start_when_asked_and_goes_on_with_a_new_run(
-    path: Path,
-) -> None:
+def test_a_follower_begins_at_the_end_or_the_start_and_goes_on_with_a_new_run(path: Path) -> None:
     follower = LogFollower({"trainer": path})
     assert follower.poll() == []  # it comes later
     write(path, ["old"])

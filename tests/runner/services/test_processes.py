@@ -42,9 +42,7 @@ def started(script: str, log: Path) -> OwnChild:
     return child
 
 
-def test_a_record_is_private_and_read_back_while_its_process_lives(
-    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
-) -> None:
+def test_a_private_record_is_read_back(tmp_path: Path, stranger: "subprocess.Popen[bytes]") -> None:
     identities = Identities(tmp_path)
     written = identities.write("trainer", SLEEP, stranger.pid)
     assert identities.read("trainer") == written
@@ -134,9 +132,7 @@ def test_a_forged_record_is_not_taken_for_a_living_process(
     ],
     ids=["deaf to signals", "outlived their parent", "left its session"],
 )
-def test_a_child_leads_a_session_of_its_own_and_killing_it_ends_what_it_started(
-    tmp_path: Path, script: str, sent: int
-) -> None:
+def test_a_child_leads_a_session_and_killing_it_ends_them_all(tmp_path: Path, script: str, sent: int) -> None:
     child = started(script, tmp_path / "log")
     assert os.getsid(child.pid) == child.pid
     grandchild = grandchild_of(tmp_path / "log")

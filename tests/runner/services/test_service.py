@@ -94,9 +94,7 @@ def test_what_is_known_of_the_process_before_makes_nobody_ready(bench: Bench) ->
 
 
 @pytest.mark.parametrize(("phase", "limit_s"), [("", 60), ("loading", 300)])
-def test_one_that_never_gets_ready_is_killed_with_the_reason(
-    bench: Bench, phase: str, limit_s: float
-) -> None:
+def test_one_that_never_gets_ready_is_killed_and_says_why(bench: Bench, phase: str, limit_s: float) -> None:
     bench.say(ready=False, phase=phase, detail="waiting for the game window")
     bench.start()
     assert bench.after(limit_s - 1) == "starting"
@@ -183,9 +181,7 @@ def test_a_silent_server_is_killed_also_while_it_is_down(bench: Bench) -> None:
     bench.until("backoff")
 
 
-def test_a_stubborn_one_is_killed_after_its_grace_and_time_that_the_runner_slept_does_not_count(
-    bench: Bench,
-) -> None:
+def test_a_stubborn_one_is_killed_after_its_grace_and_sleep_of_the_runner_is_none(bench: Bench) -> None:
     bench.run(STUBBORN)
     bench.now += 1000
     bench.service.unobserved(1000)
@@ -204,9 +200,7 @@ def test_a_stubborn_one_is_killed_after_its_grace_and_time_that_the_runner_slept
     [(50, "stopping", 3.9), (50, "saving", 9.0)],
     ids=["after the save it has its grace", "saving has an end too"],
 )
-def test_one_that_is_saving_gets_time_to_finish(
-    bench: Bench, saves_s: float, then: str, more_s: float
-) -> None:
+def test_one_that_is_saving_may_finish(bench: Bench, saves_s: float, then: str, more_s: float) -> None:
     bench.run(STUBBORN)
     bench.service.ask_to_stop(bench.now, None)
     bench.say(phase="saving")
@@ -330,9 +324,7 @@ def test_what_the_server_had_to_leave_out_is_told_once_ready(bench: Bench) -> No
     assert bench.events.told == [("warning", "two entries are missing", "", "", "worker")]
 
 
-def test_a_phase_nobody_knows_is_not_shown_and_uptime_is_told_by_the_clock_that_nobody_sets(
-    bench: Bench,
-) -> None:
+def test_an_unknown_phase_is_not_shown_and_uptime_is_that_of_a_clock_nobody_sets(bench: Bench) -> None:
     bench.run()
     bench.say(tick=2, phase="dreaming", detail="of sheep")
     bench.step(20)

@@ -180,9 +180,7 @@ async def test_a_program_that_does_not_exist_is_told_at_once(supervisor: Supervi
     assert supervisor.statuses()[0].state == "failed"
 
 
-async def test_waiting_ends_for_one_that_takes_too_long_or_is_stopped(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
+async def test_waiting_ends_for_what_is_slow_or_stopped(supervisor: Supervisor, tmp_path: Path) -> None:
     await supervisor.start(spec(tmp_path, "import time; time.sleep(600)"))
     assert not await supervisor.wait_ready("worker", 0.1)
     waiting = asyncio.create_task(supervisor.wait_ready("worker", 10))
@@ -269,7 +267,7 @@ async def test_one_that_was_killed_is_started_again_and_its_children_end_with_it
     assert outcome.signal == 9
 
 
-async def test_a_clean_end_with_a_farewell_is_no_failure(
+async def test_a_farewell_is_no_failure(
     supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
 ) -> None:
     def health() -> Health:
@@ -285,9 +283,7 @@ async def test_a_clean_end_with_a_farewell_is_no_failure(
 
 
 @pytest.mark.allow_warnings
-async def test_a_check_that_breaks_harms_no_other_service_and_supervision_goes_on_when_nobody_can_be_told(
-    tmp_path: Path,
-) -> None:
+async def test_supervision_goes_on_when_a_check_breaks_or_nobody_can_be_told(tmp_path: Path) -> None:
     seen: list[str] = []
 
     def broken() -> Health:
@@ -321,7 +317,7 @@ async def test_closing_ends_stubborn_children_and_grandchildren(
     assert "did not stop within" in events.told[-1][2]
 
 
-async def test_closing_stops_higher_tiers_first_and_nothing_is_started_afterwards(
+async def test_closing_stops_higher_tiers_first_and_is_for_good(
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
     order = tmp_path / "order"
@@ -393,9 +389,7 @@ async def test_a_stubborn_orphan_is_ended_with_its_children(
     await until(lambda: not alive(grandchild))
 
 
-async def test_a_stranger_under_a_forged_record_is_never_signalled(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
+async def test_a_stranger_by_forged_record_is_never_signalled(supervisor: Supervisor, tmp_path: Path) -> None:
     stranger = subprocess.Popen(command("import time; time.sleep(600)"), **new_session_kwargs())
     try:
         worker = spec(tmp_path, OBEDIENT)
@@ -424,9 +418,7 @@ async def test_stop_during_a_restart_wins_and_both_end(supervisor: Supervisor, t
     assert supervisor.pid_of("worker") is None
 
 
-async def test_stop_waits_for_the_process_of_that_moment_alone(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
+async def test_stop_waits_for_the_process_of_that_moment(supervisor: Supervisor, tmp_path: Path) -> None:
     await started(supervisor, tmp_path, POLITE)
     stopping = asyncio.create_task(supervisor.stop("worker"))
     await asyncio.sleep(0)
@@ -494,7 +486,7 @@ while True:
 """
 
 
-async def test_a_service_that_prints_without_end_does_not_fill_the_disk(
+async def test_endless_printing_does_not_fill_the_disk(
     supervisor: Supervisor, tmp_path: Path, log: Path
 ) -> None:
     follower = LogFollower({"worker": log})
