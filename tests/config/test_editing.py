@@ -1,5 +1,3 @@
-"""Changing config.yaml: comments stay, and nobody's change is lost."""
-
 from pathlib import Path
 from typing import Any
 

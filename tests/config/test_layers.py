@@ -1,5 +1,3 @@
-"""Layers of settings: which wins, and what is said when they are wrong."""
-
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,5 +1,3 @@
-"""The shipped files: every setting is in them, explained, with the value the schema declares."""
-
 import json
 import re
 from pathlib import Path

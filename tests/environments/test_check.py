@@ -1,5 +1,3 @@
-"""The report on an environment."""
-
 import json
 import sys
 from pathlib import Path

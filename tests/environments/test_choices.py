@@ -17,8 +17,6 @@ ENV_ID = "tests.environments.toys:ToysMasked-v0"
 
 
 class Stuck(Masked):
-    """Leaves no action in the middle of an episode."""
-
     def mask(self, ended: bool) -> Any:
         return super().mask(ended or self.steps == 1)
 

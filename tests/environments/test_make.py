@@ -1,5 +1,3 @@
-"""Environments by name."""
-
 from typing import Any
 
 import gymnasium

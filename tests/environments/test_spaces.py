@@ -1,5 +1,3 @@
-"""Spaces as plain data."""
-
 import json
 import math
 from typing import Any

@@ -22,7 +22,6 @@ ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and share
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
-    """A project that has been set up."""
     project = TinyProject(tmp_path_factory.mktemp("ready"))
     project.first = project.run("setup")
     assert project.first.returncode == 0, project.first.stderr

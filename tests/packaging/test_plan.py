@@ -1,5 +1,3 @@
-"""What is needed, what is there, what to start."""
-
 import re
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution

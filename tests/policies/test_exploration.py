@@ -1,5 +1,3 @@
-"""ε-greedy around the numpy policy."""
-
 from typing import Any
 
 import numpy as np

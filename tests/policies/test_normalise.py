@@ -1,5 +1,3 @@
-"""Running statistics."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -113,8 +113,6 @@ def until_now(condition: Callable[[], T], limit_s: float = LIMIT_S) -> T:
 
 @dataclass
 class Events:
-    """What a supervisor told."""
-
     told: list[tuple[str, str, str, str, str]] = field(default_factory=list)
 
     def __call__(self, level: str, what: str, cause: str, remedy: str, service: str) -> None:

@@ -128,7 +128,6 @@ class Program:
         )
 
     def say(self, node: str, **fields: Any) -> None:
-        """Write the state of a node."""
         state = NodeState(name=node, instance=self.instance, tick=self.tick, run_id=self.run.run_id, **fields)
         self.redis.set(self.keys.node(node), state.to_json())
 

@@ -54,23 +54,19 @@ def describe_run(connection: redis.Redis, prefix: str, protocol: int = PROTOCOL,
 
 
 def client(runner: ClientRunner) -> ClientStatus:
-    """State of its client."""
     (only,) = runner.status().clients
     return only
 
 
 async def comes_to_be(runner: ClientRunner, state: str) -> None:
-    """Wait until its client is in this state."""
     await until(lambda: client(runner).state == state)
 
 
 def wish(runner: ClientRunner) -> str:
-    """What its client is told to do."""
     return OwnerWish.read(runner.folder.wish.read_bytes()).state
 
 
 def service(runner: ClientRunner) -> ServiceStatus:
-    """State of its client's process."""
     (only,) = runner.status().services
     return only
 

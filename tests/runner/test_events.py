@@ -1,5 +1,3 @@
-"""Events: numbered without gaps, remembered over restarts, bounded."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""The user's settings as the API shows, checks and saves them."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""The state of a server in words."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Private and atomic files, with failures in the middle."""
-
 import errno
 import os
 import stat

@@ -43,7 +43,6 @@ class FakeMsvcrt(types.ModuleType):
 
 @pytest.fixture(params=["linux", "win32"])
 def platform(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both systems' ways."""
     if request.param == "win32":
         monkeypatch.setitem(sys.modules, "msvcrt", FakeMsvcrt())
     return str(request.param)

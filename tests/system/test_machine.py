@@ -1,5 +1,3 @@
-"""Ports, disk and screen."""
-
 import getpass
 import os
 import shutil

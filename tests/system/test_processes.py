@@ -155,7 +155,6 @@ def test_stop_signals_differ_by_system_and_under_nohup_the_end_of_the_terminal_i
 
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that waits for its standard input to end."""
     process = subprocess.Popen([sys.executable, "-c", "input()", "marker"], stdin=subprocess.PIPE)
     started_process_identity(process.pid)
     yield process

@@ -259,9 +259,6 @@ async def test_its_own_clients_are_let_in_after_a_restart_and_by_the_next_runner
     assert Address.read(path) == replace(before, port=moved.port, pin=moved.pin)
 
 
-# --- the private networks --------------------------------------------------------------------------
-
-
 def listens(house: House) -> set[str]:
     found = psutil.Process(house.process.pid).net_connections("tcp")
     return {one.laddr.ip for one in found if one.status == psutil.CONN_LISTEN}

@@ -1,5 +1,3 @@
-"""Inviting and revoking by the control API of a whole runner, over restarts and crashes of it."""
-
 import asyncio
 import json
 import logging
@@ -46,7 +44,6 @@ def client(runner: Runner, name: str) -> ClientStatus:
 
 
 def beat(invitation: Invitation) -> None:
-    """Give a sign of life as that client."""
     said = Heartbeat(client=invitation.client, instance=Instance(host="pc"), counter=1, phase="waiting")
     with connected(address_of(invitation)) as own:
         own.set(KEYS.beat(invitation.client), said.to_json(), ex=EXPIRY_S)

@@ -1,5 +1,3 @@
-"""The certificate of a server: made once, private, kept."""
-
 import asyncio
 import re
 import socket
@@ -171,9 +169,6 @@ def test_a_server_that_does_not_encrypt_is_none_of_an_invitation_that_wants_it()
         told = try_address(Address("127.0.0.1", plain.getsockname()[1], pin="0" * 64))
         answering.join()
     assert (told.reply, told.why) == (Reply.SILENT, "it does not encrypt as the invitation says")
-
-
-# --- which program, which addresses ----------------------------------------------------------------
 
 
 def test_a_program_without_tls_is_refused_with_what_to_do() -> None:

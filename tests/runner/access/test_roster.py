@@ -1,5 +1,3 @@
-"""The roster: who is listed, what they are told, how they are."""
-
 from typing import Any
 
 import pytest

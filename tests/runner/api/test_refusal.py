@@ -1,5 +1,3 @@
-"""Every error as the answer of the API, and jobs."""
-
 import pytest
 import redis
 from pydantic import ValidationError

@@ -1,5 +1,3 @@
-"""The control API over real HTTP: who may ask, what is answered, the feed."""
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, cast

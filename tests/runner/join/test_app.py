@@ -25,7 +25,6 @@ pytestmark = pytest.mark.usefixtures("fake_client")
 
 @pytest.fixture
 async def idle(folders: Folders) -> AsyncIterator[ClientRunner]:
-    """A runner of client mode on a machine without a server."""
     async with opened(ClientRunner(folders, NAME)) as made:
         yield made
 

@@ -128,9 +128,6 @@ def test_asked_to_stop_it_tries_no_further_address() -> None:
     assert tried == ["a"]
 
 
-# --- for real --------------------------------------------------------------------------------------
-
-
 def test_a_try_tells_who_lets_us_in(invitation: Invitation, redis_address: Address) -> None:
     closed, open_ = (invitation.address(host, port) for host, port in invitation.addresses)
     assert try_address(open_) == LET_IN

@@ -24,9 +24,6 @@ class _Clock:
         return self.now
 
 
-# --- what is kept ---
-
-
 @pytest.mark.parametrize(
     ("after_episode", "wish"), [(False, "pause"), (True, "pause_after_episode")], ids=["now", "later"]
 )
@@ -55,9 +52,6 @@ def test_a_pause_without_an_end_stays_until_it_is_ended(tmp_path: Path) -> None:
     assert kept.wish == KeptPause(path, clock).wish == "run"
     path.write_bytes(b"\x00{")
     assert KeptPause(path).wish == "run"
-
-
-# --- the runner with it ---
 
 
 @pytest.fixture

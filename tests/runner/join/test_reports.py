@@ -1,5 +1,3 @@
-"""How the client is, told from its own reports."""
-
 import os
 from pathlib import Path
 from typing import Any

@@ -59,9 +59,6 @@ def _owner_rules(path: Path, room: _Room, hour: int = 12, **rules: object) -> Ow
     return made
 
 
-# --- what the rules say ---
-
-
 @pytest.mark.parametrize(
     ("begin", "end", "minute", "inside"),
     [
@@ -124,9 +121,6 @@ def test_rules_are_kept(path: Path, room: _Room) -> None:
     assert OwnerRules(path, room.presence, lambda _: False).rules == made.rules != Rules()
     path.write_bytes(b"{")
     assert OwnerRules(path, room.presence, lambda _: False).rules == Rules()
-
-
-# --- the client follows them ---
 
 
 @pytest.fixture

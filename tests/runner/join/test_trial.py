@@ -26,9 +26,6 @@ def runner(idle_runner: ClientRunner) -> ClientRunner:
     return idle_runner
 
 
-# --- the test ---
-
-
 async def test_a_test_tells_how_well_the_server_is_and_what_it_needs_or_why_it_is_not_reached(
     runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
 ) -> None:
@@ -64,9 +61,6 @@ async def test_a_test_tells_how_well_the_server_is_and_what_it_needs_or_why_it_i
         found = await call(runner, "servers.test")
         assert (found["shut_out"], found["address"], found["round_trip_s"]) == (shut_out, "", None)
         assert said in found["error"]
-
-
-# --- another address ---
 
 
 async def test_a_server_that_moved_is_played_for_at_its_new_address(
@@ -113,9 +107,6 @@ async def test_another_address_is_taken_only_when_confirmed_where_it_is_not_foun
     )
     assert (answer["taken"], answer["final"]) == (False, True)
     assert runner.saved.all() == [invitation]
-
-
-# --- versions that come to fit ---
 
 
 LACK = MissingRequirement(what="a", has="", needs="1")

@@ -1,5 +1,3 @@
-"""Checkpoints are listed and verified by their manifests."""
-
 import hashlib
 import json
 from collections.abc import Callable

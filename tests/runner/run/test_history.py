@@ -1,5 +1,3 @@
-"""Logs of runs and of what outlives them."""
-
 from contextlib import closing
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""The runs in the data folder."""
-
 import json
 from pathlib import Path
 

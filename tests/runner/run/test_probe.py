@@ -1,5 +1,3 @@
-"""The environment is examined in a process of its own."""
-
 import sys
 from pathlib import Path
 

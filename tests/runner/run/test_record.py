@@ -1,5 +1,3 @@
-"""States and news of a run, told from its services and nodes."""
-
 from pathlib import Path
 from typing import Any
 
@@ -183,9 +181,6 @@ def held(attempt: int, updates: int, resumable: bool = True) -> CheckpointInfo:
 def test_what_no_checkpoint_holds_is_said(checkpoints: list[CheckpointInfo], words: str) -> None:
     assert loss_words(RECORD, checkpoints, "full") == words
     assert loss_words(RunRecord(id="r", env_steps=50), [], "full") == "", "never updated, nothing to lose"
-
-
-# --- what becomes an event ------------------------------------------------------------------------
 
 
 @pytest.fixture

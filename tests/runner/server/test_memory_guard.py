@@ -66,7 +66,6 @@ class Guarded:
         return [command.command for command in self.asked]
 
     def held(self, client: str) -> int:
-        """How many entries of a client are there."""
         return self.connection.xlen(self.keys.chunks(client))
 
     async def be_the_trainer(self) -> None:

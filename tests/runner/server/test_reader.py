@@ -1,5 +1,3 @@
-"""What is read from the server, whatever stands there."""
-
 import logging
 from collections.abc import Iterator
 from typing import Any

@@ -100,9 +100,6 @@ def running(server: RedisServer, folders: Folders, supervisor: Supervisor) -> It
     made.pinger.close()
 
 
-# --- the server for real ---------------------------------------------------------------------------
-
-
 async def test_the_server_starts_with_its_configuration_and_lets_nobody_in_without_the_password(
     running: Running, server: RedisServer, supervisor: Supervisor, events: Events
 ) -> None:
@@ -187,7 +184,6 @@ async def test_a_file_damaged_in_the_middle_is_repaired_and_told(running: Runnin
 
 
 def refused(client: redis.Redis) -> bool:
-    """Write, and tell whether the server refuses because of its disk."""
     try:
         client.set("key", b"x" * 1000)
     except redis.ResponseError as error:
@@ -220,9 +216,6 @@ def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_st
     assert health.detail == "no answer (ConnectionError)"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert not ping(Address("127.0.0.1", silent.getsockname()[1], "secret")).ready
-
-
-# --- preparing it ----------------------------------------------------------------------------------
 
 
 def test_secrets_stand_in_private_files_only(folders: Folders, server: RedisServer) -> None:

@@ -36,9 +36,6 @@ def set_aside(path: Path) -> None:
     assert LogFile(path, max_bytes=0).cut_if_large()
 
 
-# --- keeping ---------------------------------------------------------------------------------------
-
-
 def test_a_large_log_is_set_aside_before_the_next_start_and_read_on_to_its_end(path: Path) -> None:
     write(path, ["x" * 50] * 100)
     follower = LogFollower({"trainer": path}, from_start=True)
@@ -173,9 +170,6 @@ def test_files_of_other_services_are_no_parts(path: Path) -> None:
     assert log_parts(path) == [log_parts(path)[-1]]
 
 
-# --- reading ---------------------------------------------------------------------------------------
-
-
 def test_tail_reads_the_end_of_a_huge_file_only(path: Path) -> None:
     write(path, (f"line {number}" for number in range(200_000)))
     with path.open("r+b") as file:  # its beginning becomes a hole that nobody could read as lines
@@ -247,9 +241,6 @@ def test_a_search_takes_only_lines_apart_that_may_match(path: Path, monkeypatch:
     assert len(taken) == 3 + 10
 
 
-# --- following -------------------------------------------------------------------------------------
-
-
 def test_a_follower_begins_at_the_end_or_the_start_and_goes_on_with_a_new_run(path: Path) -> None:
     follower = LogFollower({"trainer": path})
     assert follower.poll() == []  # it comes later
@@ -308,9 +299,6 @@ def test_one_poll_is_bounded_and_a_line_without_end_does_not_fill_the_memory(pat
     long, short = follower.poll()
     assert len(long.text) == 8192
     assert (short.number, short.text) == (20_002, "short")
-
-
-# --- the runner's own log --------------------------------------------------------------------------
 
 
 @pytest.mark.allow_warnings

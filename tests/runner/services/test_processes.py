@@ -158,9 +158,6 @@ def test_a_process_tree_is_the_process_and_its_children() -> None:
     assert not any(tree.includes(*pids) for pids in ((own, parent), (None, own), (own, 0), (own, 2**22 + 1)))
 
 
-# --- what they use --------------------------------------------------------------------------------
-
-
 def test_it_is_measured_once_a_second_at_most_new_ones_at_once_and_one_that_has_ended_is_left_out() -> None:
     now = [100.0]
     meter = UsageMeter(lambda: now[0])

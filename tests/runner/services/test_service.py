@@ -52,7 +52,6 @@ class Bench:
         self.service.step(self.now)
 
     def after(self, seconds: float = 0.1) -> str:
-        """State of the service so much later."""
         self.step(seconds)
         return self.service.state
 

@@ -89,7 +89,6 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def orphan(tmp_path: Path) -> Iterator[int]:
-    """Pid of a service whose runner crashed."""
     crash_a_runner(tmp_path, SCRIBE)
     yield Identities(tmp_path).read("worker").pid
     record = Identities(tmp_path).read("worker")
@@ -113,9 +112,6 @@ async def started(supervisor: Supervisor, folder: Path, script: str, **fields: o
     pid = supervisor.pid_of("worker")
     assert pid is not None
     return pid
-
-
-# --- start and stop --------------------------------------------------------------------------------
 
 
 async def test_a_service_is_started_once_with_its_environment_restarted_ends_as_asked_and_is_forgotten(
@@ -186,9 +182,6 @@ async def test_waiting_ends_for_what_is_slow_or_stopped(supervisor: Supervisor, 
     waiting = asyncio.create_task(supervisor.wait_ready("worker", 10))
     await supervisor.stop("worker")
     assert not await waiting
-
-
-# --- failures --------------------------------------------------------------------------------------
 
 
 async def test_one_that_fails_at_every_start_is_given_up_with_cause_and_last_lines(
@@ -302,9 +295,6 @@ async def test_supervision_goes_on_when_a_check_breaks_or_nobody_can_be_told(tmp
     assert list(dict.fromkeys(seen)) == ["starting", "running", "stopping", "stopped"]
 
 
-# --- the end ---------------------------------------------------------------------------------------
-
-
 async def test_closing_ends_stubborn_children_and_grandchildren(
     supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
 ) -> None:
@@ -329,9 +319,6 @@ async def test_closing_stops_higher_tiers_first_and_is_for_good(
     assert order.read_text() == "cba"
     with pytest.raises(ServiceError, match="everything is being ended"):
         await supervisor.start(spec(tmp_path, OBEDIENT))
-
-
-# --- what an earlier runner left ---------------------------------------------------------------------
 
 
 async def test_a_service_outlives_its_runner_goes_on_logging_and_is_adopted_once(
@@ -472,8 +459,6 @@ async def test_a_service_that_its_runner_could_not_record_is_adopted_and_one_nev
     assert await supervisor.wait_ready("worker", 10)
     assert supervisor.pid_of("worker") == found.pid
 
-
-# --- floods --------------------------------------------------------------------------------------------
 
 FLOOD = """
 import os, time
