@@ -719,8 +719,7 @@ def test_letters_unknown_to_a_terminal_are_no_error(terminal: Terminal, encoding
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
-    [("status", 3), ("runs list", 0), ("--help", 0), ("config set seed=x", 2), ("run", 2)],
+    ("words", "code"), [("status", 3), ("runs list", 0), ("--help", 0), ("config set seed=x", 2), ("run", 2)]
 )
 def test_closed_standard_streams_are_no_error(terminal: Terminal, words: str, code: int) -> None:
     assert started(terminal, words, "<&- >&- 2>&-").returncode == code

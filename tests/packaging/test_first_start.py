@@ -8,6 +8,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from first_start import screen, torch_build
@@ -25,19 +26,14 @@ MACHINE = "Linux x86_64, Python 3.11.2"
 PINS = [Pin("a", "1.0", 80.0, "base"), Pin("b", "1.0", 0.1, "base"), Pin("c", "1.0", 0.1, "base")]
 
 
+def choose(platform: str, **given: Any) -> TorchBuild:
+    usual = {"nvidia": False, "local_wheel": None}
+    usual["cpu_index_answers"] = lambda: pytest.fail("the index must not be asked")
+    return torch_build.choose(platform=platform, **usual | given)
+
+
 def test_the_build_of_torch_is_the_smallest_that_serves() -> None:
-    def choose(
-        platform: str, nvidia: bool = False, wheel: Path | None = None, answers: bool | None = None
-    ) -> TorchBuild:
-        def index_answers() -> bool:
-            assert answers is not None, "the index must not be asked"
-            return answers
-
-        return torch_build.choose(
-            platform=platform, nvidia=nvidia, local_wheel=wheel, cpu_index_answers=index_answers
-        )
-
-    cpu, away = choose("linux", answers=True), choose("linux", answers=False)
+    cpu, away = (choose("linux", cpu_index_answers=lambda answer=one: answer) for one in (True, False))
     assert (cpu.index, away.index) == (torch_build.CPU_INDEX, "")
     assert 1 <= cpu.download_mb < 300 < 3000 <= away.download_mb < 9000
     assert "does not answer" in away.reason
@@ -46,7 +42,7 @@ def test_the_build_of_torch_is_the_smallest_that_serves() -> None:
     assert "CUDA" in cuda.reason
     for elsewhere in (choose("win32"), choose("darwin")):
         assert (elsewhere.index, elsewhere.download_mb) == ("", cpu.download_mb), "PyPI's is the small one"
-    here = choose("linux", nvidia=True, wheel=Path("/here/torch.whl"))
+    here = choose("linux", nvidia=True, local_wheel=Path("/here/torch.whl"))
     assert (here.index, here.download_mb) == ("", 0)
     assert "/here" in here.reason
 
@@ -204,9 +200,8 @@ def test_a_library_that_can_not_be_loaded_is_missing_and_those_of_x11_are_needed
 def test_who_may_not_install_is_told_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "missing_libraries", lambda libraries: ["libEGL.so.1", "libGL.so.1"])
     monkeypatch.setattr(screen.os, "geteuid", lambda: 1000)
-    with pytest.raises(SetupError) as caught:
+    with pytest.raises(SetupError, match=r"libEGL\.so\.1, libGL\.so\.1") as caught:
         screen.ensure_libraries({}, "linux", print)
-    assert "libEGL.so.1, libGL.so.1" in caught.value.message
     assert "sudo apt install libegl1 libgl1\n" in caught.value.remedy
 
 
@@ -232,12 +227,7 @@ def apt(folder: Path, script: str) -> dict[str, str]:
     ],
 )
 def test_root_is_asked_before_apt_installs_unless_nobody_can_answer(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: str | None,
-    ci: str,
-    asked: bool,
-    installed: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, ci: str, asked: bool, installed: bool
 ) -> None:
     calls = tmp_path / "calls"
     calls.touch()

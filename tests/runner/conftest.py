@@ -74,7 +74,7 @@ def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[In
 
 
 @pytest.fixture
-async def idle_runner(folders: Folders, fake_client: None) -> AsyncIterator[ClientRunner]:
+async def idle(folders: Folders, fake_client: None) -> AsyncIterator[ClientRunner]:
     """A runner of client mode that a window started: it waits to be told to play."""
     async with opened(ClientRunner(folders, "this-pc", idle=True)) as made:
         yield made

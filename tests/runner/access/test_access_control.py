@@ -15,12 +15,7 @@ import redis
 
 from soulsgui.config.paths import Folders
 from soulsgui.config.sections.server import RedisSettings
-from soulsgui.runner.access.access_control import (
-    AccessControl,
-    LocalClients,
-    local_address_file,
-    user_lines,
-)
+from soulsgui.runner.access.access_control import AccessControl, LocalClients, local_address_file, user_lines
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.server.bus import Bus
@@ -115,21 +110,15 @@ def users(house: House) -> set[str]:
         return {str(user) for user in admin.acl_users()}
 
 
-async def test_the_invited_comes_in_at_once_and_reaches_its_own_keys_alone(house: House) -> None:
-    invitation = await house.invite("a")
-    assert invitation.server_id == SERVER_ID
-    assert invitation.addresses == (("127.0.0.1", house.server.address.port),)
-    assert invitation.for_this_machine_only
-    with connected(address_of(invitation)) as own:
+async def test_a_revoked_client_is_cut_off_its_chunks_refused_and_others_go_on(house: House) -> None:
+    revoked, other = await house.invite("a"), await house.invite("b")
+    assert revoked.server_id == SERVER_ID
+    assert revoked.addresses == (("127.0.0.1", house.server.address.port),)
+    assert revoked.for_this_machine_only
+    with connected(address_of(revoked)) as own, connected(address_of(other)) as beside:
         own.xadd(KEYS.chunks("a"), {"c": b"x"})
         with pytest.raises(redis.exceptions.NoPermissionError):
             own.xadd(KEYS.chunks("b"), {"c": b"x"})
-
-
-async def test_a_revoked_client_is_cut_off_its_chunks_refused_and_others_go_on(house: House) -> None:
-    revoked, other = await house.invite("a"), await house.invite("b")
-    with connected(address_of(revoked)) as own, connected(address_of(other)) as beside:
-        own.xadd(KEYS.chunks("a"), {"c": b"x"})
         socket_of_other = beside.client_id()
         assert await house.access.revoke("a")
         until_now(lambda: connections_of(house, "a") == 0)

@@ -107,8 +107,8 @@ def told_by(text: str, run_id: str) -> bool:
     return found is not None and found.type == "status" and run_id in found.allowed.get("run.resume", "")
 
 
-async def test_a_client_that_does_not_help_can_not_be_paused(idle_runner: ClientRunner) -> None:
-    (client,) = idle_runner.status().clients
+async def test_a_client_that_does_not_help_can_not_be_paused(idle: ClientRunner) -> None:
+    (client,) = idle.status().clients
     assert client.allowed["clients.pause"] == "This computer does not help at present."
     with pytest.raises(Refused, match="does not help"):
-        await call(idle_runner, "clients.pause", client=client.id)
+        await call(idle, "clients.pause", client=client.id)

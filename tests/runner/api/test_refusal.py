@@ -65,38 +65,25 @@ def test_error_nobody_foresaw_is_told_and_logged(caplog: pytest.LogCaptureFixtur
     assert "Traceback" in caplog.text or caplog.records[0].exc_info
 
 
-@pytest.fixture
-def seen() -> list[Job]:
-    return []
+async def test_job_is_seen_while_it_runs_and_with_its_end_or_reason_and_old_ones_are_forgotten() -> None:
+    seen: list[Job] = []
+    jobs = Jobs(seen.append)
 
-
-@pytest.fixture
-def jobs(seen: list[Job]) -> Jobs:
-    return Jobs(seen.append)
-
-
-async def test_job_is_seen_while_it_runs_and_with_its_end(seen: list[Job], jobs: Jobs) -> None:
     async def work() -> ClientCount:
         assert seen[-1].state == "running"
         return ClientCount(count=1)
 
-    assert await jobs.run("run.stop", work(), "saving") == ClientCount(count=1)
-    assert [(job.state, job.progress, job.result) for job in seen] == [
-        ("running", "saving", {}),
-        ("done", "saving", {"count": 1}),
-    ]
-    assert jobs.get(seen[0].id) == seen[-1]
-
-
-async def test_failed_job_keeps_the_reason_and_old_ones_are_forgotten(seen: list[Job], jobs: Jobs) -> None:
     async def fail() -> None:
         raise Refused(ErrorCode.NOT_NOW, "not now")
 
+    assert await jobs.run("run.stop", work(), "saving") == ClientCount(count=1)
+    told = [(job.state, job.progress, job.result) for job in seen]
+    assert told == [("running", "saving", {}), ("done", "saving", {"count": 1})]
+    assert jobs.get(seen[0].id) == seen[-1]
     for _ in range(101):
         with pytest.raises(Refused):
             await jobs.run("run.stop", fail())
-    assert seen[-1].state == "failed"
-    assert seen[-1].error.message == "not now"
+    assert (seen[-1].state, seen[-1].error.message) == ("failed", "not now")
     assert jobs.get(seen[0].id) is None
     assert jobs.get(seen[-1].id) == seen[-1]
 

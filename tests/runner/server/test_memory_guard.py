@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,8 @@ class Guarded:
             for command in reader.poll(self.connection):
                 self.asked.append(command)
                 answer = NodeAnswer(id=command.id, ok=True)
-                reader.answer(self.connection, answer)
+                with suppress(redis.OutOfMemoryError):  # a full server may take a command and no answer
+                    reader.answer(self.connection, answer)
                 if command.command == "cut":
                     self.connection.xtrim(self.keys.chunks(command.args["client"]), maxlen=0)
                 self.bus.resolve([answer])
@@ -89,7 +91,8 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
         answering = asyncio.create_task(made.be_the_trainer())
         yield made
         answering.cancel()
-        await asyncio.gather(answering, return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await answering
         made.bus.close()
         made.connection.close()
 
@@ -134,26 +137,16 @@ async def test_who_holds_most_is_cut_off_and_the_weights_still_go_out(guarded: G
     assert guarded.asked_for == ["hold", "cut"], "there is room again"
 
 
-async def test_without_a_trainer_the_runner_empties_the_streams_itself(guarded: Guarded) -> None:
-    guarded.trainer_runs = False
-    guarded.fill(guarded.keys.chunks("flood"), 0.75)
-    await guarded.guard.look()
-    assert guarded.asked == []
-    assert guarded.held("flood") == 0
-    told = guarded.events.newest(1)[0]
-    assert "What flood had sent was taken off" in told.what
-    assert "No trainer answers" in told.cause
-    assert not any("was cut off" in what for _, what in guarded.told)
-
-
-async def test_each_client_is_told_of_once_while_the_memory_is_full(guarded: Guarded) -> None:
+async def test_without_a_trainer_streams_are_emptied_and_each_is_told_of_once(guarded: Guarded) -> None:
     guarded.trainer_runs = False
     guarded.fill(guarded.keys.metrics, 0.66)  # it stays full, whoever is emptied
     for _ in range(3):
         guarded.fill(guarded.keys.chunks("flood"), 0.85)
         await guarded.guard.look()
-    assert guarded.held("flood") == 0
-    assert sum("flood" in what for _, what in guarded.told) == 1
+    assert (guarded.asked, guarded.held("flood")) == ([], 0)
+    (event,) = [one for one in guarded.events.newest(100) if "flood" in one.what]
+    assert "What flood had sent was taken off" in event.what
+    assert "No trainer answers" in event.cause
     guarded.trainer_runs = True
     guarded.fill(guarded.keys.chunks("flood"), 0.85)
     await guarded.guard.look()
