@@ -22,12 +22,9 @@ def test_control_characters_and_line_breaks_are_replaced(text: str, shown: str) 
     assert printable(text) == shown
 
 
-def test_long_text_is_cut() -> None:
+def test_long_text_is_cut_and_lines_stay_where_they_are_wanted() -> None:
     assert printable("x" * 600, 10) == "x" * 9 + "…"
     assert printable("x" * 600, None) == "x" * 600
-
-
-def test_lines_stay_where_they_are_wanted() -> None:
     assert printable("a\n\tb\x1b", lines=True) == "a\n\tb\ufffd"
 
 

@@ -121,9 +121,6 @@ def test_later_layers_win_entry_by_entry(folders: Folders) -> None:
     assert settings.stop.window == 9  # --set over config.yaml
     assert settings.ppo.epochs == 3
     assert settings.ppo.clip == Settings().ppo.clip
-
-
-def test_preset_of_the_command_line_replaces_the_one_of_the_file(folders: Folders) -> None:
     folders.overrides.write_text("preset: lunarlander_ppo\n", encoding="utf-8")
     settings = load_settings(folders, preset="cartpole_ppo")
     assert settings.env.id == "CartPole-v1"
@@ -210,7 +207,7 @@ def test_run_settings_come_back_as_they_were_written(tmp_path: Path) -> None:
         load_run_settings(path)
 
 
-def test_settings_may_be_given_as_dictionary_or_namespace() -> None:
+def test_settings_may_be_given_as_dictionary_or_namespace_and_their_mistakes_are_refused() -> None:
     given = Layer("test", {"ppo.gamma": 0.5, "network.hidden_sizes": [8], "seed": 3})
     expected = combine(over_defaults([given]))
     assert as_settings({"ppo": {"gamma": 0.5}, "network.hidden_sizes": (8,), "seed": 3}) == expected
@@ -220,9 +217,6 @@ def test_settings_may_be_given_as_dictionary_or_namespace() -> None:
     assert as_settings(namespace) == expected
     assert as_settings(expected) is expected
     assert as_settings({"preset": "lunarlander_ppo"}).env.id == "LunarLander-v3"
-
-
-def test_mistakes_in_given_settings_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         as_settings({"ppo": {"gama": 0.5, "epochs": 0}, "client": 3})
     assert [problem.key for problem in caught.value.problems] == ["ppo.gama", "client", "ppo.epochs"]
@@ -258,13 +252,10 @@ def test_hostile_yaml_is_a_mistake_in_words(text: str) -> None:
     assert _problems(text)
 
 
-def test_a_setting_written_twice_is_refused_with_both_lines() -> None:
+def test_what_is_written_twice_is_refused_with_both_lines_and_hides_no_other_mistake() -> None:
     problems = _problems("ppo.gamma: 0.9\nppo:\n  gamma: 0.8\n")
     assert [(one.key, one.line) for one in problems] == [("ppo.gamma", 3)]
     assert "in line 1 and in line 3" in problems[0].reason
-
-
-def test_a_key_written_twice_hides_no_other_mistake() -> None:
     problems = _problems(
         """\
 seed: -2

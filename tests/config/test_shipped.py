@@ -31,13 +31,10 @@ def _comment_above(lines: list[str], number: int) -> str:
     return " ".join(words)
 
 
-def test_defaults_file_equals_the_schema() -> None:
+def test_defaults_file_equals_the_schema_and_explains_every_setting_above_it() -> None:
     layer = defaults_layer()
     assert combine([layer]) == Settings()
     assert list(layer.values) == list(all_settings())
-
-
-def test_defaults_file_explains_every_setting_above_it() -> None:
     lines = shipped("configs", "config_d.yaml").read_text(encoding="utf-8").splitlines()
     at = defaults_layer().lines
     unexplained = [
@@ -46,9 +43,6 @@ def test_defaults_file_explains_every_setting_above_it() -> None:
         if " ".join(info.description.split()) not in _comment_above(lines, at[key])
     ]
     assert unexplained == []
-
-
-def test_every_setting_is_described_and_no_secret_goes_to_clients() -> None:
     for key, info in all_settings().items():
         assert len(info.description) > 10, key
         assert not (info.secret and info.to_clients), key
@@ -172,14 +166,11 @@ def test_every_agent_runs_with_nothing_else_set(folders: Folders, choice: str) -
 R2D2 = ["dqn.agent=r2d2"]
 
 
-def test_an_agent_brings_its_own_and_those_of_its_family(folders: Folders) -> None:
+def test_an_agent_brings_its_own_and_its_familys_and_preset_and_user_win_over_that(folders: Folders) -> None:
     plain, memory = (load_settings(folders, assignments=["algorithm=dqn", *more]) for more in ([], R2D2))
     assert (plain.network.hidden_sizes, plain.network.recurrent) == ((128, 128), "none")
     assert (memory.network.hidden_sizes, memory.network.recurrent) == ((64,), "lstm")
     assert load_settings(folders, assignments=R2D2).network == Settings().network, "ppo learns, not it"
-
-
-def test_preset_and_user_win_over_what_an_agent_brings(folders: Folders) -> None:
     assert shipped_with({"algorithm": "sac"})["network.hidden_sizes"] == [256, 256]
     assert load_settings(folders, "pendulum_sac").network.hidden_sizes == (64, 64), "of the preset"
     folders.overrides.write_text("dqn:\n  agent: r2d2\n  batch_size: 320\n")

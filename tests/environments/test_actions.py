@@ -89,14 +89,11 @@ def test_what_an_environment_can_not_take_is_not_read(spec: ActionSpec, values: 
             spec.read(value)
 
 
-def test_masks_allow_an_action_in_each_of_its_choices() -> None:
+def test_masks_are_of_numbered_choices_and_allow_an_action_in_each() -> None:
     masks = np.array([[1, 1, 0, 0, 1], [0, 0, 1, 1, 1]], np.bool_)
     actions = np.array([[0, 6], [0, 5], [2, 5], [1, 6], [99, -99]])
     allowed = CHOICES.allowed(actions, masks, np.array([0, 0, 1, 1, 0]))
     assert allowed[:4].tolist() == [True, False, True, False]
-
-
-def test_masks_are_told_of_numbered_choices_only() -> None:
     box = spaces.Box(0, 1, (1,))
     assert SpacesSpec.from_env(box, SPACES_TAKEN["choices"]).with_masks(True).masked_actions == 9
     for name in ("switches", "box"):

@@ -12,15 +12,12 @@ from soulsgui.errors import EnvironmentCheckError
 TOYS = "tests.environments.toys"
 
 
-def test_an_id_is_made_with_its_arguments() -> None:
+def test_an_id_is_made_with_its_arguments_and_the_module_in_front_imported() -> None:
     env = make_env("CartPole-v1", {"sutton_barto_reward": True, "max_episode_steps": 3}, [])
     env.reset(seed=0)
     results = [env.step(0) for _ in range(3)]
     assert [result[1] for result in results] == [0, 0, 0]
     assert results[-1][3], "max_episode_steps goes to gymnasium.make"
-
-
-def test_a_module_in_front_is_imported() -> None:
     env = make_env(f"{TOYS}:ToysCounter-v0", {"length": 2}, [])
     assert type(env.unwrapped).__name__ == "Counter"
 

@@ -180,12 +180,14 @@ def test_summary_is_said() -> None:
     assert "was stopped" in summary_text(summary | nothing)
 
 
-def test_who_waits_for_whom_is_said_in_words() -> None:
+def test_waits_counts_and_sizes_are_said_in_words() -> None:
     assert waits_words(0.38, 0.0) == "waits for samples 38 %"
     assert waits_words(0.0, 0.25) == "samples wait 25 %"
     assert waits_words(0.62, 0.25) == "waits for samples 62 %, samples wait 25 %"
     assert waits_words(0.004, 0.0) == ""
     assert waits_words(None, None) == ""
+    assert [count_words(n, "update") for n in (0, 1, 2048)] == ["0 updates", "1 update", "2,048 updates"]
+    assert [size_words(n) for n in (31_400, 99_999, 2_500_000)] == ["31.4 KB", "100.0 KB", "2.5 MB"]
 
 
 def test_one_who_is_not_there_is_said_shortly_and_where_one_was_paused() -> None:
@@ -207,11 +209,6 @@ def test_one_who_is_not_there_is_said_shortly_and_where_one_was_paused() -> None
     assert rows[4].split()[:3] == ["a", "paused", "0"]
     assert rows[5].split()[:3] == ["b", "paused", "there"]
     assert rows[6].index(" 1 ") == heads.index("STEPS") - 1
-
-
-def test_counts_and_sizes() -> None:
-    assert [count_words(n, "update") for n in (0, 1, 2048)] == ["0 updates", "1 update", "2,048 updates"]
-    assert [size_words(n) for n in (31_400, 99_999, 2_500_000)] == ["31.4 KB", "100.0 KB", "2.5 MB"]
 
 
 def test_refused_chunks_are_a_line_each() -> None:

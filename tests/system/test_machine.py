@@ -105,7 +105,7 @@ def test_windows_tells_the_last_input_and_who_fills_the_screen(state: int, pid: 
     assert (presence.idle_s(), presence.full_screen_pid()) == (12.5, pid)
 
 
-def test_macos_tells_the_last_input_and_no_full_screen() -> None:
+def test_macos_and_x11_tell_the_last_input() -> None:
     said = '    | |   "HIDIdleTime" = 4500000000\n'
     presence = Presence("darwin", {}, run=lambda argv: said if argv[0] == "ioreg" else "")
     assert presence.idle_s() == 4.5
@@ -113,9 +113,6 @@ def test_macos_tells_the_last_input_and_no_full_screen() -> None:
         presence.full_screen_pid()
     with pytest.raises(CannotTell, match="last input"):
         Presence("darwin", {}, run=lambda _: "").idle_s()
-
-
-def test_x11_tells_the_last_input() -> None:
     assert _x11({"xprintidle": "61500\n"}).idle_s() == 61.5
     with pytest.raises(CannotTell, match="does not tell"):
         _x11({"xprintidle": "error"}).idle_s()

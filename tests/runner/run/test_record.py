@@ -104,7 +104,7 @@ def test_progress_takes_steps_from_the_trainer_and_returns_from_telemetry() -> N
 REACHED = Verdict(reached=True, reached_with=130.5)
 
 
-def test_what_reached_the_goal_is_the_mean_of_the_run_whatever_comes_after_it() -> None:
+def test_what_reached_the_goal_is_the_mean_of_the_run_by_whoever_judges() -> None:
     told = node("telemetry", mean_return=126.0, best_mean_return=131.0, verdict=REACHED)
     assert with_progress(RunRecord(id="r"), node(), told, 0.0).mean_return == 130.5
     told = node("telemetry", mean_return=35.0, evaluation_return=99.0, verdict=REACHED)
@@ -113,9 +113,6 @@ def test_what_reached_the_goal_is_the_mean_of_the_run_whatever_comes_after_it() 
     assert (record.mean_return, record.evaluation_return) == (35.0, 130.5)
     assert ended(record, "mean_return").mean_return == 130.5
     assert ended(record, "stopped").mean_return == 35.0
-
-
-def test_where_nobody_can_evaluate_training_is_told_to_judge() -> None:
     record = RunRecord(id="r", goal_judged_by="evaluation")
     told = node("telemetry", mean_return=126.0, judged_by="training", verdict=REACHED)
     record = with_progress(record, node(), told, 0.0)

@@ -205,7 +205,7 @@ def test_a_page_is_read_backwards_over_all_parts(path: Path) -> None:
     assert read_lines(path, "trainer", before=1, n=10)[0] == []
 
 
-def test_lines_are_taken_apart(path: Path) -> None:
+def test_lines_are_taken_apart_and_searched_and_tracebacks_stay_with_their_errors(path: Path) -> None:
     looks_alike = "2026-13-77 99:99:99.999 ERROR x: y"
     write(path, [f"{STAMP} WARNING soulsgui.x: careful", "plain", looks_alike])
     lines, _ = read_lines(path, "trainer", None, 10)
@@ -213,9 +213,7 @@ def test_lines_are_taken_apart(path: Path) -> None:
     assert lines[0].time is not None
     plain = [(line.level, line.time, line.text) for line in lines[1:]]
     assert plain == [("", None, "plain"), ("", None, looks_alike)]
-
-
-def test_a_traceback_stays_with_its_error_and_a_page_is_filled_with_matching_lines(path: Path) -> None:
+    path = path.with_name("other.log")
     error = [f"{STAMP} ERROR a: it broke", "Traceback:", "ValueError: x"]
     write(path, [f"{STAMP} INFO a: fine", "of info", *error, f"{STAMP} INFO a: fine again"])
     lines, _ = read_lines(path, "trainer", None, 10, level="warning")
