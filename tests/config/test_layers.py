@@ -18,21 +18,18 @@ def _problems(text: str) -> list[Problem]:
     return caught.value.problems
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("ppo:\n  learning_ratee: 1", "ppo.learning_rate"),
-        ("ppo:\n  gamma: 0.9\nlearning_ratee: 1", "ppo.learning_rate"),
-        ("dqn:\n  gamma: 0.9\nLearning_Rate: 1", "dqn.learning_rate"),
-        ("learning_ratee: 1\nsac:\n  gamma: 0.9", "ppo.learning_rate"),
-        ("ppo:\n  n_envs: 3", "env.num_envs"),
-        ("poo.gama: 3", "ppo.gamma"),
-        ("vtrace:\n  entropy: 0.1", "vtrace.entropy_coef"),
-        ("ppo:\n  colour: red", ""),
-    ],
-)
-def test_of_settings_that_are_as_near_the_one_of_the_same_section_is_meant(text: str, meant: str) -> None:
-    assert [problem.nearest for problem in _problems(text) if problem.nearest or not meant] == [meant]
+def test_of_settings_that_are_as_near_the_one_of_the_same_section_is_meant() -> None:
+    meant = {
+        "ppo:\n  learning_ratee: 1": "ppo.learning_rate",
+        "ppo:\n  gamma: 0.9\nlearning_ratee: 1": "ppo.learning_rate",
+        "dqn:\n  gamma: 0.9\nLearning_Rate: 1": "dqn.learning_rate",
+        "learning_ratee: 1\nsac:\n  gamma: 0.9": "ppo.learning_rate",
+        "ppo:\n  n_envs: 3": "env.num_envs",
+        "poo.gama: 3": "ppo.gamma",
+        "vtrace:\n  entropy: 0.1": "vtrace.entropy_coef",
+        "ppo:\n  colour: red": "",
+    }
+    assert {text: "".join(problem.nearest for problem in _problems(text)) for text in meant} == meant
 
 
 def test_five_mistakes_are_refused_at_once_each_with_its_place() -> None:
@@ -89,15 +86,11 @@ def test_what_is_wanted_is_said_without_a_regular_expression(text: str, reason: 
     assert reason in _problems(text)[0].reason
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [("a: [1\nb: 2\n", 2), ("- 1\n- 2\n", 1), ("seed: 1\n\tx: 2\n", 2)],
-    ids=["unclosed", "list", "tab"],
-)
-def test_what_is_not_yaml_is_refused_with_its_line(text: str, line: int) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_layer(text, "config.yaml")
-    assert caught.value.problems[0].line == line
+def test_what_is_not_yaml_is_refused_with_its_line() -> None:
+    for text, line in (("a: [1\nb: 2\n", 2), ("- 1\n- 2\n", 1), ("seed: 1\n\tx: 2\n", 2)):
+        with pytest.raises(ConfigError) as caught:
+            parse_layer(text, "config.yaml")
+        assert caught.value.problems[0].line == line
 
 
 @pytest.mark.parametrize("value", [".nan", ".inf", "-.inf"])
@@ -272,17 +265,9 @@ seed: 4
 colour: red
 """
     )
-    assert [(one.line, one.key) for one in problems] == [
-        (1, "seed"),
-        (4, "ppo.gamma"),
-        (5, "ppo.n_stepps"),
-        (7, "length"),
-        (8, "ppo"),
-        (9, "ppo.gamma"),
-        (10, "ppo.epochs"),
-        (11, "seed"),
-        (12, "colour"),
-    ]
+    keys = {1: "seed", 4: "ppo.gamma", 5: "ppo.n_stepps", 7: "length", 8: "ppo", 9: "ppo.gamma"}
+    keys |= {10: "ppo.epochs", 11: "seed", 12: "colour"}
+    assert [(one.line, one.key) for one in problems] == list(keys.items())
     twice = [(one.line, one.reason) for one in problems if "twice" in one.reason]
     first = {4: 3, 7: 7, 8: 2, 9: 3, 11: 1}
     assert twice == [

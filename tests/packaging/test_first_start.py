@@ -219,11 +219,8 @@ def apt(folder: Path, script: str) -> dict[str, str]:
     [
         (None, "", False, True),
         ("n\n", "true", False, True),
-        ("\n", "", True, True),
-        ("Yes\n", "", True, True),
-        ("n\n", "", True, False),
-        ("what?\n", "", True, False),
-        ("", "", True, False),
+        *((answer, "", True, True) for answer in ("\n", "Yes\n")),
+        *((answer, "", True, False) for answer in ("n\n", "what?\n", "")),
     ],
 )
 def test_root_is_asked_before_apt_installs_unless_nobody_can_answer(

@@ -39,18 +39,10 @@ def let_in(connection: redis.Redis, prefix: str, secret: str = SECRET) -> None:
 
 def describe_run(connection: redis.Redis, prefix: str, protocol: int = PROTOCOL, **settings: Any) -> None:
     """Let a server say what it trains; `__` stands for the dot of a setting."""
-    told = {key.replace("__", "."): value for key, value in settings.items()}
-    config = ServerConfig(
-        run_id="r",
-        attempt=1,
-        contract="c",
-        protocol_min=protocol,
-        protocol_max=protocol,
-        spaces={},
-        policy={},
-        settings={"env.id": "Toy-v0"} | told,
-    )
-    connection.set(Keys(prefix).config, config.to_json())
+    told: dict[str, Any] = {"run_id": "r", "attempt": 1, "contract": "c", "spaces": {}, "policy": {}}
+    told |= {"protocol_min": protocol, "protocol_max": protocol}
+    asked = {"env.id": "Toy-v0"} | {key.replace("__", "."): value for key, value in settings.items()}
+    connection.set(Keys(prefix).config, ServerConfig(**told, settings=asked).to_json())
 
 
 def client(runner: ClientRunner) -> ClientStatus:

@@ -17,17 +17,9 @@ from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, Status
 from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
 from tests.states import client, service
 
-LONG_RUN = RunStatus(
-    id="r",
-    state="running",
-    env_steps=9_012_345,
-    updates=4_400,
-    episodes=34_567,
-    mean_return=90.12,
-    goal_return=475.0,
-    env_steps_per_s=12_345.0,
-    seconds=3661.0,
-)
+LONG: dict[str, Any] = {"id": "r", "state": "running", "env_steps": 9_012_345, "updates": 4_400}
+LONG |= {"episodes": 34_567, "mean_return": 90.12, "goal_return": 475.0, "env_steps_per_s": 12_345.0}
+LONG_RUN = RunStatus(**LONG, seconds=3661.0)
 
 
 def plain(status: Status) -> dict[str, object]:
@@ -111,16 +103,11 @@ def test_everything_is_said_and_at_80_columns_nothing_wraps() -> None:
     of_client |= {"env_steps_per_s": 12_345.0, "waiting": 0.5, "age_s": 0.5, "rejected": {"late": 1234}}
     of_client["error"] = "The environment raised in a step: ValueError: " + "no such level " * 5
     clients = [client(name, **of_client) for name in ("client-1", "the-longest-name-that-somebody-has")]
-    run = LONG_RUN.model_copy(
-        update={
-            "id": "2026-11-20_10-00-00_a_name_of_a_run_that_is_told_at_length",
-            "env_id": "some_games:SomeGameOfMine-v0",
-            "algorithm": "dqn",
-            "agent": "rainbow",
-            "learns_on": "4 GPUs (NVIDIA H200)",
-            "error": "The trainer failed: " + "it could not be started " * 6,
-        }
-    )
+    of_run = {"id": "2026-11-20_10-00-00_a_name_of_a_run_that_is_told_at_length", "algorithm": "dqn"}
+    of_run |= {"env_id": "some_games:SomeGameOfMine-v0", "agent": "rainbow"}
+    of_run |= {"learns_on": "4 GPUs (NVIDIA H200)"}
+    of_run["error"] = "The trainer failed: " + "it could not be started " * 6
+    run = LONG_RUN.model_copy(update=of_run)
     server = ServerStatus(
         url="rediss://127.0.0.1:46379", version="valkey 9.0.1", memory_limit_bytes=2**31, reachable=False
     )

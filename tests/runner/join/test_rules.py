@@ -60,20 +60,18 @@ def _owner_rules(path: Path, room: _Room, hour: int = 12, **rules: object) -> Ow
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "minute", "inside"),
+    ("begin", "end", "inside", "outside"),
     [
-        (22 * 60, 8 * 60, 23 * 60, True),
-        (22 * 60, 8 * 60, 7 * 60 + 59, True),
-        (22 * 60, 8 * 60, 8 * 60, False),
-        (22 * 60, 8 * 60, 21 * 60 + 59, False),
-        (9 * 60, 17 * 60, 9 * 60, True),
-        (9 * 60, 17 * 60, 17 * 60, False),
-        (600, 600, 5, True),
+        (22 * 60, 8 * 60, (23 * 60, 7 * 60 + 59), (8 * 60, 21 * 60 + 59)),
+        (9 * 60, 17 * 60, (9 * 60,), (17 * 60,)),
+        (600, 600, (5,), ()),
     ],
 )
-def test_hours_may_reach_over_midnight(begin: int, end: int, minute: int, inside: bool) -> None:
-    assert Rules(only_hours=True, begin=begin, end=end).in_hours(minute) is inside
-    assert Rules(begin=begin, end=end).in_hours(minute), "without the rule every minute is one"
+def test_hours_may_reach_over_midnight(begin: int, end: int, inside: list[int], outside: list[int]) -> None:
+    rules, without = Rules(only_hours=True, begin=begin, end=end), Rules(begin=begin, end=end)
+    assert all(rules.in_hours(minute) for minute in inside)
+    assert not any(rules.in_hours(minute) for minute in outside)
+    assert all(without.in_hours(minute) for minute in (*inside, *outside)), "every minute is one"
 
 
 @pytest.mark.parametrize(

@@ -68,21 +68,17 @@ def test_state_and_its_words(view: RunView, state: RunState, said: str) -> None:
     assert said in detail
 
 
-@pytest.mark.parametrize(
-    ("of_trainer", "of_telemetry", "reached"),
-    [
+def test_a_goal_is_reached_when_a_node_says_so() -> None:
+    reached = node("telemetry", verdict=Verdict(reached=True))
+    for of_trainer, of_telemetry, said in (
         (None, None, ""),
         (node(), node("telemetry"), ""),
         (node(stop_reached=True), None, "env_steps"),
         (node(), node("telemetry", verdict=Verdict(best_score=1.0)), ""),
-        (node(), node("telemetry", verdict=Verdict(reached=True)), "mean_return"),
-        (node(stop_reached=True), node("telemetry", verdict=Verdict(reached=True)), "mean_return"),
-    ],
-)
-def test_reached_goals(
-    of_trainer: NodeState | None, of_telemetry: NodeState | None, reached: Reached
-) -> None:
-    assert goal_reached(of_trainer, of_telemetry) == reached
+        (node(), reached, "mean_return"),
+        (node(stop_reached=True), reached, "mean_return"),
+    ):
+        assert goal_reached(of_trainer, of_telemetry) == said
 
 
 def test_progress_takes_steps_from_the_trainer_and_returns_from_telemetry() -> None:
@@ -140,21 +136,16 @@ def test_ended_run_says_why(reached: Reached, state: RunState) -> None:
     assert record.env_steps_per_s == 0.0
 
 
-@pytest.mark.parametrize(
-    ("begins_at", "words"),
-    [
-        (
-            24_576,
-            "The trainer goes on at 24,576 steps (attempt 2): "
-            "10,240 steps after the last checkpoint are lost",
-        ),
+def test_a_new_attempt_says_what_is_lost() -> None:
+    lost = "10,240 steps after the last checkpoint are lost"
+    for begins_at, words in (
+        (24_576, f"The trainer goes on at 24,576 steps (attempt 2): {lost}"),
         (34_816, "The trainer goes on at 34,816 steps (attempt 2): nothing is lost"),
         (0, "The trainer begins anew (attempt 2): 34,816 steps are lost, none was saved"),
-    ],
-)
-def test_a_new_attempt_says_what_is_lost(begins_at: int, words: str) -> None:
-    row = AttemptRow(run_id="r", attempt=2, update=1, env_steps=begins_at, episodes=1, model_id=9, time=0.0)
-    assert new_attempt_words(34_816, row) == words
+    ):
+        place = dict.fromkeys(("update", "episodes", "model_id", "time"), 1)
+        row = AttemptRow(run_id="r", attempt=2, env_steps=begins_at, **place)
+        assert new_attempt_words(34_816, row) == words
 
 
 RECORD = RunRecord(id="r", updates=100, env_steps=6400)

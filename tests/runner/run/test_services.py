@@ -63,15 +63,8 @@ def test_client_is_ready_when_its_own_process_beats() -> None:
 
 @pytest.fixture
 def services(folders: Folders) -> RunServices:
-    nothing: Any = None
-    context: Any = SimpleNamespace(
-        folders=folders,
-        supervisor=nothing,
-        bus=nothing,
-        roster=FakeState(),
-        server_state=FakeState(),
-        let_in=nothing,
-    )
+    context: Any = SimpleNamespace(folders=folders, roster=FakeState(), server_state=FakeState())
+    context.supervisor = context.bus = context.let_in = None
     return RunServices(context, RunFolder(folders.runs / "r"), [client_name(2)], evaluates=True)
 
 

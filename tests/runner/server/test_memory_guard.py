@@ -20,24 +20,14 @@ LIMIT = 20 * 2**20
 CHUNK = b"x" * 2**16
 
 
-@pytest.mark.parametrize(
-    ("used", "before", "level"),
-    [
-        (0.0, "", ""),
-        (0.49, "", ""),
-        (0.5, "", "half"),
-        (0.69, "half", "half"),
-        (0.7, "half", "full"),
-        (0.9, "", "full"),
-        (0.66, "full", "full"),
-        (0.64, "full", "half"),
-        (0.46, "half", "half"),
-        (0.44, "half", ""),
-        (0.3, "full", ""),
-    ],
-)
-def test_a_level_is_left_a_little_below_where_it_is_entered(used: float, before: Level, level: Level) -> None:
-    assert level_of(used, before) == level
+def test_a_level_is_left_a_little_below_where_it_is_entered() -> None:
+    expected: dict[Level, dict[float, Level]] = {
+        "": {0.0: "", 0.49: "", 0.5: "half", 0.9: "full"},
+        "half": {0.69: "half", 0.7: "full", 0.46: "half", 0.44: ""},
+        "full": {0.66: "full", 0.64: "half", 0.3: ""},
+    }
+    for before, levels in expected.items():
+        assert {used: level_of(used, before) for used in levels} == levels
 
 
 class Guarded:

@@ -92,19 +92,11 @@ def test_a_record_that_is_damaged_or_beyond_all_bounds_is_none(tmp_path: Path, t
     assert Identities(tmp_path).all() == []
 
 
-@pytest.mark.parametrize(
-    "forgery",
-    [
-        {"start_time": 1.0},
-        {"boot_id": "another-boot"},
-        {"cmdline": ["soulsgui", "trainer"]},
-        {"pid": 1},
-        {"pid": 0},
-        {"pid": -1},
-        {"pid": os.getpid()},
-    ],
-    ids=lambda forgery: next(iter(forgery)),
-)
+FORGERIES: list[dict[str, object]] = [{"start_time": 1.0}, {"boot_id": "another-boot"}]
+FORGERIES += [{"cmdline": ["soulsgui", "trainer"]}, *({"pid": pid} for pid in (1, 0, -1, os.getpid()))]
+
+
+@pytest.mark.parametrize("forgery", FORGERIES, ids=lambda forgery: next(iter(forgery)))
 def test_a_forged_record_is_not_taken_for_a_living_process(
     tmp_path: Path, stranger: "subprocess.Popen[bytes]", forgery: dict[str, object]
 ) -> None:
