@@ -613,9 +613,7 @@ def test_durations_are_read_as_people_write_them() -> None:
     assert [duration_s(word) for word in words] == [90, 1800, 1800, 5400]
 
 
-def test_the_owner_pauses_continues_and_ends_a_join_from_elsewhere(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_the_owner_pauses_and_ends_a_join_from_elsewhere(terminal: Terminal, tmp_path: Path) -> None:
     (terminal.data / "server").mkdir(parents=True)
     Address("127.0.0.1", free_port(), "x").write(terminal.data / "server" / "redis.json")
     words = command_line("join", "--name", "a", folder=tmp_path)
@@ -725,9 +723,7 @@ def test_closed_standard_streams_are_no_error(terminal: Terminal, words: str, co
     assert started(terminal, words, "<&- >&- 2>&-").returncode == code
 
 
-def test_a_run_is_started_and_resumed_with_settings_and_clients(
-    terminal: Terminal, runner: FakeRunner
-) -> None:
+def test_a_run_is_started_and_resumed_with_settings(terminal: Terminal, runner: FakeRunner) -> None:
     terminal.out("run start --local-clients 3 --set seed=4")
     terminal.out("run start")
     terminal.out("run resume r1 --local-clients 1 --set stop.window=9")

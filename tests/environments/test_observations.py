@@ -183,9 +183,7 @@ def test_an_episode_ends_with_its_own_observation(mode: AutoresetMode, picture: 
         ("Blackjack-v1", {}, "0: one of 32; 1: one of 11; 2: one of 2", 0),
     ],
 )
-def test_environments_of_gymnasium_are_sound(
-    env_id: str, kwargs: dict[str, Any], shows: str, masked: int
-) -> None:
+def test_gymnasiums_environments_work(env_id: str, kwargs: dict[str, Any], shows: str, masked: int) -> None:
     report = check(env_id, kwargs, [], steps=60)
     assert report.ok
     assert f"  shows        {shows}" in report_lines(report.to_json())

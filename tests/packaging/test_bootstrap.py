@@ -122,9 +122,7 @@ def test_a_computer_that_only_plays_joins_without_torch_and_its_link_goes_into_a
 
 
 @ON_POSIX
-def test_an_interrupted_set_up_goes_on_and_a_killed_ones_pip_is_waited_for(
-    tmp_path: Path, gate: Path
-) -> None:
+def test_an_interrupted_set_up_goes_on_and_a_left_pip_is_waited_for(tmp_path: Path, gate: Path) -> None:
     project = TinyProject(tmp_path)
     pips: list[psutil.Process] = []
     for number in (signal.SIGTERM, signal.SIGKILL):

@@ -112,9 +112,7 @@ def test_what_is_missing_is_to_be_downloaded(
     assert work.disk_mb == pytest.approx(disk_mb)
 
 
-def test_the_announcement_names_place_and_amount_and_torch_is_asked_of_another_index(
-    tmp_path: Path,
-) -> None:
+def test_the_announcement_names_place_and_amount_and_torch_is_asked_of_another_index(tmp_path: Path) -> None:
     lines = plan.describe(plan.plan_work(PINS, {"ruff": "0.17"}, lambda: CPU), tmp_path, 77_000)
     assert lines[0] == f"Setting up SoulsGUI in {tmp_path} (once); 1 of 3 packages are there already."
     assert "about 212 MB in 2 packages" in lines[1]

@@ -32,9 +32,7 @@ def _soft(temperature: float, valid: list[int]) -> list[float]:
         (boltzmann, 1.0, [0, 2], _soft(1.0, [0, 2])),
     ],
 )
-def test_frequencies_are_those_of_the_rule(
-    rule: Any, how: float, valid: list[int], probs: list[float]
-) -> None:
+def test_frequencies_follow_the_rule(rule: Any, how: float, valid: list[int], probs: list[float]) -> None:
     count, expected = 40_000, np.array(probs)
     mask = None if len(valid) == 4 else np.tile(np.isin(np.arange(4), valid), (count, 1))
     action, log_prob = rule(policy(), np.ones((count, 1), np.float32), np.random.default_rng(0), how, mask)

@@ -20,9 +20,7 @@ def joined(parts: list[NDArray[np.float64]], clip: float = 10.0) -> RunningNorma
     offset=st.floats(-1e4, 1e4),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_equals_the_statistics_of_all_rows_however_split(
-    lengths: list[int], offset: float, seed: int
-) -> None:
+def test_equals_the_statistics_of_rows_however_split(lengths: list[int], offset: float, seed: int) -> None:
     rows = np.random.default_rng(seed).normal(offset, 3, (sum(lengths), 2))
     normaliser = joined(np.split(rows, np.cumsum(lengths)[:-1]))
     assert normaliser.count == len(rows)

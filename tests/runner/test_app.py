@@ -358,9 +358,7 @@ async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> N
     assert not run.paused.exists()  # what is resumed goes on
 
 
-async def test_single_services_are_stopped_and_started_but_not_beyond_the_end_of_the_run(
-    runner: Runner,
-) -> None:
+async def test_services_are_stopped_and_started_but_not_beyond_the_end_of_the_run(runner: Runner) -> None:
     await begun(runner)
     pid = runner.supervisor.pid_of("telemetry")
     await call(runner, "service.restart", name="telemetry")
@@ -568,9 +566,7 @@ async def test_resume_goes_on_with_the_same_folder_and_with_other_values_once_it
 
 
 @pytest.mark.allow_warnings
-async def test_trainer_that_always_crashes_fails_the_run(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_trainer_that_only_crashes_fails_a_run(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     runner.supervisor.context.limits = RestartLimits(first_delay_s=0.01, max_failures=2)
     create = runner.library.create
 

@@ -60,9 +60,7 @@ LITTLE = {"env_steps": 12, "updates": 0, "episodes": 1, "seconds": 1.0, "mean_re
         (None, {"id": ""}, "no run yet"),
     ],
 )
-def test_in_a_short_line_return_rate_and_time_stay(
-    width: int | None, changes: dict[str, Any], line: str
-) -> None:
+def test_in_short_lines_return_rate_time_stay(width: int | None, changes: dict[str, Any], line: str) -> None:
     assert run_line(LONG_RUN.model_copy(update=changes).model_dump(), width) == line
     assert width is None or len(line) <= width
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -37,29 +37,19 @@ KEYS = Keys()
 SERVER_ID = "0123abcd"
 
 
-@dataclass
 class House:
     """A server with its access control; the server can be ended and started again."""
 
-    folders: Folders
-    settings: RedisSettings
-    server: RedisServer
-    bus: Bus
-    events: EventLog
-    process: "subprocess.Popen[bytes]" = field(init=False)
-    access: AccessControl = field(init=False)
+    access: AccessControl
 
-    @classmethod
-    async def build(cls, folder: Path, settings: RedisSettings) -> "House":
-        folders = Folders(folder / "config", folder / "data")
-        folders.server.mkdir(parents=True)
-        invitations = Invitations(folders.invited)
-        server = ensure_server(folders, settings, user_lines(invitations.hashes, settings.prefix))
-        events = EventLog(folders.server / "events.jsonl", lambda event: None)
-        house = cls(folders, settings, server, Bus(server.address), events)
-        house.process = start(server)
-        await house.new_runner()
-        return house
+    def __init__(self, folder: Path, settings: RedisSettings) -> None:
+        self.folders = Folders(folder / "config", folder / "data")
+        self.folders.server.mkdir(parents=True)
+        users = user_lines(Invitations(self.folders.invited).hashes, settings.prefix)
+        self.server = ensure_server(self.folders, settings, users)
+        self.bus = Bus(self.server.address)
+        self.events = EventLog(self.folders.server / "events.jsonl", lambda event: None)
+        self.process = start(self.server)
 
     def restart(self) -> None:
         self.end()
@@ -95,7 +85,8 @@ def start(server: RedisServer) -> "subprocess.Popen[bytes]":
 
 @pytest.fixture
 async def house(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[House]:
-    built = await House.build(tmp_path, settings)
+    built = House(tmp_path, settings)
+    await built.new_runner()
     yield built
     built.close()
 
@@ -257,7 +248,8 @@ def listens(house: House) -> set[str]:
 async def open_house(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[House]:
     if not private_addresses():
         pytest.skip("this machine has no private address")
-    built = await House.build(tmp_path, settings.model_copy(update={"lan": True}))
+    built = House(tmp_path, settings.model_copy(update={"lan": True}))
+    await built.new_runner()
     yield built
     built.close()
 

@@ -49,9 +49,7 @@ def beat(invitation: Invitation) -> None:
         own.set(KEYS.beat(invitation.client), said.to_json(), ex=EXPIRY_S)
 
 
-async def test_invited_seen_revoked_forgotten_listed(
-    runner: Runner, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_invited_seen_revoked_forgotten(runner: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     invitation = await invite(runner, "pc")
     assert (client(runner, "pc").state, client(runner, "pc").age_s) == ("joining", None)
     assert client(runner, "pc").invited == invitation.created

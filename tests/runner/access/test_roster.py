@@ -228,9 +228,7 @@ def test_wish_is_written_with_its_wake_up_and_taken_back_once_obeyed(
     reader.close()
 
 
-def test_forgetting_removes_that_client(
-    redis_client: redis.Redis, redis_address: Address, keys: Keys
-) -> None:
+def test_forgetting_removes_one_client(redis_client: redis.Redis, redis_address: Address, keys: Keys) -> None:
     roster = ClientRoster(keys)
     for name in ("a", "b"):
         roster.listing([name])(redis_client)

@@ -58,9 +58,7 @@ async def test_it_says_who_it_is_keeps_others_out_and_refuses_what_is_not_here(p
     assert ControlFile.load(folders.client / "control.json") == playing.control
 
 
-async def test_own_episodes_are_told_without_gap_and_the_switch_stops_the_client(
-    playing: ClientRunner,
-) -> None:
+async def test_own_episodes_are_told_gapless_and_the_switch_stops_the_client(playing: ClientRunner) -> None:
     def rows(told: list[str]) -> list[int]:
         changes = map(json.loads, told)
         return [row for one in changes if one["type"] == "rows" for row in one["rows"][0]["row"]]
@@ -137,9 +135,7 @@ async def test_without_a_server_it_waits_and_plays_once_there_is_one_unless_it_w
     assert Address.read(waiting.folder.server_address) == redis_address
 
 
-async def test_a_server_that_moved_is_followed_as_its_owner_wants(
-    playing: ClientRunner, address: Address
-) -> None:
+async def test_a_server_that_moved_is_followed_as_wished(playing: ClientRunner, address: Address) -> None:
     await call(playing, "clients.pause", client=NAME)
     old = service(playing).pid
     moved = Address(address.host, free_port(), address.password, address.prefix)

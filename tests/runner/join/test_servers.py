@@ -25,9 +25,7 @@ from tests.runner.running import call, opened, until
 pytestmark = pytest.mark.usefixtures("fake_client")
 
 
-async def test_an_idle_runner_is_told_to_play(
-    idle: ClientRunner, redis_address: Address, folders: Folders
-) -> None:
+async def test_an_idle_runner_waits(idle: ClientRunner, redis_address: Address, folders: Folders) -> None:
     folders.server.mkdir(parents=True)
     redis_address.write(folders.server_address)
     await until(lambda: idle.status().server.reachable)
@@ -120,9 +118,7 @@ async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_
             await call(idle, command, server_id="server-1")
 
 
-async def test_an_idle_runner_ends_with_the_last_window(
-    folders: Folders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_idle_runner_ends_with_its_window(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soulsgui.runner.join.app._IDLE_PATIENCE_S", 0.1)
     async with opened(ClientRunner(folders, NAME, unwatched_limit_s=3600.0, idle=True)) as idle:
         await asyncio.wait_for(idle.closing.wait(), LIMIT_S)

@@ -79,9 +79,7 @@ def change(path: Path, **fields: object) -> None:
     (path / "manifest.json").write_text(json.dumps(manifest | fields))
 
 
-def test_note_stands_beside_the_manifest_and_leaves_it_valid(
-    saved: RunFolder, checkpoints: Checkpoints
-) -> None:
+def test_note_beside_the_manifest_leaves_it_valid(saved: RunFolder, checkpoints: Checkpoints) -> None:
     assert checkpoints.edit_note(saved, "checkpoint", "näher dran").note == "näher dran"
     (info,) = Checkpoints().list(saved)
     assert (info.note, info.valid) == ("näher dran", True)
@@ -94,9 +92,7 @@ def test_only_checkpoints_of_the_list_can_be_named(saved: RunFolder, checkpoints
             checkpoints.get(saved, name)
 
 
-def test_checkpoint_between_two_renames_is_found_beside_it(
-    saved: RunFolder, checkpoints: Checkpoints
-) -> None:
+def test_checkpoint_between_two_renames_is_found(saved: RunFolder, checkpoints: Checkpoints) -> None:
     saved.checkpoint.rename(saved.root / ".checkpoint.old")
     (info,) = checkpoints.list(saved)
     assert (info.id, info.env_steps, info.valid) == ("checkpoint", 100, True)

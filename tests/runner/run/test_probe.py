@@ -41,9 +41,7 @@ def program(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ),
     ],
 )
-async def test_failures_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
-) -> None:
+async def test_faults_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
     program(tmp_path, monkeypatch, text)
     with pytest.raises(EnvironmentCheckError, match=said):
         await probe_environment(Settings(), print)
@@ -66,9 +64,7 @@ async def test_a_hang_is_told_after_hang_seconds_with_the_call_it_hangs_in(
     assert "client.hang_seconds" in caught.value.remedy
 
 
-async def test_a_check_that_hangs_is_no_fault_of_the_game(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_hanging_check_is_no_games_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, monkeypatch, "import time; time.sleep(600)")
     monkeypatch.setattr(start, "_LOAD_LIMIT_S", 0.2)
     with pytest.raises(EnvironmentCheckError, match=r"had not begun after 0\.2 s") as caught:

@@ -30,9 +30,7 @@ def row(update: int) -> str:
     ).to_json()
 
 
-def test_only_new_rows_and_answers_are_read(
-    reader: ServerReader, redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_only_new_rows_are_read(reader: ServerReader, redis_client: redis.Redis, keys: Keys) -> None:
     redis_client.xadd(keys.metrics, {ROW_FIELD: row(1)})
     assert reader.turn(False).rows == []
     redis_client.xadd(keys.metrics, {ROW_FIELD: row(2)})
@@ -46,9 +44,7 @@ def test_only_new_rows_and_answers_are_read(
     assert reader.turn(False).rows == []
 
 
-def test_wrong_keys_and_garbage_hide_nobody(
-    reader: ServerReader, redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_wrong_keys_hide_nobody(reader: ServerReader, redis_client: redis.Redis, keys: Keys) -> None:
     good = Heartbeat(client="good", instance=Instance(), counter=1)
     redis_client.set(keys.beat("good"), good.to_json(), ex=EXPIRY_S - 60)
     redis_client.set(keys.beat("thief"), good.to_json(), ex=EXPIRY_S)
@@ -106,9 +102,7 @@ def test_stream_of_a_wrong_type_is_told_once_and_hides_nothing_else(
     assert len([record for record in caplog.records if record.levelno > logging.INFO]) == 1
 
 
-def test_who_sends_without_a_beat_is_seen(
-    reader: ServerReader, redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_who_sends_without_beat_is_seen(reader: ServerReader, redis_client: redis.Redis, keys: Keys) -> None:
     redis_client.xadd(keys.chunks("silent"), {"c": b"x"})
     redis_client.xadd(keys.episodes("other"), {"e": b"x"})
     # The trainer was about to read what a client sent that was forgotten just then.

@@ -222,9 +222,7 @@ def test_secrets_stand_in_private_files_only(folders: Folders, server: RedisServ
     assert Address.read(folders.server / "redis.json") == server.address
 
 
-async def test_a_folder_named_like_a_pattern_keeps_its_password(
-    tmp_path: Path, settings: RedisSettings
-) -> None:
+async def test_a_folder_like_a_pattern_keeps_its_password(tmp_path: Path, settings: RedisSettings) -> None:
     folders = Folders(tmp_path / 'my [soul] "x" * \\ ?' / "config", tmp_path / "d [1]" / "data")
     supervisor = Supervisor(folders.server, lambda: None, Events(), QUICK)
     running = Running(ensure_server(folders, settings), folders, supervisor)
