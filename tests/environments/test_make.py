@@ -10,6 +10,7 @@ from soulsgui.environments.make import longest_episode, make_env, make_vector
 from soulsgui.errors import EnvironmentCheckError
 
 TOYS = "tests.environments.toys"
+REGISTER = f"gymnasium.register(id='Counter-v0', entry_point='{TOYS}:Counter')"
 
 
 def test_an_id_is_made_with_its_arguments_and_the_module_in_front_imported() -> None:
@@ -71,13 +72,7 @@ def test_else_environments_step_one_after_the_other_and_begin_differently(
         ("no_such_module:Game-v0", {}, [], "no_such_module", "pip install no_such_module"),
         ("CartPole-v1", {"gravitas": 1}, [], "gravitas", "env.kwargs"),
         ("CartPole-v1", {"suton_barto_reward": 1}, [], "suton", "is sutton_barto_reward. Under"),
-        (
-            f"{TOYS}:Counter",
-            {},
-            [],
-            "registers no environment of that name",
-            f"gymnasium.register(id='Counter-v0', entry_point='{TOYS}:Counter')",
-        ),
+        (f"{TOYS}:Counter", {}, [], "registers no environment of that name", REGISTER),
         (f"{TOYS}:ToysFaulty-v0", {"fault": "constructor"}, [], "no graphics here", "fault"),
         ("CartPole-v1", {}, ["FlatenObservation"], "FlatenObservation", "FlattenObservation"),
         ("CartPole-v1", {}, [f"{TOYS}:Dubled"], "Dubled", "Doubled"),

@@ -27,34 +27,21 @@ def plain(status: Status) -> dict[str, object]:
 
 
 WAITING = {"state": "waiting", "detail": "1 of 2 clients"}
+SAVING = {"state": "saving", "detail": "saving and ending its services", "env_steps_per_s": 0.0}
+JUDGED, EVALUATED = {"goal_judged_by": "evaluation"}, {"evaluation_return": 356.0}
 LITTLE = {"env_steps": 12, "updates": 0, "episodes": 1, "seconds": 1.0, "mean_return": None}
+STEPS, RATE = "9,012,345 steps", "12,345 steps/s · 1 h 1 min"
+ALL = f"{STEPS} · 4,400 updates · 34,567 episodes · mean return 90.1 of 475 · {RATE}"
 
 
 @pytest.mark.parametrize(
     ("width", "changes", "line"),
     [
-        (80, {}, "running · 9,012,345 steps · mean return 90.1 of 475 · 12,345 steps/s · 1 h 1 min"),
-        (
-            None,
-            WAITING,
-            "waiting (1 of 2 clients) · 9,012,345 steps · 4,400 updates · 34,567 episodes · "
-            "mean return 90.1 of 475 · 12,345 steps/s · 1 h 1 min",
-        ),
-        (
-            80,
-            {"state": "saving", "detail": "saving and ending its services", "env_steps_per_s": 0.0},
-            "saving · 9,012,345 steps · mean return 90.1 of 475 · 1 h 1 min",
-        ),
-        (
-            80,
-            {"goal_judged_by": "evaluation", "evaluation_return": 356.0},
-            "running · 9,012,345 steps · evaluation 356.0 of 475 · 12,345 steps/s · 1 h 1 min",
-        ),
-        (
-            80,
-            {"goal_judged_by": "evaluation", **WAITING},
-            "waiting · 9,012,345 steps · mean return 90.1 · 12,345 steps/s · 1 h 1 min",
-        ),
+        (80, {}, f"running · {STEPS} · mean return 90.1 of 475 · {RATE}"),
+        (None, WAITING, f"waiting (1 of 2 clients) · {ALL}"),
+        (80, SAVING, f"saving · {STEPS} · mean return 90.1 of 475 · 1 h 1 min"),
+        (80, JUDGED | EVALUATED, f"running · {STEPS} · evaluation 356.0 of 475 · {RATE}"),
+        (80, JUDGED | WAITING, f"waiting · {STEPS} · mean return 90.1 · {RATE}"),
         (80, LITTLE, "running · 12 steps · 0 updates · 1 episode · 12,345 steps/s · 1 s"),
         (20, {}, "running · mean retur"),  # cut where nothing more can be left out
         (None, {"id": ""}, "no run yet"),
@@ -69,16 +56,13 @@ def test_in_short_lines_return_rate_time_stay(width: int | None, changes: dict[s
     ("changes", "words"),
     [
         ({}, "no evaluation yet (goal 475) · mean return 90.1"),
-        ({"evaluation_return": 356.0}, "evaluation 356.0 of 475 · mean return 90.1"),
-        ({"evaluation_return": 356.0, "mean_return": None}, "evaluation 356.0 of 475"),
-        ({"evaluation_return": 356.0, "goal_return": None}, "evaluation 356.0 · mean return 90.1"),
+        (EVALUATED, "evaluation 356.0 of 475 · mean return 90.1"),
+        (EVALUATED | {"mean_return": None}, "evaluation 356.0 of 475"),
+        (EVALUATED | {"goal_return": None}, "evaluation 356.0 · mean return 90.1"),
         ({"goal_return": None}, "mean return 90.1"),
         # The mean that reached the goal is that of an evaluation, maybe not of the newest.
-        (
-            {"evaluation_return": 356.0, "mean_return": 480.0, "reached": "mean_return"},
-            "evaluation 480.0 of 475",
-        ),
-        ({"goal_judged_by": "training", "evaluation_return": 356.0}, "mean return 90.1 of 475"),
+        (EVALUATED | {"mean_return": 480.0, "reached": "mean_return"}, "evaluation 480.0 of 475"),
+        (EVALUATED | {"goal_judged_by": "training"}, "mean return 90.1 of 475"),
     ],
 )
 def test_what_has_to_reach_the_goal_is_said_first(changes: dict[str, Any], words: str) -> None:

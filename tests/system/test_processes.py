@@ -315,13 +315,9 @@ sys.exit(7)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process of Windows stays what it is")
 def test_the_command_line_is_gone_while_the_process_stays() -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", BEFORE, AFTER, SECRET],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
+    words = [sys.executable, "-c", BEFORE, AFTER, SECRET]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    child = subprocess.Popen(words, cwd=Path(__file__).parents[2], **pipes)
     assert child.stdin is not None
     assert child.stdout is not None
     assert int(child.stdout.readline()) == child.pid

@@ -18,6 +18,7 @@ ENDING = "The run is being ended."
 GOES_ON = "The run {run} goes on."
 NEEDED = "Nothing can go on without Redis."
 NOT_PAUSED = "Run {run} was not paused: it is running."
+ONLINE = "client-1 is online: it would come back at once."
 NOT_CUT_OFF = "{client} is {state}: only a client that was cut off can be released."
 
 # By what is asked, about whom: why it is refused without a run, while one goes on, is paused, is being ended,
@@ -39,13 +40,7 @@ ALLOWED = {
     ("service.restart", "trainer"): (None, "", "", ENDING, NO_RUN),
     ("clients.pause", "gamer-01"): ("", "", "", "", ""),
     ("clients.forget", "gamer-01"): ("gamer-01 is invited: it could come back at any time.",) * 5,
-    ("clients.forget", "client-1"): (
-        None,
-        "client-1 is online: it would come back at once.",
-        "client-1 is online: it would come back at once.",
-        "",
-        "",
-    ),
+    ("clients.forget", "client-1"): (None, ONLINE, ONLINE, "", ""),
     ("clients.release", "client-1"): (None, NOT_CUT_OFF, NOT_CUT_OFF, NOT_CUT_OFF, NO_RUN),
 }
 

@@ -15,6 +15,8 @@ from soulsgui.runner.api.server import Jobs
 from soulsgui.runner.refusal import Refused, as_api_error
 from soulsgui.wire.control import ClientCount, ErrorCode, Job, LocalClientsParams, RunsEditParams
 
+IN_A_PIPELINE = "# 1 (SET) of pipeline caused error: MISCONF x"
+
 
 @pytest.mark.parametrize(
     ("error", "code", "what", "remedy"),
@@ -30,12 +32,7 @@ from soulsgui.wire.control import ClientCount, ErrorCode, Job, LocalClientsParam
         (redis.ConnectionError("gone"), "no_answer", "", ""),
         (redis.ResponseError("OOM"), "no_answer", "", ""),
         (redis.ResponseError("MISCONF Errors writing"), "no_answer", "disk is full", "Free some space"),
-        (
-            redis.ResponseError("# 1 (SET) of pipeline caused error: MISCONF x"),
-            "no_answer",
-            "disk is full",
-            "Free",
-        ),
+        (redis.ResponseError(IN_A_PIPELINE), "no_answer", "disk is full", "Free"),
         (redis.OutOfMemoryError("not allowed"), "no_answer", "memory is full", "redis.max_memory"),
         (PermissionError("runs"), "failed", "runs", ""),
     ],
