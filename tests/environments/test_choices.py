@@ -54,14 +54,11 @@ def test_every_autoreset_mode_tells_the_masks_of_each_observation(mode: Autorese
     stepper.close()
 
 
-def test_environments_without_masks_tell_none() -> None:
+def test_environments_without_masks_tell_none_and_one_that_leaves_no_action_is_an_error() -> None:
     stepper = EnvStepper(SyncVectorEnv([Counter], autoreset_mode=AutoresetMode.SAME_STEP))
     stepper.reset(seed=1)
     result = stepper.step(np.zeros(1, np.int64))
     assert (stepper.mask, result.next_mask, result.reset_mask) == (None, None, None)
-
-
-def test_a_mask_that_leaves_no_action_in_an_episode_is_an_error() -> None:
     stepper = EnvStepper(SyncVectorEnv([lambda: Stuck(3)], autoreset_mode=AutoresetMode.SAME_STEP))
     stepper.reset(seed=1)
     with pytest.raises(EnvironmentCheckError, match="no action is valid"):

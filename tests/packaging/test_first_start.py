@@ -47,7 +47,7 @@ def test_the_build_of_torch_is_the_smallest_that_serves() -> None:
     assert "/here" in here.reason
 
 
-def test_only_a_wheel_that_pip_would_take_counts(tmp_path: Path) -> None:
+def test_only_a_wheel_that_pip_would_take_counts_and_a_driver_is_seen_by_its_files(tmp_path: Path) -> None:
     fitting = ["torch-2.13.0+cpu-cp311-cp311-linux.whl", "torch-2.13.0-cp311-none-macosx_14_0_arm64.whl"]
     others = ["torch-2.13.0-cp312-cp312-linux.whl", "torch-2.13.01-cp311-cp311-linux.whl"]
     others += ["torch-2.14.1-cp311-cp311-linux.whl", "torch-2.13.0.tar.gz"]
@@ -57,9 +57,6 @@ def test_only_a_wheel_that_pip_would_take_counts(tmp_path: Path) -> None:
         found = torch_build.local_torch_wheel([tmp_path / "missing", tmp_path], "2.13.0", "cp311")
         assert found == (wheel if name in fitting else None)
         wheel.unlink()
-
-
-def test_a_driver_is_seen_by_its_files() -> None:
     assert torch_build.has_nvidia_driver(lambda path: path == "/dev/nvidia0")
     assert not torch_build.has_nvidia_driver(lambda path: False)
 

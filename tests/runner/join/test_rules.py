@@ -96,22 +96,21 @@ def test_what_holds_it_back_is_told_and_only_where_that_is_a_rule(
     assert _owner_rules(path, room, hour).held() == ""
 
 
-def test_outside_the_hours_nothing_else_matters(path: Path, room: _Room) -> None:
+def test_outside_the_hours_nothing_else_matters_and_what_can_t_be_followed_holds_nothing_back(
+    path: Path, room: _Room
+) -> None:
     room.idle = 0.0
     assert _owner_rules(path, room, only_hours=True, only_idle=True).held() == "hours"
+    room.idle = None
+    rules = _owner_rules(path, room, only_idle=True)
+    assert rules.held() == ""
+    assert (rules.state().why_not_idle, rules.state().why_not_full_screen) == ("Nobody tells.", "")
 
 
 @pytest.mark.parametrize(("hour", "day"), [(12, 20), (23, 21)])
 def test_when_its_hours_begin_is_told(path: Path, room: _Room, hour: int, day: int) -> None:
     rules = _owner_rules(path, room, hour, only_hours=True, begin=22 * 60 + 15)
     assert datetime.fromtimestamp(rules.hours_begin()) == datetime(2026, 11, day, 22, 15)
-
-
-def test_a_rule_that_can_t_be_followed_holds_nothing_back_and_says_why(path: Path, room: _Room) -> None:
-    room.idle = None
-    rules = _owner_rules(path, room, only_idle=True)
-    assert rules.held() == ""
-    assert (rules.state().why_not_idle, rules.state().why_not_full_screen) == ("Nobody tells.", "")
 
 
 def test_rules_are_kept(path: Path, room: _Room) -> None:
