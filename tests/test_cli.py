@@ -18,8 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from soulsgui.cli import remote
-from soulsgui.cli.joined import duration_s
+from soulsgui.cli import joined, remote
 from soulsgui.cli.main import run
 from soulsgui.cli.parser import GROUPS, make_parser, parse
 from soulsgui.config.paths import Folders, RunFolder
@@ -512,6 +511,18 @@ def test_an_invitation_is_good_for_its_own_name_alone(terminal: Terminal, tmp_pa
         assert "for gamer, not for another" in terminal.err(f"{words} --name another")
 
 
+def test_a_new_invitation_is_taken_over_by_what_plays_for_the_same_server_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runner = FakeRunner()
+    monkeypatch.setattr(joined, "join_of", lambda _arguments: runner)
+    others = (INVITED.model_copy(update={name: "another"}) for name in ("server_id", "client"))
+    for before in (None, *others):
+        assert not joined.takes_over(parse(["join"]), before, INVITED)
+    assert joined.takes_over(parse(["join"]), INVITED, INVITED)
+    assert runner.asked == [("servers.join", {"invitation": INVITED.link})]
+
+
 def test_an_invitation_overwrites_only_an_older_one_of_its_client(terminal: Terminal, tmp_path: Path) -> None:
     own, other, foreign = (tmp_path / name for name in ("own.soulsgui", "other.soulsgui", "thesis.tex"))
     INVITED.save(own)
@@ -610,7 +621,7 @@ def test_what_is_asked_of_a_join_says_that_nothing_plays_here(terminal: Terminal
 
 def test_durations_are_read_as_people_write_them() -> None:
     words = ("90s", "30m", "30 min", "1.5h")
-    assert [duration_s(word) for word in words] == [90, 1800, 1800, 5400]
+    assert [joined.duration_s(word) for word in words] == [90, 1800, 1800, 5400]
 
 
 def test_the_owner_pauses_and_ends_a_join_from_elsewhere(terminal: Terminal, tmp_path: Path) -> None:

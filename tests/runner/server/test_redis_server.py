@@ -57,9 +57,9 @@ class Running:
         self.server, self.supervisor = server, supervisor
         self.pinger = Pinger(server.address)
         self.log = folders.server / "logs" / "redis.log"
-        told = {"live_limit_s": 1.0, "port": server.address.port, "repair": server.repair}
-        words = ("redis", "redis", server.argv, 0, self.log, self.pinger.health)
-        self.spec = ServiceSpec(*words, remark=loss_at_start, **told)
+        more = {"live_limit_s": 1.0, "port": server.address.port, "repair": server.repair}
+        usual = ("redis", "redis", server.argv, 0, self.log, self.pinger.health)
+        self.spec = ServiceSpec(*usual, remark=loss_at_start, **more)
 
     async def start(self) -> None:
         await self.supervisor.start(self.spec)
