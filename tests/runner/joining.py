@@ -18,6 +18,7 @@ from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.owner import ClientFolder, OwnerPause, OwnerWish
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.runner.children import until
+from tests.states import invitation
 
 FAKE_CLIENT = Path(__file__).with_name("join_client.py")
 NAME = "gamer"
@@ -26,9 +27,7 @@ SECRET = "0123456789abcdef-for-tests"
 
 def invitation_to(*places: tuple[str, int], **changes: Any) -> Invitation:
     """An invitation to a server at these addresses."""
-    fields = {"server_id": "server-1", "server_name": "atelier", "client": NAME, "secret": SECRET}
-    values = fields | {"addresses": places, "prefix": "souls:", "created": 1.0} | changes
-    return Invitation.model_validate(values)
+    return invitation(**{"client": NAME, "secret": SECRET, "addresses": places} | changes)
 
 
 def let_in(connection: redis.Redis, prefix: str, secret: str = SECRET) -> None:

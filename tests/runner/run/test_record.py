@@ -1,5 +1,4 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,9 +17,10 @@ from soulsgui.runner.run.record import (
 )
 from soulsgui.wire.control import CheckpointInfo, Event, RunState, ServiceStatus
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.metrics import AttemptRow, UpdateRow, evaluation_values
+from soulsgui.wire.messages.metrics import AttemptRow, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from tests.states import checkpoint, service
+from tests.telemetry.helpers import update_row
 
 
 def node(name: str = "trainer", **fields: object) -> NodeState:
@@ -183,9 +183,7 @@ def news(tmp_path: Path, events: list[Event]) -> RunNews:
 
 def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Event]) -> None:
     def take(update: int, values: dict[str, float]) -> None:
-        place: dict[str, Any] = {"env_steps": update, "episodes": 1, "model_id": update, "time": 1.0}
-        place |= {"kind": "evaluation", "run_id": "run", "attempt": 1, "previous": 0}
-        news.take_row(UpdateRow(update=update, values=values, **place))
+        news.take_row(update_row(update, **values))
 
     take(1, evaluation_values([1.0, 2.0], [3, 9], 0.5, cut=0))
     take(1, {"beyond_support": 0.01})

@@ -1,6 +1,5 @@
 import logging
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import redis
@@ -14,6 +13,7 @@ from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.node_commands import CommandReader, NodeAnswer
+from tests.telemetry.helpers import update_row
 
 
 @pytest.fixture
@@ -23,20 +23,12 @@ def reader(redis_address: Address) -> Iterator[ServerReader]:
     made.close()
 
 
-def row(update: int) -> str:
-    nothing: dict[str, Any] = dict.fromkeys(("env_steps", "episodes", "model_id", "time"), 0)
-    return UpdateRow(
-        run_id="r", attempt=1, update=update, previous=update - 1, values={}, **nothing
-    ).to_json()
-
-
 def test_only_new_rows_are_read(reader: ServerReader, redis_client: redis.Redis, keys: Keys) -> None:
-    redis_client.xadd(keys.metrics, {ROW_FIELD: row(1)})
+    redis_client.xadd(keys.metrics, {ROW_FIELD: update_row(1).to_json()})
     assert reader.turn(False).rows == []
-    redis_client.xadd(keys.metrics, {ROW_FIELD: row(2)})
-    redis_client.xadd(keys.metrics, {ROW_FIELD: b"garbage"})
-    redis_client.xadd(keys.metrics, {b"other": b"field"})
-    redis_client.xadd(keys.metrics, {ROW_FIELD: row(3)})
+    garbage = ({ROW_FIELD: b"garbage"}, {b"other": b"field"})
+    for entry in ({ROW_FIELD: update_row(2).to_json()}, *garbage, {ROW_FIELD: update_row(3).to_json()}):
+        redis_client.xadd(keys.metrics, entry)
     CommandReader(keys, "trainer").answer(redis_client, NodeAnswer(id="x", ok=True))
     turn = reader.turn(False)
     assert [found.update for found in turn.rows if isinstance(found, UpdateRow)] == [2, 3]
@@ -93,7 +85,7 @@ def test_stream_of_a_wrong_type_is_told_once_and_hides_nothing_else(
     redis_client.set(getattr(keys, stream), "x")
     assert reader.turn(True).reachable
     if other == keys.metrics:
-        redis_client.xadd(other, {ROW_FIELD: row(1)})
+        redis_client.xadd(other, {ROW_FIELD: update_row(1).to_json()})
     else:
         CommandReader(keys, "trainer").answer(redis_client, NodeAnswer(id="x", ok=True))
     turn = reader.turn(True)
