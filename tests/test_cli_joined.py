@@ -5,19 +5,19 @@ from typing import Any
 import pytest
 
 from soulsgui.cli.joined import clock_words, join_text, state_words, until_words
-from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, Status
+from tests.states import service as state_of
 
+END = 1_790_000_000.0
+UNTIL = until_words(END)
+FAILED = {"state": "failed", "failures": 5, "outcome": "exit code 1"}
 SERVER = ServerStatus(name="den", url="redis://10.0.0.2:6379", reachable=True, round_trip_s=0.012)
 
 
 def status(service: dict[str, Any] | None = None, server: ServerStatus = SERVER, **client: Any) -> Status:
     return Status(
         run=RunStatus(),
-        services=[
-            ServiceStatus.model_validate(
-                {"name": "client", "kind": "client", "state": "running"} | (service or {})
-            )
-        ],
+        services=[state_of("client", **service or {})],
         clients=[ClientStatus(id="gamer", name="gamer", **client)],
         server=server,
     )
@@ -30,18 +30,12 @@ def status(service: dict[str, Any] | None = None, server: ServerStatus = SERVER,
         (status(state="online", wish="pause"), "paused by you; go on: soulsgui join continue"),
         (status(state="paused"), "paused by the server"),
         (status(state="online", held="full_screen"), "paused while a program fills the screen"),
-        (
-            status(state="online", held="hours", held_until=1_790_000_000.0),
-            f"paused outside the hours you set{until_words(1_790_000_000.0)}",
-        ),
+        (status(state="online", held="hours", held_until=END), f"paused outside the hours you set{UNTIL}"),
         (status(state="draining", wish="pause_after_episode"), "finishing its episode, then it pauses"),
         (status(state="waiting"), "waiting for a run: it plays as soon as one is started on the server"),
         (status(server=ServerStatus(), state="online"), "the server is away; it is tried again all the time"),
         (status({"state": "stopped"}), "it does not play; begin: soulsgui join continue"),
-        (
-            status({"state": "failed", "failures": 5, "outcome": "exit code 1"}),
-            "stopped after 5 failures: exit code 1; try again: soulsgui join continue",
-        ),
+        (status(FAILED), "stopped after 5 failures: exit code 1; try again: soulsgui join continue"),
         (status(state="revoked"), "revoked: the server does not let it in any more"),
     ],
 )

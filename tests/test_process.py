@@ -68,9 +68,7 @@ def test_lines_stay_and_the_line_below_them_is_shown_in_place(screen: Screen, te
     screen.close()
 
 
-def test_a_terminal_that_is_held_holds_nobody_and_shows_the_present_when_it_goes_on(
-    screen: Screen, terminal: Terminal
-) -> None:
+def test_a_held_terminal_holds_nobody_and_shows_the_present(screen: Screen, terminal: Terminal) -> None:
     terminal.show("the first")
     screen.until(b"the first")
     screen.press(HOLD)
@@ -84,9 +82,7 @@ def test_a_terminal_that_is_held_holds_nobody_and_shows_the_present_when_it_goes
     screen.close()
 
 
-def test_a_terminal_that_is_held_to_the_end_does_not_keep_the_process(
-    screen: Screen, terminal: Terminal
-) -> None:
+def test_a_terminal_that_is_held_to_the_end_keeps_no_process(screen: Screen, terminal: Terminal) -> None:
     terminal.show("the first")
     screen.until(b"the first")
     screen.press(HOLD)
@@ -108,9 +104,7 @@ def test_a_terminal_that_is_gone_is_no_error(screen: Screen, terminal: Terminal)
     terminal.end()
 
 
-def test_the_log_goes_through_it_and_comes_back_afterwards(
-    screen: Screen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_goes_through_it_and_comes_back(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen.stream)
     setup_logging()
     with own_terminal() as terminal:

@@ -123,7 +123,7 @@ def join(arguments: Arguments) -> int:
         raise UsageError("--here plays for this computer's own server: it goes with no invitation.")
     saved = SavedInvitations(folders_of(arguments))
     if arguments.invitation or arguments.here:
-        before = saved.chosen()
+        before = saved.find(saved.chosen_id)
         invitation = take_up(arguments) if arguments.invitation else None
         saved.choose(invitation)
         if joined.takes_over(arguments, before, invitation):

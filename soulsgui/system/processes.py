@@ -1,6 +1,7 @@
 """Processes: identity, groups and signals, descendants, shares of the processor, becoming another program."""
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any, NoReturn, TypedDict
 
 import psutil
+
+logger = logging.getLogger(__name__)
 
 
 class ProcessIdentity(TypedDict):
@@ -139,12 +142,21 @@ def terminate_group(pid: int, platform: str = sys.platform) -> bool:
 
 
 def kill_group(pid: int, platform: str = sys.platform) -> bool:
-    """End a process started with `new_session_kwargs`, and its children, at once.
+    """End a process started with `new_session_kwargs`, its group, and what left the group, at once.
 
     Returns whether anything was there to be ended.
     """
     _refuse_dangerous(pid, platform)
-    return kill_tree(pid) if platform == "win32" else _signal_group(pid, signal.SIGKILL, platform)
+    if platform == "win32":
+        return kill_tree(pid)
+    try:
+        # Each of these objects knows its start time: a reused pid is never signalled.
+        descendants = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        descendants = []
+    was_there = _signal_group(pid, signal.SIGKILL, platform)
+    _kill(descendants)
+    return was_there
 
 
 def leads_group(pid: int, platform: str = sys.platform) -> bool:
@@ -211,8 +223,12 @@ def kill_tree(pid: int) -> bool:
 
 def _kill(processes: list[psutil.Process]) -> None:
     for process in processes:
-        with contextlib.suppress(psutil.Error):
+        try:
             process.kill()
+        except psutil.NoSuchProcess:
+            continue
+        except psutil.Error as error:
+            logger.warning("Process %d can't be ended: %s", process.pid, error)
 
 
 def descends_from(pid: int, ancestor: int) -> bool:

@@ -1,5 +1,3 @@
-"""Folders of a user for tests of the configuration."""
-
 from pathlib import Path
 
 import pytest

@@ -19,14 +19,6 @@ def test_the_same_words_are_taken_from_a_file_and_a_command_line() -> None:
         assert combine([layer]).ppo.clip == {"schedule": "linear", "from": 0.3, "to": 0.0, "over": 500}
 
 
-def test_a_run_keeps_its_schedules(tmp_path: Path) -> None:
-    points = {"schedule": "piecewise", "points": [[0, 1], [100, 0.1]]}
-    settings = Settings.model_validate({"dqn": {"epsilon": points, "temperature": 0.5}})
-    file = tmp_path / "config.json"
-    file.write_text(json.dumps(settings.model_dump(mode="json")))
-    assert load_run_settings(file) == settings
-
-
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [

@@ -1,5 +1,3 @@
-"""Layers of settings: which wins, and what is said when they are wrong."""
-
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,23 +18,18 @@ def _problems(text: str) -> list[Problem]:
     return caught.value.problems
 
 
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("ppo:\n  learning_ratee: 1", "ppo.learning_rate"),
-        ("ppo:\n  gamma: 0.9\nlearning_ratee: 1", "ppo.learning_rate"),
-        ("dqn:\n  gamma: 0.9\nLearning_Rate: 1", "dqn.learning_rate"),
-        ("learning_ratee: 1\nsac:\n  gamma: 0.9", "ppo.learning_rate"),
-        ("ppo:\n  n_envs: 3", "env.num_envs"),
-        ("poo.gama: 3", "ppo.gamma"),
-        ("vtrace:\n  entropy: 0.1", "vtrace.entropy_coef"),
-        ("ppo:\n  colour: red", ""),
-    ],
-)
-def test_of_settings_that_are_about_as_near_the_one_of_the_same_section_is_meant(
-    text: str, meant: str
-) -> None:
-    assert [problem.nearest for problem in _problems(text) if problem.nearest or not meant] == [meant]
+def test_of_settings_that_are_as_near_the_one_of_the_same_section_is_meant() -> None:
+    meant = {
+        "ppo:\n  learning_ratee: 1": "ppo.learning_rate",
+        "ppo:\n  gamma: 0.9\nlearning_ratee: 1": "ppo.learning_rate",
+        "dqn:\n  gamma: 0.9\nLearning_Rate: 1": "dqn.learning_rate",
+        "learning_ratee: 1\nsac:\n  gamma: 0.9": "ppo.learning_rate",
+        "ppo:\n  n_envs: 3": "env.num_envs",
+        "poo.gama: 3": "ppo.gamma",
+        "vtrace:\n  entropy: 0.1": "vtrace.entropy_coef",
+        "ppo:\n  colour: red": "",
+    }
+    assert {text: "".join(problem.nearest for problem in _problems(text)) for text in meant} == meant
 
 
 def test_five_mistakes_are_refused_at_once_each_with_its_place() -> None:
@@ -79,32 +72,25 @@ def test_sequences_of_r2d2_overlap_by_half() -> None:
         ("algorithm: r2d2\n", "should be dqn, with dqn.agent: r2d2."),
         ("network: {name: resnet}\n", "own as module:Class."),
         ("network: {name: 3}\n", "should be a word: put it in quotes."),
-        (
-            "dqn: {n_step: null}\n",
-            "should be a whole number, or left out for the shipped value (in steps).",
+        ("dqn: {n_step: null}\n", "a whole number, or left out for the shipped value (in steps)."),
+        ("seed: true", "true or false"),
+        ("ppo:\n  epochs: false", "true or false"),
+        ("ppo:\n  gamma: true", "true or false"),
+        *(
+            (f"env:\n  wrappers: [{one}]\n", "{name: {argument: value}}")
+            for one in ("{a: 1, b: 2}", "{a: 1}", "3")
         ),
     ],
 )
 def test_what_is_wanted_is_said_without_a_regular_expression(text: str, reason: str) -> None:
-    (problem,) = _problems(text)
-    assert problem.reason.endswith(reason)
+    assert reason in _problems(text)[0].reason
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [("a: [1\nb: 2\n", 2), ("- 1\n- 2\n", 1), ("seed: 1\n\tx: 2\n", 2)],
-    ids=["unclosed", "list", "tab"],
-)
-def test_what_is_not_yaml_is_refused_with_its_line(text: str, line: int) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_layer(text, "config.yaml")
-    assert caught.value.problems[0].line == line
-
-
-@pytest.mark.parametrize("text", ["seed: true", "ppo:\n  epochs: false", "ppo:\n  gamma: true"])
-def test_true_is_no_number(text: str) -> None:
-    (problem,) = _problems(text)
-    assert "true or false" in problem.reason
+def test_what_is_not_yaml_is_refused_with_its_line() -> None:
+    for text, line in (("a: [1\nb: 2\n", 2), ("- 1\n- 2\n", 1), ("seed: 1\n\tx: 2\n", 2)):
+        with pytest.raises(ConfigError) as caught:
+            parse_layer(text, "config.yaml")
+        assert caught.value.problems[0].line == line
 
 
 @pytest.mark.parametrize("value", [".nan", ".inf", "-.inf"])
@@ -128,9 +114,6 @@ def test_later_layers_win_entry_by_entry(folders: Folders) -> None:
     assert settings.stop.window == 9  # --set over config.yaml
     assert settings.ppo.epochs == 3
     assert settings.ppo.clip == Settings().ppo.clip
-
-
-def test_preset_of_the_command_line_replaces_the_one_of_the_file(folders: Folders) -> None:
     folders.overrides.write_text("preset: lunarlander_ppo\n", encoding="utf-8")
     settings = load_settings(folders, preset="cartpole_ppo")
     assert settings.env.id == "CartPole-v1"
@@ -138,18 +121,18 @@ def test_preset_of_the_command_line_replaces_the_one_of_the_file(folders: Folder
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
-    [("cartpol_ppo", "cartpole_ppo"), ("lunarlander", "lunarlander_ppo"), ("Lunar", "lunarlander_ppo")],
+    ("typed", "words"),
+    [
+        ("cartpol_ppo", r"is not a preset\. Did you mean cartpole_ppo\?"),
+        ("lunarlander", r"is not a preset\. Did you mean lunarlander_ppo\?"),
+        ("Lunar", r"is not a preset\. Did you mean lunarlander_ppo\?"),
+        ("chess", r"There are: .*, lunarlander_ppo, pendulum_ppo"),
+    ],
 )
-def test_unknown_preset_names_the_nearest_at_once(folders: Folders, typed: str, meant: str) -> None:
+def test_unknown_preset_names_the_nearest_or_else_all(folders: Folders, typed: str, words: str) -> None:
     folders.overrides.write_text(f"preset: {typed}\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=rf"is not a preset\. Did you mean {meant}\?"):
+    with pytest.raises(ConfigError, match=words):
         load_settings(folders)
-
-
-def test_what_is_like_no_preset_is_told_all(folders: Folders) -> None:
-    with pytest.raises(ConfigError, match=r"There are: .*, lunarlander_ppo, pendulum_ppo"):
-        load_settings(folders, preset="chess")
 
 
 def test_missing_file_is_an_empty_layer(folders: Folders) -> None:
@@ -158,74 +141,66 @@ def test_missing_file_is_an_empty_layer(folders: Folders) -> None:
     assert load_settings(folders) == missing
 
 
-def test_assignments_are_yaml_values() -> None:
-    layer = parse_assignments(
-        [
-            "ppo.n_clients=null",
-            "network.hidden_sizes=[32, 16]",
-            "ppo.learning_rate=1e-3",
-            "normalize.observations=false",
-            "env.kwargs={gravity: 9.8}",
-            " seed = 5",
-        ]
-    )
-    assert layer.values == {
-        "ppo.n_clients": None,
-        "network.hidden_sizes": [32, 16],
-        "ppo.learning_rate": 0.001,
-        "normalize.observations": False,
-        "env.kwargs": {"gravity": 9.8},
-        "seed": 5,
-    }
-
-
 @pytest.mark.parametrize(
-    ("assignment", "value"),
+    ("assignment", "key", "value"),
     [
-        ("redis.prefix=souls:", "souls:"),
-        ("redis.binary=", ""),
-        ("env.id=007", "007"),
-        ("env.id=module:Env-v0", "module:Env-v0"),
-        ("redis.host='::1'", "::1"),
-        ("env.id=2024-01-01", "2024-01-01"),
+        ("ppo.n_clients=null", "ppo.n_clients", None),
+        ("network.hidden_sizes=[32, 16]", "network.hidden_sizes", [32, 16]),
+        ("ppo.learning_rate=1e-3", "ppo.learning_rate", 0.001),
+        ("normalize.observations=false", "normalize.observations", False),
+        ("env.kwargs={gravity: 9.8}", "env.kwargs", {"gravity": 9.8}),
+        (" seed = 5", "seed", 5),
+        # To a text as text.
+        ("redis.prefix=souls:", "redis.prefix", "souls:"),
+        ("redis.binary=", "redis.binary", ""),
+        ("env.id=007", "env.id", "007"),
+        ("env.id=module:Env-v0", "env.id", "module:Env-v0"),
+        ("redis.host='::1'", "redis.host", "::1"),
+        ("env.id=2024-01-01", "env.id", "2024-01-01"),
     ],
 )
-def test_assignments_to_text_are_taken_as_text(assignment: str, value: str) -> None:
-    assert list(parse_assignments([assignment]).values.values()) == [value]
+def test_assignments_are_yaml_values(assignment: str, key: str, value: object) -> None:
+    assert parse_assignments([assignment]).values == {key: value}
 
 
 @pytest.mark.parametrize(
     ("assignment", "reason"),
-    [("seed", "expected key=value"), ("sed=3", "Did you mean seed"), ("seed=[1", "is not a YAML value")],
+    [
+        ("seed", "expected key=value"),
+        ("sed=3", "Did you mean seed"),
+        ("seed=[1", "is not a YAML value"),
+        *((one, "") for one in ("ppo.n_steps=&a [*a]", "env.kwargs=&a {x: *a}", "seed=" + "[" * 400)),
+        ("env.kwargs={x: 2024-01-01}", ""),
+    ],
 )
-def test_wrong_assignments_are_refused(assignment: str, reason: str) -> None:
-    (problem,) = parse_assignments([assignment]).problems
+def test_wrong_and_hostile_assignments_are_refused_in_words(assignment: str, reason: str) -> None:
+    layer = parse_assignments([assignment])
+    (problem,) = layer.problems
     assert reason in str(problem)
     assert problem.source == "--set"
+    assert not layer.values
 
 
 def test_run_settings_come_back_as_they_were_written(tmp_path: Path) -> None:
+    points = {"schedule": "piecewise", "points": [[0, 1], [100, 0.1]]}
     settings = Settings.model_validate(
-        {"env": {"kwargs": {"name": 'é😀\t"\\ \u2028', "small": 1e-05}}, "ppo": {"learning_rate": 1e-05}}
+        {
+            "env": {"kwargs": {"name": 'é😀\t"\\ \u2028', "small": 1e-05}},
+            "ppo": {"learning_rate": 1e-05},
+            "dqn": {"epsilon": points, "temperature": 0.5},
+        }
     )
     path = tmp_path / "config.json"
+    with pytest.raises(ConfigError, match="no configuration in"):
+        load_run_settings(path)
     path.write_text(settings.model_dump_json(), encoding="utf-8")
     assert load_run_settings(path) == settings
-
-
-def test_run_settings_that_were_spoilt_are_refused_with_their_line(tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
     path.write_text(Settings().model_dump_json(indent=1).replace('"gamma": 0.99', '"gamma": 99'))
     with pytest.raises(ConfigError, match=r"config\.json, line \d+: ppo\.gamma = 99"):
         load_run_settings(path)
 
 
-def test_missing_run_settings_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no configuration in"):
-        load_run_settings(tmp_path / "config.json")
-
-
-def test_settings_may_be_given_as_dictionary_or_namespace() -> None:
+def test_settings_may_be_given_as_dictionary_or_namespace_and_their_mistakes_are_refused() -> None:
     given = Layer("test", {"ppo.gamma": 0.5, "network.hidden_sizes": [8], "seed": 3})
     expected = combine(over_defaults([given]))
     assert as_settings({"ppo": {"gamma": 0.5}, "network.hidden_sizes": (8,), "seed": 3}) == expected
@@ -235,9 +210,6 @@ def test_settings_may_be_given_as_dictionary_or_namespace() -> None:
     assert as_settings(namespace) == expected
     assert as_settings(expected) is expected
     assert as_settings({"preset": "lunarlander_ppo"}).env.id == "LunarLander-v3"
-
-
-def test_mistakes_in_given_settings_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         as_settings({"ppo": {"gama": 0.5, "epochs": 0}, "client": 3})
     assert [problem.key for problem in caught.value.problems] == ["ppo.gama", "client", "ppo.epochs"]
@@ -273,23 +245,10 @@ def test_hostile_yaml_is_a_mistake_in_words(text: str) -> None:
     assert _problems(text)
 
 
-@pytest.mark.parametrize(
-    "word",
-    ["ppo.n_steps=&a [*a]", "env.kwargs=&a {x: *a}", "seed=" + "[" * 400, "env.kwargs={x: 2024-01-01}"],
-)
-def test_hostile_assignments_are_mistakes_in_words(word: str) -> None:
-    layer = parse_assignments([word])
-    assert len(layer.problems) == 1
-    assert not layer.values
-
-
-def test_a_setting_written_twice_is_refused_with_both_lines() -> None:
+def test_what_is_written_twice_is_refused_with_both_lines_and_hides_no_other_mistake() -> None:
     problems = _problems("ppo.gamma: 0.9\nppo:\n  gamma: 0.8\n")
     assert [(one.key, one.line) for one in problems] == [("ppo.gamma", 3)]
     assert "in line 1 and in line 3" in problems[0].reason
-
-
-def test_a_key_written_twice_hides_no_other_mistake() -> None:
     problems = _problems(
         """\
 seed: -2
@@ -306,26 +265,12 @@ seed: 4
 colour: red
 """
     )
-    assert [(one.line, one.key) for one in problems] == [
-        (1, "seed"),
-        (4, "ppo.gamma"),
-        (5, "ppo.n_stepps"),
-        (7, "length"),
-        (8, "ppo"),
-        (9, "ppo.gamma"),
-        (10, "ppo.epochs"),
-        (11, "seed"),
-        (12, "colour"),
-    ]
+    keys = {1: "seed", 4: "ppo.gamma", 5: "ppo.n_stepps", 7: "length", 8: "ppo", 9: "ppo.gamma"}
+    keys |= {10: "ppo.epochs", 11: "seed", 12: "colour"}
+    assert [(one.line, one.key) for one in problems] == list(keys.items())
     twice = [(one.line, one.reason) for one in problems if "twice" in one.reason]
     first = {4: 3, 7: 7, 8: 2, 9: 3, 11: 1}
     assert twice == [
         (line, f"is written twice: in line {first[line]} and in line {line}. Keep one of them.")
         for line in first
     ]
-
-
-@pytest.mark.parametrize("wrapper", ["{a: 1, b: 2}", "{a: 1}", "3"])
-def test_a_wrapper_is_described_where_there_is_none(wrapper: str) -> None:
-    problems = _problems(f"env:\n  wrappers: [{wrapper}]\n")
-    assert "{name: {argument: value}}" in problems[0].reason

@@ -32,29 +32,19 @@ def test_a_mark_of_utf_8_is_no_part_of_the_text(path: Path) -> None:
     assert read_layer(path).lines == {"seed": 2}
 
 
-@pytest.mark.parametrize("name", ["utf-16", "utf-32"])
-def test_other_widths_are_named_with_the_remedy(path: Path, name: str) -> None:
-    path.write_text(TEXT, encoding=name)
-    said = told(path)
-    assert f"config.yaml: is written as {name.upper()}" in said
-    assert "Save it as UTF-8" in said
-
-
-def test_a_byte_that_is_no_utf_8_is_named_with_its_line(path: Path) -> None:
+def test_what_is_no_text_of_settings_is_told_with_the_remedy(path: Path) -> None:
+    for name in ("utf-16", "utf-32"):
+        path.write_text(TEXT, encoding=name)
+        assert f"config.yaml: is written as {name.upper()}" in told(path)
+        assert "Save it as UTF-8" in told(path)
     path.write_bytes(b"seed: 5\n# \xe9t\xe9\n")
-    said = told(path)
-    assert "config.yaml, line 2: the byte 0xe9 is no UTF-8" in said
-    assert "Save it as UTF-8" in said
-
-
-def test_a_file_of_megabytes_is_refused_unread(path: Path) -> None:
+    assert "config.yaml, line 2: the byte 0xe9 is no UTF-8" in told(path)
+    assert "Save it as UTF-8" in told(path)
     path.write_bytes(b"seed: 5\n" * 1_310_720)
     assert "is 10.0 MB large" in told(path)
     with pytest.raises(ConfigError, match="large"):
         parse_layer("#" * (MOST_BYTES + 1), "config.yaml")
-
-
-def test_a_folder_of_that_name_is_told(path: Path) -> None:
+    path.unlink()
     path.mkdir()
     assert "config.yaml: can't be read" in told(path)
 

@@ -1,5 +1,3 @@
-"""Where the user's folders are."""
-
 from collections.abc import Callable
 from pathlib import Path
 

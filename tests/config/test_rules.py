@@ -1,5 +1,3 @@
-"""Rules between settings: what is refused, and by which key."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""The shipped files: every setting is in them, explained, with the value the schema declares."""
-
 import json
 import re
 from pathlib import Path
@@ -33,13 +31,10 @@ def _comment_above(lines: list[str], number: int) -> str:
     return " ".join(words)
 
 
-def test_defaults_file_equals_the_schema() -> None:
+def test_defaults_file_equals_the_schema_and_explains_every_setting_above_it() -> None:
     layer = defaults_layer()
     assert combine([layer]) == Settings()
     assert list(layer.values) == list(all_settings())
-
-
-def test_defaults_file_explains_every_setting_above_it() -> None:
     lines = shipped("configs", "config_d.yaml").read_text(encoding="utf-8").splitlines()
     at = defaults_layer().lines
     unexplained = [
@@ -48,29 +43,21 @@ def test_defaults_file_explains_every_setting_above_it() -> None:
         if " ".join(info.description.split()) not in _comment_above(lines, at[key])
     ]
     assert unexplained == []
-
-
-def test_every_setting_is_described_and_no_secret_goes_to_clients() -> None:
     for key, info in all_settings().items():
         assert len(info.description) > 10, key
         assert not (info.secret and info.to_clients), key
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_presets_tell_steps_and_no_times(name: str) -> None:
+def test_presets_are_valid_and_tell_steps_and_no_times(name: str) -> None:
     """Steps to a goal are the same on every machine; seconds were ten times what was told on a busy one."""
+    layer = preset_layer(name)
+    told = flatten(combine(over_defaults([layer])).model_dump(mode="json"))
+    assert layer.values
+    assert all(told[key] == value for key, value in layer.values.items())
     text = shipped("configs", "presets", f"{name}.yaml").read_text(encoding="utf-8")
     comments = "\n".join(line.partition("#")[2] for line in text.splitlines())
     assert not re.search(r"\b(seconds?|minutes?|hours?)\b|\d s\b", comments)
-
-
-@pytest.mark.parametrize("name", preset_names())
-def test_presets_are_valid(name: str) -> None:
-    layer = preset_layer(name)
-    settings = combine(over_defaults([layer]))
-    assert layer.values
-    told = flatten(settings.model_dump(mode="json"))
-    assert all(told[key] == value for key, value in layer.values.items())
 
 
 BOTH = {
@@ -143,9 +130,7 @@ def test_ppo_is_what_its_sources_recommend(preset: str | None, expected: dict[st
 
 
 @pytest.mark.parametrize("root", ["soulsgui/_shipped", "."], ids=["wheel", "checkout"])
-def test_shipped_files_are_found_in_wheel_and_checkout(
-    tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shipped_files_are_found_anywhere(tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "__file__", str(tmp_path / "soulsgui" / "config" / "paths.py"))
     file = tmp_path / root / "configs" / "config_d.yaml"
     file.parent.mkdir(parents=True)
@@ -178,17 +163,14 @@ def test_every_agent_runs_with_nothing_else_set(folders: Folders, choice: str) -
         assert told[section][name] == value
 
 
-def test_an_agent_brings_its_own_and_those_of_its_family(folders: Folders) -> None:
+R2D2 = ["dqn.agent=r2d2"]
+
+
+def test_an_agent_brings_its_own_and_its_familys_and_preset_and_user_win_over_that(folders: Folders) -> None:
     plain, memory = (load_settings(folders, assignments=["algorithm=dqn", *more]) for more in ([], R2D2))
     assert (plain.network.hidden_sizes, plain.network.recurrent) == ((128, 128), "none")
     assert (memory.network.hidden_sizes, memory.network.recurrent) == ((64,), "lstm")
     assert load_settings(folders, assignments=R2D2).network == Settings().network, "ppo learns, not it"
-
-
-R2D2 = ["dqn.agent=r2d2"]
-
-
-def test_preset_and_user_win_over_what_an_agent_brings(folders: Folders) -> None:
     assert shipped_with({"algorithm": "sac"})["network.hidden_sizes"] == [256, 256]
     assert load_settings(folders, "pendulum_sac").network.hidden_sizes == (64, 64), "of the preset"
     folders.overrides.write_text("dqn:\n  agent: r2d2\n  batch_size: 320\n")

@@ -1,5 +1,3 @@
-"""The report on an environment."""
-
 import json
 import sys
 from pathlib import Path
@@ -8,7 +6,7 @@ import gymnasium
 import pytest
 
 from soulsgui.environments.check import check
-from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.spaces import SpacesSpec, report_lines
 from tests.environments.toys import SPACES_TAKEN
 
 TOYS = "tests.environments.toys"
@@ -16,10 +14,7 @@ TOYS = "tests.environments.toys"
 
 def test_a_sound_environment_has_no_problems() -> None:
     report = check("CartPole-v1", {}, [])
-    assert report.ok
-    assert report.problems == ()
-    assert report.notes == ()
-    assert report.native_vector
+    assert (report.ok, report.problems, report.notes, report.native_vector) == (True, (), (), True)
     assert report.steps == 200
     assert report.episodes > 3
     assert 0 < report.seconds_per_step < 0.1
@@ -101,19 +96,24 @@ def test_every_fault_is_told_at_once_each_kind_once() -> None:
     assert shape.startswith("An observation of reset() (toys.py, line 78) has shape (1,)")
     assert bounds == "An observation of step() (toys.py, line 82) is out of the bounds that its space states."
     assert reward == "The reward inf of step() (toys.py, line 82) is no finite number."
-    assert [words.partition(":")[0] for words in wrappers] == [
-        "env.wrappers, entry 1",
-        "env.wrappers, entry 2",
-    ]
+    for number, words in enumerate(wrappers, 1):
+        assert words.startswith(f"env.wrappers, entry {number}:")
+    assert len(wrappers) == 2
 
 
-def test_what_is_unknown_or_unsupported_is_a_problem_too() -> None:
-    unknown, spoken = check("CartPool-v1", {}, []), check(f"{TOYS}:ToysTaking-v0", {"takes": "words"}, [])
-    assert "CartPole-v1" in unknown.problems[0]
+def test_what_is_unknown_or_unsupported_is_a_problem_too_and_a_missing_module_is_told_apart() -> None:
+    spoken = check(f"{TOYS}:ToysTaking-v0", {"takes": "words"}, [])
     assert "action space" in spoken.problems[0]
-    assert unknown.spaces is None
-    assert spoken.spaces is None
-    assert unknown.steps == spoken.steps == 0
+    unknown = check("CartPool-v1", {}, [])
+    for report in (spoken, unknown):
+        assert (report.spaces, report.steps) == (None, 0)
+    first, problem = report_lines(unknown.to_json())
+    assert first == "CartPool-v1: can not be trained on"
+    assert problem.startswith("  problem      There is no environment 'CartPool-v1'.")
+    assert "CartPole-v1" in problem
+    missing = check("no_such_module:Game-v0", {}, [])
+    wrapper = check("CartPole-v1", {}, ["no_such_module:Wrap"])
+    assert [report.missing for report in (missing, unknown, wrapper)] == [True, False, False]
 
 
 @pytest.mark.parametrize(

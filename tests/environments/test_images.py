@@ -45,9 +45,7 @@ def test_what_the_shape_does_not_say_is_not_guessed(shape: tuple[int, ...]) -> N
     ("shape", "name", "channels"),
     [((4,), "small_cnn", "auto"), ((35, 84, 3), "nature_cnn", "auto"), ((8, 8, 7), "impala_resnet", "first")],
 )
-def test_what_is_no_image_of_that_size_is_refused(
-    shape: tuple[int, ...], name: str, channels: Channels
-) -> None:
+def test_no_image_of_that_size_is_refused(shape: tuple[int, ...], name: str, channels: Channels) -> None:
     with pytest.raises(UsageError, match=f"The network {name} needs images"):
         image_layout(shape, name, channels)
 

@@ -1,5 +1,6 @@
 """Stepping, against single environments stepped by hand."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,7 @@ def by_stepper(
 
 
 @pytest.mark.parametrize("mode", [*AutoresetMode, None])
-def test_every_autoreset_mode_gives_the_transitions_of_single_environments(
-    mode: AutoresetMode | None,
-) -> None:
+def test_every_autoreset_mode_gives_the_steps_of_single_environments(mode: AutoresetMode | None) -> None:
     """Without a mode: those of a native vector form."""
     envs = [lambda length=length: Counter(length) for length in LENGTHS]
     vector = NativeCounter(num_envs=3) if mode is None else SyncVectorEnv(envs, autoreset_mode=mode)
@@ -113,30 +112,30 @@ def test_rewards_that_can_not_be_computed_with_are_errors(value: float) -> None:
         check_rewards(np.array([0, value], np.float32))
 
 
+NO_BOUNDS = (None, None)
+
+
 @pytest.mark.parametrize(
-    ("low", "high", "values", "good"),
+    ("bounds", "values", "good"),
     [
-        (None, None, [1e15, -1e15], True),
-        (None, None, [0, np.nan], False),
-        (None, None, [0, np.inf], False),
-        (None, None, [0, -1e16], False),
-        ((-1.0,), (1.0,), [np.inf, -1e16], True),  # moved onto the bounds
-        ((-1.0,), (1.0,), [np.nan, 0], False),
-        ((-1.0, -np.inf), (1.0, np.inf), [np.inf, 0], True),
-        ((-1.0, -np.inf), (1.0, np.inf), [0, np.inf], False),
-        ((-MAX,), (MAX,), [0, 1e16], False),
+        (NO_BOUNDS, [1e15, -1e15], True),
+        (NO_BOUNDS, [0, np.nan], False),
+        (NO_BOUNDS, [0, np.inf], False),
+        (NO_BOUNDS, [0, -1e16], False),
+        (((-1.0,), (1.0,)), [np.inf, -1e16], True),  # moved onto the bounds
+        (((-1.0,), (1.0,)), [np.nan, 0], False),
+        (((-1.0, -np.inf), (1.0, np.inf)), [np.inf, 0], True),
+        (((-1.0, -np.inf), (1.0, np.inf)), [0, np.inf], False),
+        (((-MAX,), (MAX,)), [0, 1e16], False),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_observations_that_can_not_be_learned_from_are_errors(
-    low: tuple[float, ...] | None, high: tuple[float, ...] | None, values: list[float], good: bool, dtype: str
+def test_observations_that_nobody_can_learn_from_are_errors(
+    bounds: Any, values: list[float], good: bool, dtype: str
 ) -> None:
-    check, obs = ObservationCheck(BoxSpec((2,), dtype, low, high)), np.array([[0, 0], values], dtype)
-    if good:
-        check(obs)
-    else:
-        with pytest.raises(EnvironmentCheckError, match="in an observation"):
-            check(obs)
+    check = ObservationCheck(BoxSpec((2,), dtype, *bounds))
+    with nullcontext() if good else pytest.raises(EnvironmentCheckError, match="in an observation"):
+        check(np.array([[0, 0], values], dtype))
 
 
 @pytest.mark.parametrize("values", [np.array([[60000]], np.float16), np.full((1, 1), 255, np.uint8)])

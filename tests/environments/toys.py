@@ -77,7 +77,7 @@ class Faulty(Counter):
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Obs, dict[str, Any]]:
         obs, info = super().reset(seed=seed)
-        return (obs[:1], info) if self.fault in ("shape", "many") else (obs, info)
+        return (obs[:1], info) if self.fault == "many" else (obs, info)
 
     def step(self, action: int) -> Any:
         obs, reward, terminated, truncated, info = super().step(action)
@@ -86,8 +86,6 @@ class Faulty(Counter):
                 raise RuntimeError("the game is gone")
             case "nan":
                 obs[1] = np.nan
-            case "bounds":
-                obs[1] = 2000
             case "dtype":
                 return obs.astype(np.float64), reward, terminated, truncated, info
             case "reward":
@@ -258,13 +256,7 @@ class Doubled(gymnasium.Wrapper[Obs, int, Obs, int]):
         return obs, float(reward) * self.factor, terminated, truncated, info
 
 
-for name, entry, vector in (
-    ("Counter", Counter, NativeCounter),
-    ("Faulty", Faulty, None),
-    ("Masked", Masked, None),
-    ("Camera", Camera, None),
-    ("Room", Room, None),
-    ("Taking", Taking, None),
-):
-    if f"Toys{name}-v0" not in gymnasium.registry:
-        gymnasium.register(f"Toys{name}-v0", entry_point=entry, vector_entry_point=vector)
+for entry in (Counter, Faulty, Masked, Camera, Room, Taking):
+    if (name := f"Toys{entry.__name__}-v0") not in gymnasium.registry:
+        vector = NativeCounter if entry is Counter else None
+        gymnasium.register(name, entry_point=entry, vector_entry_point=vector)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import psutil
 import pytest
 
 from tests.packaging.tiny_project import HANGS_S, ROOT, TinyProject
+from tests.runner.children import until_now
 
 FIRST_START = sorted((ROOT / "packaging" / "first_start").glob("*.py"))
 DEMO = ["serve", "--set", "stop.mean_return=475", "--until-done", "--local-clients", "2"]
@@ -22,7 +22,6 @@ ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and share
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
-    """A project that has been set up."""
     project = TinyProject(tmp_path_factory.mktemp("ready"))
     project.first = project.run("setup")
     assert project.first.returncode == 0, project.first.stderr
@@ -37,13 +36,6 @@ def gate(tmp_path: Path) -> Iterator[Path]:
     yield folder
     for place in (folder, *(below for below in folder.iterdir() if below.is_dir())):
         (place / "open").touch()
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + HANGS_S
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.02)
 
 
 def test_a_fresh_set_up_announces_itself_and_starts_nothing(ready: TinyProject) -> None:
@@ -102,7 +94,7 @@ def test_a_computer_that_only_plays_joins_without_torch_and_its_link_goes_into_a
     link = "soulsgui://join/c2VjcmV0XKLo5Q"
     with project.start("client", link, "--", "--name", "pc", TINY_GATE=str(gate)) as process:
         try:
-            wait_for(gate / "reached")
+            until_now((gate / "reached").exists, HANGS_S)
             tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
             assert not [one for one in tree if any("c2VjcmV0" in word for word in one.cmdline())]
         finally:
@@ -130,16 +122,14 @@ def test_a_computer_that_only_plays_joins_without_torch_and_its_link_goes_into_a
 
 
 @ON_POSIX
-def test_an_interrupted_set_up_goes_on_the_next_time_and_the_pip_of_a_killed_one_is_waited_for(
-    tmp_path: Path, gate: Path
-) -> None:
+def test_an_interrupted_set_up_goes_on_and_a_left_pip_is_waited_for(tmp_path: Path, gate: Path) -> None:
     project = TinyProject(tmp_path)
     pips: list[psutil.Process] = []
     for number in (signal.SIGTERM, signal.SIGKILL):
         own = gate / number.name
         own.mkdir()
         with project.start("setup", TINY_GATE=str(own)) as process:
-            wait_for(own / "reached")
+            until_now((own / "reached").exists, HANGS_S)
             pips += psutil.Process(process.pid).children(recursive=True)
             process.send_signal(number)
             _, told = process.communicate(timeout=HANGS_S)
@@ -160,9 +150,7 @@ def test_an_interrupted_set_up_goes_on_the_next_time_and_the_pip_of_a_killed_one
     assert project.run("setup").stderr == ""
 
 
-def test_a_place_where_nothing_can_be_made_is_told_and_a_missing_package_with_the_end_of_the_log(
-    tmp_path: Path,
-) -> None:
+def test_a_place_where_nothing_can_be_made_and_a_missing_package_are_told_whole(tmp_path: Path) -> None:
     project = TinyProject(tmp_path)
     project.venv.touch()
     done = project.run("setup")

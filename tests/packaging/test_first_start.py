@@ -8,6 +8,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from first_start import screen, torch_build
@@ -25,19 +26,14 @@ MACHINE = "Linux x86_64, Python 3.11.2"
 PINS = [Pin("a", "1.0", 80.0, "base"), Pin("b", "1.0", 0.1, "base"), Pin("c", "1.0", 0.1, "base")]
 
 
+def choose(platform: str, **given: Any) -> TorchBuild:
+    usual = {"nvidia": False, "local_wheel": None}
+    usual["cpu_index_answers"] = lambda: pytest.fail("the index must not be asked")
+    return torch_build.choose(platform=platform, **usual | given)
+
+
 def test_the_build_of_torch_is_the_smallest_that_serves() -> None:
-    def choose(
-        platform: str, nvidia: bool = False, wheel: Path | None = None, answers: bool | None = None
-    ) -> TorchBuild:
-        def index_answers() -> bool:
-            assert answers is not None, "the index must not be asked"
-            return answers
-
-        return torch_build.choose(
-            platform=platform, nvidia=nvidia, local_wheel=wheel, cpu_index_answers=index_answers
-        )
-
-    cpu, away = choose("linux", answers=True), choose("linux", answers=False)
+    cpu, away = (choose("linux", cpu_index_answers=lambda answer=one: answer) for one in (True, False))
     assert (cpu.index, away.index) == (torch_build.CPU_INDEX, "")
     assert 1 <= cpu.download_mb < 300 < 3000 <= away.download_mb < 9000
     assert "does not answer" in away.reason
@@ -46,12 +42,12 @@ def test_the_build_of_torch_is_the_smallest_that_serves() -> None:
     assert "CUDA" in cuda.reason
     for elsewhere in (choose("win32"), choose("darwin")):
         assert (elsewhere.index, elsewhere.download_mb) == ("", cpu.download_mb), "PyPI's is the small one"
-    here = choose("linux", nvidia=True, wheel=Path("/here/torch.whl"))
+    here = choose("linux", nvidia=True, local_wheel=Path("/here/torch.whl"))
     assert (here.index, here.download_mb) == ("", 0)
     assert "/here" in here.reason
 
 
-def test_only_a_wheel_that_pip_would_take_counts(tmp_path: Path) -> None:
+def test_only_a_wheel_that_pip_would_take_counts_and_a_driver_is_seen_by_its_files(tmp_path: Path) -> None:
     fitting = ["torch-2.13.0+cpu-cp311-cp311-linux.whl", "torch-2.13.0-cp311-none-macosx_14_0_arm64.whl"]
     others = ["torch-2.13.0-cp312-cp312-linux.whl", "torch-2.13.01-cp311-cp311-linux.whl"]
     others += ["torch-2.14.1-cp311-cp311-linux.whl", "torch-2.13.0.tar.gz"]
@@ -61,9 +57,6 @@ def test_only_a_wheel_that_pip_would_take_counts(tmp_path: Path) -> None:
         found = torch_build.local_torch_wheel([tmp_path / "missing", tmp_path], "2.13.0", "cp311")
         assert found == (wheel if name in fitting else None)
         wheel.unlink()
-
-
-def test_a_driver_is_seen_by_its_files() -> None:
     assert torch_build.has_nvidia_driver(lambda path: path == "/dev/nvidia0")
     assert not torch_build.has_nvidia_driver(lambda path: False)
 
@@ -178,9 +171,7 @@ class _Terminal(io.TextIOWrapper):
         ("ascii", False, r"  \[ 12 s\] 2 of 3 \? large\nDone \?\n"),
     ],
 )
-def test_progress_is_one_line_of_a_terminal_and_elsewhere_what_is_notable(
-    encoding: str, terminal: bool, shown: str
-) -> None:
+def test_progress_is_one_line_or_elsewhere_what_is_notable(encoding: str, terminal: bool, shown: str) -> None:
     stream = _Terminal(encoding, terminal=terminal)
     console = Console(stream, iter([0.0, 1.0, 12.0]).__next__)
     console.show("1 of 3 · small", notable=False)
@@ -206,9 +197,8 @@ def test_a_library_that_can_not_be_loaded_is_missing_and_those_of_x11_are_needed
 def test_who_may_not_install_is_told_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "missing_libraries", lambda libraries: ["libEGL.so.1", "libGL.so.1"])
     monkeypatch.setattr(screen.os, "geteuid", lambda: 1000)
-    with pytest.raises(SetupError) as caught:
+    with pytest.raises(SetupError, match=r"libEGL\.so\.1, libGL\.so\.1") as caught:
         screen.ensure_libraries({}, "linux", print)
-    assert "libEGL.so.1, libGL.so.1" in caught.value.message
     assert "sudo apt install libegl1 libgl1\n" in caught.value.remedy
 
 
@@ -226,20 +216,12 @@ def apt(folder: Path, script: str) -> dict[str, str]:
     [
         (None, "", False, True),
         ("n\n", "true", False, True),
-        ("\n", "", True, True),
-        ("Yes\n", "", True, True),
-        ("n\n", "", True, False),
-        ("what?\n", "", True, False),
-        ("", "", True, False),
+        *((answer, "", True, True) for answer in ("\n", "Yes\n")),
+        *((answer, "", True, False) for answer in ("n\n", "what?\n", "")),
     ],
 )
 def test_root_is_asked_before_apt_installs_unless_nobody_can_answer(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: str | None,
-    ci: str,
-    asked: bool,
-    installed: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str | None, ci: str, asked: bool, installed: bool
 ) -> None:
     calls = tmp_path / "calls"
     calls.touch()

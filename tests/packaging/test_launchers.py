@@ -54,9 +54,7 @@ def _command(entry: configparser.SectionProxy, file: Path, opened: str = "") -> 
 
 @posix_only
 @pytest.mark.parametrize("opened", ["", "/home/a b/my pc.soulsgui", "soulsgui://join/abc"])
-def test_the_desktop_entry_starts_the_program_beside_it_with_what_was_opened(
-    tmp_path: Path, opened: str
-) -> None:
+def test_the_desktop_entry_starts_the_program_with_what_was_opened(tmp_path: Path, opened: str) -> None:
     packaging = _tree(tmp_path)
     file = packaging / "launchers" / "SoulsGUI.desktop"
     assert os.access(file, os.X_OK), "desktops start no other"
@@ -66,9 +64,7 @@ def test_the_desktop_entry_starts_the_program_beside_it_with_what_was_opened(
 
 
 @posix_only
-def test_a_later_start_writes_into_a_log_of_the_user_and_the_mac_launcher_starts_as_well(
-    tmp_path: Path,
-) -> None:
+def test_a_later_start_writes_into_a_log_of_the_user_and_the_mac_launcher_starts(tmp_path: Path) -> None:
     packaging, environment = _tree(tmp_path), _environment(tmp_path)
     stamp = packaging.parent / ".venv" / "bootstrap.json"
     stamp.parent.mkdir()

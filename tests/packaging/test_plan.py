@@ -1,5 +1,3 @@
-"""What is needed, what is there, what to start."""
-
 import re
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
@@ -114,7 +112,7 @@ def test_what_is_missing_is_to_be_downloaded(
     assert work.disk_mb == pytest.approx(disk_mb)
 
 
-def test_the_announcement_names_place_amount_and_reason(tmp_path: Path) -> None:
+def test_the_announcement_names_place_and_amount_and_torch_is_asked_of_another_index(tmp_path: Path) -> None:
     lines = plan.describe(plan.plan_work(PINS, {"ruff": "0.17"}, lambda: CPU), tmp_path, 77_000)
     assert lines[0] == f"Setting up SoulsGUI in {tmp_path} (once); 1 of 3 packages are there already."
     assert "about 212 MB in 2 packages" in lines[1]
@@ -122,9 +120,6 @@ def test_the_announcement_names_place_amount_and_reason(tmp_path: Path) -> None:
     assert lines[2] == "torch: CPU."
     complete = {pin.name: pin.version for pin in PINS}
     assert len(plan.describe(plan.plan_work(PINS, complete, never), tmp_path, 77_000)) == 1
-
-
-def test_torch_alone_is_asked_of_the_other_index() -> None:
     assert plan.pip_commands(plan.plan_work(PINS, {}, lambda: CPU), plan.RUN_EXTRAS, "2.13.0") == [
         ["install", "torch==2.13.0", "--extra-index-url", "https://index.example/cpu"],
         ["install", "--editable", ".[train,server]"],

@@ -69,11 +69,7 @@ def write_wheel(folder: Path, name: str, version: str, files: Mapping[str, str],
 
 
 class TinyProject:
-    """The project in a folder with a space in its name, and ways to start its bootstrap.
-
-    Args:
-        folder: An empty folder.
-    """
+    """The project in a folder with a space in its name, and ways to start its bootstrap."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "souls gui"

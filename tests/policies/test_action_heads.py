@@ -16,7 +16,6 @@ from tests.environments.toys import SPACES_TAKEN
 
 
 def head(space: spaces.Space[Any], **changed: Any) -> ActionHead:
-    """Return a head as a client makes it."""
     spec = HeadSpec(action_from_space(space).to_json(), **changed)
     return ActionHead(HeadSpec.from_json(json.loads(json.dumps(spec.to_json()))))
 

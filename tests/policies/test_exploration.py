@@ -1,5 +1,3 @@
-"""ε-greedy around the numpy policy."""
-
 from typing import Any
 
 import numpy as np
@@ -34,9 +32,7 @@ def _soft(temperature: float, valid: list[int]) -> list[float]:
         (boltzmann, 1.0, [0, 2], _soft(1.0, [0, 2])),
     ],
 )
-def test_frequencies_and_log_probs_are_those_of_the_rule(
-    rule: Any, how: float, valid: list[int], probs: list[float]
-) -> None:
+def test_frequencies_follow_the_rule(rule: Any, how: float, valid: list[int], probs: list[float]) -> None:
     count, expected = 40_000, np.array(probs)
     mask = None if len(valid) == 4 else np.tile(np.isin(np.arange(4), valid), (count, 1))
     action, log_prob = rule(policy(), np.ones((count, 1), np.float32), np.random.default_rng(0), how, mask)
@@ -57,21 +53,11 @@ def test_what_is_no_probability_and_no_temperature_is_refused(rule: Any, how: fl
         rule(policy(), np.ones((1, 1), np.float32), np.random.default_rng(0), how)
 
 
-def test_each_observation_has_its_own_greedy_action() -> None:
+def test_each_observation_has_its_own_greedy_action_and_may_have_its_own_epsilon() -> None:
     obs = np.array([[1.0], [-1.0], [2.0]], np.float32)
     action, log_prob = epsilon_greedy(policy(), obs, np.random.default_rng(0), 0.0)
     assert action.tolist() == [13, 10, 13]
     assert log_prob.tolist() == [0, 0, 0]
-
-
-def test_the_numbers_drawn_do_not_depend_on_epsilon() -> None:
-    generators = [np.random.default_rng(3) for _ in range(3)]
-    for rng, epsilon in zip(generators, (0.0, 0.5, 1.0), strict=True):
-        epsilon_greedy(policy(), np.ones((7, 1), np.float32), rng, epsilon)
-    assert len({rng.integers(2**60) for rng in generators}) == 1
-
-
-def test_each_observation_may_have_its_own_epsilon() -> None:
     obs = np.ones((40_000, 1), np.float32)
     epsilon = np.tile([0.0, 1.0], 20_000)
     action, log_prob = epsilon_greedy(policy(), obs, np.random.default_rng(0), epsilon)
@@ -79,6 +65,13 @@ def test_each_observation_may_have_its_own_epsilon() -> None:
     assert set(log_prob[::2]) == {0.0}
     np.testing.assert_allclose(np.bincount(action[1::2] - 10) / 20_000, 0.25, atol=0.02)
     np.testing.assert_allclose(log_prob[1::2], np.log(0.25), rtol=1e-6)
+
+
+def test_the_numbers_drawn_do_not_depend_on_epsilon() -> None:
+    generators = [np.random.default_rng(3) for _ in range(3)]
+    for rng, epsilon in zip(generators, (0.0, 0.5, 1.0), strict=True):
+        epsilon_greedy(policy(), np.ones((7, 1), np.float32), rng, epsilon)
+    assert len({rng.integers(2**60) for rng in generators}) == 1
 
 
 def test_the_ladder_is_that_of_ape_x_whoever_holds_which_rung() -> None:

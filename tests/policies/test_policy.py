@@ -174,9 +174,7 @@ def test_only_valid_actions_are_taken_and_their_probabilities_add_up_to_1(make: 
 @pytest.mark.parametrize(
     ("shape", "channels"), [((10, 12, 10), "first"), ((10, 12, 3), "auto"), ((4,), "auto")]
 )
-def test_where_nobody_told_of_channels_they_are_first_if_the_shape_does_not_say(
-    shape: tuple[int, ...], channels: str
-) -> None:
+def test_channels_that_nobody_told_are_first_if_unclear(shape: tuple[int, ...], channels: str) -> None:
     told = TorchPolicySpec("small_cnn", shape, "uint8", 2, 0, (8,), "relu", False).to_json()
     assert "channels" not in told
     assert TorchPolicySpec.from_json(told).channels == channels

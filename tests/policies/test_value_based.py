@@ -44,14 +44,11 @@ def implicit(quantile_weight: float) -> Policy:
     return policy
 
 
-def test_values_of_atoms_are_means_by_their_probabilities() -> None:
+def test_values_are_means_by_probabilities_or_over_levels() -> None:
     half = float(np.log(0.5))
     policy = categorical([half, -30.0, half, -30.0, 0.0, 0.0])
     np.testing.assert_allclose(policy.outputs(OBS), [[0.0, 0.5]] * 3, atol=1e-6)
     assert policy.greedy(OBS).tolist() == [6, 6, 6]
-
-
-def test_values_of_implicit_quantiles_are_means_over_their_levels() -> None:
     policy = implicit(0.5)
     np.testing.assert_allclose(policy.outputs(OBS), [[3.0, 1.0]] * 3, atol=1e-6)
     assert policy.greedy(OBS).tolist() == [5, 5, 5]

@@ -66,16 +66,9 @@ def spec(
 ) -> ServiceSpec:
     """A service that runs a script; it is ready when its log says so."""
     log = folder / "logs" / f"{name}.log"
-    values: dict[str, object] = {
-        "name": name,
-        "kind": "client",
-        "argv": command(script),
-        "tier": 1,
-        "log_path": log,
-        "health": health or (lambda: Health(ready="ready" in text_of(log))),
-        **fields,
-    }
-    return ServiceSpec(**values)  # type: ignore[arg-type]
+    usual = {"name": name, "kind": "client", "argv": command(script), "tier": 1, "log_path": log}
+    health = health or (lambda: Health(ready="ready" in text_of(log)))
+    return ServiceSpec(**usual | fields, health=health)  # type: ignore[arg-type]
 
 
 def text_of(path: Path) -> str:
@@ -113,8 +106,6 @@ def until_now(condition: Callable[[], T], limit_s: float = LIMIT_S) -> T:
 
 @dataclass
 class Events:
-    """What a supervisor told."""
-
     told: list[tuple[str, str, str, str, str]] = field(default_factory=list)
 
     def __call__(self, level: str, what: str, cause: str, remedy: str, service: str) -> None:

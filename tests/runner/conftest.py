@@ -35,7 +35,6 @@ def settings(request: pytest.FixtureRequest) -> RedisSettings:
 
 @pytest.fixture
 def events() -> Events:
-    """What a supervisor tells."""
     return Events()
 
 
@@ -60,7 +59,6 @@ def fake_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def address(folders: Folders, redis_address: Address) -> Address:
-    """A server of this machine that answers."""
     folders.server.mkdir(parents=True)
     redis_address.write(folders.server_address)
     return redis_address
@@ -76,7 +74,7 @@ def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[In
 
 
 @pytest.fixture
-async def idle_runner(folders: Folders, fake_client: None) -> AsyncIterator[ClientRunner]:
+async def idle(folders: Folders, fake_client: None) -> AsyncIterator[ClientRunner]:
     """A runner of client mode that a window started: it waits to be told to play."""
     async with opened(ClientRunner(folders, "this-pc", idle=True)) as made:
         yield made
@@ -84,7 +82,6 @@ async def idle_runner(folders: Folders, fake_client: None) -> AsyncIterator[Clie
 
 @pytest.fixture
 async def playing(folders: Folders, address: Address, fake_client: None) -> AsyncIterator[ClientRunner]:
-    """A runner of client mode whose client plays."""
     async with opened(ClientRunner(folders, NAME)) as made:
         await comes_to_be(made, "online")
         yield made

@@ -77,6 +77,10 @@ class Program:
             # Setting the event here would wait for a lock that the interrupted `wait` may hold.
             signal.signal(number, lambda *_: _thread.start_new_thread(self.stop.set, ()))
 
+    @property
+    def steps(self) -> int:
+        return self.tick * STEPS_PER_TICK
+
     def trainer(self) -> None:
         if (self.run.root / "crash").exists():
             sys.exit("fake: crash")
@@ -84,55 +88,32 @@ class Program:
             pass
         goal = json.loads(self.run.config.read_text())["stop"]["env_steps"]
         reader = CommandReader(self.keys, "trainer")
-        saved = None
-        self.paused = self.run.paused.exists()
+        self.saved, self.paused = None, self.run.paused.exists()
         while not self.stop.wait(PERIOD_S) or (self.run.root / "deaf").exists():
             self.tick += 1
-            steps = self.tick * STEPS_PER_TICK
             for command in reader.poll(self.redis):
-                reader.answer(self.redis, self.obey(command, steps))
-                saved = steps
-            self.say_trainer(steps, saved, stop_reached=goal is not None and steps >= goal)
-            counted = dict.fromkeys(("update", "episodes", "model_id"), self.tick)
-            row = UpdateRow(
-                run_id=self.run.run_id,
-                attempt=1,
-                previous=self.tick - 1,
-                env_steps=steps,
-                time=time.time(),
-                values={"loss": 1.0 / self.tick},
-                **counted,
-            )
-            self.redis.xadd(self.keys.metrics, {ROW_FIELD: row.to_json()})
-        save(self.run.checkpoint, self.run, "current", self.tick * STEPS_PER_TICK)
-        self.say_trainer(self.tick * STEPS_PER_TICK, saved, farewell="ended as asked")
+                reader.answer(self.redis, self.obey(command))
+                self.saved = self.steps
+            self.say_trainer(stop_reached=goal is not None and self.steps >= goal)
+            row: dict[str, Any] = dict.fromkeys(("update", "episodes", "model_id"), self.tick)
+            row |= {"run_id": self.run.run_id, "attempt": 1, "previous": self.tick - 1}
+            row |= {"env_steps": self.steps, "time": time.time(), "values": {"loss": 1.0 / self.tick}}
+            self.redis.xadd(self.keys.metrics, {ROW_FIELD: UpdateRow(**row).to_json()})
+        save(self.run.checkpoint, self.run, "current", self.steps)
+        self.say_trainer(farewell="ended as asked")
 
-    def say_trainer(
-        self, steps: int, saved: int | None, stop_reached: bool = False, farewell: str = ""
-    ) -> None:
+    def say_trainer(self, **more: Any) -> None:
         says = self.run.root / "says.json"
-        more = json.loads(says.read_text()) if says.exists() else {}
-        self.say(
-            "trainer",
-            phase="paused" if self.paused else "collecting",
-            detail="by request" if self.paused else "",
-            attempt=1,
-            model_id=self.tick,
-            env_steps=steps,
-            env_steps_per_s=100.0,
-            updates=self.tick,
-            checkpoint_env_steps=saved,
-            stop_reached=stop_reached,
-            farewell=farewell,
-            **more,
-        )
+        more |= json.loads(says.read_text()) if says.exists() else {}
+        more |= {"phase": "paused", "detail": "by request"} if self.paused else {"phase": "collecting"}
+        more |= {"attempt": 1, "model_id": self.tick, "updates": self.tick, "env_steps_per_s": 100.0}
+        self.say("trainer", env_steps=self.steps, checkpoint_env_steps=self.saved, **more)
 
     def say(self, node: str, **fields: Any) -> None:
-        """Write the state of a node."""
         state = NodeState(name=node, instance=self.instance, tick=self.tick, run_id=self.run.run_id, **fields)
         self.redis.set(self.keys.node(node), state.to_json())
 
-    def obey(self, command: NodeCommand, steps: int) -> NodeAnswer:
+    def obey(self, command: NodeCommand) -> NodeAnswer:
         if command.command in ("pause", "continue"):
             self.paused = command.command == "pause"
             return NodeAnswer(id=command.id, ok=True)
@@ -147,7 +128,7 @@ class Program:
             "manual": self.run.manual_saves / str(time.time_ns()),
         }
         args = command.args
-        save(targets[kind], self.run, kind, steps, args.get("model_id", self.tick), args.get("score"))
+        save(targets[kind], self.run, kind, self.steps, args.get("model_id", self.tick), args.get("score"))
         if args.get("note"):
             (targets[kind] / "note.txt").write_text(args["note"])
         if command.command == "stop":
@@ -164,9 +145,9 @@ class Program:
     def say_telemetry(self, farewell: str = "") -> None:
         path = self.run.root / "verdict.json"
         verdict = Verdict.read(path.read_bytes()) if path.exists() else None
-        mean = verdict.best_score if verdict is not None else None
-        told: dict[str, Any] = {"episodes": self.tick, "mean_return": mean, "verdict": verdict}
-        self.say("telemetry", phase="collecting", farewell=farewell, **told)
+        told: dict[str, Any] = {"phase": "collecting", "episodes": self.tick, "verdict": verdict}
+        told["mean_return"] = verdict.best_score if verdict is not None else None
+        self.say("telemetry", farewell=farewell, **told)
 
     def evaluator(self) -> None:
         while not self.stop.wait(PERIOD_S):
@@ -188,16 +169,9 @@ class Program:
 
     def beat(self, phase: str, answered: Answer | None, leaving: bool = False) -> None:
         self.tick += 1
-        beat = Heartbeat(
-            client=self.name,
-            instance=self.instance,
-            counter=self.tick,
-            phase=phase,  # type: ignore[arg-type]
-            env_steps=self.tick * STEPS_PER_TICK,
-            answered=answered,
-            leaving=leaving,
-        )
-        self.redis.set(self.keys.beat(self.name), beat.to_json(), ex=EXPIRY_S)
+        beat: dict[str, Any] = {"client": self.name, "instance": self.instance, "counter": self.tick}
+        beat |= {"phase": phase, "env_steps": self.steps, "answered": answered, "leaving": leaving}
+        self.redis.set(self.keys.beat(self.name), Heartbeat(**beat).to_json(), ex=EXPIRY_S)
 
 
 def save(
@@ -214,25 +188,12 @@ def save(
     aside.mkdir(parents=True)
     data = os.urandom(64)
     (aside / "weights.safetensors").write_bytes(data)
-    manifest = {
-        "format": 1,
-        "run_id": run.run_id,
-        "attempt": 1,
-        "model_id": model_id,
-        "updates": steps // 100,
-        "env_steps": steps,
-        "episodes": 0,
-        "algorithm": "ppo",
-        "env_id": "CartPole-v1",
-        "spaces": {},
-        "policy": {},
-        "kind": kind,
-        "score": score,
-        "scored_by": scored_by,
-        "created": time.time(),
-        "resumable": kind != "best",
-        "files": {"weights.safetensors": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}},
-    }
+    manifest: dict[str, Any] = {"format": 1, "run_id": run.run_id, "attempt": 1, "algorithm": "ppo"}
+    manifest |= {"model_id": model_id, "updates": steps // 100, "env_steps": steps, "episodes": 0}
+    manifest |= {"env_id": "CartPole-v1", "spaces": {}, "policy": {}, "kind": kind, "created": time.time()}
+    manifest |= {"score": score, "scored_by": scored_by, "resumable": kind != "best"}
+    file = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    manifest["files"] = {"weights.safetensors": file}
     (aside / "manifest.json").write_text(json.dumps(manifest))
     replace_dir(aside, target)
 

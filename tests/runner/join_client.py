@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from soulsgui.system import replace
 from soulsgui.wire.messages.base import Instance
@@ -50,39 +51,22 @@ def main() -> None:
         elif wish.state == "run":
             episodes.append(_episode(len(episodes)))
         phase = "stopping" if farewell else _PHASES[wish.state]
-        report = ClientReport(
-            beat=Heartbeat(
-                client=options.name,
-                instance=Instance(host="here", pid=os.getpid(), start_time=1.0),
-                counter=counter,
-                phase=phase,
-                run_id=RUN,
-                env_id="Toy-v0",
-                env_steps=len(episodes) * STEPS_PER_EPISODE,
-                env_steps_per_s=100.0,
-                leaving=bool(farewell),
-            ),
-            env_steps=len(episodes) * STEPS_PER_EPISODE,
-            wish=server,
-            checks={"configuration": True},
-            episodes=episodes[-100:],
-            farewell=farewell,
-        )
+        steps = len(episodes) * STEPS_PER_EPISODE
+        beat: dict[str, Any] = {"client": options.name, "counter": counter, "phase": phase, "run_id": RUN}
+        beat |= {"env_id": "Toy-v0", "env_steps": steps, "env_steps_per_s": 100.0, "leaving": bool(farewell)}
+        beat["instance"] = Instance(host="here", pid=os.getpid(), start_time=1.0)
+        told: dict[str, Any] = {"wish": server, "episodes": episodes[-100:], "farewell": farewell}
+        told["checks"] = {"configuration": True}
+        report = ClientReport(beat=Heartbeat(**beat), env_steps=steps, **told)
         aside = folder.root / ".state.tmp"
         aside.write_text(report.to_json())
         replace(aside, folder.state)
 
 
 def _episode(number: int) -> OwnEpisode:
-    return OwnEpisode(
-        number=number,
-        run_id=RUN,
-        time=time.time(),
-        env_steps=(number + 1) * STEPS_PER_EPISODE,
-        total_return=float(number),
-        length=STEPS_PER_EPISODE,
-        model_id=number,
-    )
+    played: dict[str, Any] = {"run_id": RUN, "length": STEPS_PER_EPISODE, "total_return": float(number)}
+    played |= {"number": number, "model_id": number, "env_steps": (number + 1) * STEPS_PER_EPISODE}
+    return OwnEpisode(time=time.time(), **played)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.owner import ClientFolder, OwnerPause, OwnerWish
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.runner.children import until
+from tests.states import invitation
 
 FAKE_CLIENT = Path(__file__).with_name("join_client.py")
 NAME = "gamer"
@@ -26,9 +27,7 @@ SECRET = "0123456789abcdef-for-tests"
 
 def invitation_to(*places: tuple[str, int], **changes: Any) -> Invitation:
     """An invitation to a server at these addresses."""
-    fields = {"server_id": "server-1", "server_name": "atelier", "client": NAME, "secret": SECRET}
-    values = fields | {"addresses": places, "prefix": "souls:", "created": 1.0} | changes
-    return Invitation.model_validate(values)
+    return invitation(**{"client": NAME, "secret": SECRET, "addresses": places} | changes)
 
 
 def let_in(connection: redis.Redis, prefix: str, secret: str = SECRET) -> None:
@@ -39,38 +38,26 @@ def let_in(connection: redis.Redis, prefix: str, secret: str = SECRET) -> None:
 
 def describe_run(connection: redis.Redis, prefix: str, protocol: int = PROTOCOL, **settings: Any) -> None:
     """Let a server say what it trains; `__` stands for the dot of a setting."""
-    told = {key.replace("__", "."): value for key, value in settings.items()}
-    config = ServerConfig(
-        run_id="r",
-        attempt=1,
-        contract="c",
-        protocol_min=protocol,
-        protocol_max=protocol,
-        spaces={},
-        policy={},
-        settings={"env.id": "Toy-v0"} | told,
-    )
-    connection.set(Keys(prefix).config, config.to_json())
+    told: dict[str, Any] = {"run_id": "r", "attempt": 1, "contract": "c", "spaces": {}, "policy": {}}
+    told |= {"protocol_min": protocol, "protocol_max": protocol}
+    asked = {"env.id": "Toy-v0"} | {key.replace("__", "."): value for key, value in settings.items()}
+    connection.set(Keys(prefix).config, ServerConfig(**told, settings=asked).to_json())
 
 
 def client(runner: ClientRunner) -> ClientStatus:
-    """State of its client."""
     (only,) = runner.status().clients
     return only
 
 
 async def comes_to_be(runner: ClientRunner, state: str) -> None:
-    """Wait until its client is in this state."""
     await until(lambda: client(runner).state == state)
 
 
 def wish(runner: ClientRunner) -> str:
-    """What its client is told to do."""
     return OwnerWish.read(runner.folder.wish.read_bytes()).state
 
 
 def service(runner: ClientRunner) -> ServiceStatus:
-    """State of its client's process."""
     (only,) = runner.status().services
     return only
 

@@ -47,7 +47,6 @@ def new_runner(
 
 @asynccontextmanager
 async def opened(runner: R) -> AsyncIterator[R]:
-    """A runner, open until the end of the block."""
     await runner.open()
     try:
         yield runner
@@ -88,7 +87,6 @@ def connected(address: Address) -> Iterator[redis.Redis]:
 
 
 def can_ping(address: Address) -> bool:
-    """Whether a server lets us in."""
     with connected(address) as connection:
         try:
             return bool(connection.ping())

@@ -1,5 +1,3 @@
-"""The runner as a whole: every command of the API, with its effect."""
-
 import asyncio
 import contextlib
 import importlib.util
@@ -11,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from soulsgui.config.paths import Folders, RunFolder
@@ -31,6 +28,7 @@ from soulsgui.wire.control import COMMANDS, ControlFile, ErrorCode, ServiceStatu
 from soulsgui.wire.messages.node import Reject, Rejects
 from soulsgui.wire.messages.session import LINE_FIELD, Grant, SentLine
 from tests.faults.waiting import LIMIT_S
+from tests.runner.children import kill
 from tests.runner.running import call, fake_probe, new_runner, opened, until
 
 
@@ -50,14 +48,6 @@ def run_is(runner: Runner, state: str) -> bool:
     return runner.status().run.state == state
 
 
-def kill(runner: Runner, name: str) -> int:
-    """Kill the process of a service, and return which it was."""
-    pid = runner.supervisor.pid_of(name)
-    assert pid is not None
-    psutil.Process(pid).kill()
-    return pid
-
-
 async def begun(runner: Runner, **params: Any) -> RunFolder:
     return RunFolder(Path((await call(runner, "run.start", **params))["run_dir"]))
 
@@ -67,9 +57,6 @@ def say(run: RunFolder, file: str = "says", /, **fields: Any) -> None:
     aside = run.root / f"{file}.tmp"
     aside.write_text(json.dumps(fields))
     aside.replace(run.root / f"{file}.json")
-
-
-# --- without a run -------------------------------------------------------------------------------
 
 
 async def test_a_runner_says_who_it_is_keeps_others_out_and_ends_when_asked(runner: Runner) -> None:
@@ -94,21 +81,16 @@ async def test_a_runner_says_who_it_is_keeps_others_out_and_ends_when_asked(runn
     assert not runner.save_at_end
 
 
-async def test_taken_control_port_is_named_before_anything_is_started(
-    folders: Folders, fake_services: None
+@pytest.mark.allow_warnings
+async def test_a_taken_port_or_a_full_disk_is_told_before_anything_starts_with_what_to_do(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        runner = new_runner(folders, {"control.port": port})
         with pytest.raises(SoulsGuiError, match=f"Port {port}"):
-            await runner.open()
+            await new_runner(folders, {"control.port": port}).open()
     assert not (folders.server / "control.json").exists()
 
-
-@pytest.mark.allow_warnings
-async def test_a_server_that_finds_the_disk_full_is_not_started_and_says_what_to_do(
-    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def without_room(*arguments: Any) -> RedisServer:
         words = (sys.executable, "-c", "import sys; sys.exit('write: No space left on device')")
         return replace(ensure_server(*arguments), argv=words)
@@ -163,12 +145,7 @@ async def test_refused_chunks_and_the_log_of_a_client_elsewhere_are_shown_whatev
     await until(lambda: runner.supervisor.context.server_up)
 
 
-# --- beginning -----------------------------------------------------------------------------------
-
-
-async def test_what_can_not_begin_is_refused_before_anything_starts(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_can_not_begin_is_refused_at_once(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SoulsGuiError, match=r"ppo\.gamma"):
         await call(runner, "run.start", overrides={"ppo.gama": 0.9})
     find = importlib.util.find_spec
@@ -238,9 +215,7 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_
         assert list(folders.runs.iterdir()) == []
 
 
-async def test_of_two_that_replace_the_first_at_once_one_is_refused_and_leaves_nothing(
-    runner: Runner,
-) -> None:
+async def test_of_two_that_replace_a_run_at_once_one_is_refused_and_leaves_nothing(runner: Runner) -> None:
     first = await begun(runner)
     with pytest.raises(Refused, match=first.run_id):
         await call(runner, "run.start")
@@ -257,9 +232,6 @@ async def test_of_two_that_replace_the_first_at_once_one_is_refused_and_leaves_n
     assert runner.library.record(runner.library.find(second["run_id"])).state == "stopped"
 
 
-# --- going on ------------------------------------------------------------------------------------
-
-
 async def test_a_run_goes_from_start_to_stop_and_leaves_its_record_logs_and_events(runner: Runner) -> None:
     run = await begun(runner, name="first try", overrides={"seed": 7})
     assert run.run_id.endswith("_first-try")
@@ -268,7 +240,7 @@ async def test_a_run_goes_from_start_to_stop_and_leaves_its_record_logs_and_even
     await until(lambda: run_is(runner, "running") and client_states(runner) == {"client-1": "online"})
     names = ("redis", "trainer", "telemetry", "evaluator", "client-1")
     await until(lambda: service_states(runner) == dict.fromkeys(names, "running"))
-    pids = [service.pid for service in runner.supervisor.statuses() if service.name != "redis"]
+    pids = [one.pid for one in runner.supervisor.statuses() if one.name != "redis"]
 
     saved = (await call(runner, "checkpoint.save", note="so far so good"))["checkpoint"]
     assert (saved["kind"], saved["valid"], saved["note"]) == ("manual", True, "so far so good")
@@ -386,9 +358,7 @@ async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> N
     assert not run.paused.exists()  # what is resumed goes on
 
 
-async def test_single_services_are_stopped_started_and_restarted_but_not_beyond_the_end_of_the_run(
-    runner: Runner,
-) -> None:
+async def test_services_are_stopped_and_started_but_not_beyond_the_end_of_the_run(runner: Runner) -> None:
     await begun(runner)
     pid = runner.supervisor.pid_of("telemetry")
     await call(runner, "service.restart", name="telemetry")
@@ -414,7 +384,8 @@ async def test_single_services_are_stopped_started_and_restarted_but_not_beyond_
 async def test_a_run_outlives_its_trainer_and_its_server(runner: Runner) -> None:
     run = await begun(runner, name="lunar 2")
     await until(lambda: run_is(runner, "running"))
-    killed = kill(runner, "trainer")
+    killed = service(runner, "trainer").pid
+    kill(killed)
     await until(lambda: run_is(runner, "starting"))
     await until(lambda: run_is(runner, "running"))
     assert service(runner, "trainer").restarts == 1
@@ -423,7 +394,7 @@ async def test_a_run_outlives_its_trainer_and_its_server(runner: Runner) -> None
     def told() -> list[str]:
         return [event.what for event in runner.events.since(0) if event.run_id == run.run_id]
 
-    kill(runner, "redis")
+    kill(service(runner, "redis").pid)
     # The stand-ins don't come back by themselves; the runner starts them again.
     await until(lambda: "redis runs again" in told() and service(runner, "trainer").restarts > 1)
     await until(lambda: run_is(runner, "running") and client_states(runner).get("client-1") == "online")
@@ -465,9 +436,6 @@ async def test_full_disk_makes_the_run_wait_and_an_end_that_can_not_be_written_d
     async with asyncio.timeout(LIMIT_S):
         await call(runner, "run.stop")
     assert runner.run_manager.over.is_set()
-
-
-# --- clients -------------------------------------------------------------------------------------
 
 
 async def test_local_clients_do_as_they_are_told(runner: Runner) -> None:
@@ -521,12 +489,7 @@ async def test_client_that_is_released_or_resumed_while_it_leaves_plays_again(ru
         assert runner.supervisor.pid_of("client-1") == pid, "the one that was there when the command ended"
 
 
-# --- ending and going on -------------------------------------------------------------------------
-
-
-async def test_a_run_ends_at_its_goal_of_steps_by_telemetrys_verdict_or_as_its_trainer_wishes(
-    runner: Runner,
-) -> None:
+async def test_a_run_ends_at_its_steps_by_telemetrys_verdict_or_as_its_trainer_wishes(runner: Runner) -> None:
     await begun(runner, overrides={"stop.env_steps": 300, "evaluation.every_updates": 0})
     assert "evaluator" not in service_states(runner)
     await asyncio.wait_for(runner.run_manager.over.wait(), LIMIT_S)
@@ -603,9 +566,7 @@ async def test_resume_goes_on_with_the_same_folder_and_with_other_values_once_it
 
 
 @pytest.mark.allow_warnings
-async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_trainer_that_only_crashes_fails_a_run(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     runner.supervisor.context.limits = RestartLimits(first_delay_s=0.01, max_failures=2)
     create = runner.library.create
 
@@ -627,9 +588,7 @@ async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
     await until(lambda: run_is(runner, "running"))
 
 
-async def test_close_ends_run_and_server_and_leaves_no_control_file(
-    folders: Folders, fake_services: None
-) -> None:
+async def test_close_ends_run_and_server_and_leaves_no_way_in(folders: Folders, fake_services: None) -> None:
     control = folders.server / "control.json"
     async with opened(new_runner(folders)) as runner:
         assert ControlFile.load(control) == runner.control

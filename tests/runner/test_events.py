@@ -1,5 +1,3 @@
-"""Events: numbered without gaps, remembered over restarts, bounded."""
-
 from pathlib import Path
 
 import pytest
@@ -28,9 +26,7 @@ def reopened(path: Path) -> EventLog:
     return EventLog(path, lambda _: None)
 
 
-def test_numbers_go_on_over_restarts_and_a_line_torn_by_a_crash_costs_that_line_alone(
-    path: Path, events: EventLog
-) -> None:
+def test_numbers_go_on_over_restarts_and_a_torn_line_costs_itself_alone(path: Path, events: EventLog) -> None:
     events.add("info", "one")
     events.add("error", "two", "cause", "remedy", "trainer", "run")
     assert reopened(path).add("info", "three").number == 3

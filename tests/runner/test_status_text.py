@@ -1,5 +1,3 @@
-"""The state of a server in words."""
-
 from typing import Any
 
 import pytest
@@ -19,17 +17,9 @@ from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, Status
 from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
 from tests.states import client, service
 
-LONG_RUN = RunStatus(
-    id="r",
-    state="running",
-    env_steps=9_012_345,
-    updates=4_400,
-    episodes=34_567,
-    mean_return=90.12,
-    goal_return=475.0,
-    env_steps_per_s=12_345.0,
-    seconds=3661.0,
-)
+LONG: dict[str, Any] = {"id": "r", "state": "running", "env_steps": 9_012_345, "updates": 4_400}
+LONG |= {"episodes": 34_567, "mean_return": 90.12, "goal_return": 475.0, "env_steps_per_s": 12_345.0}
+LONG_RUN = RunStatus(**LONG, seconds=3661.0)
 
 
 def plain(status: Status) -> dict[str, object]:
@@ -37,42 +27,27 @@ def plain(status: Status) -> dict[str, object]:
 
 
 WAITING = {"state": "waiting", "detail": "1 of 2 clients"}
+SAVING = {"state": "saving", "detail": "saving and ending its services", "env_steps_per_s": 0.0}
+JUDGED, EVALUATED = {"goal_judged_by": "evaluation"}, {"evaluation_return": 356.0}
 LITTLE = {"env_steps": 12, "updates": 0, "episodes": 1, "seconds": 1.0, "mean_return": None}
+STEPS, RATE = "9,012,345 steps", "12,345 steps/s · 1 h 1 min"
+ALL = f"{STEPS} · 4,400 updates · 34,567 episodes · mean return 90.1 of 475 · {RATE}"
 
 
 @pytest.mark.parametrize(
     ("width", "changes", "line"),
     [
-        (80, {}, "running · 9,012,345 steps · mean return 90.1 of 475 · 12,345 steps/s · 1 h 1 min"),
-        (
-            None,
-            WAITING,
-            "waiting (1 of 2 clients) · 9,012,345 steps · 4,400 updates · 34,567 episodes · "
-            "mean return 90.1 of 475 · 12,345 steps/s · 1 h 1 min",
-        ),
-        (
-            80,
-            {"state": "saving", "detail": "saving and ending its services", "env_steps_per_s": 0.0},
-            "saving · 9,012,345 steps · mean return 90.1 of 475 · 1 h 1 min",
-        ),
-        (
-            80,
-            {"goal_judged_by": "evaluation", "evaluation_return": 356.0},
-            "running · 9,012,345 steps · evaluation 356.0 of 475 · 12,345 steps/s · 1 h 1 min",
-        ),
-        (
-            80,
-            {"goal_judged_by": "evaluation", **WAITING},
-            "waiting · 9,012,345 steps · mean return 90.1 · 12,345 steps/s · 1 h 1 min",
-        ),
+        (80, {}, f"running · {STEPS} · mean return 90.1 of 475 · {RATE}"),
+        (None, WAITING, f"waiting (1 of 2 clients) · {ALL}"),
+        (80, SAVING, f"saving · {STEPS} · mean return 90.1 of 475 · 1 h 1 min"),
+        (80, JUDGED | EVALUATED, f"running · {STEPS} · evaluation 356.0 of 475 · {RATE}"),
+        (80, JUDGED | WAITING, f"waiting · {STEPS} · mean return 90.1 · {RATE}"),
         (80, LITTLE, "running · 12 steps · 0 updates · 1 episode · 12,345 steps/s · 1 s"),
         (20, {}, "running · mean retur"),  # cut where nothing more can be left out
         (None, {"id": ""}, "no run yet"),
     ],
 )
-def test_where_the_line_is_short_return_rate_and_time_stay(
-    width: int | None, changes: dict[str, Any], line: str
-) -> None:
+def test_in_short_lines_return_rate_time_stay(width: int | None, changes: dict[str, Any], line: str) -> None:
     assert run_line(LONG_RUN.model_copy(update=changes).model_dump(), width) == line
     assert width is None or len(line) <= width
 
@@ -81,16 +56,13 @@ def test_where_the_line_is_short_return_rate_and_time_stay(
     ("changes", "words"),
     [
         ({}, "no evaluation yet (goal 475) · mean return 90.1"),
-        ({"evaluation_return": 356.0}, "evaluation 356.0 of 475 · mean return 90.1"),
-        ({"evaluation_return": 356.0, "mean_return": None}, "evaluation 356.0 of 475"),
-        ({"evaluation_return": 356.0, "goal_return": None}, "evaluation 356.0 · mean return 90.1"),
+        (EVALUATED, "evaluation 356.0 of 475 · mean return 90.1"),
+        (EVALUATED | {"mean_return": None}, "evaluation 356.0 of 475"),
+        (EVALUATED | {"goal_return": None}, "evaluation 356.0 · mean return 90.1"),
         ({"goal_return": None}, "mean return 90.1"),
         # The mean that reached the goal is that of an evaluation, maybe not of the newest.
-        (
-            {"evaluation_return": 356.0, "mean_return": 480.0, "reached": "mean_return"},
-            "evaluation 480.0 of 475",
-        ),
-        ({"goal_judged_by": "training", "evaluation_return": 356.0}, "mean return 90.1 of 475"),
+        (EVALUATED | {"mean_return": 480.0, "reached": "mean_return"}, "evaluation 480.0 of 475"),
+        (EVALUATED | {"goal_judged_by": "training"}, "mean return 90.1 of 475"),
     ],
 )
 def test_what_has_to_reach_the_goal_is_said_first(changes: dict[str, Any], words: str) -> None:
@@ -113,16 +85,11 @@ def test_everything_is_said_and_at_80_columns_nothing_wraps() -> None:
     of_client |= {"env_steps_per_s": 12_345.0, "waiting": 0.5, "age_s": 0.5, "rejected": {"late": 1234}}
     of_client["error"] = "The environment raised in a step: ValueError: " + "no such level " * 5
     clients = [client(name, **of_client) for name in ("client-1", "the-longest-name-that-somebody-has")]
-    run = LONG_RUN.model_copy(
-        update={
-            "id": "2026-11-20_10-00-00_a_name_of_a_run_that_is_told_at_length",
-            "env_id": "some_games:SomeGameOfMine-v0",
-            "algorithm": "dqn",
-            "agent": "rainbow",
-            "learns_on": "4 GPUs (NVIDIA H200)",
-            "error": "The trainer failed: " + "it could not be started " * 6,
-        }
-    )
+    of_run = {"id": "2026-11-20_10-00-00_a_name_of_a_run_that_is_told_at_length", "algorithm": "dqn"}
+    of_run |= {"env_id": "some_games:SomeGameOfMine-v0", "agent": "rainbow"}
+    of_run |= {"learns_on": "4 GPUs (NVIDIA H200)"}
+    of_run["error"] = "The trainer failed: " + "it could not be started " * 6
+    run = LONG_RUN.model_copy(update=of_run)
     server = ServerStatus(
         url="rediss://127.0.0.1:46379", version="valkey 9.0.1", memory_limit_bytes=2**31, reachable=False
     )
@@ -182,12 +149,14 @@ def test_summary_is_said() -> None:
     assert "was stopped" in summary_text(summary | nothing)
 
 
-def test_who_waits_for_whom_is_said_in_words() -> None:
+def test_waits_counts_and_sizes_are_said_in_words() -> None:
     assert waits_words(0.38, 0.0) == "waits for samples 38 %"
     assert waits_words(0.0, 0.25) == "samples wait 25 %"
     assert waits_words(0.62, 0.25) == "waits for samples 62 %, samples wait 25 %"
     assert waits_words(0.004, 0.0) == ""
     assert waits_words(None, None) == ""
+    assert [count_words(n, "update") for n in (0, 1, 2048)] == ["0 updates", "1 update", "2,048 updates"]
+    assert [size_words(n) for n in (31_400, 99_999, 2_500_000)] == ["31.4 KB", "100.0 KB", "2.5 MB"]
 
 
 def test_one_who_is_not_there_is_said_shortly_and_where_one_was_paused() -> None:
@@ -209,11 +178,6 @@ def test_one_who_is_not_there_is_said_shortly_and_where_one_was_paused() -> None
     assert rows[4].split()[:3] == ["a", "paused", "0"]
     assert rows[5].split()[:3] == ["b", "paused", "there"]
     assert rows[6].index(" 1 ") == heads.index("STEPS") - 1
-
-
-def test_counts_and_sizes() -> None:
-    assert [count_words(n, "update") for n in (0, 1, 2048)] == ["0 updates", "1 update", "2,048 updates"]
-    assert [size_words(n) for n in (31_400, 99_999, 2_500_000)] == ["31.4 KB", "100.0 KB", "2.5 MB"]
 
 
 def test_refused_chunks_are_a_line_each() -> None:

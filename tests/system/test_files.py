@@ -1,5 +1,3 @@
-"""Private and atomic files, with failures in the middle."""
-
 import errno
 import os
 import stat
@@ -28,9 +26,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("write", [atomic_write, write_private])
-def test_contents_are_replaced_or_stay_and_nothing_else_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write
-) -> None:
+def test_contents_are_replaced_whole_or_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write) -> None:
     def fail(source: Path, target: Path, platform: str) -> None:
         raise OSError(28, "No space left on device")
 
@@ -158,18 +154,23 @@ def contents_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("platform", ["linux", "win32"])
-def test_a_folder_appears_whole_where_none_was_and_in_place_of_an_older_one(
-    tmp_path: Path, platform: str
+@pytest.mark.parametrize("link", [None, "dangling", "elsewhere"])
+def test_a_folder_appears_whole_in_place_of_an_older_one_or_of_a_link_whose_end_stays(
+    tmp_path: Path, platform: str, link: str | None
 ) -> None:
+    target = tmp_path / "checkpoint"
+    kept = {make_folder(tmp_path / "elsewhere", "kept")} if link == "elsewhere" else set()
+    if link is not None:
+        target.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
     for contents in ("1", "2"):
-        replace_dir(make_folder(tmp_path / "new", contents), tmp_path / "checkpoint", platform)
-        assert contents_of(tmp_path / "checkpoint") == contents
-        assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+        replace_dir(make_folder(tmp_path / "new", contents), target, platform)
+        assert not target.is_symlink()
+        assert contents_of(target) == contents
+        assert set(tmp_path.iterdir()) == {target, *kept}
+    assert all(contents_of(path) == "kept" for path in kept)
 
 
-def test_a_failed_replacement_puts_the_older_folder_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_replacement_puts_the_older_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_folder(tmp_path / "checkpoint", "1")
     new = make_folder(tmp_path / "new", "2")
     real = files.replace
@@ -186,17 +187,19 @@ def test_a_failed_replacement_puts_the_older_folder_back(
     assert contents_of(new) == "2"
 
 
-def test_after_a_crash_the_older_folder_comes_back_only_where_the_newer_one_is_missing(
-    tmp_path: Path,
-) -> None:
-    make_folder(tmp_path / ".checkpoint.old", "1")
-    assert recover_dir(tmp_path / "checkpoint")
-    assert contents_of(tmp_path / "checkpoint") == "1"
-    assert not recover_dir(tmp_path / "checkpoint")
-    make_folder(tmp_path / ".checkpoint.old", "0")
-    assert not recover_dir(tmp_path / "checkpoint")
-    assert contents_of(tmp_path / "checkpoint") == "1"
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+def test_after_a_crash_the_older_one_comes_back_only_where_the_newer_is_missing(tmp_path: Path) -> None:
+    older, target = tmp_path / ".checkpoint.old", tmp_path / "checkpoint"
+    make_folder(older, "1")
+    assert recover_dir(target)
+    assert not recover_dir(target)
+    make_folder(older, "0")
+    assert not recover_dir(target)
+    assert contents_of(target) == "1"
+    assert list(tmp_path.iterdir()) == [target]
+    target.rename(tmp_path / "elsewhere")
+    older.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    assert recover_dir(target)
+    assert target.readlink() == tmp_path / "elsewhere"
 
 
 def test_every_file_and_folder_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,35 +223,6 @@ def test_a_full_disk_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.
     assert "MB free" in said
     assert "--data-dir" in said
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("dangling", [False, True])
-def test_a_link_in_the_place_of_a_folder_gives_way_and_what_it_leads_to_stays(
-    tmp_path: Path, dangling: bool
-) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    if not dangling:
-        elsewhere.mkdir()
-        (elsewhere / "precious").write_text("kept")
-    target = tmp_path / "checkpoint"
-    target.symlink_to(elsewhere, target_is_directory=True)
-    for number in (1, 2):
-        new = tmp_path / "new"
-        new.mkdir()
-        (new / "weights").write_text(str(number))
-        replace_dir(new, target)
-        assert not target.is_symlink()
-        assert (target / "weights").read_text() == str(number)
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == ({"checkpoint"} if dangling else {"checkpoint", "elsewhere"})
-    assert dangling or (elsewhere / "precious").read_text() == "kept"
-
-
-def test_a_link_that_a_crash_left_aside_comes_back_as_it_was(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / ".checkpoint.old").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    assert recover_dir(tmp_path / "checkpoint")
-    assert (tmp_path / "checkpoint").readlink() == tmp_path / "elsewhere"
 
 
 @pytest.mark.parametrize(

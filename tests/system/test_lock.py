@@ -43,17 +43,21 @@ class FakeMsvcrt(types.ModuleType):
 
 @pytest.fixture(params=["linux", "win32"])
 def platform(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both systems' ways."""
     if request.param == "win32":
         monkeypatch.setitem(sys.modules, "msvcrt", FakeMsvcrt())
     return str(request.param)
 
 
-def test_one_holds_it_at_a_time(tmp_path: Path, platform: str) -> None:
+def test_one_holds_it_at_a_time_and_doing_so_twice_is_harmless(tmp_path: Path, platform: str) -> None:
     first, second = FileLock(tmp_path / "lock", platform), FileLock(tmp_path / "lock", platform)
-    assert first.acquire()
-    assert not second.acquire()
-    first.release()
+    for _ in range(2):
+        assert first.acquire()
+        assert not second.acquire()
+    assert os.fstat(first.fileno()).st_ino == first.path.stat().st_ino
+    for _ in range(2):
+        first.release()
+    with pytest.raises(ValueError, match="not locked"):
+        first.fileno()
     assert second.acquire()
     assert not first.acquire()
     second.release()
@@ -68,17 +72,6 @@ def test_the_holder_is_named_and_who_comes_second_is_told(tmp_path: Path, platfo
         assert FileLock(path, platform).holder() == os.getpid()
         with pytest.raises(BlockingIOError, match=message):
             FileLock(path, platform).__enter__()
-
-
-def test_acquiring_twice_and_releasing_twice_is_harmless(tmp_path: Path, platform: str) -> None:
-    lock = FileLock(tmp_path / "lock", platform)
-    assert lock.acquire()
-    assert lock.acquire()
-    assert os.fstat(lock.fileno()).st_ino == lock.path.stat().st_ino
-    lock.release()
-    lock.release()
-    with pytest.raises(ValueError, match="not locked"):
-        lock.fileno()
 
 
 def test_the_system_frees_the_lock_of_a_killed_process(tmp_path: Path) -> None:

@@ -65,46 +65,50 @@ def first_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def test_a_polite_child_of_a_session_of_its_own_ends_when_asked(spawn: Spawn) -> None:
+@pytest.mark.parametrize("platform", ["linux", "win32"])
+def test_a_polite_child_in_its_own_session_ends_when_asked_and_is_gone(spawn: Spawn, platform: str) -> None:
     child = spawn(WAITS)
     assert first_line(child) == "ready"
     assert os.getsid(child.pid) == child.pid != os.getsid(0)
     assert terminate_group(child.pid)
     assert child.wait(LIMIT_S) == -signal.SIGTERM
-
-
-def ended(grandchild: psutil.Process) -> bool:
-    psutil.wait_procs([grandchild], timeout=LIMIT_S)
-    return not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
-
-
-def test_a_grandchild_that_ignores_the_request_is_killed_also_after_its_parent_ended(spawn: Spawn) -> None:
-    leader = spawn(FAMILY)
-    grandchild = psutil.Process(int(first_line(leader)))
-    terminate_group(leader.pid)
-    leader.wait(LIMIT_S)
-    assert grandchild.is_running()
-    assert kill_group(leader.pid)
-    assert ended(grandchild)
-
-
-def test_windows_kills_the_whole_family(spawn: Spawn) -> None:
-    leader = spawn(FAMILY)
-    grandchild = psutil.Process(int(first_line(leader)))
-    assert kill_group(leader.pid, platform="win32")
-    assert leader.wait(LIMIT_S) == -signal.SIGKILL
-    assert ended(grandchild)
-
-
-@pytest.mark.parametrize("platform", ["linux", "win32"])
-def test_an_ended_group_is_reported_as_gone(spawn: Spawn, platform: str) -> None:
-    child = spawn("pass")
-    child.wait(LIMIT_S)
-    assert not terminate_group(child.pid, "linux")
+    assert not terminate_group(child.pid)
     assert not kill_group(child.pid, platform)
 
 
-def test_windows_sends_ctrl_break_and_tells_of_a_console_it_can_not_reach(
+@pytest.mark.parametrize("platform", ["linux", "win32"])
+def test_a_grandchild_that_ignores_all_is_killed_also_after_its_parent(spawn: Spawn, platform: str) -> None:
+    leader = spawn(FAMILY)
+    grandchild = psutil.Process(int(first_line(leader)))
+    if platform == "linux":
+        assert terminate_group(leader.pid)
+        leader.wait(LIMIT_S)
+        assert grandchild.is_running()
+    assert kill_group(leader.pid, platform)
+    leader.wait(LIMIT_S)
+    psutil.wait_procs([grandchild], timeout=LIMIT_S)
+    assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.allow_warnings
+def test_whoever_can_not_be_ended_is_told_and_keeps_nobody_else_alive(
+    spawn: Spawn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader, kill = spawn(FAMILY), psutil.Process.kill
+    assert first_line(leader)
+
+    def protected(process: psutil.Process) -> None:
+        if process.pid == leader.pid:
+            raise psutil.AccessDenied(process.pid)
+        kill(process)
+
+    monkeypatch.setattr(psutil.Process, "kill", protected)
+    assert kill_group(leader.pid, "win32")
+    assert f"Process {leader.pid} can't be ended: " in caplog.text
+    assert leader.wait(LIMIT_S) == 0, "whom it waited for was killed"
+
+
+def test_windows_children_get_a_group_without_a_window_and_ctrl_break_where_a_console_is_shared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[tuple[int, int]] = []
@@ -115,21 +119,16 @@ def test_windows_sends_ctrl_break_and_tells_of_a_console_it_can_not_reach(
         sent.append((pid, number))
 
     monkeypatch.setattr(os, "kill", kill)
-    assert terminate_group(4711, platform="win32")
+    assert [terminate_group(4711, platform="win32") for _ in range(2)] == [True, False]
     assert sent == [(4711, 1)]
-    assert not terminate_group(4711, platform="win32")
+    assert new_session_kwargs("win32") == {"creationflags": 0x0800_0200}
 
 
 @pytest.mark.parametrize("pid", [-1, 0, 1, os.getpgrp()])
-def test_everybody_and_ourselves_are_never_signalled(pid: int) -> None:
+@pytest.mark.parametrize("signal_to", [kill_group, terminate_group])
+def test_everybody_and_ourselves_are_never_signalled(pid: int, signal_to: Callable[[int], bool]) -> None:
     with pytest.raises(ValueError, match="process group"):
-        kill_group(pid)
-    with pytest.raises(ValueError, match="process group"):
-        terminate_group(pid)
-
-
-def test_windows_children_get_a_group_and_no_console_window() -> None:
-    assert new_session_kwargs("win32") == {"creationflags": 0x0800_0200}
+        signal_to(pid)
 
 
 def test_macos_calls_a_group_of_zombies_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,32 +136,25 @@ def test_macos_calls_a_group_of_zombies_gone(monkeypatch: pytest.MonkeyPatch) ->
         raise PermissionError
 
     monkeypatch.setattr(os, "killpg", refuse)
-    assert not kill_group(4711, platform="darwin")
+    nobody = 2**22 + 1
+    assert not kill_group(nobody, platform="darwin")
     with pytest.raises(PermissionError):
-        kill_group(4711, platform="linux")
+        kill_group(nobody, platform="linux")
 
 
-def test_stop_signals_differ_by_system() -> None:
-    assert {signal.SIGINT, signal.SIGTERM} <= set(stop_signals("linux"))
+def test_stop_signals_differ_by_system_and_under_nohup_the_end_of_the_terminal_is_none() -> None:
     assert [int(number) for number in stop_signals("win32")] == [signal.SIGINT, 21]
-
-
-def test_under_nohup_the_end_of_the_terminal_is_no_reason_to_stop() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        assert signal.SIGHUP not in stop_signals()
+        assert stop_signals("linux") == [signal.SIGINT, signal.SIGTERM]
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        assert signal.SIGHUP in stop_signals()
+        assert stop_signals("linux") == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
-PLATFORMS = pytest.mark.parametrize("platform", ["linux", "darwin"])
-
-
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that waits for its standard input to end."""
     process = subprocess.Popen([sys.executable, "-c", "input()", "marker"], stdin=subprocess.PIPE)
     started_process_identity(process.pid)
     yield process
@@ -176,18 +168,13 @@ def identity_of(pid: int, platform: str = sys.platform) -> ProcessIdentity:
     return identity
 
 
-@PLATFORMS
-def test_a_living_process_is_known_again(child: subprocess.Popen[bytes], platform: str) -> None:
-    identity = identity_of(child.pid, platform)
-    assert identity["cmdline"][-1] == "marker"
-    assert same_process(identity, platform)
-
-
-@PLATFORMS
-def test_an_ended_process_is_not_the_same_before_and_after_it_was_waited_for(
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_a_living_process_is_known_again_and_an_ended_one_not_before_and_after_it_was_waited_for(
     child: subprocess.Popen[bytes], platform: str
 ) -> None:
     identity = identity_of(child.pid, platform)
+    assert identity["cmdline"][-1] == "marker"
+    assert same_process(identity, platform)
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert not same_process(identity, platform)
@@ -235,19 +222,11 @@ def test_the_kernels_id_names_the_boot_and_without_it_the_boot_time(tmp_path: Pa
     assert boot_id(file) == "07fbf9f7-f848-4f07"
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
-        ("abc", "abc", True),
-        ("abc", "abd", False),
-        ("boot-1000", "boot-1059", True),
-        ("boot-1000", "boot-1060", False),
-        ("boot-1000", "1000", False),
-        ("boot-1000", "boot-x", False),
-    ],
-)
-def test_computed_boot_times_may_waver(first: str, second: str, same: bool) -> None:
-    assert same_boot(first, second) is same
+def test_computed_boot_times_may_waver() -> None:
+    assert same_boot("abc", "abc")
+    assert same_boot("boot-1000", "boot-1059")
+    others = (("abc", "abd"), *(("boot-1000", other) for other in ("boot-1060", "1000", "boot-x")))
+    assert not any(same_boot(first, second) for first, second in others)
 
 
 def test_an_identity_waits_for_the_command_line_of_a_process_that_is_just_beginning(
@@ -285,26 +264,26 @@ class _Process:
         return self.cores
 
 
-@pytest.mark.parametrize(("platform", "before", "after"), [("win32", 0x20, 0x4000), ("linux", 0, 10)])
-def test_the_whole_family_goes_behind_the_others(platform: str, before: int, after: int) -> None:
-    child = _Process(before, 8)
-    leader = _Process(before, 8, [child])
-    hold_back(1, 2, platform, lambda _: leader)
-    assert [(one.priority, one.cores) for one in (leader, child)] == [(after, [6, 7])] * 2
-
-
-def test_a_process_that_holds_back_more_already_stays_so() -> None:
-    idle, nice = _Process(0x40, 8), _Process(15, 1)
-    hold_back(1, None, "win32", lambda _: idle)
-    hold_back(1, 4, "linux", lambda _: nice)
-    assert (idle.priority, idle.cores) == (0x40, list(range(8)))
-    assert (nice.priority, nice.cores) == (15, [0])
-
-
-def test_macos_lends_no_single_cores() -> None:
-    process = _Process(0, 8)
-    hold_back(1, 1, "darwin", lambda _: process)
-    assert (can_pin("darwin"), process.priority, len(process.cores)) == (False, 10, 8)
+@pytest.mark.parametrize(
+    ("platform", "cores", "before", "after"),
+    [
+        ("win32", 2, (0x20, 8), (0x4000, [6, 7])),
+        ("linux", 2, (0, 8), (10, [6, 7])),
+        # Who holds back more already stays so.
+        ("win32", None, (0x40, 8), (0x40, list(range(8)))),
+        ("linux", 4, (15, 1), (15, [0])),
+        # macOS lends no single cores.
+        ("darwin", 1, (0, 8), (10, list(range(8)))),
+    ],
+)
+def test_the_whole_family_goes_behind_the_others(
+    platform: str, cores: int | None, before: tuple[int, int], after: tuple[int, list[int]]
+) -> None:
+    child = _Process(*before)
+    leader = _Process(*before, [child])
+    hold_back(1, cores, platform, lambda _: leader)
+    assert [(one.priority, one.cores) for one in (leader, child)] == [after] * 2
+    assert can_pin(platform) == (platform != "darwin")
 
 
 def test_a_real_process_is_held_back_and_one_that_is_gone_is_no_error(child: Any) -> None:
@@ -336,13 +315,9 @@ sys.exit(7)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process of Windows stays what it is")
 def test_the_command_line_is_gone_while_the_process_stays() -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", BEFORE, AFTER, SECRET],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
+    words = [sys.executable, "-c", BEFORE, AFTER, SECRET]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    child = subprocess.Popen(words, cwd=Path(__file__).parents[2], **pipes)
     assert child.stdin is not None
     assert child.stdout is not None
     assert int(child.stdout.readline()) == child.pid

@@ -73,18 +73,23 @@ class SavedInvitations:
         choice = _Choice(server_id=invitation.server_id if invitation is not None else "")
         write_private(self._choice, choice.to_json().encode())
 
+    @property
+    def chosen_id(self) -> str:
+        """Id of the server this computer played for last, kept or not; empty for the one that runs on it."""
+        choice = None
+        with contextlib.suppress(OSError):
+            choice = _Choice.read(self._choice.read_bytes())
+        return choice.server_id if choice is not None else ""
+
     def chosen(self) -> Invitation | None:
         """Return the invitation this computer played for last; None for the server that runs on it.
 
         One that is gone or damaged is said, and the server of this computer takes its place.
         """
-        choice = None
-        with contextlib.suppress(OSError):
-            choice = _Choice.read(self._choice.read_bytes())
-        if choice is None or not choice.server_id:
+        if not (server_id := self.chosen_id):
             return None
         try:
-            return Invitation.load(self.path_of(choice.server_id))
+            return Invitation.load(self.path_of(server_id))
         except UsageError as error:
             logger.warning("%s This computer's own server takes its place.", error.message)
             return None

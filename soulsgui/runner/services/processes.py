@@ -224,7 +224,7 @@ class OwnChild:
         if self.ended():
             kill_leftovers(self.pid)
         else:
-            kill_tree(self.pid)
+            kill_group(self.pid)
 
 
 class Adopted:
@@ -261,10 +261,8 @@ class Adopted:
         """End it and everything it started, at once."""
         if self._process is None:
             return
-        if self._record.lives():
-            kill_tree(self.pid)
-        elif self._process.is_running():
-            # Ended, but its parent has not fetched its code: the pid is still its own.
+        # One that has ended has its pid until its parent fetches its code.
+        if self._record.lives() or self._process.is_running():
             kill_group(self.pid)
         else:
             kill_leftovers(self.pid)
@@ -289,19 +287,6 @@ class ProcessTree:
         if related:
             self._known = (service_pid, pid)
         return related
-
-
-def kill_tree(pid: int) -> None:
-    """End a group leader that is known to live, its group, and its descendants that left the group."""
-    try:
-        # Each of these objects knows its start time: a reused pid is never signalled.
-        descendants = psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
-        descendants = []
-    kill_group(pid)
-    for member in descendants:
-        with contextlib.suppress(psutil.Error):
-            member.kill()
 
 
 def kill_leftovers(pid: int) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -15,12 +15,7 @@ import redis
 
 from soulsgui.config.paths import Folders
 from soulsgui.config.sections.server import RedisSettings
-from soulsgui.runner.access.access_control import (
-    AccessControl,
-    LocalClients,
-    local_address_file,
-    user_lines,
-)
+from soulsgui.runner.access.access_control import AccessControl, LocalClients, local_address_file, user_lines
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.server.bus import Bus
@@ -42,29 +37,19 @@ KEYS = Keys()
 SERVER_ID = "0123abcd"
 
 
-@dataclass
 class House:
     """A server with its access control; the server can be ended and started again."""
 
-    folders: Folders
-    settings: RedisSettings
-    server: RedisServer
-    bus: Bus
-    events: EventLog
-    process: "subprocess.Popen[bytes]" = field(init=False)
-    access: AccessControl = field(init=False)
+    access: AccessControl
 
-    @classmethod
-    async def build(cls, folder: Path, settings: RedisSettings) -> "House":
-        folders = Folders(folder / "config", folder / "data")
-        folders.server.mkdir(parents=True)
-        invitations = Invitations(folders.invited)
-        server = ensure_server(folders, settings, user_lines(invitations.hashes, settings.prefix))
-        events = EventLog(folders.server / "events.jsonl", lambda event: None)
-        house = cls(folders, settings, server, Bus(server.address), events)
-        house.process = start(server)
-        await house.new_runner()
-        return house
+    def __init__(self, folder: Path, settings: RedisSettings) -> None:
+        self.folders = Folders(folder / "config", folder / "data")
+        self.folders.server.mkdir(parents=True)
+        users = user_lines(Invitations(self.folders.invited).hashes, settings.prefix)
+        self.server = ensure_server(self.folders, settings, users)
+        self.bus = Bus(self.server.address)
+        self.events = EventLog(self.folders.server / "events.jsonl", lambda event: None)
+        self.process = start(self.server)
 
     def restart(self) -> None:
         self.end()
@@ -100,7 +85,8 @@ def start(server: RedisServer) -> "subprocess.Popen[bytes]":
 
 @pytest.fixture
 async def house(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[House]:
-    built = await House.build(tmp_path, settings)
+    built = House(tmp_path, settings)
+    await built.new_runner()
     yield built
     built.close()
 
@@ -115,21 +101,15 @@ def users(house: House) -> set[str]:
         return {str(user) for user in admin.acl_users()}
 
 
-async def test_the_invited_comes_in_at_once_and_reaches_its_own_keys_alone(house: House) -> None:
-    invitation = await house.invite("a")
-    assert invitation.server_id == SERVER_ID
-    assert invitation.addresses == (("127.0.0.1", house.server.address.port),)
-    assert invitation.for_this_machine_only
-    with connected(address_of(invitation)) as own:
+async def test_a_revoked_client_is_cut_off_its_chunks_refused_and_others_go_on(house: House) -> None:
+    revoked, other = await house.invite("a"), await house.invite("b")
+    assert revoked.server_id == SERVER_ID
+    assert revoked.addresses == (("127.0.0.1", house.server.address.port),)
+    assert revoked.for_this_machine_only
+    with connected(address_of(revoked)) as own, connected(address_of(other)) as beside:
         own.xadd(KEYS.chunks("a"), {"c": b"x"})
         with pytest.raises(redis.exceptions.NoPermissionError):
             own.xadd(KEYS.chunks("b"), {"c": b"x"})
-
-
-async def test_a_revoked_client_is_cut_off_its_chunks_refused_and_others_go_on(house: House) -> None:
-    revoked, other = await house.invite("a"), await house.invite("b")
-    with connected(address_of(revoked)) as own, connected(address_of(other)) as beside:
-        own.xadd(KEYS.chunks("a"), {"c": b"x"})
         socket_of_other = beside.client_id()
         assert await house.access.revoke("a")
         until_now(lambda: connections_of(house, "a") == 0)
@@ -201,9 +181,7 @@ async def test_commands_at_the_same_time_leave_the_file_and_the_server_the_same(
     assert [is_let_in(one) for one in made] == [False] * 4 + [True] * 4
 
 
-async def test_each_of_its_own_clients_has_a_user_of_its_own_with_a_clients_rights_alone(
-    house: House,
-) -> None:
+async def test_each_of_its_own_clients_has_its_own_user_with_a_clients_rights_alone(house: House) -> None:
     """R18 for those that the server starts itself, on every server program."""
     await house.access.let_own_in([OWN, OTHER])
     files = [local_address_file(house.folders.server, name) for name in (OWN, OTHER)]
@@ -261,9 +239,6 @@ async def test_its_own_clients_are_let_in_after_a_restart_and_by_the_next_runner
     assert Address.read(path) == replace(before, port=moved.port, pin=moved.pin)
 
 
-# --- the private networks --------------------------------------------------------------------------
-
-
 def listens(house: House) -> set[str]:
     found = psutil.Process(house.process.pid).net_connections("tcp")
     return {one.laddr.ip for one in found if one.status == psutil.CONN_LISTEN}
@@ -273,14 +248,13 @@ def listens(house: House) -> set[str]:
 async def open_house(tmp_path: Path, settings: RedisSettings) -> AsyncIterator[House]:
     if not private_addresses():
         pytest.skip("this machine has no private address")
-    built = await House.build(tmp_path, settings.model_copy(update={"lan": True}))
+    built = House(tmp_path, settings.model_copy(update={"lan": True}))
+    await built.new_runner()
     yield built
     built.close()
 
 
-async def test_with_the_lan_on_it_listens_on_private_addresses_where_the_invited_come_in_alone(
-    open_house: House,
-) -> None:
+async def test_with_the_lan_on_it_listens_where_the_invited_come_in_alone(open_house: House) -> None:
     wanted = {"127.0.0.1", *private_addresses()}
     assert listens(open_house) == wanted
     open_house.restart()
@@ -298,7 +272,7 @@ async def test_with_the_lan_on_it_listens_on_private_addresses_where_the_invited
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="loopback has one address there")
-async def test_a_network_that_comes_or_goes_is_followed_and_an_address_of_somebody_else_is_said_once(
+async def test_networks_are_followed_and_a_taken_address_is_said_once(
     open_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = private_addresses()

@@ -1,5 +1,3 @@
-"""The certificate of a server: made once, private, kept."""
-
 import asyncio
 import re
 import socket
@@ -123,20 +121,20 @@ async def test_the_whole_server_works_encrypted_and_nothing_listens_in_plain(run
 
 async def test_an_invitation_names_the_certificate_and_no_other_one_is_taken_for_it(runner: Runner) -> None:
     invitation = await invite(runner)
+    address = address_of(invitation)
     assert invitation.pin == read_certificate(runner.folders.server).pin
     assert invitation.version == FORMAT == 2, "who knows of no pins is told to update"
     assert Invitation.parse(invitation.file_text) == invitation
-    assert await asyncio.to_thread(ask, address_of(invitation))
-    assert (await asyncio.to_thread(try_address, address_of(invitation))).reply is Reply.LET_IN
-    wrong = replace(address_of(invitation), pin="0" * 64)
+    assert await asyncio.to_thread(ask, address)
+    wrong = replace(address, pin="0" * 64)
     with pytest.raises(WrongServer):
         await asyncio.to_thread(ask, wrong)
-    before_it_encrypted = replace(wrong, pin="")
-    for address, reply, why in (
+    for tried, reply, why in (
+        (address, Reply.LET_IN, ""),
         (wrong, Reply.ANOTHER, "certificate"),
-        (before_it_encrypted, Reply.SILENT, "ask for a new invitation"),
+        (replace(address, pin=""), Reply.SILENT, "ask for a new invitation"),  # from before it encrypted
     ):
-        told = await asyncio.to_thread(try_address, address)
+        told = await asyncio.to_thread(try_address, tried)
         assert told.reply is reply
         assert why in told.why
 
@@ -171,9 +169,6 @@ def test_a_server_that_does_not_encrypt_is_none_of_an_invitation_that_wants_it()
         told = try_address(Address("127.0.0.1", plain.getsockname()[1], pin="0" * 64))
         answering.join()
     assert (told.reply, told.why) == (Reply.SILENT, "it does not encrypt as the invitation says")
-
-
-# --- which program, which addresses ----------------------------------------------------------------
 
 
 def test_a_program_without_tls_is_refused_with_what_to_do() -> None:

@@ -119,9 +119,7 @@ def test_a_change_that_can_not_be_written_is_none(path: Path) -> None:
         (True, True, "this computer has no private address now", ["--reissue"]),
     ],
 )
-def test_what_is_set_already_is_not_asked_for_again(
-    listens: bool, wished: bool, said: str, steps: list[str]
-) -> None:
+def test_what_is_set_is_not_asked_for_again(listens: bool, wished: bool, said: str, steps: list[str]) -> None:
     first, *others = only_here("a", listens, wished).splitlines()
     assert first.startswith(f"Only this computer can use it: {said}")
     assert [step in line for step, line in zip(steps, others, strict=True)] == [True] * len(steps)

@@ -1,5 +1,3 @@
-"""The roster: who is listed, what they are told, how they are."""
-
 from typing import Any
 
 import pytest
@@ -113,9 +111,7 @@ def test_a_revoked_client_is_read_no_more_and_not_forgotten(redis_client: redis.
     assert status.env_steps_per_s == 0.0
 
 
-def test_who_is_invited_again_begins_anew_until_a_new_process_comes(
-    redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_who_is_invited_again_begins_anew_with_a_new_process(redis_client: redis.Redis, keys: Keys) -> None:
     roster = ClientRoster(keys)
     roster.set_invited({"pc": invited("pc", revoked=9.0)})
     old = seen(
@@ -161,9 +157,7 @@ def test_the_absence_of_the_server_is_no_clients_silence() -> None:
     assert roster.state("a", 47.0) == "late"
 
 
-def test_of_simulated_clients_nothing_stays_once_they_have_left(
-    redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_of_simulated_clients_nothing_stays_when_they_left(redis_client: redis.Redis, keys: Keys) -> None:
     roster = ClientRoster(keys)
     clients = {
         "gamer": seen(beat("gamer", leaving=True)),
@@ -234,9 +228,7 @@ def test_wish_is_written_with_its_wake_up_and_taken_back_once_obeyed(
     reader.close()
 
 
-def test_forgetting_removes_everything_of_that_client_alone(
-    redis_client: redis.Redis, redis_address: Address, keys: Keys
-) -> None:
+def test_forgetting_removes_one_client(redis_client: redis.Redis, redis_address: Address, keys: Keys) -> None:
     roster = ClientRoster(keys)
     for name in ("a", "b"):
         roster.listing([name])(redis_client)
@@ -308,9 +300,7 @@ def names(runner: Runner) -> dict[str, str]:
     return {client.id: client.name for client in runner.status().clients}
 
 
-async def test_no_two_clients_are_called_alike_and_a_name_is_forgotten_with_its_client(
-    runner: Runner,
-) -> None:
+async def test_no_two_clients_are_called_alike_and_names_are_forgotten_with_them(runner: Runner) -> None:
     for client in ("gamer-01", "gamer-02"):
         await call(runner, "clients.invite.create", client=client)
     await call(runner, "clients.rename", client="gamer-01", name="  Anna's\n PC ")
@@ -320,11 +310,7 @@ async def test_no_two_clients_are_called_alike_and_a_name_is_forgotten_with_its_
     await call(runner, "clients.rename", client="gamer-01", name="Anna")
     for command, params, said in (
         ("clients.rename", {"client": "gamer-02", "name": "Anna"}, "called 'Anna' already"),
-        (
-            "clients.rename",
-            {"client": "gamer-01", "name": "gamer-02"},
-            "gamer-02 is the id of another client",
-        ),
+        ("clients.rename", {"client": "gamer-01", "name": "gamer-02"}, "is the id of another client"),
         ("clients.rename", {"client": "nobody", "name": "Berta"}, "no client 'nobody'"),
         ("clients.invite.create", {"client": "Anna"}, "called 'Anna' already"),
     ):

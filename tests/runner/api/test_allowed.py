@@ -18,6 +18,7 @@ ENDING = "The run is being ended."
 GOES_ON = "The run {run} goes on."
 NEEDED = "Nothing can go on without Redis."
 NOT_PAUSED = "Run {run} was not paused: it is running."
+ONLINE = "client-1 is online: it would come back at once."
 NOT_CUT_OFF = "{client} is {state}: only a client that was cut off can be released."
 
 # By what is asked, about whom: why it is refused without a run, while one goes on, is paused, is being ended,
@@ -39,13 +40,7 @@ ALLOWED = {
     ("service.restart", "trainer"): (None, "", "", ENDING, NO_RUN),
     ("clients.pause", "gamer-01"): ("", "", "", "", ""),
     ("clients.forget", "gamer-01"): ("gamer-01 is invited: it could come back at any time.",) * 5,
-    ("clients.forget", "client-1"): (
-        None,
-        "client-1 is online: it would come back at once.",
-        "client-1 is online: it would come back at once.",
-        "",
-        "",
-    ),
+    ("clients.forget", "client-1"): (None, ONLINE, ONLINE, "", ""),
     ("clients.release", "client-1"): (None, NOT_CUT_OFF, NOT_CUT_OFF, NOT_CUT_OFF, NO_RUN),
 }
 
@@ -107,8 +102,8 @@ def told_by(text: str, run_id: str) -> bool:
     return found is not None and found.type == "status" and run_id in found.allowed.get("run.resume", "")
 
 
-async def test_a_client_that_does_not_help_can_not_be_paused(idle_runner: ClientRunner) -> None:
-    (client,) = idle_runner.status().clients
+async def test_a_client_that_does_not_help_can_not_be_paused(idle: ClientRunner) -> None:
+    (client,) = idle.status().clients
     assert client.allowed["clients.pause"] == "This computer does not help at present."
     with pytest.raises(Refused, match="does not help"):
-        await call(idle_runner, "clients.pause", client=client.id)
+        await call(idle, "clients.pause", client=client.id)

@@ -1,5 +1,3 @@
-"""Every error as the answer of the API, and jobs."""
-
 import pytest
 import redis
 from pydantic import ValidationError
@@ -17,6 +15,8 @@ from soulsgui.runner.api.server import Jobs
 from soulsgui.runner.refusal import Refused, as_api_error
 from soulsgui.wire.control import ClientCount, ErrorCode, Job, LocalClientsParams, RunsEditParams
 
+IN_A_PIPELINE = "# 1 (SET) of pipeline caused error: MISCONF x"
+
 
 @pytest.mark.parametrize(
     ("error", "code", "what", "remedy"),
@@ -32,12 +32,7 @@ from soulsgui.wire.control import ClientCount, ErrorCode, Job, LocalClientsParam
         (redis.ConnectionError("gone"), "no_answer", "", ""),
         (redis.ResponseError("OOM"), "no_answer", "", ""),
         (redis.ResponseError("MISCONF Errors writing"), "no_answer", "disk is full", "Free some space"),
-        (
-            redis.ResponseError("# 1 (SET) of pipeline caused error: MISCONF x"),
-            "no_answer",
-            "disk is full",
-            "Free",
-        ),
+        (redis.ResponseError(IN_A_PIPELINE), "no_answer", "disk is full", "Free"),
         (redis.OutOfMemoryError("not allowed"), "no_answer", "memory is full", "redis.max_memory"),
         (PermissionError("runs"), "failed", "runs", ""),
     ],
@@ -67,38 +62,25 @@ def test_error_nobody_foresaw_is_told_and_logged(caplog: pytest.LogCaptureFixtur
     assert "Traceback" in caplog.text or caplog.records[0].exc_info
 
 
-@pytest.fixture
-def seen() -> list[Job]:
-    return []
+async def test_job_is_seen_while_it_runs_and_with_its_end_or_reason_and_old_ones_are_forgotten() -> None:
+    seen: list[Job] = []
+    jobs = Jobs(seen.append)
 
-
-@pytest.fixture
-def jobs(seen: list[Job]) -> Jobs:
-    return Jobs(seen.append)
-
-
-async def test_job_is_seen_while_it_runs_and_with_its_end(seen: list[Job], jobs: Jobs) -> None:
     async def work() -> ClientCount:
         assert seen[-1].state == "running"
         return ClientCount(count=1)
 
-    assert await jobs.run("run.stop", work(), "saving") == ClientCount(count=1)
-    assert [(job.state, job.progress, job.result) for job in seen] == [
-        ("running", "saving", {}),
-        ("done", "saving", {"count": 1}),
-    ]
-    assert jobs.get(seen[0].id) == seen[-1]
-
-
-async def test_failed_job_keeps_the_reason_and_old_ones_are_forgotten(seen: list[Job], jobs: Jobs) -> None:
     async def fail() -> None:
         raise Refused(ErrorCode.NOT_NOW, "not now")
 
+    assert await jobs.run("run.stop", work(), "saving") == ClientCount(count=1)
+    told = [(job.state, job.progress, job.result) for job in seen]
+    assert told == [("running", "saving", {}), ("done", "saving", {"count": 1})]
+    assert jobs.get(seen[0].id) == seen[-1]
     for _ in range(101):
         with pytest.raises(Refused):
             await jobs.run("run.stop", fail())
-    assert seen[-1].state == "failed"
-    assert seen[-1].error.message == "not now"
+    assert (seen[-1].state, seen[-1].error.message) == ("failed", "not now")
     assert jobs.get(seen[0].id) is None
     assert jobs.get(seen[-1].id) == seen[-1]
 

@@ -24,26 +24,19 @@ pytestmark = pytest.mark.usefixtures("fake_client")
 
 
 @pytest.fixture
-async def idle(folders: Folders) -> AsyncIterator[ClientRunner]:
-    """A runner of client mode on a machine without a server."""
+async def waiting(folders: Folders) -> AsyncIterator[ClientRunner]:
+    """On a machine without a server."""
     async with opened(ClientRunner(folders, NAME)) as made:
         yield made
 
 
-@pytest.fixture
-def runner(playing: ClientRunner) -> ClientRunner:
-    return playing
-
-
-async def test_it_says_who_it_is_keeps_its_files_private_others_out_and_refuses_what_is_not_here(
-    runner: ClientRunner,
-) -> None:
-    hello = await call(runner, "server.hello")
+async def test_it_says_who_it_is_keeps_others_out_and_refuses_what_is_not_here(playing: ClientRunner) -> None:
+    hello = await call(playing, "server.hello")
     assert hello["role"] == "client"
     assert set(hello["capabilities"]) < set(COMMANDS)
     assert "run.start" not in hello["capabilities"]
     with pytest.raises(Refused, match=r"run\.start is no command"):
-        await call(runner, "run.start")
+        await call(playing, "run.start")
     for command, params in (
         ("service.start", {"name": "trainer"}),
         ("service.stop", {"name": "redis"}),
@@ -53,8 +46,8 @@ async def test_it_says_who_it_is_keeps_its_files_private_others_out_and_refuses_
         ("history.logs", {"service": "oven"}),
     ):
         with pytest.raises(Refused):
-            await call(runner, command, **params)
-    folders = runner.folders
+            await call(playing, command, **params)
+    folders = playing.folders
     for name in ("control.json", "server.json", "wish.json", "runner.json"):
         assert is_private(folders.client / name), name
     assert [path.name for path in folders.server.iterdir()] == ["redis.json"]
@@ -62,133 +55,129 @@ async def test_it_says_who_it_is_keeps_its_files_private_others_out_and_refuses_
     with pytest.raises(SoulsGuiError, match=f"process {os.getpid()}"):
         await ClientRunner(folders, "another").open()
     assert (folders.client / "runner.json").read_bytes() == before
-    assert ControlFile.load(folders.client / "control.json") == runner.control
+    assert ControlFile.load(folders.client / "control.json") == playing.control
 
 
-async def test_own_episodes_are_told_without_gap_and_kept_and_the_switch_stops_the_client(
-    runner: ClientRunner,
-) -> None:
+async def test_own_episodes_are_told_gapless_and_the_switch_stops_the_client(playing: ClientRunner) -> None:
     def rows(told: list[str]) -> list[int]:
         changes = map(json.loads, told)
         return [row for one in changes if one["type"] == "rows" for row in one["rows"][0]["row"]]
 
-    async with following(runner) as told:
+    async with following(playing) as told:
         await until(lambda: len(rows(told)) >= 5)
-        history = await call(runner, "history.query", metric="return", points=200_000)
+        history = await call(playing, "history.query", metric="return", points=200_000)
         seen = rows(told)
     assert seen == list(range(seen[0], seen[0] + len(seen)))
     assert history["row"] == list(range(1, history["last_row"] + 1))
     assert history["last_row"] >= seen[-1]
-    status = runner.status()
+    status = playing.status()
     assert (status.run.id, status.run.env_id, status.run.state) == ("run-1", "Toy-v0", "running")
-    assert client(runner).episodes == status.run.episodes >= 5
+    assert client(playing).episodes == status.run.episodes >= 5
 
-    old = service(runner).pid
-    await call(runner, "clients.pause", client=NAME)
-    await call(runner, "service.stop", name="client")
-    assert service(runner).state == "stopped"
+    old = service(playing).pid
+    await call(playing, "clients.pause", client=NAME)
+    await call(playing, "service.stop", name="client")
+    assert service(playing).state == "stopped"
     assert process_identity(old or 0) is None
     with pytest.raises(Refused, match="does not help"):
-        await call(runner, "clients.pause", client=NAME)
-    await call(runner, "service.start", name="client")
-    assert service(runner).state == "running"
-    await comes_to_be(runner, "online")
-    assert wish(runner) == "run"
+        await call(playing, "clients.pause", client=NAME)
+    await call(playing, "service.start", name="client")
+    assert service(playing).state == "running"
+    await comes_to_be(playing, "online")
+    assert wish(playing) == "run"
 
 
-async def test_pauses_reach_the_client_and_outlive_its_death_and_a_restart(runner: ClientRunner) -> None:
+async def test_pauses_reach_the_client_and_outlive_its_death_and_a_restart(playing: ClientRunner) -> None:
     for after_episode, wanted in ((False, "pause"), (True, "pause_after_episode")):
-        await call(runner, "clients.pause", client=NAME, after_episode=after_episode)
-        assert wish(runner) == wanted
-        await comes_to_be(runner, "paused")
-        assert client(runner).wish == wanted
-        await call(runner, "clients.resume", client=NAME)
-        assert wish(runner) == "run"
-        await comes_to_be(runner, "online")
-    await call(runner, "clients.pause", client=NAME)
-    old = service(runner).pid
+        await call(playing, "clients.pause", client=NAME, after_episode=after_episode)
+        assert wish(playing) == wanted
+        await comes_to_be(playing, "paused")
+        assert client(playing).wish == wanted
+        await call(playing, "clients.resume", client=NAME)
+        assert wish(playing) == "run"
+        await comes_to_be(playing, "online")
+    await call(playing, "clients.pause", client=NAME)
+    old = service(playing).pid
     assert old is not None
     os.kill(old, 9)
-    await until(lambda: service(runner).pid not in (None, old))
-    await until(lambda: service(runner).state == "running" and client(runner).state == "paused")
-    assert service(runner).restarts == 1
-    events = (await call(runner, "history.events"))["events"]
+    await until(lambda: service(playing).pid not in (None, old))
+    await until(lambda: service(playing).state == "running" and client(playing).state == "paused")
+    assert service(playing).restarts == 1
+    events = (await call(playing, "history.events"))["events"]
     assert "client ended unexpectedly" in events[0]["what"]
-    logs = await call(runner, "history.logs", service="client")
+    logs = await call(playing, "history.logs", service="client")
     assert "start of client" in logs["lines"][0]["text"]
-    everything = await call(runner, "history.logs")
+    everything = await call(playing, "history.logs")
     assert {line["service"] for line in everything["lines"]} == {"client", "runner"}
-    old = service(runner).pid
-    await call(runner, "service.restart", name="client")
-    assert service(runner).pid not in (None, old)
-    assert wish(runner) == "pause"
+    old = service(playing).pid
+    await call(playing, "service.restart", name="client")
+    assert service(playing).pid not in (None, old)
+    assert wish(playing) == "pause"
 
 
 @pytest.mark.parametrize("off", [False, True], ids=["waiting", "switched off"])
 async def test_without_a_server_it_waits_and_plays_once_there_is_one_unless_it_was_switched_off(
-    idle: ClientRunner, redis_address: Address, off: bool
+    waiting: ClientRunner, redis_address: Address, off: bool
 ) -> None:
-    assert (service(idle).state, service(idle).pid) == ("starting", None)
-    server = idle.status().server
+    assert (service(waiting).state, service(waiting).pid) == ("starting", None)
+    server = waiting.status().server
     assert (server.reachable, server.url) == (False, "")
-    assert server.changed_at == pytest.approx(idle.started, abs=5)
+    assert server.changed_at == pytest.approx(waiting.started, abs=5)
     # A start is answered at once: it is wanted already.
-    await call(idle, "service.stop" if off else "service.start", name="client")
-    idle.folders.server.mkdir(parents=True)
-    redis_address.write(idle.folders.server_address)
-    await until(lambda: idle.status().server.reachable)
+    await call(waiting, "service.stop" if off else "service.start", name="client")
+    waiting.folders.server.mkdir(parents=True)
+    redis_address.write(waiting.folders.server_address)
+    await until(lambda: waiting.status().server.reachable)
     if off:
-        assert service(idle).state == "stopped"
+        assert service(waiting).state == "stopped"
         return
-    await comes_to_be(idle, "online")
-    assert Address.read(idle.folder.server_address) == redis_address
+    await comes_to_be(waiting, "online")
+    assert Address.read(waiting.folder.server_address) == redis_address
 
 
-async def test_a_server_that_moved_is_followed_with_what_the_owner_wants(
-    runner: ClientRunner, address: Address
-) -> None:
-    await call(runner, "clients.pause", client=NAME)
-    old = service(runner).pid
+async def test_a_server_that_moved_is_followed_as_wished(playing: ClientRunner, address: Address) -> None:
+    await call(playing, "clients.pause", client=NAME)
+    old = service(playing).pid
     moved = Address(address.host, free_port(), address.password, address.prefix)
-    moved.write(runner.folders.server_address)
-    await until(lambda: service(runner).pid not in (None, old))
-    assert Address.read(runner.folder.server_address) == moved
-    await comes_to_be(runner, "paused")
-    assert wish(runner) == "pause"
-    assert not runner.status().server.reachable
+    moved.write(playing.folders.server_address)
+    await until(lambda: service(playing).pid not in (None, old))
+    assert Address.read(playing.folder.server_address) == moved
+    await comes_to_be(playing, "paused")
+    assert wish(playing) == "pause"
+    assert not playing.status().server.reachable
 
 
-async def test_a_client_that_the_server_sent_away_is_not_started_again(runner: ClientRunner) -> None:
+async def test_a_client_that_the_server_sent_away_is_not_started_again(playing: ClientRunner) -> None:
     told = Wish(command_id="x", state="stop")
-    (runner.folder.root / "server_wish.json").write_text(told.to_json())
-    await until(lambda: service(runner).state == "stopped")
-    assert "the server asked it to stop" in service(runner).outcome
-    assert service(runner).restarts == 0
-    (runner.folder.root / "server_wish.json").unlink()
-    await call(runner, "service.start", name="client")
-    await comes_to_be(runner, "online")
+    (playing.folder.root / "server_wish.json").write_text(told.to_json())
+    await until(lambda: service(playing).state == "stopped")
+    assert "the server asked it to stop" in service(playing).outcome
+    assert service(playing).restarts == 0
+    (playing.folder.root / "server_wish.json").unlink()
+    await call(playing, "service.start", name="client")
+    await comes_to_be(playing, "online")
 
 
 async def test_a_client_that_a_crashed_runner_left_is_taken_over_with_what_its_owner_wanted(
     folders: Folders, address: Address
 ) -> None:
     left = await left_by_a_crash(folders, address, "pause")
-    async with opened(ClientRunner(folders, NAME)) as runner:
-        await comes_to_be(runner, "paused")
-        assert (service(runner).pid, service(runner).restarts) == (left.pid, 0)
-        assert client(runner).wish == "pause"
-        await call(runner, "clients.resume", client=NAME)
-        await comes_to_be(runner, "online")
+    async with opened(ClientRunner(folders, NAME)) as playing:
+        await comes_to_be(playing, "paused")
+        assert (service(playing).pid, service(playing).restarts) == (left.pid, 0)
+        assert client(playing).wish == "pause"
+        await call(playing, "clients.resume", client=NAME)
+        await comes_to_be(playing, "online")
     assert left.wait(LIMIT_S) is not None
 
 
 async def test_close_ends_the_client_and_leaves_no_way_in_and_what_it_left_is_no_news(
-    runner: ClientRunner, folders: Folders, caplog: pytest.LogCaptureFixture
+    playing: ClientRunner, folders: Folders, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pid = service(runner).pid
-    assert await call(runner, "server.shutdown") == {}
-    assert runner.closing.is_set()
-    await runner.close()
+    pid = service(playing).pid
+    assert await call(playing, "server.shutdown") == {}
+    assert playing.closing.is_set()
+    await playing.close()
     assert process_identity(pid or 0) is None
     assert not (folders.client / "control.json").exists()
     assert not (folders.client / "runner.json").exists()
@@ -200,14 +189,14 @@ async def test_close_ends_the_client_and_leaves_no_way_in_and_what_it_left_is_no
 
 
 async def test_without_a_window_it_ends_and_with_one_it_goes_on(folders: Folders, address: Address) -> None:
-    async with opened(ClientRunner(folders, NAME, unwatched_limit_s=0.8)) as runner:
-        async with following(runner):
-            await comes_to_be(runner, "online")
+    async with opened(ClientRunner(folders, NAME, unwatched_limit_s=0.8)) as playing:
+        async with following(playing):
+            await comes_to_be(playing, "online")
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(runner.closing.wait(), 1.2)
-        await asyncio.wait_for(runner.closing.wait(), LIMIT_S)
-        assert service(runner).pid is None
-        assert "asked to stop" in service(runner).outcome
+                await asyncio.wait_for(playing.closing.wait(), 1.2)
+        await asyncio.wait_for(playing.closing.wait(), LIMIT_S)
+        assert service(playing).pid is None
+        assert "asked to stop" in service(playing).outcome
 
 
 def test_a_wait_between_rounds_is_no_news_and_one_that_lasts_is() -> None:

@@ -128,9 +128,6 @@ def test_asked_to_stop_it_tries_no_further_address() -> None:
     assert tried == ["a"]
 
 
-# --- for real --------------------------------------------------------------------------------------
-
-
 def test_a_try_tells_who_lets_us_in(invitation: Invitation, redis_address: Address) -> None:
     closed, open_ = (invitation.address(host, port) for host, port in invitation.addresses)
     assert try_address(open_) == LET_IN
@@ -147,21 +144,13 @@ def test_a_try_of_a_silent_server_ends_and_another_program_is_no_answer() -> Non
         found = try_address(Address("127.0.0.1", silent.getsockname()[1], "x", user="client.gamer"))
     assert found == TryResult(Reply.SILENT, "no answer in time")
 
-    class Quiet(http.server.BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    web = http.server.HTTPServer(("127.0.0.1", 0), Quiet)
-    serving = threading.Thread(target=web.serve_forever)
-    serving.start()
-    try:
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as web:
+        serving = threading.Thread(target=web.serve_forever)
+        serving.start()
         found = try_address(Address("127.0.0.1", web.server_port, "x", user="client.gamer"))
-    finally:
         web.shutdown()
         serving.join()
-        web.server_close()
-    assert found.reply is Reply.SILENT
-    assert found.why
+    assert (found.reply, bool(found.why)) == (Reply.SILENT, True)
 
 
 @pytest.mark.allow_warnings

@@ -92,9 +92,7 @@ async def test_a_reissued_invitation_is_taken_over_and_a_revoked_client_is_shown
 
 
 @pytest.mark.allow_warnings
-async def test_a_server_that_can_not_be_found_is_said_with_what_was_tried(
-    folders: Folders, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_tries_for_a_lost_server_are_told(folders: Folders, caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
     said = f"No answer from 127.0.0.1:{port} (connection refused)."
     async with opened(ClientRunner(folders, NAME, invitation=invitation_to(("127.0.0.1", port)))) as runner:
@@ -116,9 +114,7 @@ async def test_a_client_left_playing_for_another_server_is_ended_not_taken_over(
         assert Address.read(runner.folder.server_address) == good_address
 
 
-async def test_without_an_invitation_the_address_of_an_older_one_is_not_used(
-    folders: Folders, good_address: Address
-) -> None:
+async def test_without_an_invitation_no_old_address_is_used(folders: Folders, good_address: Address) -> None:
     here = ClientFolder(folders.client)
     here.root.mkdir(parents=True)
     good_address.write(here.server_address)

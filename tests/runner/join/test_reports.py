@@ -1,5 +1,3 @@
-"""How the client is, told from its own reports."""
-
 import os
 from pathlib import Path
 from typing import Any
@@ -55,9 +53,7 @@ def desk(tmp_path: Path) -> _Desk:
     return _Desk(tmp_path)
 
 
-def test_a_report_of_the_supervised_process_is_read_once_and_damaged_ones_are_passed_over(
-    desk: _Desk,
-) -> None:
+def test_a_report_of_the_supervised_process_is_read_once_and_damaged_ones_never(desk: _Desk) -> None:
     assert desk.reports.read() is None
     assert not desk.reports.health().ready
     assert desk.state == "left"
@@ -144,12 +140,8 @@ class _Returns(OwnReturns):
         return found
 
 
-@pytest.fixture
-def returns() -> _Returns:
-    return _Returns("c")
-
-
-def test_episodes_of_overlapping_reports_are_taken_once_and_without_a_gap(returns: _Returns) -> None:
+def test_episodes_of_overlapping_reports_are_taken_once_and_those_before_are_counted() -> None:
+    returns = _Returns("c")
     first = returns.rows(0, 1, 2)
     assert (first.row, first.total_return, first.env_steps) == ([1, 2, 3], [0, 1, 2], [10, 20, 30])
     assert first.mean_return == [0, 0.5, 1]
@@ -158,25 +150,22 @@ def test_episodes_of_overlapping_reports_are_taken_once_and_without_a_gap(return
     assert returns.episodes == 4
     assert returns.rows(7, 8).row == [5, 6], "some were missed"
     assert returns.episodes == 9
-
-
-def test_what_a_client_played_before_it_was_looked_at_is_counted(returns: _Returns) -> None:
+    returns = _Returns("c")
     assert returns.rows(304, 305, steps=3060).row == [1, 2]
     assert returns.episodes == 306
     returns.take(_report(0, pid=2, steps=12))
     assert (returns.episodes, returns.env_steps) == (307, 3060 + 12)
 
 
-def test_another_process_goes_on_with_the_curve(returns: _Returns) -> None:
+def test_another_process_goes_on_with_the_curve_and_another_run_begins_another() -> None:
+    returns = _Returns("c")
     returns.take(_report(0, 1, steps=25))
     assert returns.take(_report(pid=3, run="")) is None, "it plays for nothing yet"
     assert (returns.run_id, returns.episodes, returns.env_steps) == ("a", 2, 25)
     rows = returns.rows(0, pid=2, steps=12)
     assert (rows.row, rows.env_steps) == ([3], [25 + 10])
     assert returns.env_steps == 25 + 12
-
-
-def test_another_run_begins_another_curve(returns: _Returns) -> None:
+    returns = _Returns("c")
     returns.take(_report(0, 1, steps=25))
     assert returns.take(_report(2, run="b", of_run="a", steps=5)) is None
     rows = returns.rows(0, run="b", steps=9)
@@ -208,8 +197,9 @@ def test_history_ends_where_the_live_rows_go_on() -> None:
     ],
 )
 def test_history_answers_what_was_asked_or_refuses_what_is_not_here(
-    returns: _Returns, asked: dict[str, Any], rows: list[int] | None
+    asked: dict[str, Any], rows: list[int] | None
 ) -> None:
+    returns = _Returns("c")
     returns.take(_report(*range(5)))
     if rows is not None:
         assert returns.history(HistoryQueryParams(**asked)).row == rows

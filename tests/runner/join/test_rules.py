@@ -59,24 +59,19 @@ def _owner_rules(path: Path, room: _Room, hour: int = 12, **rules: object) -> Ow
     return made
 
 
-# --- what the rules say ---
-
-
 @pytest.mark.parametrize(
-    ("begin", "end", "minute", "inside"),
+    ("begin", "end", "inside", "outside"),
     [
-        (22 * 60, 8 * 60, 23 * 60, True),
-        (22 * 60, 8 * 60, 7 * 60 + 59, True),
-        (22 * 60, 8 * 60, 8 * 60, False),
-        (22 * 60, 8 * 60, 21 * 60 + 59, False),
-        (9 * 60, 17 * 60, 9 * 60, True),
-        (9 * 60, 17 * 60, 17 * 60, False),
-        (600, 600, 5, True),
+        (22 * 60, 8 * 60, (23 * 60, 7 * 60 + 59), (8 * 60, 21 * 60 + 59)),
+        (9 * 60, 17 * 60, (9 * 60,), (17 * 60,)),
+        (600, 600, (5,), ()),
     ],
 )
-def test_hours_may_reach_over_midnight(begin: int, end: int, minute: int, inside: bool) -> None:
-    assert Rules(only_hours=True, begin=begin, end=end).in_hours(minute) is inside
-    assert Rules(begin=begin, end=end).in_hours(minute), "without the rule every minute is one"
+def test_hours_may_reach_over_midnight(begin: int, end: int, inside: list[int], outside: list[int]) -> None:
+    rules, without = Rules(only_hours=True, begin=begin, end=end), Rules(begin=begin, end=end)
+    assert all(rules.in_hours(minute) for minute in inside)
+    assert not any(rules.in_hours(minute) for minute in outside)
+    assert all(without.in_hours(minute) for minute in (*inside, *outside)), "every minute is one"
 
 
 @pytest.mark.parametrize(
@@ -101,9 +96,15 @@ def test_what_holds_it_back_is_told_and_only_where_that_is_a_rule(
     assert _owner_rules(path, room, hour).held() == ""
 
 
-def test_outside_the_hours_nothing_else_matters(path: Path, room: _Room) -> None:
+def test_outside_the_hours_nothing_else_matters_and_what_can_t_be_followed_holds_nothing_back(
+    path: Path, room: _Room
+) -> None:
     room.idle = 0.0
     assert _owner_rules(path, room, only_hours=True, only_idle=True).held() == "hours"
+    room.idle = None
+    rules = _owner_rules(path, room, only_idle=True)
+    assert rules.held() == ""
+    assert (rules.state().why_not_idle, rules.state().why_not_full_screen) == ("Nobody tells.", "")
 
 
 @pytest.mark.parametrize(("hour", "day"), [(12, 20), (23, 21)])
@@ -112,21 +113,11 @@ def test_when_its_hours_begin_is_told(path: Path, room: _Room, hour: int, day: i
     assert datetime.fromtimestamp(rules.hours_begin()) == datetime(2026, 11, day, 22, 15)
 
 
-def test_a_rule_that_can_t_be_followed_holds_nothing_back_and_says_why(path: Path, room: _Room) -> None:
-    room.idle = None
-    rules = _owner_rules(path, room, only_idle=True)
-    assert rules.held() == ""
-    assert (rules.state().why_not_idle, rules.state().why_not_full_screen) == ("Nobody tells.", "")
-
-
 def test_rules_are_kept(path: Path, room: _Room) -> None:
     made = _owner_rules(path, room, only_hours=True, begin=60, end=120)
     assert OwnerRules(path, room.presence, lambda _: False).rules == made.rules != Rules()
     path.write_bytes(b"{")
     assert OwnerRules(path, room.presence, lambda _: False).rules == Rules()
-
-
-# --- the client follows them ---
 
 
 @pytest.fixture
@@ -139,9 +130,7 @@ async def runner(
         yield made
 
 
-async def test_the_client_waits_while_somebody_is_there_and_plays_on_by_itself(
-    runner: ClientRunner, room: _Room
-) -> None:
+async def test_the_client_waits_only_while_somebody_is_there(runner: ClientRunner, room: _Room) -> None:
     room.idle = 1.0
     state = await call(runner, "rules.set", rules={"only_idle": True})
     assert state["rules"]["only_idle"]
@@ -152,9 +141,7 @@ async def test_the_client_waits_while_somebody_is_there_and_plays_on_by_itself(
     assert client(runner).held == ""
 
 
-async def test_its_own_game_may_fill_the_screen_and_the_owners_pause_outlasts_a_rule(
-    runner: ClientRunner, room: _Room
-) -> None:
+async def test_its_game_may_fill_the_screen_and_pauses_stay(runner: ClientRunner, room: _Room) -> None:
     room.full_screen = service(runner).pid
     await call(runner, "rules.set", rules={"not_full_screen": True})
     assert (client(runner).held, client(runner).state) == ("", "online")
@@ -168,9 +155,7 @@ async def test_its_own_game_may_fill_the_screen_and_the_owners_pause_outlasts_a_
     await comes_to_be(runner, "online")
 
 
-async def test_the_client_goes_behind_other_programs_and_comes_back_by_a_new_start(
-    runner: ClientRunner,
-) -> None:
+async def test_the_client_goes_behind_other_programs_and_back_by_a_new_start(runner: ClientRunner) -> None:
     def pid() -> int:
         return service(runner).pid or 0
 

@@ -25,27 +25,20 @@ from tests.runner.running import call, opened, until
 pytestmark = pytest.mark.usefixtures("fake_client")
 
 
-@pytest.fixture
-def runner(idle_runner: ClientRunner) -> ClientRunner:
-    return idle_runner
-
-
-async def test_an_idle_runner_plays_only_when_told_to(
-    runner: ClientRunner, redis_address: Address, folders: Folders
-) -> None:
+async def test_an_idle_runner_waits(idle: ClientRunner, redis_address: Address, folders: Folders) -> None:
     folders.server.mkdir(parents=True)
     redis_address.write(folders.server_address)
-    await until(lambda: runner.status().server.reachable)
-    assert (service(runner).state, service(runner).pid) == ("stopped", None)
-    await call(runner, "service.start", name="client")
-    await comes_to_be(runner, "online")
+    await until(lambda: idle.status().server.reachable)
+    assert (service(idle).state, service(idle).pid) == ("stopped", None)
+    await call(idle, "service.start", name="client")
+    await comes_to_be(idle, "online")
 
 
 async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_nothing(
-    runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
+    idle: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
 ) -> None:
     async def look(text: str) -> dict[str, Any]:
-        return await call(runner, "servers.look", invitation=text)
+        return await call(idle, "servers.look", invitation=text)
 
     seen = await look(invitation.file_text)
     assert (seen["env_id"], seen["error"]) == ("", ""), "it has no run"
@@ -70,30 +63,30 @@ async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_
     assert "does not let this computer in" in seen["error"]
     for command in ("servers.look", "servers.join"):
         with pytest.raises(UsageError, match="damaged or cut off"):
-            await call(runner, command, invitation="soulsgui://join/abc")
-    assert (await call(runner, "servers.list")) == {"chosen": "", "servers": []}
-    assert service(runner).state == "stopped"
+            await call(idle, command, invitation="soulsgui://join/abc")
+    assert (await call(idle, "servers.list")) == {"chosen": "", "servers": []}
+    assert service(idle).state == "stopped"
 
 
 async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_and_forgets_the_first(
-    runner: ClientRunner, invitation: Invitation, folders: Folders, redis_address: Address
+    idle: ClientRunner, invitation: Invitation, folders: Folders, redis_address: Address
 ) -> None:
     seen: list[tuple[list[str], list[str]]] = []
-    runner.publisher.clients(runner.status().clients)
-    push = runner.feed.push
-    runner.feed.push = lambda kind, **what: (  # type: ignore[method-assign]
+    idle.publisher.clients(idle.status().clients)
+    push = idle.feed.push
+    idle.feed.push = lambda kind, **what: (  # type: ignore[method-assign]
         seen.append(([one.id for one in what["changed"]], what["removed"])) if "removed" in what else None,
         push(kind, **what),
     )[1]
-    assert runner.status().server.round_trip_s is None
-    assert await call(runner, "servers.join", invitation=invitation.link) == {"server_id": "server-1"}
-    await comes_to_be(runner, "online")
-    await until(lambda: runner.status().server.round_trip_s is not None)
-    assert client(runner).id == NAME
-    assert runner.status().server.name == "atelier"
-    identity = process_identity(service(runner).pid or 0)
+    assert idle.status().server.round_trip_s is None
+    assert await call(idle, "servers.join", invitation=invitation.link) == {"server_id": "server-1"}
+    await comes_to_be(idle, "online")
+    await until(lambda: idle.status().server.round_trip_s is not None)
+    assert client(idle).id == NAME
+    assert idle.status().server.name == "atelier"
+    identity = process_identity(service(idle).pid or 0)
     assert NAME in identity["cmdline"]
-    listed = await call(runner, "servers.list")
+    listed = await call(idle, "servers.list")
     assert (listed["chosen"], [one["client"] for one in listed["servers"]]) == ("server-1", [NAME])
     assert SavedInvitations(folders).chosen() == invitation
     # A window sees the former client go and the new one come.
@@ -102,35 +95,33 @@ async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_
 
     folders.server.mkdir(parents=True)
     redis_address.write(folders.server_address)
-    await call(runner, "servers.choose", server_id="")
+    await call(idle, "servers.choose", server_id="")
     assert process_identity(identity["pid"]) is None
-    await comes_to_be(runner, "online")
-    assert (client(runner).id, runner.status().server.name) == ("this-pc", "")
+    await comes_to_be(idle, "online")
+    assert (client(idle).id, idle.status().server.name) == ("this-pc", "")
     assert SavedInvitations(folders).chosen() is None
-    await call(runner, "service.stop", name="client")
-    await call(runner, "servers.choose", server_id="server-1")
-    await until(lambda: runner.status().server.reachable)
-    assert (client(runner).id, service(runner).state) == (NAME, "stopped"), "off before, off after"
+    await call(idle, "service.stop", name="client")
+    await call(idle, "servers.choose", server_id="server-1")
+    await until(lambda: idle.status().server.reachable)
+    assert (client(idle).id, service(idle).state) == (NAME, "stopped"), "off before, off after"
 
-    await call(runner, "service.start", name="client")
-    await comes_to_be(runner, "online")
-    old = service(runner).pid
-    await call(runner, "servers.forget", server_id="server-1")
+    await call(idle, "service.start", name="client")
+    await comes_to_be(idle, "online")
+    old = service(idle).pid
+    await call(idle, "servers.forget", server_id="server-1")
     assert process_identity(old or 0) is None
-    assert await call(runner, "servers.list") == {"chosen": "", "servers": []}
+    assert await call(idle, "servers.list") == {"chosen": "", "servers": []}
     assert not list(folders.servers.iterdir())
-    assert service(runner).state == "stopped"
+    assert service(idle).state == "stopped"
     for command in ("servers.forget", "servers.choose"):
         with pytest.raises(Refused, match="no invitation of a server"):
-            await call(runner, command, server_id="server-1")
+            await call(idle, command, server_id="server-1")
 
 
-async def test_an_idle_runner_ends_soon_after_the_last_window(
-    folders: Folders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_idle_runner_ends_with_its_window(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soulsgui.runner.join.app._IDLE_PATIENCE_S", 0.1)
-    async with opened(ClientRunner(folders, NAME, unwatched_limit_s=3600.0, idle=True)) as runner:
-        await asyncio.wait_for(runner.closing.wait(), LIMIT_S)
+    async with opened(ClientRunner(folders, NAME, unwatched_limit_s=3600.0, idle=True)) as idle:
+        await asyncio.wait_for(idle.closing.wait(), LIMIT_S)
 
 
 async def test_the_chosen_server_is_forgotten_also_where_the_machine_has_no_name_of_a_client(
@@ -139,17 +130,17 @@ async def test_the_chosen_server_is_forgotten_also_where_the_machine_has_no_name
     monkeypatch.setattr(socket, "gethostname", lambda: "BÜRO-PC")
     saved.keep(invitation)
     saved.choose(invitation)
-    async with opened(ClientRunner(folders, NAME, invitation=invitation, idle=True)) as runner:
-        await call(runner, "servers.forget", server_id="server-1")
-        assert client(runner).id == "BURO-PC"
-        assert await call(runner, "servers.list") == {"chosen": "", "servers": []}
+    async with opened(ClientRunner(folders, NAME, invitation=invitation, idle=True)) as idle:
+        await call(idle, "servers.forget", server_id="server-1")
+        assert client(idle).id == "BURO-PC"
+        assert await call(idle, "servers.list") == {"chosen": "", "servers": []}
 
 
 async def test_signals_mean_after_the_end_what_they_meant_before(folders: Folders) -> None:
     before = {number: signal.getsignal(number) for number in stop_signals()}
-    runner = ClientRunner(folders, NAME, idle=True)
-    runner.obey_signals()
-    async with opened(runner):
+    idle = ClientRunner(folders, NAME, idle=True)
+    idle.obey_signals()
+    async with opened(idle):
         assert all(signal.getsignal(number) is not one for number, one in before.items())
     assert {number: signal.getsignal(number) for number in stop_signals()} == before
 

@@ -1,5 +1,3 @@
-"""Checkpoints are listed and verified by their manifests."""
-
 import hashlib
 import json
 from collections.abc import Callable
@@ -81,9 +79,7 @@ def change(path: Path, **fields: object) -> None:
     (path / "manifest.json").write_text(json.dumps(manifest | fields))
 
 
-def test_note_is_kept_beside_the_manifest_and_leaves_it_valid(
-    saved: RunFolder, checkpoints: Checkpoints
-) -> None:
+def test_note_beside_the_manifest_leaves_it_valid(saved: RunFolder, checkpoints: Checkpoints) -> None:
     assert checkpoints.edit_note(saved, "checkpoint", "näher dran").note == "näher dran"
     (info,) = Checkpoints().list(saved)
     assert (info.note, info.valid) == ("näher dran", True)
@@ -96,9 +92,7 @@ def test_only_checkpoints_of_the_list_can_be_named(saved: RunFolder, checkpoints
             checkpoints.get(saved, name)
 
 
-def test_checkpoint_between_two_renames_is_found_beside_its_place(
-    saved: RunFolder, checkpoints: Checkpoints
-) -> None:
+def test_checkpoint_between_two_renames_is_found(saved: RunFolder, checkpoints: Checkpoints) -> None:
     saved.checkpoint.rename(saved.root / ".checkpoint.old")
     (info,) = checkpoints.list(saved)
     assert (info.id, info.env_steps, info.valid) == ("checkpoint", 100, True)
@@ -128,9 +122,8 @@ def test_checkpoint_that_is_replaced_while_it_is_read_is_read_again_and_unchange
     assert checkpoints.list(saved)[0].valid
 
 
-def best_model(saved: tuple[int, float] | None = None) -> BestModel:
-    nobody: Any = None  # what decides alone asks no trainer
-    return BestModel(nobody, saved)
+NOBODY: Any = None
+"""Who decides alone asks no trainer."""
 
 
 def verdict(number: int) -> Verdict:
@@ -138,7 +131,7 @@ def verdict(number: int) -> Verdict:
 
 
 def test_best_model_is_due_once_per_change_with_a_gap_and_again_when_nobody_answered() -> None:
-    best = best_model()
+    best = BestModel(NOBODY, None)
     assert best.due(None, 0.0) is None
     assert best.due(Verdict(), 0.0) is None
     assert best.due(verdict(1), 0.0) == (1, 5.0)
@@ -150,19 +143,14 @@ def test_best_model_is_due_once_per_change_with_a_gap_and_again_when_nobody_answ
     assert best.due(verdict(2), 25.0) == (2, 6.0)
     best.answered(delivered=True)
     assert best.due(verdict(3), 25.5) is None
-
-
-def test_best_model_waits_neither_for_the_gap_nor_for_the_one_before_when_the_run_ends() -> None:
-    best = best_model()
-    assert best.due(verdict(1), 0.0) == (1, 5.0)
-    assert best.due(verdict(1), 10.0, hurry=True) is None
-    assert best.due(verdict(2), 10.0, hurry=True) == (2, 6.0)
-    best.answered(delivered=True)
-    assert best.due(verdict(3), 10.5, hurry=True) == (3, 7.0)
+    # When the run ends it waits neither for the gap nor for the one before.
+    assert best.due(verdict(3), 25.5, hurry=True) == (3, 7.0)
+    assert best.due(verdict(3), 25.6, hurry=True) is None
+    assert best.due(verdict(4), 25.6, hurry=True) == (4, 8.0)
 
 
 def test_best_model_that_is_saved_or_whose_weights_another_process_held_is_not_due() -> None:
-    best = best_model((1, 5.0))
+    best = BestModel(NOBODY, (1, 5.0))
     assert best.due(verdict(1), 0.0) is None
     best.oldest = 8
     assert best.due(verdict(7), 0.0, hurry=True) is None

@@ -1,5 +1,3 @@
-"""Logs of runs and of what outlives them."""
-
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -32,9 +30,7 @@ def add_run(library: Library, created: float, text: str) -> str:
     return run.run_id
 
 
-def test_each_run_has_its_own_logs_and_those_of_the_server_are_there_before_it(
-    folders: Folders, library: Library
-) -> None:
+def test_each_run_has_its_own_logs_and_the_server_has_its_own_too(folders: Folders, library: Library) -> None:
     assert set(log_paths(folders, library, "latest")) == {"redis"}
     with pytest.raises(Refused, match="no run"):
         log_paths(folders, library, "1999")
@@ -46,9 +42,7 @@ def test_each_run_has_its_own_logs_and_those_of_the_server_are_there_before_it(
         assert ([line.text for line in lines], first) == ([text], 1)
 
 
-def test_all_logs_are_put_together_by_time_and_tracebacks_stay_whole(
-    folders: Folders, library: Library
-) -> None:
+def test_all_logs_are_merged_by_time_and_tracebacks_stay_whole(folders: Folders, library: Library) -> None:
     add_run(
         library,
         1.0,

@@ -1,5 +1,3 @@
-"""The runs in the data folder."""
-
 import json
 from pathlib import Path
 
@@ -82,15 +80,18 @@ def test_run_is_shown_as_its_runner_knows_it_or_as_cut_off_or_damaged(library: L
     assert "damaged" in summary.error
 
 
-def test_summary_tells_size_and_whether_it_can_be_resumed(library: Library) -> None:
+def test_summary_tells_size_and_whether_it_can_be_resumed_and_best_is_the_saved_one(library: Library) -> None:
     made = record(library, "", 1.0, state="stopped")
     run = library.find(made.id)
     assert not library.summary(run, None).resumable
-    save(run.checkpoint, run, "current", 1)
+    save(run.checkpoint, run, "current", 1, score=9.0)
     library.write_settings(run, Settings())
     again = Library(library.root).summary(run, None)
     assert again.resumable
     assert again.size_bytes > 64
+    assert library.best(run) is None
+    save(run.best_model, run, "best", 1, model_id=4, score=2.5)
+    assert library.best(run) == (4, 2.5)
 
 
 def test_settings_come_back_as_they_were_and_are_read_again_only_when_they_were_written(
@@ -111,17 +112,7 @@ def test_settings_come_back_as_they_were_and_are_read_again_only_when_they_were_
     assert len(reads) == 2
 
 
-def test_best_is_the_saved_best_model(library: Library) -> None:
-    run = library.create("", 0.0)
-    save(run.checkpoint, run, "current", 1, score=9.0)
-    assert library.best(run) is None
-    save(run.best_model, run, "best", 1, model_id=4, score=2.5)
-    assert library.best(run) == (4, 2.5)
-
-
-def test_run_that_can_not_be_written_leaves_no_folder(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_that_can_not_be_kept_leaves_no_folder(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -135,9 +126,7 @@ def test_run_that_can_not_be_written_leaves_no_folder(
     assert list(library.root.iterdir()) == []
 
 
-def test_a_folder_that_is_not_ours_to_read_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_we_may_not_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library(tmp_path)
     run = library.create("mine", 0.0)
     run.run.write_text("{}")

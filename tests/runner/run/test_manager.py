@@ -124,9 +124,7 @@ async def test_a_run_of_which_nothing_lives_was_interrupted_and_is_so_once(
     assert context.events.since(0) == [event]
 
 
-def test_a_run_that_begins_in_the_middle_of_a_turn_has_gone_on_for_no_time(
-    context: RunContext, run: RunFolder
-) -> None:
+def test_a_run_that_begins_within_a_turn_has_gone_on_for_no_time(context: RunContext, run: RunFolder) -> None:
     turn = time.monotonic()
     session = RunSession(context, run, Settings(), RunRecord(id=run.run_id, seconds=5.0))
     assert session.look(turn, 0.0) is None

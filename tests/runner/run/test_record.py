@@ -1,7 +1,4 @@
-"""States and news of a run, told from its services and nodes."""
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,9 +17,10 @@ from soulsgui.runner.run.record import (
 )
 from soulsgui.wire.control import CheckpointInfo, Event, RunState, ServiceStatus
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.metrics import AttemptRow, UpdateRow, evaluation_values
+from soulsgui.wire.messages.metrics import AttemptRow, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from tests.states import checkpoint, service
+from tests.telemetry.helpers import update_row
 
 
 def node(name: str = "trainer", **fields: object) -> NodeState:
@@ -70,21 +68,17 @@ def test_state_and_its_words(view: RunView, state: RunState, said: str) -> None:
     assert said in detail
 
 
-@pytest.mark.parametrize(
-    ("of_trainer", "of_telemetry", "reached"),
-    [
+def test_a_goal_is_reached_when_a_node_says_so() -> None:
+    reached = node("telemetry", verdict=Verdict(reached=True))
+    for of_trainer, of_telemetry, said in (
         (None, None, ""),
         (node(), node("telemetry"), ""),
         (node(stop_reached=True), None, "env_steps"),
         (node(), node("telemetry", verdict=Verdict(best_score=1.0)), ""),
-        (node(), node("telemetry", verdict=Verdict(reached=True)), "mean_return"),
-        (node(stop_reached=True), node("telemetry", verdict=Verdict(reached=True)), "mean_return"),
-    ],
-)
-def test_goal_is_reached_when_a_node_says_so(
-    of_trainer: NodeState | None, of_telemetry: NodeState | None, reached: Reached
-) -> None:
-    assert goal_reached(of_trainer, of_telemetry) == reached
+        (node(), reached, "mean_return"),
+        (node(stop_reached=True), reached, "mean_return"),
+    ):
+        assert goal_reached(of_trainer, of_telemetry) == said
 
 
 def test_progress_takes_steps_from_the_trainer_and_returns_from_telemetry() -> None:
@@ -106,7 +100,7 @@ def test_progress_takes_steps_from_the_trainer_and_returns_from_telemetry() -> N
 REACHED = Verdict(reached=True, reached_with=130.5)
 
 
-def test_what_reached_the_goal_is_the_mean_of_the_run_whatever_comes_after_it() -> None:
+def test_what_reached_the_goal_is_the_mean_of_the_run_by_whoever_judges() -> None:
     told = node("telemetry", mean_return=126.0, best_mean_return=131.0, verdict=REACHED)
     assert with_progress(RunRecord(id="r"), node(), told, 0.0).mean_return == 130.5
     told = node("telemetry", mean_return=35.0, evaluation_return=99.0, verdict=REACHED)
@@ -115,9 +109,6 @@ def test_what_reached_the_goal_is_the_mean_of_the_run_whatever_comes_after_it() 
     assert (record.mean_return, record.evaluation_return) == (35.0, 130.5)
     assert ended(record, "mean_return").mean_return == 130.5
     assert ended(record, "stopped").mean_return == 35.0
-
-
-def test_where_nobody_can_evaluate_training_is_told_to_judge() -> None:
     record = RunRecord(id="r", goal_judged_by="evaluation")
     told = node("telemetry", mean_return=126.0, judged_by="training", verdict=REACHED)
     record = with_progress(record, node(), told, 0.0)
@@ -145,21 +136,16 @@ def test_ended_run_says_why(reached: Reached, state: RunState) -> None:
     assert record.env_steps_per_s == 0.0
 
 
-@pytest.mark.parametrize(
-    ("begins_at", "words"),
-    [
-        (
-            24_576,
-            "The trainer goes on at 24,576 steps (attempt 2): "
-            "10,240 steps after the last checkpoint are lost",
-        ),
+def test_a_new_attempt_says_what_is_lost() -> None:
+    lost = "10,240 steps after the last checkpoint are lost"
+    for begins_at, words in (
+        (24_576, f"The trainer goes on at 24,576 steps (attempt 2): {lost}"),
         (34_816, "The trainer goes on at 34,816 steps (attempt 2): nothing is lost"),
         (0, "The trainer begins anew (attempt 2): 34,816 steps are lost, none was saved"),
-    ],
-)
-def test_a_new_attempt_says_what_is_lost(begins_at: int, words: str) -> None:
-    row = AttemptRow(run_id="r", attempt=2, update=1, env_steps=begins_at, episodes=1, model_id=9, time=0.0)
-    assert new_attempt_words(34_816, row) == words
+    ):
+        place = dict.fromkeys(("update", "episodes", "model_id", "time"), 1)
+        row = AttemptRow(run_id="r", attempt=2, env_steps=begins_at, **place)
+        assert new_attempt_words(34_816, row) == words
 
 
 RECORD = RunRecord(id="r", updates=100, env_steps=6400)
@@ -185,9 +171,6 @@ def test_what_no_checkpoint_holds_is_said(checkpoints: list[CheckpointInfo], wor
     assert loss_words(RunRecord(id="r", env_steps=50), [], "full") == "", "never updated, nothing to lose"
 
 
-# --- what becomes an event ------------------------------------------------------------------------
-
-
 @pytest.fixture
 def events() -> list[Event]:
     return []
@@ -200,9 +183,7 @@ def news(tmp_path: Path, events: list[Event]) -> RunNews:
 
 def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Event]) -> None:
     def take(update: int, values: dict[str, float]) -> None:
-        place: dict[str, Any] = {"env_steps": update, "episodes": 1, "model_id": update, "time": 1.0}
-        place |= {"kind": "evaluation", "run_id": "run", "attempt": 1, "previous": 0}
-        news.take_row(UpdateRow(update=update, values=values, **place))
+        news.take_row(update_row(update, **values))
 
     take(1, evaluation_values([1.0, 2.0], [3, 9], 0.5, cut=0))
     take(1, {"beyond_support": 0.01})
@@ -219,9 +200,7 @@ def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Ev
     assert "evaluation.max_steps" in cut.remedy
 
 
-def test_that_a_run_is_not_saved_is_told_once_and_that_it_is_again(
-    news: RunNews, events: list[Event]
-) -> None:
+def test_that_a_run_is_not_saved_is_told_once_and_its_end_too(news: RunNews, events: list[Event]) -> None:
     full, still = "not saved yet: no space left", "not saved yet: 3 MB are missing"
     no_right = "not saved yet: no right"
     for unsaved in ("", full, full, still, "", no_right):

@@ -1,5 +1,3 @@
-"""Command lines, environments and checks of the services."""
-
 import os
 import sys
 from pathlib import Path
@@ -65,24 +63,15 @@ def test_client_is_ready_when_its_own_process_beats() -> None:
 
 @pytest.fixture
 def services(folders: Folders) -> RunServices:
-    nothing: Any = None
-    context: Any = SimpleNamespace(
-        folders=folders,
-        supervisor=nothing,
-        bus=nothing,
-        roster=FakeState(),
-        server_state=FakeState(),
-        let_in=nothing,
-    )
+    context: Any = SimpleNamespace(folders=folders, roster=FakeState(), server_state=FakeState())
+    context.supervisor = context.bus = context.let_in = None
     return RunServices(context, RunFolder(folders.runs / "r"), [client_name(2)], evaluates=True)
 
 
 NODES = ("trainer", "telemetry", "evaluator")
 
 
-def test_command_lines_hold_no_secret_and_name_run_and_server(
-    folders: Folders, services: RunServices
-) -> None:
+def test_command_lines_name_run_and_server_and_no_secret(folders: Folders, services: RunServices) -> None:
     run, server = folders.runs / "r", folders.server
     expected = ("--run", str(run), "--server-file", str(server / "redis.json"))
     assert services.names == [*NODES, "client-2"]
@@ -95,9 +84,7 @@ def test_command_lines_hold_no_secret_and_name_run_and_server(
     assert client.tier > services.spec("trainer").tier
 
 
-def test_nodes_refuse_settings_for_good_clients_are_tried_again_and_all_know_of_their_runner(
-    services: RunServices,
-) -> None:
+def test_nodes_refuse_settings_for_good_and_clients_are_tried_again(services: RunServices) -> None:
     refusal = UsageError.exit_code
     assert ConfigError([]).exit_code == refusal
     codes = {name: services.spec(name).refusal_code for name in services.names}

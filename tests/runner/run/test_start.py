@@ -57,32 +57,17 @@ def test_values_that_make_no_other_experiment_are_taken_and_told(stopped: Stoppe
     stopped.make(learner__processes=2)
     asked = {"learner.processes": 1, "learner.memory_limit": 0, "stop.window": 50, "seed": 1}
     found = stopped.resumed(asked)
-    assert found.settings.learner.processes == 1
-    assert found.settings.stop.window == 50
+    assert (found.settings.learner.processes, found.settings.stop.window) == (1, 50)
     assert found.words == (
         " with learner.processes = 1 (was 2), learner.memory_limit = 0 (was null), stop.window = 50 (was 20)"
     )
     assert stopped.resumed({}).words == ""
-    gone = stopped.resumed({"stop.mean_return": None}, without_goal=True)
-    assert gone.changes == ()
-
-
-def test_a_run_goes_on_from_a_checkpoint_with_other_values(stopped: Stopped) -> None:
-    stopped.make()
+    assert stopped.resumed({"stop.mean_return": None}, without_goal=True).changes == ()
     save(stopped.run.manual_saves / "a", stopped.run, "manual", 300)
-    checkpoint = "manual_save/a"
-    found = stopped.resumed({"stop.env_steps": 400}, checkpoint=checkpoint)
+    found = stopped.resumed({"stop.env_steps": 400}, checkpoint="manual_save/a")
     assert found.words == " from manual_save/a with stop.env_steps = 400 (was null)"
     with pytest.raises(UsageError, match="has made 300 steps already"):
-        stopped.resumed({"stop.env_steps": 300}, checkpoint=checkpoint)
-
-
-def test_what_would_be_another_experiment_is_refused_with_every_key(stopped: Stopped) -> None:
-    stopped.make()
-    with pytest.raises(UsageError, match=r"^seed, ppo\.gamma: can't change .*\n.*soulsgui run start"):
-        stopped.resumed({"seed": 3, "learner.threads": 2, "ppo.gamma": 0.5})
-    with pytest.raises(UsageError, match=r"redis\.port: .*\n.*soulsgui serve"):
-        stopped.resumed({"redis.port": 7000})
+        stopped.resumed({"stop.env_steps": 300}, checkpoint="manual_save/a")
 
 
 def test_values_are_checked_together_with_those_of_the_run(stopped: Stopped) -> None:
@@ -122,8 +107,12 @@ def test_a_run_that_has_reached_its_goal_goes_on_with_another_one(
         stopped.resumed(asked)
 
 
-def test_goals_that_do_not_go_with_the_run_are_refused(stopped: Stopped) -> None:
+def test_what_would_be_another_experiment_or_does_not_go_with_the_run_is_refused(stopped: Stopped) -> None:
     stopped.make(stop__env_steps=2 * MADE, ppo__learning_rate=RAMP, ppo__clip=RAMP)
+    with pytest.raises(UsageError, match=r"^seed, ppo\.gamma: can't change .*\n.*soulsgui run start"):
+        stopped.resumed({"seed": 3, "learner.threads": 2, "ppo.gamma": 0.5})
+    with pytest.raises(UsageError, match=r"redis\.port: .*\n.*soulsgui serve"):
+        stopped.resumed({"redis.port": 7000})
     with pytest.raises(UsageError, match=r"ppo\.learning_rate, ppo\.clip\.\n.* new run"):
         stopped.resumed({"stop.env_steps": 3 * MADE})
     stopped.make(stop__env_steps=2 * MADE)

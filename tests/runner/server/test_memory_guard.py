@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,24 +20,14 @@ LIMIT = 20 * 2**20
 CHUNK = b"x" * 2**16
 
 
-@pytest.mark.parametrize(
-    ("used", "before", "level"),
-    [
-        (0.0, "", ""),
-        (0.49, "", ""),
-        (0.5, "", "half"),
-        (0.69, "half", "half"),
-        (0.7, "half", "full"),
-        (0.9, "", "full"),
-        (0.66, "full", "full"),
-        (0.64, "full", "half"),
-        (0.46, "half", "half"),
-        (0.44, "half", ""),
-        (0.3, "full", ""),
-    ],
-)
-def test_a_level_is_left_a_little_below_where_it_is_entered(used: float, before: Level, level: Level) -> None:
-    assert level_of(used, before) == level
+def test_a_level_is_left_a_little_below_where_it_is_entered() -> None:
+    expected: dict[Level, dict[float, Level]] = {
+        "": {0.0: "", 0.49: "", 0.5: "half", 0.9: "full"},
+        "half": {0.69: "half", 0.7: "full", 0.46: "half", 0.44: ""},
+        "full": {0.66: "full", 0.64: "half", 0.3: ""},
+    }
+    for before, levels in expected.items():
+        assert {used: level_of(used, before) for used in levels} == levels
 
 
 class Guarded:
@@ -66,7 +57,6 @@ class Guarded:
         return [command.command for command in self.asked]
 
     def held(self, client: str) -> int:
-        """How many entries of a client are there."""
         return self.connection.xlen(self.keys.chunks(client))
 
     async def be_the_trainer(self) -> None:
@@ -76,7 +66,8 @@ class Guarded:
             for command in reader.poll(self.connection):
                 self.asked.append(command)
                 answer = NodeAnswer(id=command.id, ok=True)
-                reader.answer(self.connection, answer)
+                with suppress(redis.OutOfMemoryError):  # a full server may take a command and no answer
+                    reader.answer(self.connection, answer)
                 if command.command == "cut":
                     self.connection.xtrim(self.keys.chunks(command.args["client"]), maxlen=0)
                 self.bus.resolve([answer])
@@ -90,7 +81,8 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Guarded]:
         answering = asyncio.create_task(made.be_the_trainer())
         yield made
         answering.cancel()
-        await asyncio.gather(answering, return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await answering
         made.bus.close()
         made.connection.close()
 
@@ -135,26 +127,16 @@ async def test_who_holds_most_is_cut_off_and_the_weights_still_go_out(guarded: G
     assert guarded.asked_for == ["hold", "cut"], "there is room again"
 
 
-async def test_without_a_trainer_the_runner_empties_the_streams_itself(guarded: Guarded) -> None:
-    guarded.trainer_runs = False
-    guarded.fill(guarded.keys.chunks("flood"), 0.75)
-    await guarded.guard.look()
-    assert guarded.asked == []
-    assert guarded.held("flood") == 0
-    told = guarded.events.newest(1)[0]
-    assert "What flood had sent was taken off" in told.what
-    assert "No trainer answers" in told.cause
-    assert not any("was cut off" in what for _, what in guarded.told)
-
-
-async def test_each_client_is_told_of_once_while_the_memory_is_full(guarded: Guarded) -> None:
+async def test_without_a_trainer_streams_are_emptied_and_each_is_told_of_once(guarded: Guarded) -> None:
     guarded.trainer_runs = False
     guarded.fill(guarded.keys.metrics, 0.66)  # it stays full, whoever is emptied
     for _ in range(3):
         guarded.fill(guarded.keys.chunks("flood"), 0.85)
         await guarded.guard.look()
-    assert guarded.held("flood") == 0
-    assert sum("flood" in what for _, what in guarded.told) == 1
+    assert (guarded.asked, guarded.held("flood")) == ([], 0)
+    (event,) = [one for one in guarded.events.newest(100) if "flood" in one.what]
+    assert "What flood had sent was taken off" in event.what
+    assert "No trainer answers" in event.cause
     guarded.trainer_runs = True
     guarded.fill(guarded.keys.chunks("flood"), 0.85)
     await guarded.guard.look()
@@ -184,9 +166,7 @@ async def test_a_full_server_is_freed_by_who_holds_much_alone(guarded: Guarded) 
     assert guarded.held("good") > 0
 
 
-async def test_what_fills_the_memory_is_said_where_no_client_does_and_nothing_with_room_or_no_limit(
-    guarded: Guarded,
-) -> None:
+async def test_what_fills_the_memory_is_said_where_no_client_does(guarded: Guarded) -> None:
     await guarded.guard.look()
     assert (guarded.guard.words, guarded.told, guarded.asked) == ("", [], [])
     guarded.connection.config_set("maxmemory", "0")

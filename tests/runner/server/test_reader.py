@@ -1,8 +1,5 @@
-"""What is read from the server, whatever stands there."""
-
 import logging
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import redis
@@ -16,6 +13,7 @@ from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.node_commands import CommandReader, NodeAnswer
+from tests.telemetry.helpers import update_row
 
 
 @pytest.fixture
@@ -25,22 +23,12 @@ def reader(redis_address: Address) -> Iterator[ServerReader]:
     made.close()
 
 
-def row(update: int) -> str:
-    nothing: dict[str, Any] = dict.fromkeys(("env_steps", "episodes", "model_id", "time"), 0)
-    return UpdateRow(
-        run_id="r", attempt=1, update=update, previous=update - 1, values={}, **nothing
-    ).to_json()
-
-
-def test_rows_and_answers_are_read_once_and_only_new_ones(
-    reader: ServerReader, redis_client: redis.Redis, keys: Keys
-) -> None:
-    redis_client.xadd(keys.metrics, {ROW_FIELD: row(1)})
+def test_only_new_rows_are_read(reader: ServerReader, redis_client: redis.Redis, keys: Keys) -> None:
+    redis_client.xadd(keys.metrics, {ROW_FIELD: update_row(1).to_json()})
     assert reader.turn(False).rows == []
-    redis_client.xadd(keys.metrics, {ROW_FIELD: row(2)})
-    redis_client.xadd(keys.metrics, {ROW_FIELD: b"garbage"})
-    redis_client.xadd(keys.metrics, {b"other": b"field"})
-    redis_client.xadd(keys.metrics, {ROW_FIELD: row(3)})
+    garbage = ({ROW_FIELD: b"garbage"}, {b"other": b"field"})
+    for entry in ({ROW_FIELD: update_row(2).to_json()}, *garbage, {ROW_FIELD: update_row(3).to_json()}):
+        redis_client.xadd(keys.metrics, entry)
     CommandReader(keys, "trainer").answer(redis_client, NodeAnswer(id="x", ok=True))
     turn = reader.turn(False)
     assert [found.update for found in turn.rows if isinstance(found, UpdateRow)] == [2, 3]
@@ -48,9 +36,7 @@ def test_rows_and_answers_are_read_once_and_only_new_ones(
     assert reader.turn(False).rows == []
 
 
-def test_keys_of_a_wrong_type_or_with_garbage_hide_nobody_else(
-    reader: ServerReader, redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_wrong_keys_hide_nobody(reader: ServerReader, redis_client: redis.Redis, keys: Keys) -> None:
     good = Heartbeat(client="good", instance=Instance(), counter=1)
     redis_client.set(keys.beat("good"), good.to_json(), ex=EXPIRY_S - 60)
     redis_client.set(keys.beat("thief"), good.to_json(), ex=EXPIRY_S)
@@ -76,9 +62,7 @@ def test_keys_of_a_wrong_type_or_with_garbage_hide_nobody_else(
     assert again["good"].age_s is None, "it is asked for at first sight only"
 
 
-def test_empty_server_tells_version_and_memory_alone_and_an_absent_one_is_unreachable(
-    reader: ServerReader,
-) -> None:
+def test_empty_server_tells_version_and_memory_and_an_absent_one_is_unreachable(reader: ServerReader) -> None:
     turn, status = reader.turn(True), reader.server_status()
     assert turn.reachable
     assert (turn.nodes, turn.rows, turn.answers, turn.clients, turn.roster) == ({}, [], [], {}, {})
@@ -101,7 +85,7 @@ def test_stream_of_a_wrong_type_is_told_once_and_hides_nothing_else(
     redis_client.set(getattr(keys, stream), "x")
     assert reader.turn(True).reachable
     if other == keys.metrics:
-        redis_client.xadd(other, {ROW_FIELD: row(1)})
+        redis_client.xadd(other, {ROW_FIELD: update_row(1).to_json()})
     else:
         CommandReader(keys, "trainer").answer(redis_client, NodeAnswer(id="x", ok=True))
     turn = reader.turn(True)
@@ -110,9 +94,7 @@ def test_stream_of_a_wrong_type_is_told_once_and_hides_nothing_else(
     assert len([record for record in caplog.records if record.levelno > logging.INFO]) == 1
 
 
-def test_who_sends_without_a_beat_is_seen_all_the_same(
-    reader: ServerReader, redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_who_sends_without_beat_is_seen(reader: ServerReader, redis_client: redis.Redis, keys: Keys) -> None:
     redis_client.xadd(keys.chunks("silent"), {"c": b"x"})
     redis_client.xadd(keys.episodes("other"), {"e": b"x"})
     # The trainer was about to read what a client sent that was forgotten just then.

@@ -57,18 +57,9 @@ class Running:
         self.server, self.supervisor = server, supervisor
         self.pinger = Pinger(server.address)
         self.log = folders.server / "logs" / "redis.log"
-        self.spec = ServiceSpec(
-            "redis",
-            "redis",
-            server.argv,
-            0,
-            self.log,
-            self.pinger.health,
-            live_limit_s=1.0,
-            port=server.address.port,
-            repair=server.repair,
-            remark=loss_at_start,
-        )
+        more = {"live_limit_s": 1.0, "port": server.address.port, "repair": server.repair}
+        usual = ("redis", "redis", server.argv, 0, self.log, self.pinger.health)
+        self.spec = ServiceSpec(*usual, remark=loss_at_start, **more)
 
     async def start(self) -> None:
         await self.supervisor.start(self.spec)
@@ -98,9 +89,6 @@ def running(server: RedisServer, folders: Folders, supervisor: Supervisor) -> It
     made = Running(server, folders, supervisor)
     yield made
     made.pinger.close()
-
-
-# --- the server for real ---------------------------------------------------------------------------
 
 
 async def test_the_server_starts_with_its_configuration_and_lets_nobody_in_without_the_password(
@@ -187,7 +175,6 @@ async def test_a_file_damaged_in_the_middle_is_repaired_and_told(running: Runnin
 
 
 def refused(client: redis.Redis) -> bool:
-    """Write, and tell whether the server refuses because of its disk."""
     try:
         client.set("key", b"x" * 1000)
     except redis.ResponseError as error:
@@ -222,9 +209,6 @@ def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_st
         assert not ping(Address("127.0.0.1", silent.getsockname()[1], "secret")).ready
 
 
-# --- preparing it ----------------------------------------------------------------------------------
-
-
 def test_secrets_stand_in_private_files_only(folders: Folders, server: RedisServer) -> None:
     password = server.address.password
     assert len(password) >= 43
@@ -238,9 +222,7 @@ def test_secrets_stand_in_private_files_only(folders: Folders, server: RedisServ
     assert Address.read(folders.server / "redis.json") == server.address
 
 
-async def test_a_folder_whose_name_looks_like_a_pattern_keeps_its_password(
-    tmp_path: Path, settings: RedisSettings
-) -> None:
+async def test_a_folder_like_a_pattern_keeps_its_password(tmp_path: Path, settings: RedisSettings) -> None:
     folders = Folders(tmp_path / 'my [soul] "x" * \\ ?' / "config", tmp_path / "d [1]" / "data")
     supervisor = Supervisor(folders.server, lambda: None, Events(), QUICK)
     running = Running(ensure_server(folders, settings), folders, supervisor)
@@ -271,9 +253,7 @@ def test_a_password_file_holds_one_line_that_nobody_else_can_read(tmp_path: Path
             read_or_make_password(path)
 
 
-def test_a_port_nobody_chose_moves_when_it_is_taken_unless_invitations_name_it(
-    folders: Folders, settings: RedisSettings
-) -> None:
+def test_an_unchosen_port_moves_unless_invitations_name_it(folders: Folders, settings: RedisSettings) -> None:
     port = ensure_server(folders, settings).address.port
     users = [user_line("a", settings.prefix, "0" * 64)]
     with socket.create_server(("127.0.0.1", port)):
@@ -299,7 +279,7 @@ def test_a_chosen_port_that_is_taken_is_told_with_its_holder_and_another_is_offe
     assert server.argv[-2:] == ("--port", str(offered))
 
 
-def test_a_port_has_to_be_free_on_every_address(
+def test_a_port_is_free_everywhere(
     folders: Folders, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = ensure_server(folders, settings).address.port

@@ -36,9 +36,6 @@ def set_aside(path: Path) -> None:
     assert LogFile(path, max_bytes=0).cut_if_large()
 
 
-# --- keeping ---------------------------------------------------------------------------------------
-
-
 def test_a_large_log_is_set_aside_before_the_next_start_and_read_on_to_its_end(path: Path) -> None:
     write(path, ["x" * 50] * 100)
     follower = LogFollower({"trainer": path}, from_start=True)
@@ -66,9 +63,7 @@ def test_a_small_log_is_continued_and_a_torn_line_does_not_swallow_the_start(tmp
     assert tail(path, 1)[0].endswith("INFO runner: start of trainer")
 
 
-def test_only_the_newest_parts_are_kept_and_a_follower_skips_the_others_with_their_numbers(
-    path: Path,
-) -> None:
+def test_only_the_newest_parts_are_kept_and_a_follower_skips_the_numbers_of_others(path: Path) -> None:
     follower = LogFollower({"trainer": path})
     for number in range(1, 7):
         write(path, [f"line {number}"])
@@ -139,9 +134,7 @@ def test_of_a_flood_the_end_is_kept_and_the_rest_counted(path: Path) -> None:
     )
 
 
-def test_a_log_that_grows_faster_than_it_is_copied_stays_bounded(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_outgrows_its_copy_stays_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, ["x" * 99] * 15)
     read = logs.read_from
 
@@ -175,9 +168,6 @@ def test_files_of_other_services_are_no_parts(path: Path) -> None:
     for name in ("trainer.log.1-", "trainer.log.a-b", "trainer.log.bak.1-4", "trainer.log2", "other.log.1-4"):
         (path.parent / name).write_text("x\n")
     assert log_parts(path) == [log_parts(path)[-1]]
-
-
-# --- reading ---------------------------------------------------------------------------------------
 
 
 def test_tail_reads_the_end_of_a_huge_file_only(path: Path) -> None:
@@ -215,7 +205,7 @@ def test_a_page_is_read_backwards_over_all_parts(path: Path) -> None:
     assert read_lines(path, "trainer", before=1, n=10)[0] == []
 
 
-def test_lines_are_taken_apart(path: Path) -> None:
+def test_lines_are_taken_apart_and_searched_and_tracebacks_stay_with_their_errors(path: Path) -> None:
     looks_alike = "2026-13-77 99:99:99.999 ERROR x: y"
     write(path, [f"{STAMP} WARNING soulsgui.x: careful", "plain", looks_alike])
     lines, _ = read_lines(path, "trainer", None, 10)
@@ -223,9 +213,7 @@ def test_lines_are_taken_apart(path: Path) -> None:
     assert lines[0].time is not None
     plain = [(line.level, line.time, line.text) for line in lines[1:]]
     assert plain == [("", None, "plain"), ("", None, looks_alike)]
-
-
-def test_a_traceback_stays_with_its_error_and_a_page_is_filled_with_matching_lines(path: Path) -> None:
+    path = path.with_name("other.log")
     error = [f"{STAMP} ERROR a: it broke", "Traceback:", "ValueError: x"]
     write(path, [f"{STAMP} INFO a: fine", "of info", *error, f"{STAMP} INFO a: fine again"])
     lines, _ = read_lines(path, "trainer", None, 10, level="warning")
@@ -251,12 +239,7 @@ def test_a_search_takes_only_lines_apart_that_may_match(path: Path, monkeypatch:
     assert len(taken) == 3 + 10
 
 
-# --- following -------------------------------------------------------------------------------------
-
-
-def test_a_follower_begins_at_the_end_or_from_the_start_when_asked_and_goes_on_with_a_new_run(
-    path: Path,
-) -> None:
+def test_a_follower_begins_at_the_end_or_the_start_and_goes_on_with_a_new_run(path: Path) -> None:
     follower = LogFollower({"trainer": path})
     assert follower.poll() == []  # it comes later
     write(path, ["old"])
@@ -314,9 +297,6 @@ def test_one_poll_is_bounded_and_a_line_without_end_does_not_fill_the_memory(pat
     long, short = follower.poll()
     assert len(long.text) == 8192
     assert (short.number, short.text) == (20_002, "short")
-
-
-# --- the runner's own log --------------------------------------------------------------------------
 
 
 @pytest.mark.allow_warnings

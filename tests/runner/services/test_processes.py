@@ -42,9 +42,7 @@ def started(script: str, log: Path) -> OwnChild:
     return child
 
 
-def test_a_record_is_private_and_read_back_while_its_process_lives(
-    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
-) -> None:
+def test_a_private_record_is_read_back(tmp_path: Path, stranger: "subprocess.Popen[bytes]") -> None:
     identities = Identities(tmp_path)
     written = identities.write("trainer", SLEEP, stranger.pid)
     assert identities.read("trainer") == written
@@ -72,18 +70,18 @@ def test_a_name_never_leaves_the_folder(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "{",
-        "[]",
-        "null",
-        '{"pid": 12}',
-        '{"pid": "12", "start_time": 1, "boot_id": "b", "cmdline": [], "argv": []}',
-        '{"pid": 12, "start_time": 1, "boot_id": "b", "cmdline": "sh", "argv": []}',
-        '{"pid": 12, "start_time": 1, "boot_id": "b", "cmdline": [], "argv": [1]}',
-        '{"pid": 1, "start_time": ' + "9" * 400 + ', "boot_id": "", "cmdline": [], "argv": []}',
+        *("", "{", "[]", "null", '{"pid": 12}', "[" * 5000),
+        *(
+            json.dumps({"pid": 12, "start_time": 1, "boot_id": "b", "cmdline": [], "argv": []} | wrong)
+            for wrong in (
+                {"pid": "12"},
+                {"cmdline": "sh"},
+                {"argv": [1]},
+                {"pid": 10**30},
+                {"start_time": 10**400},
+            )
+        ),
         '{"pid": 1, "start_time": ' + "9" * 5000 + ', "boot_id": "", "cmdline": [], "argv": []}',
-        '{"pid": ' + "9" * 30 + ', "start_time": 1, "boot_id": "", "cmdline": [], "argv": []}',
-        "[" * 5000,
     ],
     ids=lambda text: f"{text[:12]} of {len(text)}",
 )
@@ -94,19 +92,11 @@ def test_a_record_that_is_damaged_or_beyond_all_bounds_is_none(tmp_path: Path, t
     assert Identities(tmp_path).all() == []
 
 
-@pytest.mark.parametrize(
-    "forgery",
-    [
-        {"start_time": 1.0},
-        {"boot_id": "another-boot"},
-        {"cmdline": ["soulsgui", "trainer"]},
-        {"pid": 1},
-        {"pid": 0},
-        {"pid": -1},
-        {"pid": os.getpid()},
-    ],
-    ids=lambda forgery: next(iter(forgery)),
-)
+FORGERIES: list[dict[str, object]] = [{"start_time": 1.0}, {"boot_id": "another-boot"}]
+FORGERIES += [{"cmdline": ["soulsgui", "trainer"]}, *({"pid": pid} for pid in (1, 0, -1, os.getpid()))]
+
+
+@pytest.mark.parametrize("forgery", FORGERIES, ids=lambda forgery: next(iter(forgery)))
 def test_a_forged_record_is_not_taken_for_a_living_process(
     tmp_path: Path, stranger: "subprocess.Popen[bytes]", forgery: dict[str, object]
 ) -> None:
@@ -134,9 +124,7 @@ def test_a_forged_record_is_not_taken_for_a_living_process(
     ],
     ids=["deaf to signals", "outlived their parent", "left its session"],
 )
-def test_a_child_leads_a_session_of_its_own_and_killing_it_ends_what_it_started(
-    tmp_path: Path, script: str, sent: int
-) -> None:
+def test_a_child_leads_a_session_and_killing_it_ends_them_all(tmp_path: Path, script: str, sent: int) -> None:
     child = started(script, tmp_path / "log")
     assert os.getsid(child.pid) == child.pid
     grandchild = grandchild_of(tmp_path / "log")
@@ -157,17 +145,9 @@ def test_an_identity_of_a_runner_with_an_impossible_port_is_none(port: int) -> N
 
 
 def test_a_process_tree_is_the_process_and_its_children() -> None:
-    tree, parent = ProcessTree(), psutil.Process().ppid()
-    assert tree.includes(os.getpid(), os.getpid())
-    assert tree.includes(parent, os.getpid())
-    assert tree.includes(parent, os.getpid())
-    assert not tree.includes(os.getpid(), parent)
-    assert not tree.includes(None, os.getpid())
-    assert not tree.includes(os.getpid(), 0)
-    assert not tree.includes(os.getpid(), 2**22 + 1)
-
-
-# --- what they use --------------------------------------------------------------------------------
+    tree, own, parent = ProcessTree(), os.getpid(), psutil.Process().ppid()
+    assert all(tree.includes(one, own) for one in (own, parent, parent))
+    assert not any(tree.includes(*pids) for pids in ((own, parent), (None, own), (own, 0), (own, 2**22 + 1)))
 
 
 def test_it_is_measured_once_a_second_at_most_new_ones_at_once_and_one_that_has_ended_is_left_out() -> None:

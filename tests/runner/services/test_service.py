@@ -52,7 +52,6 @@ class Bench:
         self.service.step(self.now)
 
     def after(self, seconds: float = 0.1) -> str:
-        """State of the service so much later."""
         self.step(seconds)
         return self.service.state
 
@@ -94,9 +93,7 @@ def test_what_is_known_of_the_process_before_makes_nobody_ready(bench: Bench) ->
 
 
 @pytest.mark.parametrize(("phase", "limit_s"), [("", 60), ("loading", 300)])
-def test_one_that_never_gets_ready_is_killed_with_the_reason(
-    bench: Bench, phase: str, limit_s: float
-) -> None:
+def test_one_that_never_gets_ready_is_killed_and_says_why(bench: Bench, phase: str, limit_s: float) -> None:
     bench.say(ready=False, phase=phase, detail="waiting for the game window")
     bench.start()
     assert bench.after(limit_s - 1) == "starting"
@@ -107,28 +104,18 @@ def test_one_that_never_gets_ready_is_killed_with_the_reason(
     assert f"not ready within {limit_s} s (waiting for the game window)" in cause
 
 
-def test_one_whose_tick_stands_still_is_killed_and_started_again(bench: Bench) -> None:
-    bench.run()
-    bench.say(tick=2, phase="updating")
-    bench.step(29)
-    assert bench.after(29) == "running"
-    bench.step(2)
-    bench.until("backoff")
-    assert "no sign of life for 30 s while updating" in bench.status.outcome
-    assert bench.after(1) == "starting"
-    assert bench.status.restarts == 1
-
-
 def test_a_moving_tick_is_a_sign_of_life_and_long_phases_have_limits_of_their_own(bench: Bench) -> None:
     bench.run()
-    for tick, (phase, limit_s) in enumerate(
-        [("", 30), ("saving", 300), ("loading", 300), ("compiling", 600)], 2
-    ):
+    limits_s = {"": 30, "saving": 300, "loading": 300, "compiling": 600, "updating": 30}
+    for tick, (phase, limit_s) in enumerate(limits_s.items(), 2):
         bench.say(tick=tick, phase=phase)
         bench.step()
         assert bench.after(limit_s - 1) == "running", phase
     bench.step(2)
     bench.until("backoff")
+    assert "no sign of life for 30 s while updating" in bench.status.outcome
+    assert bench.after(1) == "starting"
+    assert bench.status.restarts == 1
 
 
 def test_without_a_tick_being_ready_is_the_sign_of_life(bench: Bench) -> None:
@@ -193,9 +180,7 @@ def test_a_silent_server_is_killed_also_while_it_is_down(bench: Bench) -> None:
     bench.until("backoff")
 
 
-def test_a_stubborn_one_is_killed_after_its_grace_and_time_that_the_runner_slept_does_not_count(
-    bench: Bench,
-) -> None:
+def test_a_stubborn_one_is_killed_after_its_grace_and_sleep_of_the_runner_is_none(bench: Bench) -> None:
     bench.run(STUBBORN)
     bench.now += 1000
     bench.service.unobserved(1000)
@@ -214,9 +199,7 @@ def test_a_stubborn_one_is_killed_after_its_grace_and_time_that_the_runner_slept
     [(50, "stopping", 3.9), (50, "saving", 9.0)],
     ids=["after the save it has its grace", "saving has an end too"],
 )
-def test_one_that_is_saving_gets_time_to_finish(
-    bench: Bench, saves_s: float, then: str, more_s: float
-) -> None:
+def test_one_that_is_saving_may_finish(bench: Bench, saves_s: float, then: str, more_s: float) -> None:
     bench.run(STUBBORN)
     bench.service.ask_to_stop(bench.now, None)
     bench.say(phase="saving")
@@ -287,34 +270,33 @@ def test_a_minute_of_health_forgives_failures(bench: Bench) -> None:
     assert bench.status.restarts == 4
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_a_farewell_before_a_clean_end_or_a_moment_after_it_means_no_restart(
-    bench: Bench, late: bool
-) -> None:
-    bench.run(POLITE)
-    if not late:
-        bench.say(farewell="played its 100 episodes")
-    terminate(bench)
-    if late:
-        until_now(lambda: "goodbye" in text_of(bench.service.spec.log_path))
-        assert bench.after(1.0) == "running", "an end that may be in order is not judged at once"
-        bench.say(farewell="played its 100 episodes")
-    bench.until("stopped")
-    assert bench.service.outcome.in_order
-    assert bench.events.told[-1][:3] == ("info", "worker has ended", "played its 100 episodes")
-
-
 @pytest.mark.parametrize(
-    ("restart", "state"), [(True, "backoff"), (False, "stopped")], ids=["to be restarted", "not to be"]
+    ("farewell", "restart", "state"),
+    [
+        ("before", True, "stopped"),
+        ("a moment later", True, "stopped"),
+        ("never", True, "backoff"),
+        ("never", False, "stopped"),
+    ],
 )
-def test_a_clean_end_without_a_farewell_is_started_again_only_where_it_is_to_be(
-    bench: Bench, restart: bool, state: str
+def test_a_clean_end_means_a_restart_only_without_a_farewell_and_where_there_is_to_be_one(
+    bench: Bench, farewell: str, restart: bool, state: str
 ) -> None:
     bench.run(POLITE, restart=restart)
-    terminate(bench)
-    until_now(lambda: _has_ended(bench))
+    words = "played its 100 episodes"
+    if farewell == "before":
+        bench.say(farewell=words)
+    process = bench.service._process
+    psutil.Process(process.pid).terminate()  # by somebody who is not the runner
+    until_now(process.ended)
     bench.step(0.1)
-    assert bench.after(2.0) == state
+    if farewell == "a moment later":
+        assert bench.after(1.0) == "running", "an end that may be in order is not judged at once"
+        bench.say(farewell=words)
+    assert bench.after(0.5 if farewell != "never" else 2.0) == state
+    if farewell != "never":
+        assert bench.service.outcome.in_order
+        assert bench.events.told[-1][:3] == ("info", "worker has ended", words)
 
 
 def test_one_that_is_not_to_be_restarted_fails(bench: Bench) -> None:
@@ -341,9 +323,7 @@ def test_what_the_server_had_to_leave_out_is_told_once_ready(bench: Bench) -> No
     assert bench.events.told == [("warning", "two entries are missing", "", "", "worker")]
 
 
-def test_a_phase_nobody_knows_is_not_shown_and_uptime_is_told_by_the_clock_that_nobody_sets(
-    bench: Bench,
-) -> None:
+def test_an_unknown_phase_is_not_shown_and_uptime_is_that_of_a_clock_nobody_sets(bench: Bench) -> None:
     bench.run()
     bench.say(tick=2, phase="dreaming", detail="of sheep")
     bench.step(20)
@@ -360,13 +340,3 @@ def test_a_process_that_can_not_be_started_again_counts_as_a_failure(bench: Benc
     assert bench.after(1) == "backoff"
     assert "could not be started" in bench.status.outcome
     assert bench.status.failures == 2
-
-
-def terminate(bench: Bench) -> None:
-    """Somebody who is not the runner asks the process to end."""
-    psutil.Process(bench.service.pid).terminate()
-
-
-def _has_ended(bench: Bench) -> bool:
-    process = bench.service._process
-    return process is not None and process.ended()

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -17,7 +17,8 @@ from soulsgui.runner.services.logs import FLOOD_BYTES, KEEP, LogFollower, log_pa
 from soulsgui.runner.services.processes import Identities
 from soulsgui.runner.services.service import Health
 from soulsgui.runner.services.supervisor import Supervisor
-from soulsgui.system import new_session_kwargs
+from soulsgui.system import kill_tree, new_session_kwargs
+from soulsgui.wire.control import ServiceStatus
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import (
     FAILING,
@@ -35,6 +36,8 @@ from tests.runner.children import (
     text_of,
     until,
 )
+
+pytestmark = pytest.mark.processes
 
 # A runner that starts one service as ours do, and then crashes: nothing is cleaned up. A forgetful one is
 # killed right after the start, before the process is recorded.
@@ -75,23 +78,41 @@ for number in range(60000):
 """
 
 
+class Watched(Supervisor):
+    """Supervises one service, `worker`, most of the time."""
+
+    def __init__(self, folder: Path, on_change: Callable[[], None] = lambda: None) -> None:
+        self.folder, self.log = folder, folder / "logs" / "worker.log"
+        self.events, self.identities = Events(), Identities(folder)
+        super().__init__(folder, on_change, self.events, QUICK)
+
+    async def run(self, script: str, **fields: object) -> int:
+        """Start a script as `worker` and return its pid once it is ready."""
+        await self.start(spec(self.folder, script, **fields))  # type: ignore[arg-type]
+        assert await self.wait_ready("worker", 10)
+        assert self.pid is not None
+        return self.pid
+
+    @property
+    def pid(self) -> int | None:
+        return self.pid_of("worker")
+
+    @property
+    def first(self) -> ServiceStatus:
+        return self.statuses()[0]
+
+
 @pytest_asyncio.fixture
-async def supervisor(tmp_path: Path, events: Events) -> AsyncIterator[Supervisor]:
-    supervisor = Supervisor(tmp_path, lambda: None, events, QUICK)
-    yield supervisor
-    await supervisor.close()
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "logs" / "worker.log"
+async def supervisor(tmp_path: Path) -> AsyncIterator[Watched]:
+    made = Watched(tmp_path)
+    yield made
+    await made.close()
 
 
 @pytest.fixture
 def orphan(tmp_path: Path) -> Iterator[int]:
-    """Pid of a service whose runner crashed."""
     crash_a_runner(tmp_path, SCRIBE)
-    yield recorded(tmp_path)
+    yield Identities(tmp_path).read("worker").pid
     record = Identities(tmp_path).read("worker")
     if record is not None and record.lives():
         kill(record.pid)
@@ -106,44 +127,29 @@ def crash_a_runner(folder: Path, script: str, kind: str = "usual") -> None:
     assert runner.returncode == 9
 
 
-def recorded(folder: Path) -> int:
-    """Pid of the service of a runner that crashed."""
-    record = Identities(folder).read("worker")
-    return record.pid
-
-
-async def started(supervisor: Supervisor, folder: Path, script: str, **fields: object) -> int:
-    """Start a script as `worker` and return its pid once it is ready."""
-    await supervisor.start(spec(folder, script, **fields))  # type: ignore[arg-type]
-    assert await supervisor.wait_ready("worker", 10)
-    pid = supervisor.pid_of("worker")
-    assert pid is not None
-    return pid
-
-
-# --- start and stop --------------------------------------------------------------------------------
-
-
-async def test_a_service_is_started_with_its_environment_restarted_ends_as_asked_and_is_forgotten(
-    supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
-) -> None:
+async def test_a_service_is_started_once_restarted_ended_as_asked_and_forgotten(supervisor: Watched) -> None:
     script = f"import os, sys; print(os.environ['SPICE'], repr(sys.stdin.read()), flush=True)\n{POLITE}"
-    first = await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
+    worker = spec(supervisor.folder, script, env={"SPICE": "pepper"})
+    await asyncio.gather(*(supervisor.start(worker) for _ in range(5)))
+    assert await supervisor.wait_ready("worker", 10)
+    await supervisor.start(worker)
+    assert text_of(supervisor.log).count("pepper") == 1
+    first = supervisor.pid
     assert supervisor.running("worker")
-    assert supervisor.statuses()[0].state == "running"
+    assert supervisor.first.state == "running"
     await supervisor.restart("worker")
     assert await supervisor.wait_ready("worker", 10)
-    await until(lambda: text_of(log).count("ready\n") == 2)  # only then it can say goodbye
-    second = supervisor.pid_of("worker")
+    await until(lambda: text_of(supervisor.log).count("ready\n") == 2)  # only then it can say goodbye
+    second = supervisor.pid
     assert second not in (None, first)
     await supervisor.stop("worker")
     assert not alive(second or 0)
-    status = supervisor.statuses()[0]
+    status = supervisor.first
     assert (status.state, status.outcome, status.pid) == ("stopped", "ended as asked", None)
-    assert text_of(log).endswith("pepper ''\nready\ngoodbye\n")
-    assert Identities(tmp_path).all() == []
-    assert events.told == [], "what was wished is no event"
-    third = await started(supervisor, tmp_path, script, env={"SPICE": "pepper"})
+    assert text_of(supervisor.log).endswith("pepper ''\nready\ngoodbye\n")
+    assert supervisor.identities.all() == []
+    assert supervisor.events.told == [], "what was wished is no event"
+    third = await supervisor.run(script, env={"SPICE": "pepper"})
     await supervisor.remove("worker", "nobody")
     assert not alive(third)
     assert supervisor.statuses() == []
@@ -151,28 +157,20 @@ async def test_a_service_is_started_with_its_environment_restarted_ends_as_asked
         supervisor.spec_of("worker")
 
 
-async def test_starting_twice_starts_once(supervisor: Supervisor, tmp_path: Path) -> None:
-    worker = spec(tmp_path, "import os; print('pid', os.getpid(), 'ready', flush=True);" + OBEDIENT)
-    await asyncio.gather(*(supervisor.start(worker) for _ in range(5)))
-    await supervisor.wait_ready("worker", 10)
-    await supervisor.start(worker)
-    assert text_of(worker.log_path).count("pid ") == 1
-
-
-async def test_a_start_during_a_stop_waits_for_its_end(supervisor: Supervisor, tmp_path: Path) -> None:
-    first = await started(supervisor, tmp_path, STUBBORN)
+async def test_a_start_during_a_stop_waits_for_its_end(supervisor: Watched) -> None:
+    first = await supervisor.run(STUBBORN)
     stopping = asyncio.create_task(supervisor.stop("worker", grace_s=0.2))
-    await until(lambda: supervisor.statuses()[0].state == "stopping")
-    second = await started(supervisor, tmp_path, OBEDIENT)
+    await until(lambda: supervisor.first.state == "stopping")
+    second = await supervisor.run(OBEDIENT)
     await stopping
     assert not alive(first)
     assert alive(second)
 
 
-async def test_services_are_stopped_together(supervisor: Supervisor, tmp_path: Path) -> None:
+async def test_services_are_stopped_together(supervisor: Watched) -> None:
     names = [f"client-{number}" for number in range(1, 5)]
     for name in names:
-        await supervisor.start(spec(tmp_path, STUBBORN, name))
+        await supervisor.start(spec(supervisor.folder, STUBBORN, name))
     for name in names:
         await supervisor.wait_ready(name, 10)
     grace_s = 2.0
@@ -181,43 +179,36 @@ async def test_services_are_stopped_together(supervisor: Supervisor, tmp_path: P
     assert {status.state for status in supervisor.statuses()} == {"stopped"}
 
 
-async def test_a_program_that_does_not_exist_is_told_at_once(supervisor: Supervisor, tmp_path: Path) -> None:
-    worker = spec(tmp_path, argv=(str(tmp_path / "no-such-program"),))
+async def test_a_program_that_does_not_exist_is_told_at_once(supervisor: Watched) -> None:
+    worker = spec(supervisor.folder, argv=(str(supervisor.folder / "no-such-program"),))
     with pytest.raises(ServiceError, match="could not be started") as caught:
         await supervisor.start(worker)
     assert "no-such-program" in caught.value.remedy
-    assert supervisor.statuses()[0].state == "failed"
+    assert supervisor.first.state == "failed"
 
 
-async def test_waiting_ends_for_one_that_takes_too_long_or_is_stopped(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
-    await supervisor.start(spec(tmp_path, "import time; time.sleep(600)"))
+async def test_waiting_ends_for_what_is_slow_or_stopped(supervisor: Watched) -> None:
+    await supervisor.start(spec(supervisor.folder, "import time; time.sleep(600)"))
     assert not await supervisor.wait_ready("worker", 0.1)
     waiting = asyncio.create_task(supervisor.wait_ready("worker", 10))
     await supervisor.stop("worker")
     assert not await waiting
 
 
-# --- failures --------------------------------------------------------------------------------------
-
-
-async def test_one_that_fails_at_every_start_is_given_up_with_cause_and_last_lines(
-    supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
-) -> None:
-    mended = tmp_path / "mended"
+async def test_what_fails_at_every_start_is_given_up_with_cause_and_last_lines(supervisor: Watched) -> None:
+    mended = supervisor.folder / "mended"
     script = f"import pathlib\nif not pathlib.Path({str(mended)!r}).exists():\n    {FAILING}\n{OBEDIENT}"
-    await supervisor.start(spec(tmp_path, script))
+    await supervisor.start(spec(supervisor.folder, script))
     with pytest.raises(ServiceError) as caught:
         await supervisor.wait_ready("worker", 10)
     assert "exit 1 after" in caught.value.message
     assert "no such device: /dev/gpu7" in caught.value.message
-    status = supervisor.statuses()[0]
+    status = supervisor.first
     assert (status.state, status.failures, status.max_failures, status.restarts) == ("failed", 5, 5, 4)
     assert status.last_lines == ["no such device: /dev/gpu7"]
-    assert text_of(log).count("start of worker") == 5
-    assert len(events.of("warning")) == 4
-    (level, what, cause, remedy, service) = events.told[-1]
+    assert text_of(supervisor.log).count("start of worker") == 5
+    assert len(supervisor.events.of("warning")) == 4
+    (level, what, cause, remedy, service) = supervisor.events.told[-1]
     assert (level, service) == ("error", "worker")
     assert what == "worker is given up after 5 failures within 5 min 0 s"
     assert "no such device: /dev/gpu7" in cause
@@ -225,7 +216,7 @@ async def test_one_that_fails_at_every_start_is_given_up_with_cause_and_last_lin
     mended.touch()
     await supervisor.restart("worker")  # by hand
     assert await supervisor.wait_ready("worker", 10)
-    assert supervisor.statuses()[0].failures == 0
+    assert supervisor.first.failures == 0
 
 
 INSTALL = f"Install it: {sys.executable} -m pip install cv2_of_nobody"
@@ -240,37 +231,35 @@ INSTALL = f"Install it: {sys.executable} -m pip install cv2_of_nobody"
     ids=["missing module", "refused settings"],
 )
 async def test_what_no_other_try_would_change_fails_at_once_with_its_words(
-    supervisor: Supervisor, tmp_path: Path, events: Events, script: str, words: str, remedy: str, where: str
+    supervisor: Watched, script: str, words: str, remedy: str, where: str
 ) -> None:
-    await supervisor.start(spec(tmp_path, script, refusal_code=2))
+    await supervisor.start(spec(supervisor.folder, script, refusal_code=2))
     with pytest.raises(ServiceError) as caught:
         await supervisor.wait_ready("worker", 10)
     assert caught.value.message.endswith(words)
     assert caught.value.remedy == remedy
-    status = supervisor.statuses()[0]
+    status = supervisor.first
     assert (status.state, status.failures, status.restarts) == ("failed", 1, 0)
     assert words in status.outcome
     assert remedy in status.outcome
-    ((level, what, _, advice, _),) = [one for one in events.told if one[0] != "info"]
+    ((level, what, _, advice, _),) = [one for one in supervisor.events.told if one[0] != "info"]
     assert (level, what, advice) == ("error", f"worker can't run {where}", remedy)
 
 
-async def test_one_that_was_killed_is_started_again_and_its_children_end_with_it(
-    supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
-) -> None:
-    first = await started(supervisor, tmp_path, PARENT)
-    used = supervisor.statuses()[0]
+async def test_one_that_was_killed_is_started_again_and_its_children_end_with_it(supervisor: Watched) -> None:
+    first = await supervisor.run(PARENT)
+    used = supervisor.first
     assert used.cpu_percent is None
     assert used.uptime_s is not None
     assert (used.memory_bytes or 0) > psutil.Process(first).memory_info().rss, "children count, too"
-    grandchild = grandchild_of(log)
+    grandchild = grandchild_of(supervisor.log)
     kill(first)
-    await until(lambda: supervisor.running("worker") and supervisor.pid_of("worker") != first)
+    await until(lambda: supervisor.running("worker") and supervisor.pid != first)
     await until(lambda: not alive(grandchild))
-    status = supervisor.statuses()[0]
+    status = supervisor.first
     assert status.restarts == 1
     assert status.outcome.startswith("killed by signal 9 (SIGKILL) after")
-    assert [event[:2] for event in events.told] == [
+    assert [event[:2] for event in supervisor.events.told] == [
         ("warning", "worker ended unexpectedly"),
         ("info", "worker runs again"),
     ]
@@ -278,147 +267,121 @@ async def test_one_that_was_killed_is_started_again_and_its_children_end_with_it
     assert outcome.signal == 9
 
 
-async def test_a_clean_end_with_a_farewell_is_no_failure(
-    supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
-) -> None:
+async def test_a_farewell_is_no_failure(supervisor: Watched) -> None:
     def health() -> Health:
-        ended = "goodbye" in text_of(log)
-        return Health(ready="ready" in text_of(log), farewell="all played" if ended else "")
+        ended = "goodbye" in text_of(supervisor.log)
+        return Health(ready="ready" in text_of(supervisor.log), farewell="all played" if ended else "")
 
     script = "import time; print('ready', flush=True); time.sleep(0.1); print('goodbye', flush=True)"
-    await supervisor.start(spec(tmp_path, script, health=health))
-    await until(lambda: supervisor.statuses()[0].state == "stopped")
-    assert events.told == [("info", "worker has ended", "all played", "", "worker")]
+    await supervisor.start(spec(supervisor.folder, script, health=health))
+    await until(lambda: supervisor.first.state == "stopped")
+    assert supervisor.events.told == [("info", "worker has ended", "all played", "", "worker")]
     with pytest.raises(ServiceError, match="all played"):
         await supervisor.wait_ready("worker", 1)
 
 
 @pytest.mark.allow_warnings
-async def test_a_check_that_breaks_harms_no_other_service(supervisor: Supervisor, tmp_path: Path) -> None:
+async def test_supervision_goes_on_when_a_check_breaks_or_nobody_can_be_told(tmp_path: Path) -> None:
+    seen: list[str] = []
+
     def broken() -> Health:
         raise KeyError("beat")
 
-    await supervisor.start(spec(tmp_path, OBEDIENT, "broken", health=broken))
-    await started(supervisor, tmp_path, OBEDIENT)
-    status = next(status for status in supervisor.statuses() if status.name == "broken")
-    assert status.state == "starting"
-    assert status.detail == "its check failed: 'beat'"
-
-
-@pytest.mark.allow_warnings
-async def test_each_change_is_told_and_supervision_goes_on_when_nobody_can_be_told(tmp_path: Path) -> None:
-    seen: list[str] = []
-
     def tell_and_break() -> None:
-        seen.extend(status.state for status in supervisor.statuses())
+        seen.extend(one.state for one in supervisor.statuses() if one.name == "worker")
         raise RuntimeError("no window")
 
-    supervisor = Supervisor(tmp_path, tell_and_break, Events(), QUICK)
-    await started(supervisor, tmp_path, OBEDIENT)
+    supervisor = Watched(tmp_path, tell_and_break)
+    await supervisor.start(spec(tmp_path, OBEDIENT, "broken", health=broken))
+    await supervisor.run(OBEDIENT)
+    status = next(one for one in supervisor.statuses() if one.name == "broken")
+    assert (status.state, status.detail) == ("starting", "its check failed: 'beat'")
     await supervisor.close()
     assert list(dict.fromkeys(seen)) == ["starting", "running", "stopping", "stopped"]
 
 
-# --- the end ---------------------------------------------------------------------------------------
-
-
-async def test_closing_ends_stubborn_children_and_grandchildren(
-    supervisor: Supervisor, tmp_path: Path, log: Path, events: Events
-) -> None:
-    pid = await started(supervisor, tmp_path, STUBBORN, grace_s=0.3)
-    grandchild = grandchild_of(log)
+async def test_closing_ends_stubborn_children_and_grandchildren(supervisor: Watched) -> None:
+    pid = await supervisor.run(STUBBORN, grace_s=0.3)
+    grandchild = grandchild_of(supervisor.log)
     await supervisor.close()
     assert not alive(pid)
     await until(lambda: not alive(grandchild))
-    assert Identities(tmp_path).all() == []
-    assert "did not stop within" in events.told[-1][2]
+    assert supervisor.identities.all() == []
+    assert "did not stop within" in supervisor.events.told[-1][2]
 
 
-async def test_closing_stops_higher_tiers_first_and_nothing_is_started_afterwards(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
-    order = tmp_path / "order"
+async def test_closing_stops_higher_tiers_first_and_is_for_good(supervisor: Watched) -> None:
+    order = supervisor.folder / "order"
     script = POLITE.replace("print('goodbye', flush=True)", f"open({str(order)!r}, 'a').write(sys.argv[1])")
     for name, tier in (("c", 2), ("a", 0), ("b", 1)):
-        await supervisor.start(spec(tmp_path, name=name, tier=tier, argv=(*command(script), name)))
+        await supervisor.start(spec(supervisor.folder, name=name, tier=tier, argv=(*command(script), name)))
         assert await supervisor.wait_ready(name, 10)
     await supervisor.close()
     assert order.read_text() == "cba"
     with pytest.raises(ServiceError, match="everything is being ended"):
-        await supervisor.start(spec(tmp_path, OBEDIENT))
+        await supervisor.start(spec(supervisor.folder, OBEDIENT))
 
 
-# --- what an earlier runner left ---------------------------------------------------------------------
-
-
-async def test_a_service_outlives_its_runner_goes_on_logging_and_is_adopted_once(
-    supervisor: Supervisor, tmp_path: Path, orphan: int
-) -> None:
-    worker = spec(tmp_path, SCRIBE)
+async def test_a_service_outlives_its_runner_and_is_adopted_once(supervisor: Watched, orphan: int) -> None:
+    worker = spec(supervisor.folder, SCRIBE)
     follower = LogFollower({"worker": worker.log_path})
     assert [record.name for record in supervisor.orphans()] == ["worker"]
     assert await supervisor.adopt(worker)
     assert not await supervisor.adopt(worker)
     assert supervisor.orphans() == []
     assert await supervisor.wait_ready("worker", 10)
-    assert supervisor.pid_of("worker") == orphan
+    assert supervisor.pid == orphan
     await supervisor.start(worker)
-    assert supervisor.pid_of("worker") == orphan, "what runs is not started again"
+    assert supervisor.pid == orphan, "what runs is not started again"
     lines: list[object] = []
     await until(lambda: bool(lines.extend(follower.poll()) or len(lines) > 2))
     await supervisor.stop("worker")
     assert not alive(orphan)
-    assert supervisor.statuses()[0].outcome == "ended as asked"
-    assert Identities(tmp_path).all() == []
+    assert supervisor.first.outcome == "ended as asked"
+    assert supervisor.identities.all() == []
 
 
-async def test_an_adopted_service_that_is_killed_is_started_again(
-    supervisor: Supervisor, tmp_path: Path, orphan: int, events: Events
-) -> None:
-    assert await supervisor.adopt(spec(tmp_path, SCRIBE))
+async def test_an_adopted_service_that_is_killed_is_started_again(supervisor: Watched, orphan: int) -> None:
+    assert await supervisor.adopt(spec(supervisor.folder, SCRIBE))
     await supervisor.wait_ready("worker", 10)
     kill(orphan)
-    await until(lambda: supervisor.running("worker") and supervisor.pid_of("worker") != orphan)
-    assert events.told[0][2] == "exit code unknown"
+    await until(lambda: supervisor.running("worker") and supervisor.pid != orphan)
+    assert supervisor.events.told[0][2] == "exit code unknown"
 
 
 @pytest.mark.parametrize(
     ("script", "binding"), [(OBEDIENT, ""), (SCRIBE, "127.0.0.1:2")], ids=["command line", "server"]
 )
 async def test_one_with_another_command_line_or_server_is_not_adopted_but_ended_before_the_start(
-    supervisor: Supervisor, tmp_path: Path, orphan: int, script: str, binding: str
+    supervisor: Watched, orphan: int, script: str, binding: str
 ) -> None:
-    assert not await supervisor.adopt(spec(tmp_path, script, binding=binding))
-    pid = await started(supervisor, tmp_path, script, binding=binding)
+    assert not await supervisor.adopt(spec(supervisor.folder, script, binding=binding))
+    pid = await supervisor.run(script, binding=binding)
     assert pid != orphan
     assert not alive(orphan)
 
 
-async def test_a_stubborn_orphan_is_ended_with_its_children(
-    supervisor: Supervisor, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stubborn_orphan_family_ends(supervisor: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soulsgui.runner.services.supervisor._STRAY_GRACE_S", 0.2)
-    crash_a_runner(tmp_path, STUBBORN)
-    orphan, grandchild = recorded(tmp_path), grandchild_of(log)
+    crash_a_runner(supervisor.folder, STUBBORN)
+    orphan, grandchild = supervisor.identities.read("worker").pid, grandchild_of(supervisor.log)
     await supervisor.stop_orphans()
     assert not alive(orphan)
-    assert Identities(tmp_path).all() == []
+    assert supervisor.identities.all() == []
     await until(lambda: not alive(grandchild))
 
 
-async def test_a_stranger_under_a_forged_record_is_never_signalled(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
+async def test_a_stranger_by_forged_record_is_never_signalled(supervisor: Watched) -> None:
     stranger = subprocess.Popen(command("import time; time.sleep(600)"), **new_session_kwargs())
     try:
-        worker = spec(tmp_path, OBEDIENT)
-        Identities(tmp_path).write("worker", worker.argv, stranger.pid)
-        path = tmp_path / "services" / "worker.json"
+        worker = spec(supervisor.folder, OBEDIENT)
+        supervisor.identities.write("worker", worker.argv, stranger.pid)
+        path = supervisor.folder / "services" / "worker.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"start_time": 1.0}))
         assert supervisor.orphans() == []
         assert not await supervisor.adopt(worker)
         await supervisor.stop_orphans()
-        await started(supervisor, tmp_path, OBEDIENT)
+        await supervisor.run(OBEDIENT)
         await supervisor.remove("worker")
         assert stranger.poll() is None
     finally:
@@ -426,78 +389,67 @@ async def test_a_stranger_under_a_forged_record_is_never_signalled(
         stranger.wait()
 
 
-async def test_stop_during_a_restart_wins_and_both_end(supervisor: Supervisor, tmp_path: Path) -> None:
-    await started(supervisor, tmp_path, POLITE.replace("sys.exit(0)", "(time.sleep(0.3), sys.exit(0))"))
+async def test_stop_during_a_restart_wins_and_both_end(supervisor: Watched) -> None:
+    await supervisor.run(POLITE.replace("sys.exit(0)", "(time.sleep(0.3), sys.exit(0))"))
     restarting = asyncio.create_task(supervisor.restart("worker"))
     await asyncio.sleep(0)
     async with asyncio.timeout(LIMIT_S):
         await supervisor.stop("worker")
         with pytest.raises(ServiceError, match="asked to stop meanwhile"):
             await restarting
-    assert supervisor.pid_of("worker") is None
+    assert supervisor.pid is None
 
 
-async def test_stop_waits_for_the_process_of_that_moment_alone(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
-    await started(supervisor, tmp_path, POLITE)
+async def test_stop_waits_for_the_process_of_that_moment(supervisor: Watched) -> None:
+    await supervisor.run(POLITE)
     stopping = asyncio.create_task(supervisor.stop("worker"))
     await asyncio.sleep(0)
     async with asyncio.timeout(LIMIT_S):
-        await supervisor.start(spec(tmp_path, POLITE))
+        await supervisor.start(spec(supervisor.folder, POLITE))
         await stopping
-    assert supervisor.pid_of("worker") is not None
+    assert supervisor.pid is not None
 
 
-async def test_all_are_killed_without_waiting(supervisor: Supervisor, tmp_path: Path, log: Path) -> None:
-    pids = [await started(supervisor, tmp_path, STUBBORN), grandchild_of(log)]
+async def test_all_are_killed_without_waiting(supervisor: Watched) -> None:
+    pids = [await supervisor.run(STUBBORN), grandchild_of(supervisor.log)]
     supervisor.kill_all()
     await until(lambda: not any(map(alive, pids)))
 
 
 @pytest.mark.allow_warnings
-async def test_a_service_that_its_runner_could_not_record_is_found_and_ended(
-    supervisor: Supervisor, tmp_path: Path, log: Path
-) -> None:
-    crash_a_runner(tmp_path, WITH_CHILD, "forgetful")
-    await until(lambda: "ready" in text_of(log))
-    grandchild = grandchild_of(log)
+async def test_a_service_that_its_runner_could_not_record_is_found_and_ended(supervisor: Watched) -> None:
+    crash_a_runner(supervisor.folder, WITH_CHILD, "forgetful")
+    await until(lambda: "ready" in text_of(supervisor.log))
+    grandchild = grandchild_of(supervisor.log)
     stranger = subprocess.Popen(command(WITH_CHILD), stdout=subprocess.DEVNULL, **new_session_kwargs())
     try:
         assert supervisor.orphans() == []
         supervisor.recover()
         (found,) = supervisor.orphans()
-        assert (found.name, found.argv) == ("worker", spec(tmp_path, WITH_CHILD).argv)
+        assert (found.name, found.argv) == ("worker", spec(supervisor.folder, WITH_CHILD).argv)
         assert found.pid not in (grandchild, stranger.pid)
         await supervisor.stop_orphans()
         assert not alive(found.pid)
         assert stranger.poll() is None, "the same command line, but none of ours"
-        assert Identities(tmp_path).all() == []
+        assert supervisor.identities.all() == []
     finally:
-        for child in psutil.Process(stranger.pid).children(recursive=True):
-            child.kill()
-        stranger.kill()
+        kill_tree(stranger.pid)
         stranger.wait()
-        if alive(grandchild):
-            kill(grandchild)
+        kill_tree(grandchild)
 
 
 @pytest.mark.allow_warnings
-async def test_a_service_that_its_runner_could_not_record_is_adopted_and_one_never_started_is_forgotten(
-    supervisor: Supervisor, tmp_path: Path, log: Path
-) -> None:
-    crash_a_runner(tmp_path, POLITE, "forgetful")
-    Identities(tmp_path).announce("other", command(POLITE))
-    await until(lambda: "ready" in text_of(log))
+async def test_what_its_runner_could_not_record_is_adopted_or_forgotten(supervisor: Watched) -> None:
+    crash_a_runner(supervisor.folder, POLITE, "forgetful")
+    supervisor.identities.announce("other", command(POLITE))
+    await until(lambda: "ready" in text_of(supervisor.log))
     supervisor.recover()
     (found,) = supervisor.orphans()
-    assert [path.name for path in (tmp_path / "services").iterdir()] == ["worker.json"]
-    assert await supervisor.adopt(spec(tmp_path, POLITE))
+    assert [path.name for path in (supervisor.folder / "services").iterdir()] == ["worker.json"]
+    assert await supervisor.adopt(spec(supervisor.folder, POLITE))
     assert await supervisor.wait_ready("worker", 10)
-    assert supervisor.pid_of("worker") == found.pid
+    assert supervisor.pid == found.pid
 
-
-# --- floods --------------------------------------------------------------------------------------------
 
 FLOOD = """
 import os, time
@@ -510,11 +462,9 @@ while True:
 """
 
 
-async def test_a_service_that_prints_without_end_does_not_fill_the_disk(
-    supervisor: Supervisor, tmp_path: Path, log: Path
-) -> None:
-    follower = LogFollower({"worker": log})
-    await supervisor.start(spec(tmp_path, FLOOD, health=lambda: Health(ready=True)))
+async def test_endless_printing_does_not_fill_the_disk(supervisor: Watched) -> None:
+    follower = LogFollower({"worker": supervisor.log})
+    await supervisor.start(spec(supervisor.folder, FLOOD, health=lambda: Health(ready=True)))
     lines = []
     async with asyncio.timeout(LIMIT_S):
         while not any(line.text == "over" for line in lines):
@@ -522,7 +472,7 @@ async def test_a_service_that_prints_without_end_does_not_fill_the_disk(
             await asyncio.sleep(0.05)
 
     def kept() -> int:
-        return sum(part.path.stat().st_size for part in log_parts(log) if part.path.exists())
+        return sum(part.path.stat().st_size for part in log_parts(supervisor.log) if part.path.exists())
 
     await until(lambda: kept() < (KEEP + 2) * FLOOD_BYTES)
     assert [line.number for line in lines] == sorted({line.number for line in lines})
