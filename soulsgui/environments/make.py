@@ -136,11 +136,7 @@ def longest_episode(
 
 
 def named(path: str, wanted_for: str) -> Callable[..., Any]:
-    """Return the function or class that `module:Name` names in the setting `wanted_for`.
-
-    Raises:
-        EnvironmentCheckError: There is none; names the nearest one.
-    """
+    """Return what `module:Name` of the setting `wanted_for` names; `EnvironmentCheckError` for nothing."""
     module, _, name = path.rpartition(":")
     owner = _import(module, wanted_for)
     return _member(owner, name, f"There is no {name!r} in {owner.__name__}, which {wanted_for} names.")

@@ -428,11 +428,7 @@ def observation_from_json(data: Mapping[str, Any]) -> ObservationSpec:
 
 
 def observation_from_space(space: Space[Any]) -> ObservationSpec:
-    """Describe a Gymnasium space.
-
-    Raises:
-        EnvironmentCheckError: It is of a kind that is not supported, or is empty.
-    """
+    """Describe a Gymnasium space; `EnvironmentCheckError` where it is of no supported kind, or empty."""
     if isinstance(space, spaces.Box):
         return BoxSpec.from_space(space)
     found = parts_of(space)

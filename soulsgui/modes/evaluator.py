@@ -35,7 +35,7 @@ from soulsgui.wire.codec import CodecError, WeightsHeader, unpack_weights
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.manifest import read_manifest
-from soulsgui.wire.messages.metrics import UpdateRow, evaluation_values
+from soulsgui.wire.messages.metrics import evaluation_row, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of
 
@@ -224,7 +224,9 @@ class Evaluator:
         if found.cut:
             logger.warning("model %d: %s", header.model_id, found.cut_words)
         self._keep_if_best(header, tensors, config, found.mean_return)
-        self._rows.add(self._row(header, found))
+        values = evaluation_values(found.returns, found.lengths, found.seconds, found.cut)
+        self._rows.add(evaluation_row(header.run_id, header, self._previous, values, self._confirming))
+        self._previous = header.attempt, header.update
         if self._confirming is not None:
             self._confirmed, self._confirming = self._confirming, None
         if self._settings.evaluation.every_updates is None:
@@ -251,23 +253,6 @@ class Evaluator:
     def _go_on(self) -> bool:
         self._tick += 1
         return not self._stop.is_set() or time.monotonic() < self._deadline
-
-    def _row(self, header: WeightsHeader, found: Evaluation) -> UpdateRow:
-        previous = self._previous[1] if self._previous[0] == header.attempt else 0
-        self._previous = header.attempt, header.update
-        return UpdateRow(
-            kind="evaluation",
-            run_id=header.run_id,
-            attempt=header.attempt,
-            update=header.update,
-            previous=previous,
-            env_steps=header.env_steps,
-            episodes=header.episodes,
-            model_id=header.model_id,
-            time=time.time(),
-            values=evaluation_values(found.returns, found.lengths, found.seconds, found.cut),
-            confirms=self._confirming,
-        )
 
     def _keep_if_best(
         self, header: WeightsHeader, tensors: Tensors, config: ServerConfig, score: float

@@ -16,11 +16,7 @@ Mask = NDArray[np.bool_]
 
 
 def check_tensors(tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Make sure that weights fit a policy.
-
-    Raises:
-        CheckpointError: A tensor is missing, misshapen or not finite.
-    """
+    """Raise a `CheckpointError` where a tensor of these shapes is missing, misshapen or not finite."""
     for name, shape in shapes.items():
         tensor = tensors.get(name)
         if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():

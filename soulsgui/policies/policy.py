@@ -44,11 +44,7 @@ class Policy(Protocol):
         """The smallest of them."""
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over; nothing is kept of the arrays given.
-
-        Raises:
-            CheckpointError: A tensor is missing, misshapen or not finite.
-        """
+        """Take weights over, keeping nothing of the arrays; `CheckpointError` where they don't fit."""
 
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
@@ -91,6 +87,7 @@ class ActorPolicy:
 
     def __init__(self, network: Policy, head: HeadSpec) -> None:
         self.head = ActionHead(head)
+        self.to_environment, self.from_environment = self.head.to_environment, self.head.from_environment
         self._network = network
         if network.num_actions != head.outputs:
             raise CheckpointError(
@@ -114,14 +111,6 @@ class ActorPolicy:
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
         """Return the best stored action `[B, ...]` for each raw observation `[B, *shape]`."""
         return self.head.stored(self.head.distribution(self._network.outputs(obs), mask).mode())
-
-    def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Return what the environment takes, `[B, *space shape]`, for stored actions `[B, ...]`."""
-        return self.head.to_environment(action)
-
-    def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Return stored actions `[B, ...]` that become these: flat rows of what the environment takes."""
-        return self.head.from_environment(action)
 
     def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
         """Return the log-probability `[B]` of each stored action at its raw observation `[B, *shape]`."""

@@ -44,8 +44,10 @@ def _plain(spec: Any) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _read(cls: type[Spec], data: Mapping[str, Any]) -> Spec:
+def _read(cls: type[Spec], data: Mapping[str, Any], kind: str | None = None) -> Spec:
     """Read fields, each by its declared type; raise a ValueError where one is missing or something else."""
+    if kind is not None and data["kind"] != kind:
+        raise ValueError(f"kind {data['kind']!r}")
     return TypeAdapter(cls).validate_python(dict(data))
 
 
@@ -88,15 +90,9 @@ class MLPPolicySpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "MLPPolicySpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            CheckpointError: The data describe no MLP policy.
-        """
+        """Read what `to_json` wrote; `CheckpointError` where the data describe no MLP policy."""
         try:
-            if data["kind"] != MLP_KIND:
-                raise ValueError(f"kind {data['kind']!r}")
-            return _read(cls, data)
+            return _read(cls, data, MLP_KIND)
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error
 
@@ -162,11 +158,7 @@ class RecurrentPolicySpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RecurrentPolicySpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            CheckpointError: The data describe no such policy.
-        """
+        """Read what `to_json` wrote; `CheckpointError` where the data describe no such policy."""
         try:
             if data["cell"] not in GATES:
                 raise ValueError(f"cell {data['cell']!r}")
@@ -243,15 +235,9 @@ class TorchPolicySpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "TorchPolicySpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            CheckpointError: The data describe no such policy.
-        """
+        """Read what `to_json` wrote; `CheckpointError` where the data describe no such policy."""
         try:
-            if data["kind"] != TORCH:
-                raise ValueError(f"kind {data['kind']!r}")
-            found = _read(cls, data)
+            found = _read(cls, data, TORCH)
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error
         shape = found.observation_shape

@@ -149,10 +149,10 @@ def implicit_quantile_spec(
 
 
 class ImplicitQuantileMLPPolicy(ValueBasedPolicy):
-    """Values actions by means over quantiles of what they may return, at even levels (IQN, Dabney et al.
-    2018).
+    """Values actions by means over quantiles of what they may return (IQN, Dabney et al. 2018).
 
-    The weights are `policy.N` of the torso, `embedding` of the levels, and `head.N` of what comes after.
+    They are at even levels. The weights are `policy.N` of the torso, `embedding` of the levels, and `head.N`
+    of what comes after.
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:

@@ -168,10 +168,7 @@ def replace_dir(new: Path, target: Path, platform: str = sys.platform) -> None:
 
 
 def recover_dir(target: Path, platform: str = sys.platform) -> bool:
-    """Undo or finish a `replace_dir` that a crash interrupted.
-
-    Returns whether the older folder was put back.
-    """
+    """Undo or finish a `replace_dir` that a crash interrupted; return whether the older one was put back."""
     older = _older(target)
     if not os.path.lexists(older):
         return False

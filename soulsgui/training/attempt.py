@@ -219,16 +219,7 @@ class Attempt:
         if info.kind == "current" and self.divergences.overcome(info.updates):
             logger.info("the training has passed the place where it diverged")
             self.run.status.diverged = ""
-        self.rows.add(
-            CheckpointRow(
-                run_id=info.run_id,
-                attempt=info.attempt,
-                update=info.updates,
-                env_steps=info.env_steps,
-                episodes=info.episodes,
-                model_id=info.model_id,
-                time=info.created,
-                saved=info.kind,
-                path=path.relative_to(self.run.folder.root).as_posix(),
-            )
-        )
+        place = info.model_dump(include={"run_id", "attempt", "env_steps", "episodes", "model_id"})
+        place |= {"update": info.updates, "time": info.created}
+        below = path.relative_to(self.run.folder.root).as_posix()
+        self.rows.add(CheckpointRow(**place, saved=info.kind, path=below))

@@ -51,12 +51,7 @@ class ApiClient:
     def command(
         self, name: str, params: Mapping[str, Any] | None = None, timeout_s: float = COMMAND_TIMEOUT_S
     ) -> dict[str, Any]:
-        """Carry out a command and return its result as plain data.
-
-        Args:
-            name: Such as `run.start`.
-            params: Its parameters.
-            timeout_s: How long to wait for the answer.
+        """Carry out a command, such as `run.start`, and return its result as plain data.
 
         Raises:
             CommandFailedError: The runner refused it, or it failed.

@@ -128,11 +128,7 @@ def pack_sample(
 
 
 def unpack_sample(data: bytes) -> tuple[Any, ...]:
-    """Return the nine parts of `pack_sample`.
-
-    Raises:
-        CodecError: `data` was not made by `pack_sample`.
-    """
+    """Return the nine parts of `pack_sample`; `CodecError` where `data` was not made by `pack_sample`."""
     parts = unpack(data)
     if not isinstance(parts, list) or len(parts) != 9:
         raise CodecError("not a sample")
@@ -150,8 +146,6 @@ class WeightsHeader:
     """What is known of weights before they are read.
 
     Attributes:
-        run_id: Their run.
-        attempt: Their attempt.
         model_id: Their id; ids count publishes and never go back.
         update: Updates of the agent up to them.
         digest: First 8 bytes of the SHA-256 of the tensors, hexadecimal: their lineage.
@@ -238,10 +232,6 @@ def unpack_body(header: WeightsHeader, body: bytes) -> dict[str, NDArray[Any]]:
 
 
 def unpack_weights(blob: bytes) -> tuple[WeightsHeader, dict[str, NDArray[Any]]]:
-    """Return header and tensors, after checking the hash.
-
-    Raises:
-        CodecError: The blob is damaged.
-    """
+    """Return header and tensors, after checking the hash; `CodecError` where the blob is damaged."""
     header = read_header(blob)
     return header, unpack_body(header, blob[body_offset(blob) :])

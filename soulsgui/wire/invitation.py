@@ -32,7 +32,7 @@ SUFFIX = ".soulsgui"
 
 _SCHEME = "soulsgui:"
 _LINK = re.compile(r"soulsgui:/*join/([A-Za-z0-9_-]*)=*/*", re.IGNORECASE)
-_HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
+_HOST = r"[A-Za-z0-9_.:-]{1,253}"
 _AROUND_A_LINK = "<>\"'"
 _CHECK_BYTES = 4
 _MOST_BYTES = 64 * 1024
@@ -47,16 +47,10 @@ def _client(name: str) -> str:
 
 def is_host(name: str) -> bool:
     """Whether an invitation can tell a server under this name or address."""
-    return _HOST.fullmatch(name) is not None
+    return re.fullmatch(_HOST, name) is not None
 
 
-def _host(name: str) -> str:
-    if not is_host(name):
-        raise ValueError("no host")
-    return name
-
-
-Place = tuple[Annotated[str, AfterValidator(_host)], Annotated[int, Field(ge=1, le=65_535)]]
+Place = tuple[Annotated[str, Field(pattern=f"^{_HOST}$")], Annotated[int, Field(ge=1, le=65_535)]]
 """Host and port."""
 
 
@@ -64,10 +58,8 @@ class Invitation(Message):
     """What one client is given.
 
     Attributes:
-        version: Format of this invitation.
         server_id: Stays the same over restarts of the server, and names the file it is kept in.
         server_name: What people call the server.
-        client: The client's id.
         addresses: Where the server may be reached, the likeliest first.
         secret: The client's own password; in no repr.
         prefix: First part of every key of the server.
@@ -120,11 +112,7 @@ class Invitation(Message):
         return Address(host, port, self.secret, self.prefix, user_of(self.client), self.pin)
 
     def save(self, path: Path) -> None:
-        """Write it into a file that only its owner can read.
-
-        Raises:
-            OSError: It can't be written.
-        """
+        """Write it into a file that only its owner can read; `OSError` where it can't be written."""
         write_private(path, self.file_text.encode())
 
     @classmethod
@@ -143,7 +131,8 @@ class Invitation(Message):
                 f"There is no invitation in {str(path)[:200]}: {reason}.",
                 f"Give the link (soulsgui://join/…) or the {SUFFIX} file you were sent.",
             ) from None
-        return cls.parse(_decoded(data), str(path))
+        encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"  # as Windows writes
+        return cls.parse(data[:_MOST_BYTES].decode(encoding, errors="replace"), str(path))
 
     @classmethod
     def parse(cls, text: str, where: str = "") -> Self:
@@ -211,14 +200,10 @@ def place_words(host: str, port: int) -> str:
 
 
 def read_place(text: str, port: int) -> tuple[str, int]:
-    """Read host and port as people write them.
-
-    Args:
-        text: Such as `192.168.1.7:6379`, `pc`, `[fd00::5]:6379`.
-        port: The port where the text names none.
+    """Read host and port as people write them; without a port, `port` is meant.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: It is no such place as `192.168.1.7:6379`, `pc`, `[fd00::5]:6379`.
     """
     words = text.strip()
     bracketed = re.fullmatch(r"\[([^\]]*)\](?::(.*))?", words)
@@ -252,12 +237,6 @@ def _data_of_link(text: str, where: str) -> bytes:
     if not data or check != _check(data):
         raise UsageError(f"{where} is damaged or cut off.", _ANEW)
     return data
-
-
-def _decoded(data: bytes) -> str:
-    """Return the text of a file, also as Windows programs write it."""
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    return data[:_MOST_BYTES].decode(encoding, errors="replace")
 
 
 def _check_kind(fields: Any, where: str) -> None:

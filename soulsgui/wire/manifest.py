@@ -44,7 +44,6 @@ class Manifest(Message):
         agent: The agent of the DQN family (`dqn.agent`); empty for other algorithms, and where an older
             version saved.
         spaces: `SpacesSpec.to_json()` of what it was trained on.
-        policy: Shape of its policy.
         score: Mean return it was saved with, None when unknown.
         scored_by: What that is the mean of; empty when there is none, and where an older
             version saved.
@@ -52,7 +51,6 @@ class Manifest(Message):
         resumable: Whether it holds the whole state of the training, or weights alone.
         memory_in_file: Whether the observations of its replay memory lie in a file of the run's folder, which
             goes on changing: they are of use to it only while training stands where it was saved.
-        files: Its files by name.
     """
 
     format: int = FORMAT
@@ -106,11 +104,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file as hexadecimal digits.
-
-    Raises:
-        OSError: It can't be read.
-    """
+    """Return the SHA-256 of a file as hexadecimal digits; `OSError` where it can't be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -55,9 +55,7 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 def least_versions(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the oldest version of each package that will do for a server; none where it tells nonsense.
 
-    Args:
-        settings: What the server tells its clients (`ServerConfig.settings`), unchecked: one that is newer
-            may tell what can't be checked here.
+    What the server tells (`ServerConfig.settings`) is unchecked: a newer one may tell what can't be checked.
     """
     least = settings.get("clients.min_versions")
     return {str(name): str(oldest) for name, oldest in least.items()} if isinstance(least, dict) else {}

@@ -13,25 +13,10 @@ from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.library import LATEST, log_paths
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.services.logs import read_lines
+from soulsgui.wire import control
 from soulsgui.wire.access import user_of
 from soulsgui.wire.beats import ClientState
-from soulsgui.wire.control import (
-    ClientLog,
-    ClientLogParams,
-    ClientParams,
-    ClientPauseParams,
-    ClientRenameParams,
-    CutOff,
-    Empty,
-    ErrorCode,
-    InvitationInfo,
-    InvitationList,
-    InviteParams,
-    LogLine,
-    NewInvitation,
-    RejectList,
-    RejectsParams,
-)
+from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.control.states import GONE
 from soulsgui.wire.keys import TRAINER, Keys
 from soulsgui.wire.messages.node import Rejects
@@ -50,12 +35,12 @@ _HEAR_LIMIT_S = 5.0
 _MOST_BYTES = 4 * 2**20
 
 
-async def pause(runner: "Runner", params: ClientPauseParams) -> None:
+async def pause(runner: "Runner", params: control.ClientPauseParams) -> None:
     """Let a client wait until it is resumed."""
     await _wish(runner, params.client, "pause")
 
 
-async def resume(runner: "Runner", params: ClientParams) -> None:
+async def resume(runner: "Runner", params: control.ClientParams) -> None:
     """Let a client go on; one of our own that was stopped, or is about to end, is started again."""
     client = params.client
     wish = await _wish(runner, client, "run")
@@ -67,12 +52,12 @@ async def resume(runner: "Runner", params: ClientParams) -> None:
         await runner.supervisor.start(runner.supervisor.spec_of(client))
 
 
-async def drain(runner: "Runner", params: ClientParams) -> None:
+async def drain(runner: "Runner", params: control.ClientParams) -> None:
     """Let a client finish its episodes and stop."""
     await _wish(runner, params.client, "finish")
 
 
-async def stop(runner: "Runner", params: ClientParams) -> None:
+async def stop(runner: "Runner", params: control.ClientParams) -> None:
     """Let a client stop at once."""
     if _is_own(runner, params.client):
         await runner.supervisor.stop(params.client)
@@ -80,7 +65,7 @@ async def stop(runner: "Runner", params: ClientParams) -> None:
         await _wish(runner, params.client, "stop")
 
 
-async def forget(runner: "Runner", params: ClientParams) -> None:
+async def forget(runner: "Runner", params: control.ClientParams) -> None:
     """Take a client that is gone off the roster, with everything it left."""
     await runner.access.forget(params.client)
     await runner.bus.call(runner.roster.forgetting(params.client))
@@ -88,13 +73,13 @@ async def forget(runner: "Runner", params: ClientParams) -> None:
     runner.look_at_clients()
 
 
-async def rename(runner: "Runner", params: ClientRenameParams) -> None:
+async def rename(runner: "Runner", params: control.ClientRenameParams) -> None:
     """Call a client something else on screen; its id stays."""
     await asyncio.to_thread(runner.client_names.set, params.client, params.name, runner.roster.ids())
     runner.look_at_clients()
 
 
-async def release(runner: "Runner", params: ClientParams) -> None:
+async def release(runner: "Runner", params: control.ClientParams) -> None:
     """Let a client that was cut off send again."""
     await runner.bus.ask(
         TRAINER, NodeCommand(command="release", args={"client": params.client}), ANSWER_LIMIT_S
@@ -102,35 +87,35 @@ async def release(runner: "Runner", params: ClientParams) -> None:
     runner.look_at_clients()
 
 
-async def rejects(runner: "Runner", params: RejectsParams) -> RejectList:
+async def rejects(runner: "Runner", params: control.RejectsParams) -> control.RejectList:
     """Return the last chunks that were refused in this run, or the one before."""
     if params.client:
-        _check_known(runner, ClientParams(client=params.client))
+        _check_known(runner, control.ClientParams(client=params.client))
     # MGET answers nil for a key of another type.
     (data,) = await runner.bus.call(lambda connection: connection.mget([runner.bus.keys.rejects]))
     found = Rejects.read(data)
     kept = found.rejects if found is not None else []
-    return RejectList(rejects=[one for one in kept if params.client in ("", one.client)])
+    return control.RejectList(rejects=[one for one in kept if params.client in ("", one.client)])
 
 
-async def log(runner: "Runner", params: ClientLogParams) -> ClientLog:
+async def log(runner: "Runner", params: control.ClientLogParams) -> control.ClientLog:
     """Return what a client wrote last: one of our own into its file, another one what went wrong there."""
     client, n = params.client, params.n
     paths = log_paths(runner.folders, runner.library, LATEST)
     if client in paths and runner.roster.is_local(client):
         lines, _ = await asyncio.to_thread(read_lines, paths[client], client, None, n, "debug", "")
-        return ClientLog(lines=lines, whole=True)
+        return control.ClientLog(lines=lines, whole=True)
     keys = runner.bus.keys
     told = await runner.bus.call(lambda connection: told_lines(connection, keys, client, n))
-    return ClientLog(lines=told, whole=False)
+    return control.ClientLog(lines=told, whole=False)
 
 
-async def invite(runner: "Runner", params: InviteParams) -> NewInvitation:
+async def invite(runner: "Runner", params: control.InviteParams) -> control.NewInvitation:
     """Let another computer in."""
     runner.client_names.check_free(params.client, params.client, runner.roster.ids())
     made = await runner.access.invite(params.client, params.reissue, runner.control.server_id)
     runner.look_at_clients()
-    return NewInvitation(
+    return control.NewInvitation(
         client=made.client,
         username=user_of(made.client),
         addresses=list(made.addresses),
@@ -141,26 +126,26 @@ async def invite(runner: "Runner", params: InviteParams) -> NewInvitation:
     )
 
 
-async def list_invitations(runner: "Runner", _params: Empty) -> InvitationList:
+async def list_invitations(runner: "Runner", _params: control.Empty) -> control.InvitationList:
     """Say who was invited, and what a new invitation would tell."""
     access = runner.access
-    return InvitationList(
+    return control.InvitationList(
         lan=access.lan,
         addresses=access.addresses,
         invitations=[
-            InvitationInfo(client=one.client, invited=one.invited, revoked=one.revoked)
+            control.InvitationInfo(client=one.client, invited=one.invited, revoked=one.revoked)
             for one in access.invited
         ],
     )
 
 
-async def revoke(runner: "Runner", params: ClientParams) -> CutOff:
+async def revoke(runner: "Runner", params: control.ClientParams) -> control.CutOff:
     """Take an invitation back; the client's connections are closed and nothing of it is read any more."""
     cut_off = await runner.access.revoke(params.client)
     if cut_off:
         await runner.bus.call(runner.roster.cutting(params.client))
     runner.look_at_clients()
-    return CutOff(cut_off=cut_off)
+    return control.CutOff(cut_off=cut_off)
 
 
 def _is_own(runner: "Runner", client: str) -> bool:
@@ -182,7 +167,7 @@ def _answered(runner: "Runner", client: str, wish: Wish) -> bool:
     return answer is not None and answer.command_id == wish.command_id
 
 
-def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list[LogLine]:
+def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list[control.LogLine]:
     """Return the newest lines that a client has told, oldest first.
 
     Times are those of the server, whatever the clock of the client says.
@@ -203,18 +188,20 @@ def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list
             f"What {client} has left on the server is no log: it was taken away.",
             f"If that happens again, cut it off: soulsgui revoke {client}",
         )
-    lines: list[LogLine] = []
+    lines: list[control.LogLine] = []
     for entry, fields in reversed(found):
         line = SentLine.read(fields.get(LINE_FIELD))
         if line is not None:
             time_s = int(entry.partition(b"-")[0]) / 1000
             lines.append(
-                LogLine(service=client, number=len(lines) + 1, time=time_s, level=line.level, text=line.text)
+                control.LogLine(
+                    service=client, number=len(lines) + 1, time=time_s, level=line.level, text=line.text
+                )
             )
     return lines
 
 
-def _check_known(runner: "Runner", params: ClientParams) -> None:
+def _check_known(runner: "Runner", params: control.ClientParams) -> None:
     if params.client not in runner.roster:
         raise Refused(
             ErrorCode.NOT_FOUND,
@@ -223,7 +210,7 @@ def _check_known(runner: "Runner", params: ClientParams) -> None:
         )
 
 
-def _check_wish(runner: "Runner", params: ClientParams) -> None:
+def _check_wish(runner: "Runner", params: control.ClientParams) -> None:
     _check_known(runner, params)
     if runner.roster.is_revoked(params.client):
         raise Refused(
@@ -233,11 +220,11 @@ def _check_wish(runner: "Runner", params: ClientParams) -> None:
         )
 
 
-def _check_pause(runner: "Runner", params: ClientParams) -> None:
+def _check_pause(runner: "Runner", params: control.ClientParams) -> None:
     why = remedy = ""
-    if isinstance(params, ClientPauseParams) and params.after_episode:
+    if isinstance(params, control.ClientPauseParams) and params.after_episode:
         why, remedy = "is at once: after_episode", "To let it finish its episodes and stop: clients.drain"
-    elif isinstance(params, ClientPauseParams) and params.for_s is not None:
+    elif isinstance(params, control.ClientPauseParams) and params.for_s is not None:
         why, remedy = "has no end of its own: for_s", "To let it go on: clients.resume"
     if why:
         message = f"A server's pause {why} is for the owner of a client."
@@ -245,12 +232,12 @@ def _check_pause(runner: "Runner", params: ClientParams) -> None:
     _check_wish(runner, params)
 
 
-def _check_stop(runner: "Runner", params: ClientParams) -> None:
+def _check_stop(runner: "Runner", params: control.ClientParams) -> None:
     if not _is_own(runner, params.client):
         _check_wish(runner, params)
 
 
-def _check_forget(runner: "Runner", params: ClientParams) -> None:
+def _check_forget(runner: "Runner", params: control.ClientParams) -> None:
     client = params.client
     _check_known(runner, params)
     if client in runner.access.invitations.clients:
@@ -269,7 +256,7 @@ def _name_and_state(runner: "Runner", client: str) -> tuple[str, ClientState]:
     return runner.client_names.of(client), runner.roster.state(client, time.monotonic())
 
 
-def _check_release(runner: "Runner", params: ClientParams) -> None:
+def _check_release(runner: "Runner", params: control.ClientParams) -> None:
     _check_known(runner, params)
     if runner.run_manager.run is None:
         raise no_run()
@@ -282,7 +269,7 @@ def _check_release(runner: "Runner", params: ClientParams) -> None:
         )
 
 
-def _check_revoke(runner: "Runner", params: ClientParams) -> None:
+def _check_revoke(runner: "Runner", params: control.ClientParams) -> None:
     runner.access.invitations.known(params.client)
 
 

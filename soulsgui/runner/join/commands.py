@@ -13,28 +13,8 @@ from soulsgui.runner.join.finder import OwnServer
 from soulsgui.runner.join.servers import examined, examined_place, tested, tested_here
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import log_lines
-from soulsgui.wire.control import (
-    AddressChange,
-    ClientParams,
-    ClientPauseParams,
-    Empty,
-    ErrorCode,
-    History,
-    HistoryLogsParams,
-    HistoryQueryParams,
-    InvitationParams,
-    JoinedServer,
-    LogLines,
-    OfferedServer,
-    RulesParams,
-    RulesState,
-    SavedServer,
-    SavedServerParams,
-    SavedServers,
-    ServerPlaceParams,
-    ServerTest,
-    ServiceParams,
-)
+from soulsgui.wire import control
+from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import MOST_PLACES, Invitation, read_place
 
@@ -44,40 +24,40 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def start(runner: "ClientRunner", params: ServiceParams) -> None:
+async def start(runner: "ClientRunner", params: control.ServiceParams) -> None:
     """Let this machine help; answered once the client runs, at once where there is no server yet."""
     await runner.player.switch_on()
     await runner.player.until_ready()
 
 
-async def stop(runner: "ClientRunner", params: ServiceParams) -> None:
+async def stop(runner: "ClientRunner", params: control.ServiceParams) -> None:
     """Let this machine help no longer."""
     await runner.player.switch_off()
     runner.player.forget_pause()
 
 
-async def restart(runner: "ClientRunner", params: ServiceParams) -> None:
+async def restart(runner: "ClientRunner", params: control.ServiceParams) -> None:
     """Stop the client and start it again."""
     await runner.player.restart()
     await runner.player.until_ready()
 
 
-async def pause(runner: "ClientRunner", params: ClientPauseParams) -> None:
+async def pause(runner: "ClientRunner", params: control.ClientPauseParams) -> None:
     """Let the client wait, at once or after its episode, for a time or until it is resumed."""
     runner.player.pause(params.after_episode, params.for_s)
 
 
-async def resume(runner: "ClientRunner", params: ClientParams) -> None:
+async def resume(runner: "ClientRunner", params: control.ClientParams) -> None:
     """Let the client go on."""
     runner.player.resume()
 
 
-async def get_rules(runner: "ClientRunner", _params: Empty) -> RulesState:
+async def get_rules(runner: "ClientRunner", _params: control.Empty) -> control.RulesState:
     """Tell when the client may play, and which rules can't be followed on this system."""
     return await asyncio.to_thread(runner.owner_rules.state)
 
 
-async def set_rules(runner: "ClientRunner", params: RulesParams) -> RulesState:
+async def set_rules(runner: "ClientRunner", params: control.RulesParams) -> control.RulesState:
     """Let the client play by other rules from now on."""
     before = runner.owner_rules.rules.share
     await asyncio.to_thread(runner.owner_rules.keep, params.rules)
@@ -88,63 +68,65 @@ async def set_rules(runner: "ClientRunner", params: RulesParams) -> RulesState:
     return await asyncio.to_thread(runner.owner_rules.state)
 
 
-async def query(runner: "ClientRunner", params: HistoryQueryParams) -> History:
+async def query(runner: "ClientRunner", params: control.HistoryQueryParams) -> control.History:
     """Return the curve of this machine's own episodes."""
     return runner.returns.history(params)
 
 
-async def logs(runner: "ClientRunner", params: HistoryLogsParams) -> LogLines:
+async def logs(runner: "ClientRunner", params: control.HistoryLogsParams) -> control.LogLines:
     """Return lines of the logs of client and runner."""
     paths = {name: runner.folder.logs / f"{name}.log" for name in (CLIENT, RUNNER)}
     lines, first = await asyncio.to_thread(log_lines, paths, params)
-    return LogLines(lines=lines, first=first)
+    return control.LogLines(lines=lines, first=first)
 
 
-def _check_service(_runner: "ClientRunner", params: ServiceParams) -> None:
+def _check_service(_runner: "ClientRunner", params: control.ServiceParams) -> None:
     if params.name != CLIENT:
         message = f"There is no service {params.name!r} in client mode."
         raise Refused(ErrorCode.NOT_FOUND, message, f"There is: {CLIENT}")
 
 
-def _check_client(runner: "ClientRunner", params: ClientParams) -> None:
+def _check_client(runner: "ClientRunner", params: control.ClientParams) -> None:
     if params.client != runner.name:
         message = f"There is no client {params.client!r} on this computer."
         raise Refused(ErrorCode.NOT_FOUND, message, f"There is: {runner.name}")
     runner.player.check_wanted()
 
 
-async def list_servers(runner: "ClientRunner", _params: Empty) -> SavedServers:
+async def list_servers(runner: "ClientRunner", _params: control.Empty) -> control.SavedServers:
     """List everyone who invited this computer."""
     chosen, found = await asyncio.to_thread(lambda: (runner.saved.chosen(), runner.saved.all()))
-    return SavedServers(
+    return control.SavedServers(
         chosen=chosen.server_id if chosen is not None else "", servers=[_told(one) for one in found]
     )
 
 
-async def look(runner: "ClientRunner", params: InvitationParams) -> OfferedServer:
+async def look(runner: "ClientRunner", params: control.InvitationParams) -> control.OfferedServer:
     """Say what accepting an invitation would mean; its server is asked, nothing is changed."""
     invitation = Invitation.parse(params.invitation)
     known = await asyncio.to_thread(runner.saved.find, invitation.server_id)
-    offered = OfferedServer(server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1)
+    offered = control.OfferedServer(
+        server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1
+    )
     return await _in_thread(examined, offered, invitation)
 
 
-async def join(runner: "ClientRunner", params: InvitationParams) -> JoinedServer:
+async def join(runner: "ClientRunner", params: control.InvitationParams) -> control.JoinedServer:
     """Keep an invitation and play for its server from now on."""
     invitation = Invitation.parse(params.invitation)
     await asyncio.to_thread(runner.saved.keep, invitation)
     runner.player.forget_pause()
     await runner.play_for(invitation, begin=True)
-    return JoinedServer(server_id=invitation.server_id)
+    return control.JoinedServer(server_id=invitation.server_id)
 
 
-async def choose(runner: "ClientRunner", params: SavedServerParams) -> None:
+async def choose(runner: "ClientRunner", params: control.SavedServerParams) -> None:
     """Play for another of the saved servers from now on, or, not playing, at the next switching on."""
     invitation = await _saved(runner, params.server_id) if params.server_id else None
     await runner.play_for(invitation, begin=False)
 
 
-async def forget(runner: "ClientRunner", params: SavedServerParams) -> None:
+async def forget(runner: "ClientRunner", params: control.SavedServerParams) -> None:
     """Forget an invitation; a client that plays for its server ends."""
     invitation = await _saved(runner, params.server_id)
     chosen = await asyncio.to_thread(runner.saved.chosen)
@@ -154,7 +136,7 @@ async def forget(runner: "ClientRunner", params: SavedServerParams) -> None:
     await asyncio.to_thread(runner.saved.forget, invitation)
 
 
-async def test(runner: "ClientRunner", _params: Empty) -> ServerTest:
+async def test(runner: "ClientRunner", _params: control.Empty) -> control.ServerTest:
     """Try out the server this computer plays for; nothing is changed."""
     chosen = await asyncio.to_thread(runner.saved.chosen)
     if chosen is None:
@@ -164,7 +146,7 @@ async def test(runner: "ClientRunner", _params: Empty) -> ServerTest:
     return await _in_thread(tested, chosen)
 
 
-async def change_address(runner: "ClientRunner", params: ServerPlaceParams) -> AddressChange:
+async def change_address(runner: "ClientRunner", params: control.ServerPlaceParams) -> control.AddressChange:
     """Look for the server of a kept invitation at another address from now on, once it is found there."""
     invitation = await _saved(runner, params.server_id)
     host, port = read_place(params.place, invitation.addresses[0][1])
@@ -177,7 +159,7 @@ async def change_address(runner: "ClientRunner", params: ServerPlaceParams) -> A
     chosen = await asyncio.to_thread(runner.saved.chosen)
     if chosen is not None and chosen.server_id == moved.server_id:
         await runner.play_for(moved, begin=False)
-    return AddressChange(taken=True)
+    return control.AddressChange(taken=True)
 
 
 async def _in_thread(ask: Callable[..., T], *words: object) -> T:
@@ -197,8 +179,8 @@ async def _saved(runner: "ClientRunner", server_id: str) -> Invitation:
     return found
 
 
-def _told(invitation: Invitation) -> SavedServer:
-    return SavedServer(
+def _told(invitation: Invitation) -> control.SavedServer:
+    return control.SavedServer(
         server_id=invitation.server_id,
         server_name=invitation.server_name,
         client=invitation.client,

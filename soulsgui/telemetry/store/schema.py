@@ -200,13 +200,9 @@ def _newer(path: Path, version: int) -> StoreError:
 
 def attempt_starts(db: sqlite3.Connection) -> list[AttemptStart]:
     """Return where each attempt begins, in order."""
-    found = db.execute(
-        "SELECT attempt, update_count, env_steps, episodes, time FROM attempts ORDER BY attempt"
-    )
-    return [
-        AttemptStart(attempt=attempt, update=update, env_steps=env_steps, episodes=episodes, time=time)
-        for attempt, update, env_steps, episodes, time in found
-    ]
+    columns = "attempt, update_count, env_steps, episodes, time"
+    found = db.execute(f"SELECT {columns} FROM attempts ORDER BY attempt")
+    return [AttemptStart(**dict(zip(AttemptStart.model_fields, row, strict=True))) for row in found]
 
 
 SUMMARY = "standing"

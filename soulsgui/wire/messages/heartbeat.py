@@ -84,8 +84,6 @@ class Heartbeat(ClientProgress):
     """One beat. Numbers are finite and within bounds: others than their sender count on them.
 
     Attributes:
-        client: The client's id.
-        instance: The process that beats.
         counter: Grows by one with each beat; a reader tells life by its change, not by clocks.
         session: Entry id of the hello of the present session, empty before it.
         run_id: The run it plays for, empty before the first configuration.

@@ -117,7 +117,6 @@ class NodeState(TrainingProgress):
 
     Attributes:
         tick: Moves whenever the main loop turns, also while it waits: the sign of life.
-        phase: What it is doing.
         stop_reached: Set by the trainer when `stop.env_steps` is reached.
         verdict: Set by telemetry.
         asks_clients: Set by the trainer: whether there is a client that can play the evaluations where the

@@ -72,20 +72,14 @@ class ClientFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.wish = root / "wish.json"
-        """What the owner wants: an `OwnerWish`."""
-        self.pause = root / "pause.json"
-        """The owner's pause: an `OwnerPause`; none while there is no file."""
-        self.rules = root / "rules.json"
-        """When the client holds back by itself: `Rules`."""
-        self.state = root / "state.json"
-        """What the client says of itself: a `ClientReport`."""
+        self.wish = root / "wish.json"  # what the owner wants: an `OwnerWish`
+        self.pause = root / "pause.json"  # the owner's pause: an `OwnerPause`; none while there is no file
+        self.rules = root / "rules.json"  # when the client holds back by itself: `Rules`
+        self.state = root / "state.json"  # what the client says of itself: a `ClientReport`
+        # Which process the runner is: a `system.ProcessIdentity`. Without a living one nobody plays on.
         self.runner = root / "runner.json"
-        """Which process the runner is: a `system.ProcessIdentity`. Without a living one nobody plays on."""
-        self.server_address = root / "server.json"
-        """Address and password of the server to play for."""
-        self.logs = root / "logs"
-        """One log file per service."""
+        self.server_address = root / "server.json"  # address and password of the server to play for
+        self.logs = root / "logs"  # one log file per service
 
 
 class OwnerWish(Message):
@@ -111,7 +105,6 @@ class OwnEpisode(Message):
 
     Attributes:
         number: Counts the episodes that this process has ended for the run, from 0.
-        run_id: The run it was played for.
         time: Seconds since the epoch.
         env_steps: Environment steps that this process had made for the run.
     """

@@ -23,7 +23,6 @@ class SessionHello(Message):
     """First entry of a session.
 
     Attributes:
-        instance: The process that speaks.
         run_id: The run it wants to play for.
         contract: Hash of the contract it was built for.
         num_envs: Environments it steps side by side: its share of a round is this times the steps.
@@ -151,12 +150,9 @@ class Episode(Message):
     """One finished episode.
 
     Attributes:
-        run_id: The run it was played for.
-        attempt: The attempt of the run it was played in.
         number: Number of the episode in its client's session, from 0; of a greedy one, in its evaluation.
         env_index: Environment of the client it was played in.
         total_return: Undiscounted sum of rewards.
-        length: Steps.
         terminated: Whether it ended by itself, rather than being cut off.
         model_id: Weights in use at its end; a greedy one is played with the same weights throughout.
         seconds: Wall time it took.
@@ -184,12 +180,7 @@ KEPT_LINES = 200
 
 
 class SentLine(Message):
-    """One log line; a traceback follows on lines of its own.
-
-    Attributes:
-        level: How bad it is.
-        text: What was logged, without time and level.
-    """
+    """One log line, without time and level; a traceback follows on lines of its own."""
 
     level: Literal["warning", "error"]
     text: Details
