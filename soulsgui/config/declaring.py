@@ -88,8 +88,7 @@ class Section(BaseModel):
         return value
 
 
-Scheduled = float | dict[str, Any]
-"""A number that stays, or one of the maps that `Within` takes."""
+Scheduled = float | dict[str, Any]  # a number that stays, or one of the maps that `Within` takes
 
 RAMPS = ("linear", "exponential")
 PIECEWISE = "piecewise"

@@ -1,7 +1,6 @@
 """From layers of settings to one checked configuration.
 
-Later layers win entry by entry: defaults < those of the algorithm and its agent < preset < config.yaml <
---set.
+Later ones win entry by entry: defaults < those of algorithm and agent < preset < config.yaml < --set.
 """
 
 import json

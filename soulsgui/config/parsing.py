@@ -35,11 +35,8 @@ _WIDE = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 
-MOST_PARTS = 10_000
-"""Entries a value may have, those of its parts included."""
-
-DEEPEST = 40
-"""Levels a value may have."""
+MOST_PARTS = 10_000  # entries a value may have, those of its parts included
+DEEPEST = 40  # levels a value may have
 
 
 @dataclass(frozen=True)

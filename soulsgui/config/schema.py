@@ -59,8 +59,7 @@ SHIPPED_WITH: dict[str, dict[str, Any]] = {
 """By what learns, as `--set` says it: dotted key to value; an agent's win over its algorithm's."""
 
 
-SECTIONS_OF_ALGORITHMS = ("ppo", "dqn", "sac", "vtrace")
-"""Each is of use only while `algorithm` names it."""
+SECTIONS_OF_ALGORITHMS = ("ppo", "dqn", "sac", "vtrace")  # each is of use only while `algorithm` names it
 
 
 def shipped_with(*chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,8 +180,7 @@ def _speed_words(seconds_per_step: float) -> str:
 MOST_OUTPUTS = 64
 """Of so many outputs of a network the first ones are told: they fit into the header of its weights."""
 
-TOLERANCE = 1e-5
-"""How far two networks that are the same may differ, relative and absolute."""
+TOLERANCE = 1e-5  # how far two networks that are the same may differ, relative and absolute
 
 _NO_FURTHER = 10.0
 

@@ -28,8 +28,7 @@ from soulsgui.sampling.watchdog import fault_of
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.wire.manifest import Manifest
 
-MOST_SIDE_BY_SIDE = 16
-"""Environments that are stepped side by side, at most."""
+MOST_SIDE_BY_SIDE = 16  # environments that are stepped side by side, at most
 
 MakeEnv = Callable[[], Env]
 
@@ -195,7 +194,6 @@ class _Play:
         self.slots.append(_Slot(env, episode, *self._read(obs, info), blank))
 
     def step(self) -> None:
-        """Make one step in every environment."""
         present, self.slots = self.slots, []
         actions = self._choose(present)
         for slot, action in zip(present, actions, strict=True):

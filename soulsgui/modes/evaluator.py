@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import redis
 
@@ -44,8 +44,7 @@ logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.1
 _RETRY_S = 5.0
 _TRIES = 3
-_REST = 9.0
-"""Without `evaluation.every_updates`: the rest between two evaluations, in times of what one took."""
+_REST = 9.0  # without `evaluation.every_updates`: the rest between two evaluations, in times of what one took
 FINAL_WITHIN_S, FINAL_WITHIN_HURRIED_S = 10.0, 5.0
 """Time for the evaluation at the end of a run that has reached a goal; of one that was stopped."""
 _KEPT = 2
@@ -145,7 +144,6 @@ class Evaluator:
         return NodeState.of_run(data, self._run.run_id)
 
     def _verdict(self, connection: redis.Redis) -> Verdict:
-        """Return what telemetry says of the run."""
         telemetry = self._told_by(connection, TELEMETRY)
         return (None if telemetry is None else telemetry.verdict) or Verdict()
 
@@ -287,7 +285,13 @@ class Evaluator:
         """Return the state as of now; called by the reporting thread."""
         since = self._loads_since
         loading = "" if since is None else f"loading the environment, {time.monotonic() - since:.0f} s"
-        state = NodeState(
+        figures: dict[str, Any] = {}
+        if self._last is not None:
+            header, found = self._last
+            figures = {name: getattr(header, name) for name in ("attempt", "model_id", "env_steps")}
+            figures |= {"updates": header.update, "mean_return": found.mean_return}
+            figures["timings_s"] = {"evaluation": found.seconds}
+        return NodeState(
             name=EVALUATOR,
             instance=self._instance,
             tick=self._tick,
@@ -297,13 +301,8 @@ class Evaluator:
             best_mean_return=self._best,
             error=self._error,
             farewell=self._farewell,
+            **figures,
         )
-        if self._last is None:
-            return state
-        header, found = self._last
-        figures = {"mean_return": found.mean_return, "timings_s": {"evaluation": found.seconds}}
-        place = {name: getattr(header, name) for name in ("attempt", "model_id", "env_steps")}
-        return state.model_copy(update=figures | place | {"updates": header.update})
 
 
 def best_aside(run: RunFolder) -> float | None:

@@ -55,8 +55,7 @@ class NumpyRecurrentPolicy:
     ValueError; a spec (`RecurrentPolicySpec.to_json`) that can't be read is a CheckpointError.
     """
 
-    _sizes: tuple[int, int] | None = None
-    """As `RecurrentPolicySpec.tensor_shapes` takes them."""
+    _sizes: tuple[int, int] | None = None  # as `RecurrentPolicySpec.tensor_shapes` takes them
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = RecurrentPolicySpec.from_json(spec)

@@ -27,8 +27,7 @@ class Policy(Protocol):
     """Chooses actions with weights that came over the wire, at observations `[B, *shape]` as they are stored.
 
     Those are not normalised (`environments.observations`). Actions `[B, ...]` are as they are stored, too. A
-    mask `[B, sum(sizes)]` says which are valid, at least one in each choice: no other is taken; None: all
-    are.
+    mask `[B, sum(sizes)]` says which are valid, at least one in each choice; None: all are.
 
     One with a memory has `remembered` (`policies.numpy_recurrent.remembered_by`): each call of `act` or
     `greedy` is then a step of every environment, and who steps them says when an episode ended. None is for
@@ -193,7 +192,6 @@ def _torch_policy(spec: Mapping[str, Any]) -> Policy:
 
 
 def _actor_policy(spec: Mapping[str, Any]) -> Policy:
-    """Make a policy of a network and a head."""
     network, head = spec.get("network"), spec.get("head")
     makers: Mapping[str, Callable[[Mapping[str, Any]], Policy]] = {
         "mlp": NumpyMLPPolicy,

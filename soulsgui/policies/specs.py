@@ -15,19 +15,12 @@ from soulsgui.policies.action_heads import HeadSpec
 Activation = Literal["tanh", "relu"]
 Spec = TypeVar("Spec")
 
-GATES = {"lstm": 4, "gru": 3}
-"""How many rows of weights each unit of a cell has."""
-
-MLP_KIND = "mlp"
-"""A perceptron, in numpy."""
-RECURRENT = "recurrent"
-"""All of it in numpy."""
-TORCH_RECURRENT = "torch_recurrent"
-"""What is before the memory needs torch."""
-TORCH = "torch"
-"""All of it needs torch."""
-MEMORY = "memory"
-"""The one field of a recurrent state: the hidden state, then for `lstm` the cell state."""
+GATES = {"lstm": 4, "gru": 3}  # how many rows of weights each unit of a cell has
+MLP_KIND = "mlp"  # a perceptron, in numpy
+RECURRENT = "recurrent"  # all of it in numpy
+TORCH_RECURRENT = "torch_recurrent"  # what is before the memory needs torch
+TORCH = "torch"  # all of it needs torch
+MEMORY = "memory"  # the one field of a recurrent state: the hidden state, then for `lstm` the cell state
 
 
 def unreadable(error: Exception) -> CheckpointError:
@@ -39,7 +32,6 @@ def unreadable(error: Exception) -> CheckpointError:
 
 
 def _plain(spec: Any) -> dict[str, Any]:
-    """Return the fields of a description as JSON-able data."""
     values = {one.name: getattr(spec, one.name) for one in fields(spec)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
@@ -126,8 +118,7 @@ class RecurrentPolicySpec:
 
     Args:
         observation_shape: Shape of one observation; a perceptron flattens it.
-        hidden_sizes: Width of each dense layer before the memory, each followed by the activation; at least
-            one of a perceptron.
+        hidden_sizes: Width of each dense layer before the memory, with its activation; a perceptron has one.
         units: Width of the memory.
         head_sizes: Width of each hidden layer behind the memory, each followed by `relu`.
         normalise: Whether observations are normalised with the statistics that come with the weights.
@@ -179,8 +170,7 @@ class RecurrentPolicySpec:
         """Names and shapes of the tensors that numpy works with, all float32.
 
         Args:
-            sizes: Numbers that statistics normalise, and inputs of the memory, where these are not those of a
-                perceptron.
+            sizes: Numbers that statistics normalise, and inputs of the memory; None: those of a perceptron.
         """
         below: tuple[int, ...] = ()
         if sizes is None:

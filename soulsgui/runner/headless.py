@@ -253,19 +253,6 @@ def summary(record: RunRecord, library: Library) -> dict[str, Any]:
 
 
 _SUMMARY_FIELDS = (
-    "env_id",
-    "algorithm",
-    "agent",
-    "seed",
-    "env_steps",
-    "episodes",
-    "updates",
-    "seconds",
-    "mean_return",
-    "best_mean_return",
-    "evaluation_return",
-    "goal_judged_by",
-    "reached",
-    "rejected",
-    "restarts",
-)
+    "env_id", "algorithm", "agent", "seed", "env_steps", "episodes", "updates", "seconds", "mean_return",
+    "best_mean_return", "evaluation_return", "goal_judged_by", "reached", "rejected", "restarts",
+)  # fmt: skip

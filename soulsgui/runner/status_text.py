@@ -12,18 +12,9 @@ from soulsgui.wire.messages.node import Staleness
 from soulsgui.wire.messages.server_config import algorithm_name
 
 _CLIENT_HEADS = (
-    "NAME",
-    "STATE",
-    "HOST",
-    "STEPS",
-    "EPISODES",
-    "MEAN RETURN",
-    "STEPS/S",
-    "WAITS",
-    "SEEN",
-    "REJECTED",
+    "NAME", "STATE", "HOST", "STEPS", "EPISODES", "MEAN RETURN", "STEPS/S", "WAITS", "SEEN", "REJECTED",
     "ERROR",
-)
+)  # fmt: skip
 # Columns that are left out where there is no room, what matters least first.
 _SPARE_OF_SERVICES = (3, 4, 5)
 _SPARE_OF_CLIENTS = (2, 4, 8, 7, 3)

@@ -1,7 +1,6 @@
 """A lock between processes that the system gives back when its holder dies.
 
-`packaging/first_start` loads this file alone, before anything is installed: it needs only Python's own
-modules.
+`packaging/first_start` loads this file alone, before anything is installed: it needs only Python itself.
 """
 
 import contextlib

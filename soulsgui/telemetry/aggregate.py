@@ -15,8 +15,7 @@ from soulsgui.wire.control import AttemptStart
 Judge = Literal["training", "evaluation", "both"]
 """Whose mean return reaches the goal; `both`: training episodes claim it, greedy ones confirm it."""
 
-_WINDOWS_KEPT = 4
-"""Attempts whose stragglers still get a window of their own."""
+_WINDOWS_KEPT = 4  # attempts whose stragglers still get a window of their own
 
 
 class Window:

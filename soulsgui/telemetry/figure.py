@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
     from soulsgui.telemetry.export import Series
 
-NO_MATPLOTLIB = 3
-"""Exit code when matplotlib is missing; telemetry.json is written all the same."""
-
-AHEAD = "--ahead"
-"""Argument of a process that is started before it is needed."""
+NO_MATPLOTLIB = 3  # exit code when matplotlib is missing; telemetry.json is written all the same
+AHEAD = "--ahead"  # argument of a process that is started before it is needed
 
 _TEXT, _MUTED, _GRID = "#1a1e26", "#535b69", "#e3e6ec"
 _CURVE, _FADED, _OLD = "#1f6fe0", "#a6c5f5", "#9aa3b0"

@@ -10,8 +10,7 @@ from soulsgui.wire.group_reader import Entry
 from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD, Episode, Grant, GreedyOrder
 
-MAX_BYTES = 4096
-"""An entry of an episode is about 200 bytes."""
+MAX_BYTES = 4096  # an entry of an episode is about 200 bytes
 
 _MAX_RETURN = 1e30
 _MAX_STEPS = 10**9

@@ -349,7 +349,6 @@ class TelemetryNode:
             pass
 
     def _finish(self) -> None:
-        """Draw the final figure and write the last state."""
         self._phase = "stopping"
         self._drawing.finish(_FIGURE_S)
         try:

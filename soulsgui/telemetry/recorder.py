@@ -253,7 +253,6 @@ class Recorder:
                 self._look_at_evaluations()
 
     def _judge(self, row: UpdateRow, mean: float) -> None:
-        """Hold an evaluation against the goal."""
         if self._judged_by == "evaluation":
             self._aggregator.judge(row.attempt, mean)
         elif row.confirms is not None and row.confirms == self.verdict.to_confirm:

@@ -116,8 +116,7 @@ class TrainingRun:
         )
 
 
-BLOCK_MS = 50
-"""How long to wait for samples before everything else is looked after."""
+BLOCK_MS = 50  # how long to wait for samples before everything else is looked after
 
 
 class Learner(SampleSink, Protocol):

@@ -1,8 +1,7 @@
 """The guard against a training that diverges: what is too much, and what is remembered of it over a restart.
 
 A node that diverges ends without saving and without publishing what became of the agent. The runner starts it
-again, and it goes on from the last checkpoint as a new attempt. How often that happened in a row stands in
-the run's folder.
+again, and it goes on from the last checkpoint as a new attempt. The run's folder tells how often in a row.
 """
 
 import json

@@ -28,8 +28,7 @@ if TYPE_CHECKING:  # the evaluator uses `Schedule`, and does without torch
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
-_LONGEST_GAP_S = 2.0
-"""A longer time between two looks was a pause of the run, or an absence of the server."""
+_LONGEST_GAP_S = 2.0  # a longer time between two looks was a pause of the run, or an absence of the server
 BEGIN_WITHIN_S = 5.0
 """A client that has not begun by then did not get the weights before newer ones came, or will not play."""
 STILL_FOR_S = 60.0
@@ -65,8 +64,7 @@ def next_in_turn(clients: Mapping[str, Session], last: str) -> Session | None:
 class Moving:
     """Whether an evaluation that has begun gets on: its client may beat for ever without playing it. Pure.
 
-    Time is counted in looks: what passes while nobody looks (a pause of the run, an absence of the server)
-    is nobody's fault.
+    Time is counted in looks: what passes without any (a pause, an absence of the server) is nobody's fault.
     """
 
     def __init__(self, count: int, still_for_s: float) -> None:

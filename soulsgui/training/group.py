@@ -43,8 +43,7 @@ _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Where torch reads which network interface its processes are to meet on."""
 
 _TOLD_WITHIN_S = 1.0
-NOTICE_WITHIN_S = 10.0
-"""How long a process may wait for another that is gone; then it is ended from outside."""
+NOTICE_WITHIN_S = 10.0  # how long a process may wait for another that is gone; then it is ended from outside
 
 
 class LearnerLostError(SoulsGuiError):

@@ -33,7 +33,7 @@ from soulsgui.training.divergence import DivergenceError
 from soulsgui.training.group import LearnerLostError, learning_together
 from soulsgui.training.learners.replay import ReplayLearner
 from soulsgui.training.publisher import published_header
-from soulsgui.training.status import QUIET_END, IsSet, Observes, StateReporter, Stopwatch
+from soulsgui.training.status import QUIET_END, StateReporter, Stopwatch
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import AWAY, Address, Stopped
 from soulsgui.wire.control import CheckpointKind, ScoredBy
@@ -167,7 +167,7 @@ class Trainer(ABC):
         settings = self.training.settings.model_dump(mode="json")
         atomic_write(Path(path), json.dumps(settings, indent=1).encode())
 
-    def monitor_timing(self, prom_timer: Observes | IsSet) -> AbstractContextManager[None]:
+    def monitor_timing(self, prom_timer: Any) -> AbstractContextManager[None]:
         """Return a context that tells its wall time in seconds to a timer such as prometheus_client has."""
         return Stopwatch(prom_timer)
 

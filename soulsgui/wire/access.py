@@ -74,11 +74,7 @@ def secret_hash(secret: str) -> str:
 
 
 def client_rights(client: str, prefix: str) -> tuple[str, ...]:
-    """Return the words of ACL SETUSER that give a client its rights below a prefix, and no other.
-
-    Raises:
-        UsageError: A client can't be called so.
-    """
+    """Return the words of ACL SETUSER that give a client its rights below a prefix, and no other."""
     check_client_name(client)
     keys = Keys(prefix)
     streams = list(keys.streams(client))

@@ -9,11 +9,8 @@ from typing import Any
 from soulsgui.errors import NotAllowedError, ServerUnreachableError, SoulsGuiError
 from soulsgui.wire.control import PREFIX, ApiError, ControlFile, ErrorCode
 
-CONTROL_FILE = "control.json"
-"""Name of the `ControlFile` in the folder of a runner."""
-
-COMMAND_TIMEOUT_S = 90.0
-"""Longer than the runner takes for its longest command."""
+CONTROL_FILE = "control.json"  # name of the `ControlFile` in the folder of a runner
+COMMAND_TIMEOUT_S = 90.0  # longer than the runner takes for its longest command
 
 _STATUS_TIMEOUT_S = 10.0
 _EXIT_CODES = {

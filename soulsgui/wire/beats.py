@@ -24,20 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 def own_instance() -> Instance:
-    """Return what tells this process from every other one.
-
-    Raises:
-        SoulsGuiError: The system does not tell a process about itself.
-    """
+    """Return what tells this process from every other one; `SoulsGuiError` where the system hides it."""
     identity = process_identity(os.getpid())
     if identity is None:
         raise SoulsGuiError("This system hides processes from themselves: no identity can be made.")
-    return Instance(
-        host=socket.gethostname(),
-        boot_id=identity["boot_id"],
-        pid=identity["pid"],
-        start_time=identity["start_time"],
-    )
+    return Instance.model_validate({"host": socket.gethostname(), **identity})
 
 
 def clients_of(connection: redis.Redis, keys: Keys) -> list[str]:

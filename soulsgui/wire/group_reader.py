@@ -53,8 +53,7 @@ class GroupReader:
 
     Attributes:
         high_water: Newest entry id that was acknowledged, by client.
-        up_to_date: Whether the last read asked for what is new: nothing of a client means that it is read to
-            its end.
+        up_to_date: Whether the last read asked for what is new: of whom nothing came is read to the end.
     """
 
     def __init__(self, group: str, key_of: Callable[[str], str], per_stream: Callable[[int], int]) -> None:
@@ -109,8 +108,7 @@ class GroupReader:
     def read_parts(self, connection: redis.Redis, block_ms: int) -> list[StreamPart]:
         """Return the next entries of each client: first those never acknowledged.
 
-        For the first new one it waits `block_ms` at most, with 0 not at all; servers look at that ten times a
-        second.
+        For the first new one it waits `block_ms` at most, 0 for not at all; servers look at it every 100 ms.
         """
         if self._unsettled:
             parts = self._read(connection, sorted(self._unsettled), "0", 0)

@@ -21,14 +21,12 @@ from soulsgui.wire.access import Address, user_of
 from soulsgui.wire.keys import check_client_name, is_client_name
 from soulsgui.wire.messages.base import Message, Words
 
-MOST_PLACES = 64
-"""Addresses that one invitation can name."""
+MOST_PLACES = 64  # addresses that one invitation can name
 
 FORMAT = 2
 """Newest version of invitations that is understood here, with all before it. Without a pin, 1 is written."""
 
-SUFFIX = ".soulsgui"
-"""How the name of an invitation's file ends."""
+SUFFIX = ".soulsgui"  # how the name of an invitation's file ends
 
 _SCHEME = "soulsgui:"
 _LINK = re.compile(r"soulsgui:/*join/([A-Za-z0-9_-]*)=*/*", re.IGNORECASE)
@@ -117,11 +115,7 @@ class Invitation(Message):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file: the JSON of an invitation, or a link.
-
-        Raises:
-            UsageError: It can't be read, or holds something else.
-        """
+        """Read a file: the JSON of an invitation, or a link; `UsageError` where it is neither."""
         try:
             with path.open("rb") as file:
                 data = file.read(_MOST_BYTES + 1)
@@ -172,22 +166,14 @@ def is_link(text: str) -> bool:
 
 
 def read_invitation(word: str) -> Invitation:
-    """Read what a person was sent: a link, the text of a file, or the path of a file.
-
-    Raises:
-        UsageError: It is none of them, or damaged, cut off, or of a newer SoulsGUI.
-    """
+    """Read what a person was sent: a link, or the text or path of a file; `UsageError` as `parse`."""
     if is_link(word) or word.lstrip().startswith("{"):
         return Invitation.parse(word)
     return Invitation.load(Path(word))
 
 
 def invitation_file_name(client: str) -> str:
-    """Return what the file of a client's invitation is called.
-
-    Raises:
-        UsageError: A client can't be called so.
-    """
+    """Return what the file of a client's invitation is called; `UsageError` where nobody can be called so."""
     return f"{check_client_name(client)}{SUFFIX}"
 
 

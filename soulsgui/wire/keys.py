@@ -9,8 +9,7 @@ from typing import NamedTuple, Self
 
 from soulsgui.errors import UsageError
 
-PROTOCOL = 2
-"""Version of the wire contract spoken here."""
+PROTOCOL = 2  # version of the wire contract spoken here
 
 # It becomes a part of keys and of access rules.
 _CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -24,8 +23,7 @@ _DEVICES = frozenset(
 TRAINER = "trainer"
 TELEMETRY = "telemetry"
 EVALUATOR = "evaluator"
-NODES = (TRAINER, TELEMETRY, EVALUATOR)
-"""The nodes of a server; a run without evaluations has no evaluator."""
+NODES = (TRAINER, TELEMETRY, EVALUATOR)  # the nodes of a server; a run without evaluations has no evaluator
 
 TRAINER_GROUP = "trainer"
 TELEMETRY_GROUP = "telemetry"

@@ -39,8 +39,7 @@ class MissingRequirement(Message):
     needs: Words
 
 
-PROTOCOL_NAME = "protocol"
-"""What the language of server and client is called in a `MissingRequirement`."""
+PROTOCOL_NAME = "protocol"  # what the language of server and client is called in a `MissingRequirement`
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:

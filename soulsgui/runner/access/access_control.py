@@ -99,10 +99,7 @@ class LocalClients:
                     self._take(path.stem, Address.read(path))
 
     def keep(self, clients: Iterable[str]) -> bool:
-        """Have identities for these clients, and for no others.
-
-        Returns whether that changed anything.
-        """
+        """Have identities for these clients, and for no others. Returns whether that changed anything."""
         wanted = set(clients)
         missing, surplus = wanted - set(self._secrets), set(self._secrets) - wanted
         for client in sorted(missing):

@@ -1,4 +1,4 @@
-"""`clients.*`: what each client is wanted to do, and who may come."""
+"""Handlers of `clients.*` (see `wire.control.commands`): what each is wanted to do, and who may come."""
 
 import asyncio
 import logging
@@ -35,13 +35,11 @@ _HEAR_LIMIT_S = 5.0
 _MOST_BYTES = 4 * 2**20
 
 
-async def pause(runner: "Runner", params: control.ClientPauseParams) -> None:
-    """Let a client wait until it is resumed."""
+async def _pause(runner: "Runner", params: control.ClientPauseParams) -> None:
     await _wish(runner, params.client, "pause")
 
 
-async def resume(runner: "Runner", params: control.ClientParams) -> None:
-    """Let a client go on; one of our own that was stopped, or is about to end, is started again."""
+async def _resume(runner: "Runner", params: control.ClientParams) -> None:
     client = params.client
     wish = await _wish(runner, client, "run")
     if _is_own(runner, client):
@@ -52,43 +50,37 @@ async def resume(runner: "Runner", params: control.ClientParams) -> None:
         await runner.supervisor.start(runner.supervisor.spec_of(client))
 
 
-async def drain(runner: "Runner", params: control.ClientParams) -> None:
-    """Let a client finish its episodes and stop."""
+async def _drain(runner: "Runner", params: control.ClientParams) -> None:
     await _wish(runner, params.client, "finish")
 
 
-async def stop(runner: "Runner", params: control.ClientParams) -> None:
-    """Let a client stop at once."""
+async def _stop(runner: "Runner", params: control.ClientParams) -> None:
     if _is_own(runner, params.client):
         await runner.supervisor.stop(params.client)
     else:
         await _wish(runner, params.client, "stop")
 
 
-async def forget(runner: "Runner", params: control.ClientParams) -> None:
-    """Take a client that is gone off the roster, with everything it left."""
+async def _forget(runner: "Runner", params: control.ClientParams) -> None:
     await runner.access.forget(params.client)
     await runner.bus.call(runner.roster.forgetting(params.client))
     await asyncio.to_thread(runner.client_names.forget, params.client)
     runner.look_at_clients()
 
 
-async def rename(runner: "Runner", params: control.ClientRenameParams) -> None:
-    """Call a client something else on screen; its id stays."""
+async def _rename(runner: "Runner", params: control.ClientRenameParams) -> None:
     await asyncio.to_thread(runner.client_names.set, params.client, params.name, runner.roster.ids())
     runner.look_at_clients()
 
 
-async def release(runner: "Runner", params: control.ClientParams) -> None:
-    """Let a client that was cut off send again."""
+async def _release(runner: "Runner", params: control.ClientParams) -> None:
     await runner.bus.ask(
         TRAINER, NodeCommand(command="release", args={"client": params.client}), ANSWER_LIMIT_S
     )
     runner.look_at_clients()
 
 
-async def rejects(runner: "Runner", params: control.RejectsParams) -> control.RejectList:
-    """Return the last chunks that were refused in this run, or the one before."""
+async def _rejects(runner: "Runner", params: control.RejectsParams) -> control.RejectList:
     if params.client:
         _check_known(runner, control.ClientParams(client=params.client))
     # MGET answers nil for a key of another type.
@@ -98,8 +90,7 @@ async def rejects(runner: "Runner", params: control.RejectsParams) -> control.Re
     return control.RejectList(rejects=[one for one in kept if params.client in ("", one.client)])
 
 
-async def log(runner: "Runner", params: control.ClientLogParams) -> control.ClientLog:
-    """Return what a client wrote last: one of our own into its file, another one what went wrong there."""
+async def _log(runner: "Runner", params: control.ClientLogParams) -> control.ClientLog:
     client, n = params.client, params.n
     paths = log_paths(runner.folders, runner.library, LATEST)
     if client in paths and runner.roster.is_local(client):
@@ -110,8 +101,7 @@ async def log(runner: "Runner", params: control.ClientLogParams) -> control.Clie
     return control.ClientLog(lines=told, whole=False)
 
 
-async def invite(runner: "Runner", params: control.InviteParams) -> control.NewInvitation:
-    """Let another computer in."""
+async def _invite(runner: "Runner", params: control.InviteParams) -> control.NewInvitation:
     runner.client_names.check_free(params.client, params.client, runner.roster.ids())
     made = await runner.access.invite(params.client, params.reissue, runner.control.server_id)
     runner.look_at_clients()
@@ -126,8 +116,7 @@ async def invite(runner: "Runner", params: control.InviteParams) -> control.NewI
     )
 
 
-async def list_invitations(runner: "Runner", _params: control.Empty) -> control.InvitationList:
-    """Say who was invited, and what a new invitation would tell."""
+async def _list_invitations(runner: "Runner", _params: control.Empty) -> control.InvitationList:
     access = runner.access
     return control.InvitationList(
         lan=access.lan,
@@ -139,8 +128,7 @@ async def list_invitations(runner: "Runner", _params: control.Empty) -> control.
     )
 
 
-async def revoke(runner: "Runner", params: control.ClientParams) -> control.CutOff:
-    """Take an invitation back; the client's connections are closed and nothing of it is read any more."""
+async def _revoke(runner: "Runner", params: control.ClientParams) -> control.CutOff:
     cut_off = await runner.access.revoke(params.client)
     if cut_off:
         await runner.bus.call(runner.roster.cutting(params.client))
@@ -274,18 +262,18 @@ def _check_revoke(runner: "Runner", params: control.ClientParams) -> None:
 
 
 HANDLERS: dict[str, Handler] = {
-    "clients.pause": pause,
-    "clients.resume": resume,
-    "clients.drain": drain,
-    "clients.stop": stop,
-    "clients.forget": forget,
-    "clients.release": release,
-    "clients.rejects": rejects,
-    "clients.log": log,
-    "clients.invite.create": invite,
-    "clients.invite.list": list_invitations,
-    "clients.revoke": revoke,
-    "clients.rename": rename,
+    "clients.pause": _pause,
+    "clients.resume": _resume,
+    "clients.drain": _drain,
+    "clients.stop": _stop,
+    "clients.forget": _forget,
+    "clients.release": _release,
+    "clients.rejects": _rejects,
+    "clients.log": _log,
+    "clients.invite.create": _invite,
+    "clients.invite.list": _list_invitations,
+    "clients.revoke": _revoke,
+    "clients.rename": _rename,
 }
 CHECKS: dict[str, Check] = {
     "clients.pause": _check_pause,

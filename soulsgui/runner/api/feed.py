@@ -1,7 +1,6 @@
 """The feed of a runner: one ring of numbered messages that every window reads at its own pace.
 
-A window that falls behind the ring gets a snapshot instead of what it missed, so that a slow one never costs
-memory here.
+A window that falls behind the ring gets a snapshot instead of what it missed: a slow one costs no memory.
 """
 
 import asyncio

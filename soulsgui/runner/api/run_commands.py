@@ -1,4 +1,4 @@
-"""Commands about the runner, its services, its runs with their checkpoints and history, and the settings."""
+"""Handlers of commands about the runner, its services, runs and settings (see `wire.control.commands`)."""
 
 import asyncio
 import os
@@ -48,19 +48,16 @@ async def shutdown(runner: "BaseRunner", params: control.ShutdownParams) -> None
     runner.ask_to_close(params.save)
 
 
-async def start_service(runner: "Runner", params: control.ServiceParams) -> None:
-    """Start a service and wait until it is ready."""
+async def _start_service(runner: "Runner", params: control.ServiceParams) -> None:
     await runner.supervisor.start(runner.supervisor.spec_of(params.name))
     await _ready(runner, params.name)
 
 
-async def stop_service(runner: "Runner", params: control.ServiceParams) -> None:
-    """Stop a service."""
+async def _stop_service(runner: "Runner", params: control.ServiceParams) -> None:
     await runner.supervisor.stop(params.name)
 
 
-async def restart_service(runner: "Runner", params: control.ServiceParams) -> None:
-    """Stop a service and start it again, and wait until it is ready."""
+async def _restart_service(runner: "Runner", params: control.ServiceParams) -> None:
     await runner.supervisor.restart(params.name)
     await _ready(runner, params.name)
 
@@ -74,24 +71,20 @@ async def _ready(runner: "Runner", name: str) -> None:
         )
 
 
-async def local_clients(runner: "Runner", params: control.LocalClientsParams) -> control.ClientCount:
-    """Start or stop clients of the server's own until there are so many."""
+async def _local_clients(runner: "Runner", params: control.LocalClientsParams) -> control.ClientCount:
     await runner.run_manager.set_clients(params.count)
     return control.ClientCount(count=params.count)
 
 
-async def start(runner: "Runner", params: control.RunStartParams) -> control.RunPlace:
-    """Begin a new run; answered when trainer and telemetry are ready."""
+async def _start(runner: "Runner", params: control.RunStartParams) -> control.RunPlace:
     return _place(await runner.run_manager.start(params))
 
 
-async def resume(runner: "Runner", params: control.RunResumeParams) -> control.RunPlace:
-    """Go on with a run; answered when trainer and telemetry are ready."""
+async def _resume(runner: "Runner", params: control.RunResumeParams) -> control.RunPlace:
     return _place(await runner.run_manager.resume(params))
 
 
-async def stop(runner: "Runner", _params: control.Empty) -> control.RunPlace:
-    """Save and end the run; answered when its services have ended."""
+async def _stop(runner: "Runner", _params: control.Empty) -> control.RunPlace:
     return _place(await runner.run_manager.stop())
 
 
@@ -99,18 +92,15 @@ def _place(run: "RunFolder") -> control.RunPlace:
     return control.RunPlace(run_id=run.run_id, run_dir=str(run.root))
 
 
-async def pause(runner: "Runner", _params: control.Empty) -> control.Done:
-    """Let the run rest with everything kept; answered when it rests, or will as soon as the trainer can."""
+async def _pause(runner: "Runner", _params: control.Empty) -> control.Done:
     return control.Done(done=await runner.run_manager.not_ending().pause())
 
 
-async def go_on(runner: "Runner", _params: control.Empty) -> control.Done:
-    """Let a paused run go on; answered as `pause`."""
+async def _go_on(runner: "Runner", _params: control.Empty) -> control.Done:
     return control.Done(done=await runner.run_manager.not_ending().go_on())
 
 
-async def quicksave(runner: "Runner", params: control.CheckpointSaveParams) -> control.CheckpointTold:
-    """Save a checkpoint; answered when it is on disk."""
+async def _quicksave(runner: "Runner", params: control.CheckpointSaveParams) -> control.CheckpointTold:
     run = runner.run_manager.run
     if run is None:
         raise no_run()
@@ -186,13 +176,11 @@ def _check_stop_service(runner: "Runner", params: control.ServiceParams) -> None
         )
 
 
-async def list_runs(runner: "Runner", _params: control.Empty) -> control.RunList:
-    """List every run, the newest first."""
+async def _list_runs(runner: "Runner", _params: control.Empty) -> control.RunList:
     return control.RunList(runs=await asyncio.to_thread(runner.library.summaries, _active(runner)))
 
 
-async def edit_run(runner: "Runner", params: control.RunsEditParams) -> control.RunSummary:
-    """Change name or note of a run."""
+async def _edit_run(runner: "Runner", params: control.RunsEditParams) -> control.RunSummary:
     run = runner.library.find(params.run)
     changes = params.model_dump(include={"name", "note"}, exclude_none=True)
     runner.run_manager.edit(run, changes)
@@ -203,21 +191,18 @@ def _active(runner: "Runner") -> "RunRecord | None":
     return runner.run_manager.record if runner.run_manager.run is not None else None
 
 
-async def list_checkpoints(runner: "Runner", params: control.CheckpointListParams) -> control.CheckpointList:
-    """List the checkpoints of a run, verified, the newest first."""
+async def _list_checkpoints(runner: "Runner", params: control.CheckpointListParams) -> control.CheckpointList:
     run = runner.library.find(params.run)
     return control.CheckpointList(checkpoints=await asyncio.to_thread(runner.library.checkpoints.list, run))
 
 
-async def edit_checkpoint(runner: "Runner", params: control.CheckpointEditParams) -> control.CheckpointTold:
-    """Change the note of a checkpoint."""
+async def _edit_checkpoint(runner: "Runner", params: control.CheckpointEditParams) -> control.CheckpointTold:
     run, checkpoints = runner.library.find(params.run), runner.library.checkpoints
     info = await asyncio.to_thread(checkpoints.edit_note, run, params.path, params.note)
     return control.CheckpointTold(checkpoint=info)
 
 
-async def query(runner: "Runner", params: control.HistoryQueryParams) -> control.History:
-    """Return a curve."""
+async def _query(runner: "Runner", params: control.HistoryQueryParams) -> control.History:
     run = runner.library.find(params.run)
     found = await asyncio.to_thread(query_history, run.store, params)
     if not found.value and not params.missing_ok:
@@ -225,8 +210,7 @@ async def query(runner: "Runner", params: control.HistoryQueryParams) -> control
     return found
 
 
-async def logs(runner: "Runner", params: control.HistoryLogsParams) -> control.LogLines:
-    """Return lines of logs."""
+async def _logs(runner: "Runner", params: control.HistoryLogsParams) -> control.LogLines:
     paths = log_paths(runner.folders, runner.library, params.run)
     lines, first = await asyncio.to_thread(log_lines, paths, params)
     return control.LogLines(lines=lines, first=first)
@@ -237,8 +221,7 @@ async def events(runner: "BaseRunner", params: control.HistoryEventsParams) -> c
     return control.EventList(events=runner.events.since(params.since))
 
 
-async def get_config(runner: "Runner", params: control.ConfigGetParams) -> control.ConfigValues:
-    """Return defaults, what the user changed, what the active run uses, and what another one used."""
+async def _get_config(runner: "Runner", params: control.ConfigGetParams) -> control.ConfigValues:
     session = runner.run_manager.session
     running = public_values(session.settings) if session is not None else {}
     asked = {}
@@ -249,47 +232,44 @@ async def get_config(runner: "Runner", params: control.ConfigGetParams) -> contr
     return values.model_copy(update={"run": asked})
 
 
-async def check_config(runner: "Runner", params: control.ConfigCheckParams) -> control.ConfigProblems:
-    """Return every mistake, without changing anything."""
+async def _check_config(runner: "Runner", params: control.ConfigCheckParams) -> control.ConfigProblems:
     return control.ConfigProblems(
         problems=await asyncio.to_thread(settings_file.problems, runner.folders, params)
     )
 
 
-async def save_config(runner: "Runner", params: control.ConfigSaveParams) -> control.SavedConfig:
-    """Write the user's config.yaml."""
+async def _save_config(runner: "Runner", params: control.ConfigSaveParams) -> control.SavedConfig:
     return control.SavedConfig(**await asyncio.to_thread(settings_file.save, runner.folders, params))
 
 
-async def presets(_runner: "Runner", _params: control.Empty) -> control.PresetList:
-    """List the shipped presets."""
+async def _presets(_runner: "Runner", _params: control.Empty) -> control.PresetList:
     return control.PresetList(presets=await asyncio.to_thread(settings_file.presets))
 
 
 HANDLERS: dict[str, Handler] = {
     "server.hello": hello,
     "server.shutdown": shutdown,
-    "service.start": start_service,
-    "service.stop": stop_service,
-    "service.restart": restart_service,
-    "service.local_clients": local_clients,
-    "run.start": start,
-    "run.resume": resume,
-    "run.stop": stop,
-    "run.pause": pause,
-    "run.continue": go_on,
-    "checkpoint.save": quicksave,
-    "runs.list": list_runs,
-    "runs.edit": edit_run,
-    "history.query": query,
-    "history.logs": logs,
+    "service.start": _start_service,
+    "service.stop": _stop_service,
+    "service.restart": _restart_service,
+    "service.local_clients": _local_clients,
+    "run.start": _start,
+    "run.resume": _resume,
+    "run.stop": _stop,
+    "run.pause": _pause,
+    "run.continue": _go_on,
+    "checkpoint.save": _quicksave,
+    "runs.list": _list_runs,
+    "runs.edit": _edit_run,
+    "history.query": _query,
+    "history.logs": _logs,
     "history.events": events,
-    "checkpoint.list": list_checkpoints,
-    "checkpoint.edit": edit_checkpoint,
-    "config.get": get_config,
-    "config.check": check_config,
-    "config.save": save_config,
-    "config.presets": presets,
+    "checkpoint.list": _list_checkpoints,
+    "checkpoint.edit": _edit_checkpoint,
+    "config.get": _get_config,
+    "config.check": _check_config,
+    "config.save": _save_config,
+    "config.presets": _presets,
 }
 CHECKS: dict[str, Check] = {
     "service.start": _check_start_service,

@@ -226,8 +226,7 @@ def _not_allowed(status: int, message: str) -> web.Response:
     return _failed(control.ApiError(code=ErrorCode.NOT_ALLOWED, message=message, remedy=remedy), status)
 
 
-Handler = Callable[[Any, Any], Awaitable[Result]]
-"""Carries out one command for a runner."""
+Handler = Callable[[Any, Any], Awaitable[Result]]  # carries out one command for a runner
 
 Check = Callable[[Any, Any], None]
 """Raises why a runner can't carry out a command with these parameters now; returns where it can."""

@@ -287,8 +287,7 @@ class ClientRunner(BaseRunner):
         )
 
 
-UNWATCHED_LIMIT_S = 15.0
-"""A runner that is there for a window ends so long after the last one is gone."""
+UNWATCHED_LIMIT_S = 15.0  # a runner that is there for a window ends so long after the last one is gone
 
 
 def join(

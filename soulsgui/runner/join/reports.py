@@ -123,8 +123,7 @@ class Reports:
         )
 
 
-KEPT = 20_000
-"""Episodes that are remembered."""
+KEPT = 20_000  # episodes that are remembered
 
 _WINDOW = 20
 _ATTEMPT = 1

@@ -76,8 +76,12 @@ class Library:
         return 1 + max((self._number(run) for run in self.folders()), default=0)
 
     def _place(self, run: RunFolder) -> tuple[int, str, int, str]:
-        """Sort key: the number, which no clock moves; those of before it by their time."""
-        return (self._number(run), *_moment(run))
+        """Sort key: the number, which no clock moves; those of before it by their time.
+
+        The name begins with the second; within one, the configuration was written in order.
+        """
+        written_ns = run.config.stat().st_mtime_ns if run.config.exists() else 0
+        return self._number(run), run.run_id[:_STAMP_LENGTH], written_ns, run.run_id
 
     def _number(self, run: RunFolder) -> int:
         """Return the number of a run, which never changes."""
@@ -183,12 +187,6 @@ def _has_record(run: RunFolder) -> bool:
     except OSError as error:  # somebody else's folder among ours, such as lost+found
         logger.info("%s is left out: %s", run.root, error)
         return False
-
-
-def _moment(run: RunFolder) -> tuple[str, int, str]:
-    """Sort key: the name begins with the second; within one, the configuration was written in order."""
-    written_ns = run.config.stat().st_mtime_ns if run.config.exists() else 0
-    return run.run_id[:_STAMP_LENGTH], written_ns, run.run_id
 
 
 def public_tree(settings: Settings) -> dict[str, Any]:

@@ -30,8 +30,7 @@ from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
 
-OPEN_LIMIT_S = 30.0
-"""With `READY_LIMIT_S` less than a command may take."""
+OPEN_LIMIT_S = 30.0  # with `READY_LIMIT_S` less than a command may take
 
 _ACTIVE_FILE = "active_run.json"
 _WRITE_AGAIN_S = 5.0

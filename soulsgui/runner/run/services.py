@@ -39,8 +39,7 @@ READY_LIMIT_S = 55.0
 EVALUATOR_HURRIED_GRACE_S = 7.0
 """What the evaluation at the end of a run that was stopped may take; at a goal it has its own grace."""
 
-_NODES = (TRAINER, TELEMETRY)
-"""Without them there is no training."""
+_NODES = (TRAINER, TELEMETRY)  # without them there is no training
 
 _LIMITS: dict[str, dict[str, Any]] = {
     # An update of a large network is not interrupted.
@@ -198,17 +197,13 @@ class RunServices:
         left = {record.name for record in self._supervisor.orphans()}
         living = [spec.name for spec in specs if spec.name in adopted or spec.name in left]
         if living and start_others:
-            for spec in specs:
-                if spec.name not in adopted:
-                    await self._start_missing(spec)
+            for spec in (one for one in specs if one.name not in adopted):
+                try:
+                    await self._supervisor.start(spec)
+                except ServiceError as error:
+                    # Those that live must not end for the sake of this one, which shows as failed.
+                    logger.error("%s", error)
         return living
-
-    async def _start_missing(self, spec: ServiceSpec) -> None:
-        try:
-            await self._supervisor.start(spec)
-        except ServiceError as error:
-            # Those that live must not end for the sake of this one, which shows as failed.
-            logger.error("%s", error)
 
     async def until_ready(self) -> bool:
         """Return once trainer and telemetry are ready; False when that took too long, or one was stopped."""

@@ -272,8 +272,7 @@ def _refuse_steps_made(changes: Sequence[Change], steps: int) -> None:
             )
 
 
-Told = Callable[[str], object]
-"""Takes what the check does at the moment, such as "step 3"."""
+Told = Callable[[str], object]  # takes what the check does at the moment, such as "step 3"
 
 Probe = Callable[[Settings, Told], Awaitable[dict[str, Any]]]
 """Returns what a check of the environment of a configuration finds."""

@@ -33,8 +33,7 @@ logger = logging.getLogger(__name__)
 
 IpAddress = IPv4Address | IPv6Address
 
-MOST = 15
-"""Private addresses that are listened on: a server takes 16, and its own is one."""
+MOST = 15  # private addresses that are listened on: a server takes 16, and its own is one
 
 _SOMEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
@@ -97,8 +96,7 @@ def _is_of_use(address: IpAddress, public: bool) -> bool:
     return not (address.version == 6 and address.is_link_local)
 
 
-REDIS = "redis"
-"""Name of the server among the supervised services."""
+REDIS = "redis"  # name of the server among the supervised services
 
 _HEAD = "# Written by SoulsGUI; changes are lost."
 _PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")

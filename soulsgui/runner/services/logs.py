@@ -30,20 +30,11 @@ from soulsgui.process import LineFormatter, ParsedLine, level_of, parse_line
 from soulsgui.system import replace
 from soulsgui.wire.control import LogLine
 
-MAX_BYTES = 8 * 2**20
-"""A log file larger than this is set aside."""
-
-KEEP = 3
-"""Parts set aside that are kept."""
-
-FLOOD_BYTES = 2 * MAX_BYTES
-"""Of a file larger than this only the end is kept."""
-
-TOO_FAST = "it grew faster than it can be kept"
-"""Why lines of a log are missing."""
-
-SWAP = threading.Lock()
-"""Held while the parts of a log change, and while they are followed."""
+MAX_BYTES = 8 * 2**20  # a log file larger than this is set aside
+KEEP = 3  # parts set aside that are kept
+FLOOD_BYTES = 2 * MAX_BYTES  # of a file larger than this only the end is kept
+TOO_FAST = "it grew faster than it can be kept"  # why lines of a log are missing
+SWAP = threading.Lock()  # held while the parts of a log change, and while they are followed
 
 _BLOCK_BYTES = 2**20
 _PART = re.compile(r"\.(\d+)-(\d+)$")
@@ -266,8 +257,7 @@ def _is_standard_error(path: Path) -> bool:
         return False
 
 
-LEVELS = ("debug", "info", "warning", "error", "critical")
-"""From the least to the most important."""
+LEVELS = ("debug", "info", "warning", "error", "critical")  # from the least to the most important
 
 _LONGEST_LINE_BYTES = 8192
 _TAIL_BYTES = 64 * 2**10

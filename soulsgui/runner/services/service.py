@@ -44,8 +44,7 @@ from soulsgui.wire.messages.node import NodePhase
 
 logger = logging.getLogger(__name__)
 
-SERVER_KIND = "redis"
-"""Kind of the service without which nobody else's signs of life can be seen."""
+SERVER_KIND = "redis"  # kind of the service without which nobody else's signs of life can be seen
 
 LONG_PHASES_S: Mapping[str, float] = {"loading": 300.0, "compiling": 600.0, "saving": 300.0}
 """Phases during which a node may be silent for longer than usual, seconds."""
@@ -97,8 +96,7 @@ class ServiceSpec:
     remark: Callable[[Sequence[str]], str] | None = None
 
 
-OnEvent = Callable[[Level, str, str, str, str], None]
-"""Told (level, what, cause, remedy, service)."""
+OnEvent = Callable[[Level, str, str, str, str], None]  # told (level, what, cause, remedy, service)
 
 _LAST_LINES = 20
 _REMARK_LINES = 400

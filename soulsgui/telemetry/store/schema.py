@@ -14,8 +14,7 @@ from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-"""Version of the tables, kept in `PRAGMA user_version`."""
+FORMAT = 1  # version of the tables, kept in `PRAGMA user_version`
 
 # `row` is given by the writer, one by one, so that committed rows have no gaps. An entry id is stored as two
 # big-endian unsigned 64-bit numbers: it sorts as the server sorts it. Values of updates stand in a table of
@@ -205,8 +204,7 @@ def attempt_starts(db: sqlite3.Connection) -> list[AttemptStart]:
     return [AttemptStart(**dict(zip(AttemptStart.model_fields, row, strict=True))) for row in found]
 
 
-SUMMARY = "standing"
-"""Key of the newest `ScoreSummary` in the table `state`."""
+SUMMARY = "standing"  # key of the newest `ScoreSummary` in the table `state`
 
 
 class ScoreSummary(Message):
@@ -238,8 +236,7 @@ def read_summary(db: sqlite3.Connection) -> ScoreSummary | None:
 # Every 16, 256 and 4096 rows of each metric and attempt are summed up in one row of `blocks`, in the
 # transaction that stores them, so that a curve of a million rows is read quickly. Stores of earlier versions
 # have no blocks until they are written again; they are read row by row.
-BLOCK_SIZES = (16, 256, 4096)
-"""Rows in a block."""
+BLOCK_SIZES = (16, 256, 4096)  # rows in a block
 
 _MOST_AT_ONCE = 200_000
 

@@ -30,8 +30,7 @@ _UNKNOWN_ENTRY_BYTES = 16384.0
 class ReadSize:
     """Says how many entries to read of each stream.
 
-    Streams that were read to their end don't count: a thousand slow clients must not make every read of a
-    fast one short.
+    Streams that were read to their end don't count: many slow clients must not shorten reads of a fast one.
     """
 
     def __init__(self) -> None:
@@ -121,8 +120,7 @@ class HelloCounter:
         return count >= _MOST_HELLOS
 
 
-PER_STREAM = 200
-"""Most entries that are read at once of each client."""
+PER_STREAM = 200  # most entries that are read at once of each client
 
 _ROSTER_EVERY_S = 0.5
 _ROSTER_EVERY_WHILE_WAITING_S = 0.1

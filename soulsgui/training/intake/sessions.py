@@ -16,8 +16,7 @@ from soulsgui.wire.versions import update_needed
 logger = logging.getLogger(__name__)
 
 LEFT, OFF_THE_LIST, NEW_SESSION = "left", "was taken off the list", "began a new session"
-REFUSED = "sent a chunk that was refused whole"
-"""Why a client won't deliver what it was asked for."""
+REFUSED = "sent a chunk that was refused whole"  # why a client won't deliver what it was asked for
 
 _LARGEST_GAP = 1024
 
@@ -166,8 +165,7 @@ class Refusals:
     missing: int = 0
 
 
-ENTRIES_AHEAD = 4096
-"""Entries a client may have on the way."""
+ENTRIES_AHEAD = 4096  # entries a client may have on the way
 
 _QUARANTINE_AFTER = 50
 _BEFORE_ALL = EntryId(0, 0)

@@ -28,13 +28,11 @@ from soulsgui.wire.messages.session import Grant
 
 logger = logging.getLogger(__name__)
 
-_SLICE_S = 0.03
-"""Longest time of learning before the trainer looks after everything else again."""
+_SLICE_S = 0.03  # longest time of learning before the trainer looks after everything else again
 
 _ROW_EVERY_S = 1.0
 _CHECKPOINT_EVERY_S = 5.0
-_NEWEST_CHUNK = 0.1
-"""Weight of the newest chunk in the mean size of chunks."""
+_NEWEST_CHUNK = 0.1  # weight of the newest chunk in the mean size of chunks
 
 
 class AsynchronousLearner(ABC):

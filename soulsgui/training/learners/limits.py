@@ -4,8 +4,7 @@ Three things hold them together. The replay ratio says how often a transition is
 waits for samples, below it the streams are not read. Credits say how many transitions may be on their way: no
 more than the learner takes in before they would be too old. And weights are published as often as it takes.
 
-Of `max_policy_lag` updates three quarters are for what is on its way, one for the age of the weights when
-they are played with.
+Of `max_policy_lag` updates three quarters are for what is on its way, one for the age of the weights.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,16 +19,14 @@ from soulsgui.wire.messages.session import RoundShare
 STEPS_PER_ENV = 16
 """Steps of each environment in a share of lockstep: a round trip costs more than a quick step."""
 
-FIRST_STEPS = 1024
-"""Most transitions on their way while it is not known how fast the learner is."""
+FIRST_STEPS = 1024  # most transitions on their way while it is not known how fast the learner is
 
 AHEAD_S = 0.3
 """So many seconds of the learner's work may be on their way at most: the way there and back takes a part of
 that, and more would only make the samples older."""
 
 
-PUBLISH_S = 0.2
-"""Weights are published at least so often, in seconds, however slow the learner is."""
+PUBLISH_S = 0.2  # weights are published at least so often, in seconds, however slow the learner is
 
 PUBLISHED_BYTES_PER_S = 50e6
 """Weights beyond that would fill the connections of the clients, and the log of the server."""
@@ -135,8 +132,7 @@ def steps_ahead(delays: Delays, publish_s: float, steps_per_s: float | None, ste
 def beside_waiting(most: int, waiting: float) -> int:
     """Return how many transitions may be on their way beside those that wait to be learned from.
 
-    When more than half of the most waits, none may be: many small chunks would cost more than a few large
-    ones.
+    When more than half of the most waits, none may be: a few large chunks cost less than many small ones.
     """
     return most - int(waiting) if int(waiting) <= most // 2 else 0
 

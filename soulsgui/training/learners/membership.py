@@ -205,8 +205,7 @@ def named(clients: Mapping[str, str] | Collection[str]) -> str:
     return f"{', '.join(words)}{more}"
 
 
-_NEWEST = 0.3
-"""Weight of the newest measurement in a member's speed."""
+_NEWEST = 0.3  # weight of the newest measurement in a member's speed
 
 _WORTH_IT = 0.8
 """Other than equal quotas are given only where the round becomes at least a fifth shorter by them: they cost

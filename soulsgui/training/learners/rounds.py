@@ -27,12 +27,10 @@ from soulsgui.wire.messages.session import RoundShare
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_TURN_S = 1.0
-"""A turn that took longer was not spent on collecting: this process was held up."""
+_LONGEST_TURN_S = 1.0  # a turn that took longer was not spent on collecting: this process was held up
 
 _SHARE_BYTES = 2**28
-_STEP_BYTES = 32
-"""Action, reward, log-probability and their like of one step, about."""
+_STEP_BYTES = 32  # action, reward, log-probability and their like of one step, about
 
 
 def most_envs(n_steps: int, observation_bytes: int) -> int:

@@ -9,8 +9,7 @@ from soulsgui.wire.messages.base import Details, Instance, Message, Words
 PERIOD_S = 1.0
 EXPIRY_S = 7 * 24 * 3600
 MAX_BYTES = 8192
-MAX_ENVS = 65_536
-"""Most environments one client may step side by side."""
+MAX_ENVS = 65_536  # most environments one client may step side by side
 
 Phase = Literal["joining", "waiting", "sampling", "restarting", "paused", "finishing", "stopping"]
 

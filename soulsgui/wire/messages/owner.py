@@ -15,8 +15,7 @@ from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.session import Grant, Wish
 from soulsgui.wire.versions import MissingRequirement
 
-Minute = Annotated[int, Field(ge=0, lt=24 * 60)]
-"""A time of day: minutes since midnight."""
+Minute = Annotated[int, Field(ge=0, lt=24 * 60)]  # a time of day: minutes since midnight
 
 Held = Literal["", "full_screen", "busy", "hours"]
 """Why the client holds back by itself; empty while it does not."""
@@ -24,8 +23,7 @@ Held = Literal["", "full_screen", "busy", "hours"]
 Share = Literal["full", "gentle", "one_core"]
 """How much of the processor: like any program; behind all others; and then no more than one core."""
 
-IDLE_AFTER_S = 300.0
-"""Nobody is at a computer that has not been used for so long."""
+IDLE_AFTER_S = 300.0  # nobody is at a computer that has not been used for so long
 
 
 class Rules(Message):
@@ -56,8 +54,7 @@ class Rules(Message):
         return minute >= self.begin or minute < self.end
 
 
-LOOK_EVERY_S = 0.2
-"""How often the client looks for a wish."""
+LOOK_EVERY_S = 0.2  # how often the client looks for a wish
 
 KEPT_EPISODES = 100
 MOST_EPISODES = 1000

@@ -10,8 +10,7 @@ from pydantic import Field
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Message
 
-SEGMENT_FORMAT = 4
-"""Version of the columns of a chunk (`messages.chunk`)."""
+SEGMENT_FORMAT = 4  # version of the columns of a chunk (`messages.chunk`)
 
 ON_POLICY = "on-policy"
 """The family of algorithms that learn from what the newest weights played, and from nothing older."""

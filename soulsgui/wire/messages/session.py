@@ -8,8 +8,7 @@ from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Details, Instance, Message, Words
 from soulsgui.wire.messages.heartbeat import MAX_ENVS
 
-MAX_HELLO_BYTES = 2**18
-"""A hello may describe spaces with bounds for each of thousands of numbers."""
+MAX_HELLO_BYTES = 2**18  # a hello may describe spaces with bounds for each of thousands of numbers
 
 HELLO_FIELD = b"hello"
 CHUNK_FIELD = b"c"
