@@ -184,7 +184,6 @@ def _progress(words: str) -> None:
 
 
 def _overrides(arguments: Arguments) -> dict[str, Any]:
-    """Return the settings a run is to have, by dotted key."""
     local = {} if arguments.local_clients is None else {"clients.local": arguments.local_clients}
     if not arguments.assignments:
         return local
@@ -198,7 +197,6 @@ def _overrides(arguments: Arguments) -> dict[str, Any]:
 
 
 def _is_paused(status: dict[str, Any], client: str | None) -> bool:
-    """Whether the run, or a client of it, is wished to pause already."""
     if client is None:
         return bool(status["run"]["wished_pause"])
     return any(one["id"] == client and one["wish"] == "pause" for one in status["clients"])

@@ -10,14 +10,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo, field_validator
 from pydantic_core import CoreSchema, core_schema
 
 

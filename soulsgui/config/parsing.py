@@ -142,8 +142,6 @@ def layer_of_tree(tree: Mapping[Any, Any], source: str, again: Sequence[_Again] 
 
 
 class _Found:
-    """What a walk through one source found."""
-
     def __init__(self, source: str) -> None:
         self.source = source
         self.values: dict[str, Any] = {}

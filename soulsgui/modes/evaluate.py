@@ -158,8 +158,6 @@ class _Slot:
 
 
 class _Play:
-    """The episodes of one evaluation while they are played."""
-
     def __init__(self, policy: Policy, episodes: int, seed: int, greedy: bool, max_steps: int | None) -> None:
         self.slots: list[_Slot] = []
         self.cut = 0
@@ -174,18 +172,14 @@ class _Play:
         self._begun = 0
         self._spaces: SpacesSpec | None = None
 
-    def _look_at(self, env: Env) -> None:
-        """Take note of what the environments show and take; they are all the same."""
-        self._spaces = spec = SpacesSpec.from_env(env.observation_space, env.action_space)
-        self._check = ObservationCheck(spec.observation)
-        self._within = Bounds(spec.observation)  # as in training: what lies outside is moved onto the bounds
-
     def fill_slot(self, env: Env) -> None:
         """Begin the next episode in an environment, if there is one left to play."""
         if self._begun == len(self.returns):
             return
-        if self._spaces is None:
-            self._look_at(env)
+        if self._spaces is None:  # they are all the same
+            self._spaces = spec = SpacesSpec.from_env(env.observation_space, env.action_space)
+            self._check = ObservationCheck(spec.observation)
+            self._within = Bounds(spec.observation)  # as in training: what lies outside is moved onto them
         episode = self._begun
         self._begun += 1
         obs, info = _guarded(lambda: env.reset(seed=self._seed + episode), "a reset")

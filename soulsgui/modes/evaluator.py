@@ -200,7 +200,6 @@ class Evaluator:
             self._detail = f"last return {found.mean_return:.1f}{cut}"
 
     def _evaluate(self, connection: redis.Redis) -> None:
-        """Fetch the newest weights and play with them."""
         blob, config = connection.get(self._keys.weights), self._described(connection)
         try:
             header, published = unpack_weights(blob if isinstance(blob, bytes) else b"")

@@ -121,7 +121,6 @@ class WindowsCalls:
 
 
 def _run_tool(argv: list[str]) -> str:
-    """Return what a tool writes."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_TOOL_LIMIT_S, check=True)
     except (OSError, subprocess.SubprocessError) as error:

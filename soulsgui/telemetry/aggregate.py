@@ -77,7 +77,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Best:
-    """The best full window so far."""
+    """The best full window so far, or the best evaluation."""
 
     score: float
     model_id: int

@@ -135,10 +135,7 @@ def _draw_runs(panel: "Axes", columns: dict[str, list[Any]], name: str, label: s
 
 
 def _stretches(columns: dict[str, list[Any]], name: str) -> list[tuple[list[int], list[float], bool]]:
-    """Return (steps, values, overwritten) of each unbroken piece of a curve.
-
-    The overwritten piece of an attempt begins where the rest of that attempt ends.
-    """
+    """Return (steps, values, overwritten) of each unbroken piece; overwritten ones follow the rest."""
     pieces: dict[tuple[int, bool], tuple[list[int], list[float]]] = {}
     for attempt, overwritten, x, y in zip(
         columns["attempt"], columns["overwritten"], columns["env_steps"], columns[name], strict=True

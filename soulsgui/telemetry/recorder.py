@@ -283,7 +283,6 @@ class Recorder:
         self._aggregator.begin_attempt(attempt, carried)
 
     def _place(self, arrivals: Sequence[Arrival], now: float) -> list[EpisodeRecord]:
-        """Put new episodes on the curve and into the aggregates."""
         records = []
         row = self._store.last_row
         for client, entry, episode in arrivals:
@@ -321,7 +320,6 @@ class Recorder:
 
 
 def _worse(path: Path, error: Exception) -> StoreError:
-    """Return the error for a store whose contents can't be restored."""
     passing = isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such ")
     if passing:
         return StoreError(

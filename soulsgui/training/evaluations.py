@@ -38,10 +38,7 @@ EPISODE_WITHIN_S = 3600.0
 
 
 class Schedule:
-    """When an evaluation is due: at the first weights on or behind each multiple of `every` updates. Pure.
-
-    Weights that are there when it begins count as seen.
-    """
+    """When an evaluation is due: at the first new weights on or behind each multiple of `every` updates."""
 
     def __init__(self, every: int) -> None:
         self._every = every
@@ -208,7 +205,6 @@ class ClientEvaluations:
         return "" if now < asked.since + BEGIN_WITHIN_S else "it has not begun"
 
     def _end(self, connection: redis.Redis, asked: _Open) -> None:
-        """Ask for it no longer."""
         self._open = None
         asked.session.greedy = None
         self._hold()

@@ -27,11 +27,13 @@ from soulsgui.rl.agents.base import Agent
 from soulsgui.rl.buffers.array_storage import IN_FILE
 from soulsgui.system import atomic_write
 from soulsgui.training.agents import choose_threads, hardware_words
-from soulsgui.training.attempt import BLOCK_MS, Attempt, Learner, TrainingRun
+from soulsgui.training.attempt import BLOCK_MS, Attempt, TrainingRun
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, recover_checkpoints, write_checkpoint
 from soulsgui.training.divergence import DivergenceError
 from soulsgui.training.group import LearnerLostError, learning_together
 from soulsgui.training.learners.replay import ReplayLearner
+from soulsgui.training.learners.rounds import RoundLearner
+from soulsgui.training.learners.vtrace import VTraceLearner
 from soulsgui.training.publisher import published_header
 from soulsgui.training.status import QUIET_END, StateReporter, Stopwatch
 from soulsgui.wire.beats import own_instance
@@ -49,6 +51,8 @@ _REFUSED_WAIT_S = 0.5
 _COUNT_EVERY_S = 0.25
 _HELD = "clients are granted nothing more: the server's memory fills up"
 _PAUSED = "by request"
+
+Learner = RoundLearner | ReplayLearner | VTraceLearner  # an agent, what it learns from, and when it does
 
 
 class Trainer(ABC):

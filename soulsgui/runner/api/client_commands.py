@@ -131,7 +131,7 @@ async def _list_invitations(runner: "Runner", _params: control.Empty) -> control
 async def _revoke(runner: "Runner", params: control.ClientParams) -> control.CutOff:
     cut_off = await runner.access.revoke(params.client)
     if cut_off:
-        await runner.bus.call(runner.roster.cutting(params.client))
+        await runner.bus.call(runner.roster.forgetting(params.client, beats=False))
     runner.look_at_clients()
     return control.CutOff(cut_off=cut_off)
 
@@ -156,10 +156,7 @@ def _answered(runner: "Runner", client: str, wish: Wish) -> bool:
 
 
 def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list[control.LogLine]:
-    """Return the newest lines that a client has told, oldest first.
-
-    Times are those of the server, whatever the clock of the client says.
-    """
+    """Return the newest lines that a client has told, oldest first, with times of the server's clock."""
     key = keys.log(client)
     # A stream that its client does not trim may be of any size: looked at before it is read.
     size = connection.memory_usage(key) or 0
@@ -257,10 +254,6 @@ def _check_release(runner: "Runner", params: control.ClientParams) -> None:
         )
 
 
-def _check_revoke(runner: "Runner", params: control.ClientParams) -> None:
-    runner.access.invitations.known(params.client)
-
-
 HANDLERS: dict[str, Handler] = {
     "clients.pause": _pause,
     "clients.resume": _resume,
@@ -283,6 +276,6 @@ CHECKS: dict[str, Check] = {
     "clients.forget": _check_forget,
     "clients.release": _check_release,
     "clients.log": _check_known,
-    "clients.revoke": _check_revoke,
+    "clients.revoke": lambda runner, params: runner.access.invitations.known(params.client),
     "clients.rename": _check_known,
 }

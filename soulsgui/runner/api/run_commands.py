@@ -120,10 +120,6 @@ def _check_not_ending(runner: "Runner", _params: control.Params) -> None:
     runner.run_manager.not_ending()
 
 
-def _check_continue(runner: "Runner", _params: control.Params) -> None:
-    runner.run_manager.not_ending().check_paused()
-
-
 def _check_save(runner: "Runner", _params: control.Params) -> None:
     runner.run_manager.not_ending()
     if not runner.supervisor.running(TRAINER):
@@ -280,6 +276,6 @@ CHECKS: dict[str, Check] = {
     "run.resume": _check_resume,
     "run.stop": _check_run,
     "run.pause": _check_not_ending,
-    "run.continue": _check_continue,
+    "run.continue": lambda runner, _params: runner.run_manager.not_ending().check_paused(),
     "checkpoint.save": _check_save,
 }

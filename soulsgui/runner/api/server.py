@@ -228,7 +228,7 @@ def _not_allowed(status: int, message: str) -> web.Response:
 
 Handler = Callable[[Any, Any], Awaitable[Result]]  # carries out one command for a runner
 
-Check = Callable[[Any, Any], None]
+Check = Callable[[Any, Any], object]
 """Raises why a runner can't carry out a command with these parameters now; returns where it can."""
 
 # Whoever begins a run where one goes on is asked about that one first.
@@ -236,10 +236,7 @@ _ASKED: Mapping[str, control.Params] = {"run.start": control.RunStartParams(if_a
 
 
 class Permissions:
-    """The checks of a runner, by what their commands are about: the whole, one service, one client.
-
-    A status carries the message that the command itself would be refused with (`allowed`).
-    """
+    """The checks of a runner; a status tells what commands would be refused with (`allowed`)."""
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
         kinds: tuple[type[control.Params], ...] = (control.ServiceParams, control.ClientParams)
@@ -266,10 +263,7 @@ class Permissions:
         return {command: _why(check, runner, params) for command, check in self._of_one[0].items()}
 
     def of_client(self, runner: object, client: str) -> dict[str, str]:
-        """Return the same for the commands about one client, but only of those that would be refused.
-
-        Of a thousand clients what is told twice a second would be half as long again.
-        """
+        """Return the same about one client, only where refused: there may be a thousand, twice a second."""
         params = control.ClientParams.model_construct(client=client)
         told = ((command, _why(check, runner, params)) for command, check in self._of_one[1].items())
         return {command: why for command, why in told if why}

@@ -31,7 +31,7 @@ async def _start(runner: "ClientRunner", params: control.ServiceParams) -> None:
 
 async def _stop(runner: "ClientRunner", params: control.ServiceParams) -> None:
     await runner.player.switch_off()
-    runner.player.forget_pause()
+    runner.player.kept.end()
 
 
 async def _restart(runner: "ClientRunner", params: control.ServiceParams) -> None:
@@ -103,7 +103,7 @@ async def _look(runner: "ClientRunner", params: control.InvitationParams) -> con
 async def _join(runner: "ClientRunner", params: control.InvitationParams) -> control.JoinedServer:
     invitation = Invitation.parse(params.invitation)
     await asyncio.to_thread(runner.saved.keep, invitation)
-    runner.player.forget_pause()
+    runner.player.kept.end()
     await runner.play_for(invitation, begin=True)
     return control.JoinedServer(server_id=invitation.server_id)
 

@@ -76,10 +76,7 @@ class Library:
         return 1 + max((self._number(run) for run in self.folders()), default=0)
 
     def _place(self, run: RunFolder) -> tuple[int, str, int, str]:
-        """Sort key: the number, which no clock moves; those of before it by their time.
-
-        The name begins with the second; within one, the configuration was written in order.
-        """
+        """Sort key: the number; without one, the second and then the order in which they were written."""
         written_ns = run.config.stat().st_mtime_ns if run.config.exists() else 0
         return self._number(run), run.run_id[:_STAMP_LENGTH], written_ns, run.run_id
 

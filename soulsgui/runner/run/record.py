@@ -229,7 +229,6 @@ class RunNews:
         self._warn_once(BEYOND_SUPPORT, beyond, BEYOND_SUPPORT_REMEDY, TRAINER)
 
     def _note_confirmation(self, row: UpdateRow) -> None:
-        """Tell whether greedy episodes confirm that the goal is reached."""
         goal, mean = self._goal, row.values.get(EVALUATION_RETURN)
         if goal is None or mean is None:
             return

@@ -268,7 +268,6 @@ class Service:
             return ""
 
     def _record(self, pid: int) -> None:
-        """Write down which process it is."""
         spec = self.spec
         try:
             self._context.identities.write(spec.name, spec.argv, pid, spec.binding)
@@ -420,7 +419,6 @@ class Service:
             self._tell("error", f"{name} failed", self._cause(outcome), self._read_log_remedy())
 
     def _failed(self, outcome: Outcome, now: float) -> None:
-        """Try again after a pause, or give up."""
         self.outcome = outcome
         name, limits = self.spec.name, self._context.limits
         no_space = outcome.cause == DISK_FULL

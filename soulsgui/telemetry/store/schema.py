@@ -19,7 +19,7 @@ FORMAT = 1  # version of the tables, kept in `PRAGMA user_version`
 # `row` is given by the writer, one by one, so that committed rows have no gaps. An entry id is stored as two
 # big-endian unsigned 64-bit numbers: it sorts as the server sorts it. Values of updates stand in a table of
 # their own, metric by metric: reading one curve touches only that curve.
-_TABLES = """
+_TABLES = f"""
 CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE episodes (
     row INTEGER PRIMARY KEY,
@@ -38,16 +38,7 @@ CREATE TABLE episodes (
     mean_return REAL NOT NULL
 );
 CREATE UNIQUE INDEX episode_entries ON episodes (client, entry);
-CREATE TABLE updates (
-    row INTEGER PRIMARY KEY,
-    attempt INTEGER NOT NULL,
-    update_count INTEGER NOT NULL,
-    env_steps INTEGER NOT NULL,
-    episodes INTEGER NOT NULL,
-    model_id INTEGER NOT NULL,
-    time REAL NOT NULL,
-    UNIQUE (attempt, update_count)
-);
+CREATE TABLE updates (row INTEGER PRIMARY KEY, {evaluations.PLACE}, UNIQUE (attempt, update_count));
 CREATE TABLE metrics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE update_values (
     metric INTEGER NOT NULL REFERENCES metrics (id),
@@ -55,22 +46,10 @@ CREATE TABLE update_values (
     value REAL,
     PRIMARY KEY (metric, update_row)
 ) WITHOUT ROWID;
-CREATE TABLE attempts (
-    attempt INTEGER PRIMARY KEY,
-    update_count INTEGER NOT NULL,
-    env_steps INTEGER NOT NULL,
-    episodes INTEGER NOT NULL,
-    model_id INTEGER NOT NULL,
-    time REAL NOT NULL
-);
+CREATE TABLE attempts ({evaluations.PLACE}, PRIMARY KEY (attempt));
 CREATE TABLE checkpoints (
     row INTEGER PRIMARY KEY,
-    attempt INTEGER NOT NULL,
-    update_count INTEGER NOT NULL,
-    env_steps INTEGER NOT NULL,
-    episodes INTEGER NOT NULL,
-    model_id INTEGER NOT NULL,
-    time REAL NOT NULL,
+    {evaluations.PLACE},
     saved TEXT NOT NULL,
     path TEXT NOT NULL,
     UNIQUE (attempt, model_id, time, saved)
@@ -307,10 +286,7 @@ def rolled_up_to(db: sqlite3.Connection, source: str) -> int:
 
 
 def roll_up(db: sqlite3.Connection) -> bool:
-    """Bring the blocks up to the last stored row, within the transaction that is open.
-
-    Returns whether they are; of a long store without blocks only so much is done at once.
-    """
+    """Bring the blocks up to the last row, in the open transaction; return whether all of it was done."""
     whole, smallest = True, BLOCK_SIZES[0]
     for source, (row, queries) in _SOURCES.items():
         done = rolled_up_to(db, source)

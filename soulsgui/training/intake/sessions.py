@@ -228,9 +228,7 @@ class Session:
             credit_entries=self.granted_entries,
             credit_bytes=self.granted_bytes,
             credit_steps=None if steps_ahead is None else self.granted_steps,
-            epsilon=exploring.epsilon,
-            temperature=exploring.temperature,
-            ladder=exploring.ladder,
+            **vars(exploring),
             rejected=dict(self.rejected),
             round=self.round,
             greedy=self.greedy,
@@ -309,10 +307,7 @@ class Session:
         self.steps = max(self.steps, self.granted_steps)
 
     def refuse(self, reasons: dict[str, int], accepted: int) -> bool:
-        """Count refused segments; return whether the client is cut off by this.
-
-        A client is cut off when it fails many times without one good segment between.
-        """
+        """Count refused segments; return whether these, without a good one between, cut it off."""
         self.rejected.update(reasons)
         harmful = sum(count for reason, count in reasons.items() if reason != Reason.LATE)
         self.in_a_row = 0 if accepted else self.in_a_row + harmful
@@ -546,10 +541,7 @@ class Sessions:
         return was_cut_off
 
     def end_all(self) -> None:
-        """End every session: the server has lost them, and each client begins another one.
-
-        The ids of those may be smaller: the clock of the server may have been stepped back.
-        """
+        """End every session: the server has lost them, and each client begins another one."""
         for client in list(self.by_client):
             self.end(client)
 

@@ -243,14 +243,12 @@ class AsynchronousLearner(ABC):
 
     @property
     def _least_publish_s(self) -> float:
-        """Least time between two publishes, seconds."""
         return max(
             self.run.settings.publish.min_seconds, self.attempt.publisher.size / limits.PUBLISHED_BYTES_PER_S
         )
 
     @property
     def _publish_interval(self) -> float:
-        """Time between two publishes, seconds."""
         outstanding, pace = self.attempt.intake.sessions.steps_outstanding, self._pace.steps_per_s
         least_s, per_update = self._least_publish_s, self.steps_per_update
         return limits.publish_interval(self.delays, least_s, outstanding, pace, per_update)

@@ -94,10 +94,7 @@ class ReplayBand:
 
 
 class Pace:
-    """How many transitions the learner takes in per second as long as it need not wait for them.
-
-    What lies back counts half as much for every second of work since.
-    """
+    """Transitions the learner takes in per second of work; with each one, what lies back counts half."""
 
     _HALF_LIFE_S = 1.0
 
@@ -130,10 +127,8 @@ def steps_ahead(delays: Delays, publish_s: float, steps_per_s: float | None, ste
 
 
 def beside_waiting(most: int, waiting: float) -> int:
-    """Return how many transitions may be on their way beside those that wait to be learned from.
-
-    When more than half of the most waits, none may be: a few large chunks cost less than many small ones.
-    """
+    """Return how many transitions may be on their way beside those that wait to be learned from."""
+    # When more than half of the most waits, none: a few large chunks cost less than many small ones.
     return most - int(waiting) if int(waiting) <= most // 2 else 0
 
 
@@ -235,10 +230,8 @@ class Lockstep:
         return True
 
     def lost(self, playing: Collection[str], now: float) -> bool:
-        """Return whether the rest of the share is to be given up: its client is silent, others could play.
-
-        Without others it is waited for: when it is heard again, the curve is that of a run without the gap.
-        """
+        """Return whether the rest of the share is to be given up: its client is silent, others could play."""
+        # Without others it is waited for: heard again, the curve is that of a run without the gap.
         if not self.waits or self.client in playing or not playing:
             self.silent_since = None
             return False

@@ -273,10 +273,7 @@ def equal_quotas(steps_per_env: int, num_envs: Mapping[str, int]) -> dict[str, i
 def balanced_quotas(
     steps_per_env: int, num_envs: Mapping[str, int], speeds: Mapping[str, float]
 ) -> dict[str, int]:
-    """Return the steps each member delivers so that all end at about the same time.
-
-    The sum is that of equal quotas. Where little would be gained the quotas are equal.
-    """
+    """Return each member's steps so that all end together, in sum as equal quotas, if much is gained."""
     equal = equal_quotas(steps_per_env, num_envs)
     if len(equal) < 2:
         return equal

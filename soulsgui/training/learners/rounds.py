@@ -138,7 +138,6 @@ class RoundLearner:
         self._lose(now, {client: reason})
 
     def _lose(self, now: Round, reasons: dict[str, str]) -> None:
-        """Treat members that won't deliver the rest, by the policy of the round."""
         members, absent = set(now.members), set(now.absent)
         there = self.attempt.intake.eligible()
         others = {client: there[client].num_envs for client in members - set(reasons) if client in there}

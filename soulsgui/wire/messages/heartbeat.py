@@ -87,9 +87,7 @@ class Heartbeat(ClientProgress):
         session: Entry id of the hello of the present session, empty before it.
         run_id: The run it plays for, empty before the first configuration.
         buffered_bytes: Samples not yet stored on the server.
-        sent_chunks: Chunks stored since the hello.
-        sent_bytes: Their bytes.
-        sent_steps: Their transitions.
+        sent_chunks, sent_bytes, sent_steps: Chunks stored since the hello, their bytes, their transitions.
         update: Updates of the agent up to the weights in use; with the trainer's count it tells the lag.
         versions: Version of each package that matters.
         error: Last error in words, empty when there was none or it is over.

@@ -76,10 +76,7 @@ class GreedyOrder(Message):
         model_id: Weights to play it with. They are published together with the order, under an id that no
             other order has: the order is named by it.
         count: Episodes that are wanted, at most.
-        attempt: The attempt of the run that the weights are of.
-        update: Updates of the agent up to them.
-        env_steps: Environment steps of the run up to them.
-        episodes: Finished episodes of the run up to them.
+        attempt, update, env_steps, episodes: Where the run was when it had them.
         confirms: What it is to confirm (`node.Verdict.to_confirm`); None for nothing.
         goal: Mean return that it is held against: it is over as soon as it says on which side of it the
             policy is. None: it takes `count` episodes.
@@ -104,9 +101,8 @@ class Grant(Message):
         session: Entry id of the hello this answers.
         status: Whether the session may send.
         reason: Why not, in words.
-        credit_bytes: Bytes that may be sent since the hello, in total; repeats are harmless.
-        credit_entries: Entries that may be sent since the hello, in total.
-        credit_steps: Transitions that may be sent since the hello, in total; None without such a limit.
+        credit_bytes, credit_entries: What may be sent since the hello, in total; repeats are harmless.
+        credit_steps: The same in transitions; None without such a limit.
         epsilon: Probability of a random action; None when it is not to be one.
         temperature: Draw actions by their values, those `temperature` apart e to 1; None: don't.
         ladder: How epsilon differs among environments; None: it does not.
