@@ -107,8 +107,7 @@ class HardwareError(ServiceError):
     exit_code = 2
 
 
-LONGEST_TEXT = 500
-"""Characters of a message of others that are kept, unless told otherwise."""
+LONGEST_TEXT = 500  # characters of a message of others that are kept, unless told otherwise
 
 _KEPT = "\n\t"
 

@@ -52,25 +52,15 @@ _EVERYWHERE = {
 
 @dataclass(frozen=True)
 class Declared:
-    """A command as it is typed.
+    """A command as it is typed."""
 
-    Attributes:
-        typed: Its words, such as `config show`.
-        handler: What carries it out: `module:function` below `soulsgui.cli`.
-        text: What it does, for its help.
-        arguments: What it takes.
-        examples: How it is used.
-        hidden: Whether only the program itself types it.
-        more: Attributes of every `Arguments` of this command.
-    """
-
-    typed: str
-    handler: str
-    text: str
+    typed: str  # its words, such as `config show`
+    handler: str  # what carries it out: `module:function` below `soulsgui.cli`
+    text: str  # what it does, for its help
     arguments: Sequence[Argument] = ()
     examples: Sequence[str] = ()
-    hidden: bool = False
-    more: Mapping[str, Any] = field(default_factory=dict)
+    hidden: bool = False  # whether only the program itself types it
+    more: Mapping[str, Any] = field(default_factory=dict)  # attributes of its `Arguments`
 
 
 def of_the_api(begins: Sequence[Argument] = ()) -> Iterator[Declared]:
@@ -181,7 +171,8 @@ class CommandParser(argparse.ArgumentParser):
             near = nearest(wrong[1], self.shown)
             hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self.shown)}."
             message = f"{wrong[1]!r} is no command. {hint}"
-        super().error(_own_words(message))
+        found = (re.fullmatch(pattern, message, re.DOTALL) for pattern in _MISTAKES)
+        super().error(next((one.expand(_MISTAKES[one.re.pattern]) for one in found if one), message))
 
     def format_help(self) -> str:
         """Return the help, its commands in groups where there are any."""
@@ -211,9 +202,3 @@ _MISTAKES = {
     r"the following arguments are required: (.*)": r"\1 is missing.",
 }
 """What argparse finds wrong, and what is said of it."""
-
-
-def _own_words(message: str) -> str:
-    """Return what argparse finds wrong as a sentence that says what to type instead."""
-    found = (re.fullmatch(pattern, message, re.DOTALL) for pattern in _MISTAKES)
-    return next((one.expand(_MISTAKES[one.re.pattern]) for one in found if one), message)

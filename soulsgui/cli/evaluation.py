@@ -27,8 +27,7 @@ _ANY = RunFolder(Path())
 _FOLDERS = frozenset(path.name for path in (_ANY.checkpoint, _ANY.best_model, _ANY.manual_saves))
 """Where the checkpoints of a run lie: how their names begin, which no run's does."""
 
-_DRAW_NOTHING = frozenset({"dqn"})
-"""Algorithms whose policies are greedy by themselves."""
+_DRAW_NOTHING = frozenset({"dqn"})  # algorithms whose policies are greedy by themselves
 
 
 def evaluate(arguments: Arguments) -> int:

@@ -48,7 +48,6 @@ def checkpoints(arguments: Arguments) -> int:
 
 
 def _columns(told: dict[str, list[str]]) -> str:
-    """Return columns, by their heads, as a table."""
     return table([list(row) for row in zip(*told.values(), strict=True)], list(told))
 
 

@@ -19,23 +19,14 @@ from soulsgui.cli.declaring import (
 
 
 class Arguments(argparse.Namespace):
-    """A command line taken apart. Options of single commands are further attributes.
+    """A command line taken apart. Options of single commands are further attributes."""
 
-    Attributes:
-        handler: `module:function` of what carries it out.
-        config_dir: Folder of the user's settings; None takes the system's.
-        data_dir: Folder of runs and server state; None takes the system's.
-        assignments: Every `--set key=value`, in order.
-        is_service: Whether it is a service of a server rather than a command for a person.
-        words: The command line, as it was typed.
-    """
-
-    handler: str
-    config_dir: Path | None
-    data_dir: Path | None
-    assignments: list[str]
-    is_service: bool
-    words: list[str]
+    handler: str  # `module:function` of what carries it out
+    config_dir: Path | None  # folder of the user's settings; None takes the system's
+    data_dir: Path | None  # folder of runs and server state; None takes the system's
+    assignments: list[str]  # every `--set key=value`, in order
+    is_service: bool  # whether it is a service of a server rather than a command for a person
+    words: list[str]  # the command line, as it was typed
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)

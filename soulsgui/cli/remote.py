@@ -25,11 +25,7 @@ _AS_SOON = "as soon as the trainer can; watch it: soulsgui status"
 
 
 class RunnerClient(ApiClient):
-    """Speaks with the runner of a data folder, and notices when somebody else has its place by now.
-
-    Attributes:
-        control: How to reach it.
-    """
+    """Speaks with the runner of a data folder, and notices when somebody else has its place by now."""
 
     def __init__(self, path: Path, start: str = "Start one: soulsgui serve") -> None:
         self.control = ControlFile.load(path)
@@ -70,15 +66,12 @@ def status(arguments: Arguments) -> int:
     from soulsgui.cli.joined import join_text
     from soulsgui.runner.status_text import status_text, wrapped
 
-    def of_server(told: dict[str, Any]) -> str:
-        return status_text(told, room())
-
     def of_join(told: dict[str, Any]) -> str:
         return "\n".join(wrapped(join_text(Status.model_validate(told)).split("\n"), room()))
 
     runners: list[tuple[RunnerClient, Callable[[dict[str, Any]], str]]] = []
     missing: list[ServerUnreachableError] = []
-    for find, words in ((runner_of, of_server), (join_of, of_join)):
+    for find, words in ((runner_of, lambda told: status_text(told, room())), (join_of, of_join)):
         try:
             runner = find(arguments)
             runner.status()  # the control file of one that has ended stays behind
@@ -137,10 +130,9 @@ def plain(arguments: Arguments) -> int:
         arguments.paused_before = _is_paused(runner.status(), params.get("client"))
     result = runner.command(arguments.command, params)
     said = _SAID[arguments.command]
-    if isinstance(said, str):
-        say(said.format(**vars(arguments), **result))
-    else:
-        said(arguments, result)
+    words = said.format(**vars(arguments), **result) if isinstance(said, str) else said(arguments, result)
+    if words:
+        say(words)
     return 0
 
 
@@ -192,7 +184,6 @@ def _progress(words: str) -> None:
 
 
 def _overrides(arguments: Arguments) -> dict[str, Any]:
-    """Return the settings a run is to have, by dotted key."""
     local = {} if arguments.local_clients is None else {"clients.local": arguments.local_clients}
     if not arguments.assignments:
         return local
@@ -206,40 +197,31 @@ def _overrides(arguments: Arguments) -> dict[str, Any]:
 
 
 def _is_paused(status: dict[str, Any], client: str | None) -> bool:
-    """Whether the run, or a client of it, is wished to pause already."""
     if client is None:
         return bool(status["run"]["wished_pause"])
     return any(one["id"] == client and one["wish"] == "pause" for one in status["clients"])
 
 
-def _tell_client_pause(arguments: Arguments, _result: dict[str, Any]) -> None:
-    told = "it was paused already" if arguments.paused_before else "pause is wished"
-    say(f"{arguments.client}: {told}")
-
-
-def _tell_pause(arguments: Arguments, result: dict[str, Any]) -> None:
+def _tell_pause(arguments: Arguments, result: dict[str, Any]) -> str:
     held = "was paused already" if arguments.paused_before else "is paused"
-    say(f"the run {held}; go on with: soulsgui run continue" if result["done"] else f"it pauses {_AS_SOON}")
+    return f"the run {held}; go on with: soulsgui run continue" if result["done"] else f"it pauses {_AS_SOON}"
 
 
-def _tell_continue(_arguments: Arguments, result: dict[str, Any]) -> None:
-    say("the run goes on" if result["done"] else f"it goes on {_AS_SOON}")
-
-
-def _tell_save(arguments: Arguments, result: dict[str, Any]) -> None:
+def _tell_save(arguments: Arguments, result: dict[str, Any]) -> str:
     saved = result["checkpoint"]
     if arguments.as_json:
         say_json(saved)
-        return
+        return ""
     memory = ", with its replay memory" if saved["memory"] else ""
     say(f"saved {saved['path']} ({saved['env_steps']:,} steps, {saved['size_bytes']:,} bytes{memory})")
     if saved["memory_in_file"]:
         sys.stderr.write(f"{_IN_FILE}\n")
     elif arguments.buffer and not saved["memory"]:
         sys.stderr.write("There is no replay memory in it: the algorithm of this run keeps none.\n")
+    return ""
 
 
-def _tell_log(arguments: Arguments, result: dict[str, Any]) -> None:
+def _tell_log(arguments: Arguments, result: dict[str, Any]) -> str:
     found = ClientLog.model_validate(result)
     nothing = (
         f"{arguments.client} has written nothing yet."
@@ -247,42 +229,42 @@ def _tell_log(arguments: Arguments, result: dict[str, Any]) -> None:
         else f"{arguments.client} has told of no trouble; the rest of its log is on its own computer."
     )
     answer(arguments, found, "\n".join(map(log_line, found.lines)) or nothing)
+    return ""
 
 
-def _tell_rejects(arguments: Arguments, result: dict[str, Any]) -> None:
+def _tell_rejects(arguments: Arguments, result: dict[str, Any]) -> str:
     from soulsgui.runner.status_text import reject_rows
 
     answer(arguments, result["rejects"], reject_rows(result["rejects"]))
+    return ""
 
 
-def _tell_rename(arguments: Arguments, _result: dict[str, Any]) -> None:
-    say(f"{arguments.client} is called {arguments.name or arguments.client}")
-
-
-def _tell_revoke(arguments: Arguments, result: dict[str, Any]) -> None:
-    when = "is cut off" if result["cut_off"] else "is cut off as soon as Redis answers"
-    say(f"{arguments.client} is revoked and {when}.")
-
-
-_SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], None]] = {
+_SAID: dict[str, str | Callable[[Arguments, dict[str, Any]], str]] = {
     "run.start": "started {run_id} ({run_dir})",
     "run.resume": "resumed {run_id} ({run_dir})",
     "run.stop": "stopped {run_id} ({run_dir})",
     "run.pause": _tell_pause,
-    "run.continue": _tell_continue,
+    "run.continue": lambda _, told: "the run goes on" if told["done"] else f"it goes on {_AS_SOON}",
     "checkpoint.save": _tell_save,
-    "clients.pause": _tell_client_pause,
+    "clients.pause": lambda asked, _: (
+        f"{asked.client}: {'it was paused already' if asked.paused_before else 'pause is wished'}"
+    ),
     "clients.resume": "{client}: resume is wished",
     "clients.drain": "{client}: drain is wished",
     "clients.stop": "{client}: stop is wished",
-    "clients.rename": _tell_rename,
+    "clients.rename": lambda asked, _: f"{asked.client} is called {asked.name or asked.client}",
     "clients.forget": "{client} is forgotten",
     "clients.log": _tell_log,
     "clients.release": "{client} is released",
     "clients.rejects": _tell_rejects,
-    "clients.revoke": _tell_revoke,
+    "clients.revoke": lambda asked, told: (
+        f"{asked.client} is revoked and is cut off{'' if told['cut_off'] else ' as soon as Redis answers'}."
+    ),
 }
-"""What is said when a command of the table is done: a template for its parameters and result, or how."""
+"""What is said when a command of the table is done: a template for its parameters and result, or how.
+
+What is empty was said already.
+"""
 
 
 def clients(arguments: Arguments) -> int:

@@ -45,16 +45,8 @@ def serve(arguments: Arguments) -> int:
 
     with contextlib.suppress(SoulsGuiError):  # told by what starts the run
         warn_without_effect(overrides.values, algorithm)
-    options = ServeOptions(
-        overrides=overrides,
-        idle=arguments.idle,
-        preset=arguments.preset,
-        resume=arguments.resume,
-        name=arguments.name,
-        until_done=arguments.until_done,
-        as_json=arguments.as_json,
-    )
-    return serve(folders, options)
+    asked = ("idle", "preset", "resume", "name", "until_done", "as_json")
+    return serve(folders, ServeOptions(overrides, **{name: getattr(arguments, name) for name in asked}))
 
 
 def redis(arguments: Arguments) -> int:
@@ -159,7 +151,6 @@ def client(arguments: Arguments) -> int:
 
 
 def _fleet(arguments: Arguments) -> int:
-    """Be many clients that step no environment."""
     if arguments.invitation or arguments.episodes is not None:
         raise UsageError("--simulate goes with neither an invitation nor --episodes.")
     if not 0 < arguments.rate <= _LARGEST_RATE:

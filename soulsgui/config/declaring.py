@@ -10,14 +10,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationInfo, field_validator
 from pydantic_core import CoreSchema, core_schema
 
 
@@ -88,8 +81,7 @@ class Section(BaseModel):
         return value
 
 
-Scheduled = float | dict[str, Any]
-"""A number that stays, or one of the maps that `Within` takes."""
+Scheduled = float | dict[str, Any]  # a number that stays, or one of the maps that `Within` takes
 
 RAMPS = ("linear", "exponential")
 PIECEWISE = "piecewise"
@@ -119,11 +111,7 @@ class Points(NamedTuple):
 
 
 def parsed(scheduled: Mapping[str, Any]) -> Ramp | Points:
-    """Return what a map says.
-
-    Raises:
-        ValueError: It is no schedule; the message says why, as a reason for the user.
-    """
+    """Return what a map says; a ValueError says why it is no schedule, as a reason for the user."""
     kind = scheduled.get("schedule")
     if kind == PIECEWISE:
         _only(scheduled, {"schedule", "points"}, {"points"})
@@ -179,13 +167,8 @@ def _number(value: object, name: str) -> float:
 class Within:
     """Checks a `Scheduled`, also one that may be None: its numbers stay within a range.
 
-    A number that stays must be above `gt`; a schedule may reach it, as a learning rate that ends at 0 does.
-
-    Attributes:
-        ge: Least value.
-        gt: What it has to be above.
-        le: Largest value.
-        reaches: Whether a schedule may reach `gt`.
+    A number that stays must be above `gt`; a schedule may reach it, as a learning rate that ends at 0 does,
+    unless `reaches` says otherwise.
     """
 
     ge: float | None = None
@@ -198,11 +181,7 @@ class Within:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
     def check(self, value: Scheduled | None) -> Scheduled | None:
-        """Return the value, a map with its numbers as numbers.
-
-        Raises:
-            ValueError: It is out of range or no schedule.
-        """
+        """Return the value, its numbers as numbers; `ValueError` where it is out of range or no schedule."""
         if value is None:
             return None
         if not isinstance(value, dict):

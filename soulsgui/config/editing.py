@@ -27,11 +27,7 @@ def text_hash(text: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return the file's text, empty when there is no file yet.
-
-    Raises:
-        ConfigError: It can't be read, or is no text of settings.
-    """
+    """Return the file's text, empty when there is no file yet; `ConfigError` where it can't be read."""
     try:
         return read_settings(path)
     except FileNotFoundError:
@@ -39,12 +35,7 @@ def read_text(path: Path) -> str:
 
 
 def with_values(text: str, changes: Mapping[str, Any], reset: tuple[str, ...] = ()) -> str:
-    """Return YAML text with settings changed or taken out, comments kept.
-
-    Args:
-        text: The present text.
-        changes: Dotted key to new value.
-        reset: Dotted keys to take out, so that lower layers show through.
+    """Return YAML text with settings changed, or taken out (`reset`), by dotted key; comments are kept.
 
     Raises:
         ConfigError: The present text is not YAML, or a key is written twice in it.
@@ -98,8 +89,6 @@ def save_text(path: Path, text: str, base_hash: str | None = None) -> None:
     """Write the file whole, after checking that it is YAML made of known settings.
 
     Args:
-        path: The file.
-        text: Its new text.
         base_hash: `text_hash` of the text the change was made from; None overwrites whatever is there.
 
     Raises:
@@ -123,13 +112,9 @@ Pair = tuple[Node, Node]
 
 
 def without(text: str, key: str) -> str:
-    """Return YAML text without one setting, and without its section when nothing is left in it.
+    """Return YAML text without one setting (a dotted key), and without its section when nothing is left.
 
     It is taken out by lines: the round-trip library would drop the comment after it.
-
-    Args:
-        text: YAML with a map at the top, or nothing.
-        key: Dotted key; one that is not there changes nothing.
     """
     for parts in ([key], key.split(".")):  # an entry may stand at the top with its whole key, too
         text = _without(text, parts)

@@ -38,11 +38,7 @@ class Problem:
 
 
 class ConfigError(SoulsGuiError):
-    """The configuration has mistakes; all of them are named.
-
-    Args:
-        problems: Every mistake found, in the order in which they are to be told.
-    """
+    """The configuration has mistakes; all of them are named, in the order of `problems`."""
 
     exit_code = 2
 
@@ -81,10 +77,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
     What stands behind the last dot decides; of those that are about as near, one of the same section counts
     more, then the one that comes first.
-
-    Args:
-        word: As it was typed.
-        known: The names there are, dotted or not.
     """
     section, _, tail = word.casefold().rpartition(".")
 

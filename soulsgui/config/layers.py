@@ -1,7 +1,6 @@
 """From layers of settings to one checked configuration.
 
-Later layers win entry by entry: defaults < those of the algorithm and its agent < preset < config.yaml <
---set.
+Later ones win entry by entry: defaults < those of algorithm and agent < preset < config.yaml < --set.
 """
 
 import json
@@ -105,11 +104,7 @@ def preset_names() -> list[str]:
 
 
 def preset_layer(name: str, source: str = "--preset") -> Layer:
-    """Return a shipped preset as a layer.
-
-    Raises:
-        ConfigError: There is no preset of that name.
-    """
+    """Return a shipped preset as a layer; `ConfigError` where there is no preset of that name."""
     names = preset_names()
     if name not in names:
         near = nearest(name, names)
@@ -155,29 +150,17 @@ def _with_preset(own: Layer, chosen: str = "") -> list[Layer]:
 
 
 def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str] = ()) -> Settings:
-    """Return the effective configuration.
-
-    Raises:
-        ConfigError: With every mistake.
-    """
+    """Return the effective configuration; a ConfigError names every mistake."""
     return combine(layers_of(folders, preset, [parse_assignments(assignments)]))
 
 
 def load_run_settings(path: Path) -> Settings:
-    """Return the configuration a run goes on with, from its config.json.
-
-    Raises:
-        ConfigError: The file is missing or was changed into something invalid.
-    """
+    """Return the configuration a run goes on with, from its config.json; `ConfigError` as `run_layer`."""
     return combine([run_layer(path)])
 
 
 def run_layer(path: Path) -> Layer:
-    """Return the configuration of a run as a layer, from its config.json.
-
-    Raises:
-        ConfigError: The file is missing, or no configuration.
-    """
+    """Return the configuration of a run, its config.json, as a layer; `ConfigError` where it is none."""
     layer = read_layer(path)
     try:
         # Nearly all JSON is YAML, but not its escapes of characters beyond 16 bits.
@@ -215,11 +198,7 @@ def _plain(config: Any) -> Any:
 
 
 def with_new_names(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of a run, as it was saved, in the words of this version.
-
-    Args:
-        tree: Sections with their settings below them; one that was saved by this version stays as it is.
-    """
+    """Return the configuration of a run, as it was saved by any version, in the words of this one."""
     renamed = {name: dict(part) if isinstance(part, dict) else part for name, part in tree.items()}
     groups = {name: part for name, part in renamed.items() if isinstance(part, dict)}
     ppo, vtrace, dqn = (groups.get(name, {}) for name in ("ppo", "vtrace", "dqn"))

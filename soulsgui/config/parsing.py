@@ -35,11 +35,8 @@ _WIDE = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 
-MOST_PARTS = 10_000
-"""Entries a value may have, those of its parts included."""
-
-DEEPEST = 40
-"""Levels a value may have."""
+MOST_PARTS = 10_000  # entries a value may have, those of its parts included
+DEEPEST = 40  # levels a value may have
 
 
 @dataclass(frozen=True)
@@ -64,11 +61,7 @@ class Layer:
 
 
 def read_layer(path: Path) -> Layer:
-    """Read a YAML file of settings; a missing file is an empty layer.
-
-    Raises:
-        ConfigError: The file can't be read or is not YAML.
-    """
+    """Read a YAML file of settings, empty where there is none; `ConfigError` where it can't be read."""
     try:
         text = read_settings(path)
     except FileNotFoundError:
@@ -77,11 +70,7 @@ def read_layer(path: Path) -> Layer:
 
 
 def parse_layer(text: str, source: str) -> Layer:
-    """Read settings from YAML text.
-
-    Raises:
-        ConfigError: The text is not YAML, not a map at the top, or far too long.
-    """
+    """Read settings from YAML text; `ConfigError` where it is none, no map at the top, or far too long."""
     if len(text) > MOST_BYTES:
         raise too_large(Path(source), len(text.encode(errors="replace")))
     yaml = YAML(typ="rt")
@@ -135,10 +124,7 @@ class _Constructor(RoundTripConstructor):
 def layer_of_tree(tree: Mapping[Any, Any], source: str, again: Sequence[_Again] = ()) -> Layer:
     """Return a nested map of settings as a layer; lines are known of a map that was read from YAML.
 
-    Args:
-        tree: Sections with their settings below them; keys may also be dotted.
-        source: Name of the source as the user knows it.
-        again: What was written once more of the same keys.
+    Keys may also be dotted; `again` is what was written once more of the same ones.
     """
     found = _Found(source)
     _walk(tree, "", found)
@@ -156,8 +142,6 @@ def layer_of_tree(tree: Mapping[Any, Any], source: str, again: Sequence[_Again] 
 
 
 class _Found:
-    """What a walk through one source found."""
-
     def __init__(self, source: str) -> None:
         self.source = source
         self.values: dict[str, Any] = {}

@@ -74,24 +74,15 @@ class Folders:
     config: Path
     data: Path
 
-    overrides = Inside("config.yaml", of="config")
-    """The user's own settings."""
-    redis_secret = Inside("redis.secret", of="config")
-    """The server's password: the line `requirepass <password>`."""
-    servers = Inside("servers", of="config")
-    """The invitations of other servers that were taken up here: one file per server."""
-    runs = Inside("runs", of="data")
-    """One folder per run."""
-    server = Inside("server", of="data")
-    """State of the runner of a server."""
-    server_address = Inside("redis.json", of="server")
-    """Address and password of the server that runs at present."""
-    invited = Inside("clients.json", of="server")
-    """Who was invited to the server of this machine: names, hashes of their secrets."""
-    client_names = Inside("client_names.json", of="server")
-    """What the clients of the server of this machine are called on screen."""
-    client = Inside("client", of="data")
-    """State of the runner of client mode."""
+    overrides = Inside("config.yaml", of="config")  # the user's own settings
+    redis_secret = Inside("redis.secret", of="config")  # the server's: the line `requirepass <password>`
+    servers = Inside("servers", of="config")  # invitations of other servers taken up here, a file each
+    runs = Inside("runs", of="data")  # one folder per run
+    server = Inside("server", of="data")  # state of the runner of a server
+    server_address = Inside("redis.json", of="server")  # address and password of the one that runs now
+    invited = Inside("clients.json", of="server")  # who was invited: names, hashes of their secrets
+    client_names = Inside("client_names.json", of="server")  # what its clients are called on screen
+    client = Inside("client", of="data")  # state of the runner of client mode
 
 
 def default_folders() -> Folders:
@@ -110,35 +101,21 @@ class RunFolder:
         """The run's id: the name of its folder."""
         return self.root.name
 
-    config = Inside("config.json")
-    """The whole effective configuration, without secrets."""
-    run = Inside("run.json")
-    """What the runner knows of the run: name, note, state."""
+    config = Inside("config.json")  # the whole effective configuration, without secrets
+    run = Inside("run.json")  # what the runner knows of the run: name, note, state
     paused = Inside("paused")
     """There while the run is to rest: written by the runner, read by a trainer that begins."""
-    attempts = Inside("attempts.json")
-    """Number of attempts begun, written by the trainer."""
+    attempts = Inside("attempts.json")  # number of attempts begun, written by the trainer
     divergence = Inside("divergence.json")
     """That the training has diverged, while it is not overcome; written by the trainer."""
-    spaces = Inside("spaces.json")
-    """The environment's spaces, as the probe found them."""
-    network = Inside("network.txt")
-    """The layers of the networks, for people."""
-    store = Inside("telemetry.sqlite")
-    """Every episode, metric and event."""
-    series = Inside("telemetry.json")
-    """The exported series."""
-    figure = Inside("telemetry.png")
-    """The exported figure."""
-    checkpoint = Inside("checkpoint")
-    """The current checkpoint."""
-    best_model = Inside("best_model")
-    """The model with the best score."""
-    evaluated = Inside("evaluated")
-    """Weights that the evaluator found to be the best: one folder per model id."""
-    manual_saves = Inside("manual_save")
-    """One folder per quicksave."""
-    replay = Inside("replay")
-    """Observations of a replay memory that is too large for the computer's memory."""
-    logs = Inside("logs")
-    """One log file per service."""
+    spaces = Inside("spaces.json")  # the environment's spaces, as the probe found them
+    network = Inside("network.txt")  # the layers of the networks, for people
+    store = Inside("telemetry.sqlite")  # every episode, metric and event
+    series = Inside("telemetry.json")  # the exported series
+    figure = Inside("telemetry.png")  # the exported figure
+    checkpoint = Inside("checkpoint")  # the current one
+    best_model = Inside("best_model")  # the model with the best score
+    evaluated = Inside("evaluated")  # weights that the evaluator found best: one folder per model id
+    manual_saves = Inside("manual_save")  # one folder per quicksave
+    replay = Inside("replay")  # observations of a replay memory too large for the computer's memory
+    logs = Inside("logs")  # one log file per service

@@ -21,8 +21,7 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
     return [BrokenRule(key, reason) for rule in rules for key, reason in rule(settings)]
 
 
-Broken = Iterator[tuple[str, str]]
-"""Keys, each with what is wrong."""
+Broken = Iterator[tuple[str, str]]  # keys, each with what is wrong
 
 
 def _schedules(settings: Settings) -> Broken:

@@ -59,16 +59,11 @@ SHIPPED_WITH: dict[str, dict[str, Any]] = {
 """By what learns, as `--set` says it: dotted key to value; an agent's win over its algorithm's."""
 
 
-SECTIONS_OF_ALGORITHMS = ("ppo", "dqn", "sac", "vtrace")
-"""Each is of use only while `algorithm` names it."""
+SECTIONS_OF_ALGORITHMS = ("ppo", "dqn", "sac", "vtrace")  # each is of use only while `algorithm` names it
 
 
 def shipped_with(*chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the shipped values, by dotted key, that what learns brings along.
-
-    Args:
-        *chosen: Values by dotted key, later ones winning: `algorithm` and `dqn.agent` decide.
-    """
+    """Return the shipped values, by dotted key, for the `algorithm` and `dqn.agent` in what is chosen."""
     merged = {key: value for values in chosen for key, value in values.items()}
     found = dict(SHIPPED_WITH.get(f"algorithm={merged.get('algorithm')}", {}))
     if merged.get("algorithm") == "dqn":
@@ -268,10 +263,9 @@ def client_settings(settings: Settings) -> dict[str, Any]:
 
 
 def received_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a server sent of `client_settings`, checked: it may be anybody's, of any version.
+    """Return what a server sent of `client_settings`, by dotted key, checked: it may be anybody's.
 
-    Args:
-        values: By dotted key. What is unknown here is left out; what was not sent has its default.
+    It may be of any version: what is unknown here is left out, and what was not sent has its default.
 
     Raises:
         ClientRegistrationError: A value can't be one of its setting.

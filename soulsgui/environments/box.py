@@ -129,11 +129,7 @@ class BoxSpec:
 
     @classmethod
     def from_space(cls, space: Space[Any]) -> "BoxSpec":
-        """Describe a Gymnasium space.
-
-        Raises:
-            EnvironmentCheckError: It is no Box of numbers, or it is empty.
-        """
+        """Describe a Gymnasium space; `EnvironmentCheckError` where it is no Box of numbers, or empty."""
         if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiu" or math.prod(space.shape) == 0:
             raise EnvironmentCheckError(
                 f"The observation space {space} is not supported: it has no numbers.",

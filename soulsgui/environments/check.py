@@ -40,7 +40,6 @@ class EnvironmentReport:
     Args:
         spaces: What it shows and takes; None when it can't be made or its spaces are not supported.
         native_vector: It brings a vector form of its own, which steps many at once much faster.
-        steps: Steps tried.
         episodes: Episodes that ended in these steps.
         seconds_per_step: Mean time of a step, resets included; 0 without steps.
         problems: What keeps it from being trained on, in sentences.

@@ -243,7 +243,6 @@ def _could_be(array: NDArray[Any], shape: tuple[int, ...]) -> bool:
 
 
 def _whole(value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return whole numbers of a shape."""
     numbers = np.asarray(value)
     if numbers.shape != shape or numbers.dtype.kind not in "biu":
         raise ValueError(f"action {value!r}: that can't be")
@@ -251,15 +250,13 @@ def _whole(value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _one_of(spec: DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec, row: Ints, value: Any) -> Ints:
-    """Return a stored action that exists."""
     if not spec.contains(row[None])[0]:
         raise ValueError(f"action {value!r}: that can't be")
     return row
 
 
 Mask = NDArray[np.bool_]
-MASK_KEY = "action_mask"
-"""Where an info tells which actions are valid, as Gymnasium's environments do."""
+MASK_KEY = "action_mask"  # where an info tells which actions are valid, as Gymnasium's environments do
 
 
 def gives_masks(info: Mapping[str, Any]) -> bool:

@@ -22,12 +22,10 @@ Env = gymnasium.Env[Any, Any]
 Vector = VectorEnv[Any, Any, Any]
 _UNKNOWN_ARGUMENT = re.compile(r"unexpected keyword argument '(\w+)'")
 _VERSION = re.compile(r"-v\d+$")
-_NEAR = 0.75
-"""How alike two names must be, 0 to 1, that one can have been meant by the other."""
+_NEAR = 0.75  # how alike two names must be, 0 to 1, that one can have been meant by the other
 _SPELLING = "Check the spelling, or write module:Name."
 
-BROKEN = (Exception, SystemExit)
-"""What a broken environment may raise: games like to end the whole program."""
+BROKEN = (Exception, SystemExit)  # what a broken environment may raise: games like to end the whole program
 
 WrapperEntry = str | Mapping[str, Mapping[str, Any] | None]
 
@@ -80,8 +78,7 @@ def make_vector(
     """Make environments that step together, at least one; all else is as in `make_env`.
 
     An environment's own vector form is used where there is one, no wrapper stands in its way and it takes the
-    arguments; else the environments step one after the other. `step.EnvStepper` hides the difference in
-    autoreset.
+    arguments; else the environments step one after the other. Autoreset differs: see `step.EnvStepper`.
     """
     spec = find_spec(env_id)
     if not wrappers and has_native_vector(spec, kwargs):
@@ -124,11 +121,7 @@ def find_spec(env_id: str) -> EnvSpec:
 def longest_episode(
     env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperEntry], otherwise: int
 ) -> int:
-    """Return after how many steps an episode is over at the latest; `otherwise` where there is no limit.
-
-    Raises:
-        EnvironmentCheckError: The environment is not known here.
-    """
+    """Return after how many steps an episode is over, `otherwise` without a limit; raises as `find_spec`."""
     limits = [kwargs.get("max_episode_steps") or find_spec(env_id).max_episode_steps]  # -1 takes it away
     entries = [entry for entry in wrappers if not isinstance(entry, str)]
     limits += [(entry.get("TimeLimit") or {}).get("max_episode_steps") for entry in entries]
@@ -136,11 +129,7 @@ def longest_episode(
 
 
 def named(path: str, wanted_for: str) -> Callable[..., Any]:
-    """Return the function or class that `module:Name` names in the setting `wanted_for`.
-
-    Raises:
-        EnvironmentCheckError: There is none; names the nearest one.
-    """
+    """Return what `module:Name` of the setting `wanted_for` names; `EnvironmentCheckError` for nothing."""
     module, _, name = path.rpartition(":")
     owner = _import(module, wanted_for)
     return _member(owner, name, f"There is no {name!r} in {owner.__name__}, which {wanted_for} names.")

@@ -135,11 +135,7 @@ _SEVERAL = (MultiDiscreteSpec, MultiBinarySpec)
 
 
 def parts_of(space: Space[Any], path: Path = ()) -> list[Part]:
-    """Return the parts of a Gymnasium space, those of Dicts and Tuples within each other laid side by side.
-
-    Raises:
-        EnvironmentCheckError: One is of a kind that is not supported.
-    """
+    """Return the parts of a space, Dicts and Tuples side by side; `EnvironmentCheckError` for other kinds."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inside = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         return [part for step, one in inside for part in parts_of(one, (*path, step))]
@@ -259,11 +255,7 @@ class PartsSpec:
         return sum(box.size for _, box in self.fields)
 
     def read(self, value: Any, count: int | None = None) -> NDArray[Any]:
-        """Return an observation as it is stored, `[*shape]`; of a vector of `count` all, `[N, *shape]`.
-
-        Raises:
-            ValueError: It is something else.
-        """
+        """Return an observation as stored, `[*shape]`, or all of a vector; `ValueError` for others."""
         stored = np.zeros((count or 1, *self.shape), self.dtype)
         at = 0
         for part in self.parts:
@@ -428,11 +420,7 @@ def observation_from_json(data: Mapping[str, Any]) -> ObservationSpec:
 
 
 def observation_from_space(space: Space[Any]) -> ObservationSpec:
-    """Describe a Gymnasium space.
-
-    Raises:
-        EnvironmentCheckError: It is of a kind that is not supported, or is empty.
-    """
+    """Describe a Gymnasium space; `EnvironmentCheckError` where it is of no supported kind, or empty."""
     if isinstance(space, spaces.Box):
         return BoxSpec.from_space(space)
     found = parts_of(space)

@@ -94,11 +94,7 @@ class SpacesSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "SpacesSpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            EnvironmentCheckError: The data are no description of supported spaces.
-        """
+        """Read what `to_json` wrote; `EnvironmentCheckError` where the data describe no supported spaces."""
         try:
             return cls(observation_from_json(data["observation"]), action_from_json(data["action"]))
         except (ValueError, KeyError, TypeError) as error:
@@ -119,11 +115,7 @@ class SpacesSpec:
         return cls(observation_from_space(observation_space), action_from_space(action_space, masked))
 
     def numbered_actions(self, algorithm: str) -> DiscreteSpec:
-        """Return the action space for an algorithm that chooses one of several numbered actions.
-
-        Raises:
-            EnvironmentCheckError: The environment takes something else.
-        """
+        """Return the space of numbered actions; `EnvironmentCheckError` where other ones are taken."""
         if isinstance(self.action, DiscreteSpec):
             return self.action
         raise EnvironmentCheckError(
@@ -133,11 +125,7 @@ class SpacesSpec:
         )
 
     def bounded_actions(self, algorithm: str) -> BoxActionSpec:
-        """Return the action space for an algorithm that chooses numbers within bounds.
-
-        Raises:
-            EnvironmentCheckError: The environment takes something else, or a bound is missing.
-        """
+        """Return the space of numbers within bounds; `EnvironmentCheckError` where others are taken."""
         if isinstance(self.action, BoxActionSpec) and self.action.is_bounded:
             return self.action
         raise EnvironmentCheckError(
@@ -192,8 +180,7 @@ def _speed_words(seconds_per_step: float) -> str:
 MOST_OUTPUTS = 64
 """Of so many outputs of a network the first ones are told: they fit into the header of its weights."""
 
-TOLERANCE = 1e-5
-"""How far two networks that are the same may differ, relative and absolute."""
+TOLERANCE = 1e-5  # how far two networks that are the same may differ, relative and absolute
 
 _NO_FURTHER = 10.0
 

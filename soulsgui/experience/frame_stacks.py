@@ -68,8 +68,7 @@ class FrameStacks:
         return np.minimum(np.diff(self.first, append=self.first[-1] + self.depth), self.depth)
 
 
-Images = NDArray[Any] | FrameStacks
-"""Images `[R, *shape]`, or what can be made into them."""
+Images = NDArray[Any] | FrameStacks  # images `[R, *shape]`, or what can be made into them
 
 
 @dataclass(frozen=True)

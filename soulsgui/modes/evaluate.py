@@ -28,8 +28,7 @@ from soulsgui.sampling.watchdog import fault_of
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.wire.manifest import Manifest
 
-MOST_SIDE_BY_SIDE = 16
-"""Environments that are stepped side by side, at most."""
+MOST_SIDE_BY_SIDE = 16  # environments that are stepped side by side, at most
 
 MakeEnv = Callable[[], Env]
 
@@ -159,8 +158,6 @@ class _Slot:
 
 
 class _Play:
-    """The episodes of one evaluation while they are played."""
-
     def __init__(self, policy: Policy, episodes: int, seed: int, greedy: bool, max_steps: int | None) -> None:
         self.slots: list[_Slot] = []
         self.cut = 0
@@ -175,18 +172,14 @@ class _Play:
         self._begun = 0
         self._spaces: SpacesSpec | None = None
 
-    def _look_at(self, env: Env) -> None:
-        """Take note of what the environments show and take; they are all the same."""
-        self._spaces = spec = SpacesSpec.from_env(env.observation_space, env.action_space)
-        self._check = ObservationCheck(spec.observation)
-        self._within = Bounds(spec.observation)  # as in training: what lies outside is moved onto the bounds
-
     def fill_slot(self, env: Env) -> None:
         """Begin the next episode in an environment, if there is one left to play."""
         if self._begun == len(self.returns):
             return
-        if self._spaces is None:
-            self._look_at(env)
+        if self._spaces is None:  # they are all the same
+            self._spaces = spec = SpacesSpec.from_env(env.observation_space, env.action_space)
+            self._check = ObservationCheck(spec.observation)
+            self._within = Bounds(spec.observation)  # as in training: what lies outside is moved onto them
         episode = self._begun
         self._begun += 1
         obs, info = _guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
@@ -195,7 +188,6 @@ class _Play:
         self.slots.append(_Slot(env, episode, *self._read(obs, info), blank))
 
     def step(self) -> None:
-        """Make one step in every environment."""
         present, self.slots = self.slots, []
         actions = self._choose(present)
         for slot, action in zip(present, actions, strict=True):

@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import redis
 
@@ -35,7 +35,7 @@ from soulsgui.wire.codec import CodecError, WeightsHeader, unpack_weights
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.manifest import read_manifest
-from soulsgui.wire.messages.metrics import UpdateRow, evaluation_values
+from soulsgui.wire.messages.metrics import evaluation_row, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of
 
@@ -44,8 +44,7 @@ logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.1
 _RETRY_S = 5.0
 _TRIES = 3
-_REST = 9.0
-"""Without `evaluation.every_updates`: the rest between two evaluations, in times of what one took."""
+_REST = 9.0  # without `evaluation.every_updates`: the rest between two evaluations, in times of what one took
 FINAL_WITHIN_S, FINAL_WITHIN_HURRIED_S = 10.0, 5.0
 """Time for the evaluation at the end of a run that has reached a goal; of one that was stopped."""
 _KEPT = 2
@@ -145,7 +144,6 @@ class Evaluator:
         return NodeState.of_run(data, self._run.run_id)
 
     def _verdict(self, connection: redis.Redis) -> Verdict:
-        """Return what telemetry says of the run."""
         telemetry = self._told_by(connection, TELEMETRY)
         return (None if telemetry is None else telemetry.verdict) or Verdict()
 
@@ -202,7 +200,6 @@ class Evaluator:
             self._detail = f"last return {found.mean_return:.1f}{cut}"
 
     def _evaluate(self, connection: redis.Redis) -> None:
-        """Fetch the newest weights and play with them."""
         blob, config = connection.get(self._keys.weights), self._described(connection)
         try:
             header, published = unpack_weights(blob if isinstance(blob, bytes) else b"")
@@ -224,7 +221,9 @@ class Evaluator:
         if found.cut:
             logger.warning("model %d: %s", header.model_id, found.cut_words)
         self._keep_if_best(header, tensors, config, found.mean_return)
-        self._rows.add(self._row(header, found))
+        values = evaluation_values(found.returns, found.lengths, found.seconds, found.cut)
+        self._rows.add(evaluation_row(header.run_id, header, self._previous, values, self._confirming))
+        self._previous = header.attempt, header.update
         if self._confirming is not None:
             self._confirmed, self._confirming = self._confirming, None
         if self._settings.evaluation.every_updates is None:
@@ -251,23 +250,6 @@ class Evaluator:
     def _go_on(self) -> bool:
         self._tick += 1
         return not self._stop.is_set() or time.monotonic() < self._deadline
-
-    def _row(self, header: WeightsHeader, found: Evaluation) -> UpdateRow:
-        previous = self._previous[1] if self._previous[0] == header.attempt else 0
-        self._previous = header.attempt, header.update
-        return UpdateRow(
-            kind="evaluation",
-            run_id=header.run_id,
-            attempt=header.attempt,
-            update=header.update,
-            previous=previous,
-            env_steps=header.env_steps,
-            episodes=header.episodes,
-            model_id=header.model_id,
-            time=time.time(),
-            values=evaluation_values(found.returns, found.lengths, found.seconds, found.cut),
-            confirms=self._confirming,
-        )
 
     def _keep_if_best(
         self, header: WeightsHeader, tensors: Tensors, config: ServerConfig, score: float
@@ -302,7 +284,13 @@ class Evaluator:
         """Return the state as of now; called by the reporting thread."""
         since = self._loads_since
         loading = "" if since is None else f"loading the environment, {time.monotonic() - since:.0f} s"
-        state = NodeState(
+        figures: dict[str, Any] = {}
+        if self._last is not None:
+            header, found = self._last
+            figures = {name: getattr(header, name) for name in ("attempt", "model_id", "env_steps")}
+            figures |= {"updates": header.update, "mean_return": found.mean_return}
+            figures["timings_s"] = {"evaluation": found.seconds}
+        return NodeState(
             name=EVALUATOR,
             instance=self._instance,
             tick=self._tick,
@@ -312,13 +300,8 @@ class Evaluator:
             best_mean_return=self._best,
             error=self._error,
             farewell=self._farewell,
+            **figures,
         )
-        if self._last is None:
-            return state
-        header, found = self._last
-        figures = {"mean_return": found.mean_return, "timings_s": {"evaluation": found.seconds}}
-        place = {name: getattr(header, name) for name in ("attempt", "model_id", "env_steps")}
-        return state.model_copy(update=figures | place | {"updates": header.update})
 
 
 def best_aside(run: RunFolder) -> float | None:

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,27 +40,12 @@ Kind = Literal["discrete", "multi_discrete", "multi_binary", "box"]
 Std = Literal["state_independent", "state_dependent"]
 Squash = Literal["tanh", "clip"]
 
-STD_NAME = "policy.std"
-"""Name of the tensor that holds deviations which don't depend on the observation."""
-
-_OF_NUMBERS = ("std", "initial_std", "squash", "std_transform")
-"""What only the head of a Box must know."""
-
-_NEAREST = 1 - 2.0**-24
-"""The largest part of a range, from its middle, that a squashed float32 can stand for."""
+STD_NAME = "policy.std"  # name of the tensor that holds deviations which don't depend on the observation
+_OF_NUMBERS = ("std", "initial_std", "squash", "std_transform")  # what only the head of a Box must know
+_NEAREST = 1 - 2.0**-24  # the largest part of a range, from its middle, that a squashed float32 can stand for
 
 
-class ActionDistribution(Protocol):
-    """What `policies.distributions` offer."""
-
-    def sample(self, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw actions `[B, ...]`."""
-
-    def mode(self) -> NDArray[Any]:
-        """Return the greedy actions `[B, ...]`."""
-
-    def log_prob(self, action: NDArray[Any], /) -> Floats:
-        """Return the log-probabilities or log-densities `[B]` of actions."""
+ActionDistribution = NumpyCategorical | NumpyMultiDiscrete | NumpyMultiBinary | NumpyGaussian
 
 
 @dataclass(frozen=True)
@@ -88,11 +73,7 @@ class HeadSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "HeadSpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            CheckpointError: The data describe no head.
-        """
+        """Read what `to_json` wrote; `CheckpointError` where the data describe no head."""
         try:
             rest = {name: data[name] for name in _OF_NUMBERS if name in data}
             spec = cls(data["action"], **rest)
@@ -228,7 +209,7 @@ class ActionHead:
     ) -> tuple[NDArray[Any], Floats]:
         """Draw stored actions `[B, ...]` at outputs; return them and their log-probabilities `[B]`."""
         distribution = self.distribution(outputs, mask)
-        drawn = distribution.sample(rng)
+        drawn: NDArray[Any] = distribution.sample(rng)
         return self.stored(drawn), distribution.log_prob(drawn)
 
     def stored(self, drawn: NDArray[Any]) -> NDArray[Any]:

@@ -246,8 +246,7 @@ def softplus_std(raw: Floats, initial: float) -> Floats:
 def exponential_std(raw: Floats, initial: float) -> Floats:
     """Standard deviation out of a network's output: `exp(raw + c) + 0.001`, `initial` where raw is 0.
 
-    The other one that arXiv 2006.05990 compares (section 3.2), and that of most programs; `raw + c` counts up
-    to 10.
+    The other one that arXiv 2006.05990 compares (section 3.2), as in most programs; `raw + c` is at most 10.
     """
     log_std = np.minimum(raw + np.float32(log_std_offset(initial)), np.float32(LARGEST_LOG_STD))
     std: Floats = np.exp(log_std) + np.float32(LEAST_STD)

@@ -143,5 +143,4 @@ class Moment:
         return told.first * (1.0 - done) + told.last * done
 
 
-START = Moment()
-"""The beginning of a run of unknown length."""
+START = Moment()  # the beginning of a run of unknown length

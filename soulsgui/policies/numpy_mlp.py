@@ -16,11 +16,7 @@ Mask = NDArray[np.bool_]
 
 
 def check_tensors(tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Make sure that weights fit a policy.
-
-    Raises:
-        CheckpointError: A tensor is missing, misshapen or not finite.
-    """
+    """Raise a `CheckpointError` where a tensor of these shapes is missing, misshapen or not finite."""
     for name, shape in shapes.items():
         tensor = tensors.get(name)
         if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
@@ -31,6 +27,11 @@ def check_tensors(tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tupl
             )
 
 
+def unchanged(action: Ints) -> Ints:
+    """Return actions: environments take numbered ones as they are stored."""
+    return action
+
+
 class NumpyMLPPolicy:
     """Acts like the torch policy that exported the weights (log-probabilities to 1e-5), but faster.
 
@@ -38,6 +39,8 @@ class NumpyMLPPolicy:
     against a row of ones, and every product lands in a contiguous buffer. A spec (`MLPPolicySpec.to_json`)
     that can't be read is a CheckpointError.
     """
+
+    to_environment = from_environment = staticmethod(unchanged)
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = MLPPolicySpec.from_json(spec)
@@ -75,14 +78,6 @@ class NumpyMLPPolicy:
         """Return the most probable valid action `[B]` int64 of each observation `[B, *shape]`."""
         index: Ints = self._logits(obs, mask).argmax(axis=0)
         return self._to_action(index)
-
-    def to_environment(self, action: Ints) -> Ints:
-        """Return the actions: the environment takes them as they are stored."""
-        return action
-
-    def from_environment(self, action: Ints) -> Ints:
-        """Return the actions: they are stored as the environment takes them."""
-        return action
 
     def log_prob(self, obs: NDArray[Any], action: Ints, mask: Mask | None = None) -> Floats:
         """Return the log-probability `[B]` of each action `[B]`; minus infinity if it is not valid."""

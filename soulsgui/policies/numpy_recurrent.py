@@ -55,12 +55,12 @@ class NumpyRecurrentPolicy:
     ValueError; a spec (`RecurrentPolicySpec.to_json`) that can't be read is a CheckpointError.
     """
 
-    _sizes: tuple[int, int] | None = None
-    """As `RecurrentPolicySpec.tensor_shapes` takes them."""
+    _sizes: tuple[int, int] | None = None  # as `RecurrentPolicySpec.tensor_shapes` takes them
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = RecurrentPolicySpec.from_json(spec)
         self.head = ActionHead(self.spec.head)
+        self.to_environment, self.from_environment = self.head.to_environment, self.head.from_environment
         head, numbered = self.spec.head, self.spec.head.kind == "discrete"
         self.num_actions = head.outputs if numbered else 0
         self.first_action = int(head.start) if numbered else 0
@@ -88,14 +88,6 @@ class NumpyRecurrentPolicy:
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
         """Return the best stored action `[N, ...]` per environment, and remember what was seen."""
         return self.head.stored(self.head.distribution(self._remembering(obs), mask).mode())
-
-    def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Return what the environment takes, `[B, *space shape]`, for stored actions `[B, ...]`."""
-        return self.head.to_environment(action)
-
-    def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Return stored actions `[B, ...]` that become these: flat rows of what an environment takes."""
-        return self.head.from_environment(action)
 
     def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
         """Return the log-probability `[N]` of each stored action at what follows what is remembered.

@@ -27,8 +27,7 @@ class Policy(Protocol):
     """Chooses actions with weights that came over the wire, at observations `[B, *shape]` as they are stored.
 
     Those are not normalised (`environments.observations`). Actions `[B, ...]` are as they are stored, too. A
-    mask `[B, sum(sizes)]` says which are valid, at least one in each choice: no other is taken; None: all
-    are.
+    mask `[B, sum(sizes)]` says which are valid, at least one in each choice; None: all are.
 
     One with a memory has `remembered` (`policies.numpy_recurrent.remembered_by`): each call of `act` or
     `greedy` is then a step of every environment, and who steps them says when an episode ended. None is for
@@ -44,11 +43,7 @@ class Policy(Protocol):
         """The smallest of them."""
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over; nothing is kept of the arrays given.
-
-        Raises:
-            CheckpointError: A tensor is missing, misshapen or not finite.
-        """
+        """Take weights over, keeping nothing of the arrays; `CheckpointError` where they don't fit."""
 
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
@@ -91,6 +86,7 @@ class ActorPolicy:
 
     def __init__(self, network: Policy, head: HeadSpec) -> None:
         self.head = ActionHead(head)
+        self.to_environment, self.from_environment = self.head.to_environment, self.head.from_environment
         self._network = network
         if network.num_actions != head.outputs:
             raise CheckpointError(
@@ -114,14 +110,6 @@ class ActorPolicy:
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
         """Return the best stored action `[B, ...]` for each raw observation `[B, *shape]`."""
         return self.head.stored(self.head.distribution(self._network.outputs(obs), mask).mode())
-
-    def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Return what the environment takes, `[B, *space shape]`, for stored actions `[B, ...]`."""
-        return self.head.to_environment(action)
-
-    def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Return stored actions `[B, ...]` that become these: flat rows of what the environment takes."""
-        return self.head.from_environment(action)
 
     def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
         """Return the log-probability `[B]` of each stored action at its raw observation `[B, *shape]`."""
@@ -204,7 +192,6 @@ def _torch_policy(spec: Mapping[str, Any]) -> Policy:
 
 
 def _actor_policy(spec: Mapping[str, Any]) -> Policy:
-    """Make a policy of a network and a head."""
     network, head = spec.get("network"), spec.get("head")
     makers: Mapping[str, Callable[[Mapping[str, Any]], Policy]] = {
         "mlp": NumpyMLPPolicy,

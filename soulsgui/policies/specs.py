@@ -15,19 +15,12 @@ from soulsgui.policies.action_heads import HeadSpec
 Activation = Literal["tanh", "relu"]
 Spec = TypeVar("Spec")
 
-GATES = {"lstm": 4, "gru": 3}
-"""How many rows of weights each unit of a cell has."""
-
-MLP_KIND = "mlp"
-"""A perceptron, in numpy."""
-RECURRENT = "recurrent"
-"""All of it in numpy."""
-TORCH_RECURRENT = "torch_recurrent"
-"""What is before the memory needs torch."""
-TORCH = "torch"
-"""All of it needs torch."""
-MEMORY = "memory"
-"""The one field of a recurrent state: the hidden state, then for `lstm` the cell state."""
+GATES = {"lstm": 4, "gru": 3}  # how many rows of weights each unit of a cell has
+MLP_KIND = "mlp"  # a perceptron, in numpy
+RECURRENT = "recurrent"  # all of it in numpy
+TORCH_RECURRENT = "torch_recurrent"  # what is before the memory needs torch
+TORCH = "torch"  # all of it needs torch
+MEMORY = "memory"  # the one field of a recurrent state: the hidden state, then for `lstm` the cell state
 
 
 def unreadable(error: Exception) -> CheckpointError:
@@ -39,13 +32,14 @@ def unreadable(error: Exception) -> CheckpointError:
 
 
 def _plain(spec: Any) -> dict[str, Any]:
-    """Return the fields of a description as JSON-able data."""
     values = {one.name: getattr(spec, one.name) for one in fields(spec)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _read(cls: type[Spec], data: Mapping[str, Any]) -> Spec:
+def _read(cls: type[Spec], data: Mapping[str, Any], kind: str | None = None) -> Spec:
     """Read fields, each by its declared type; raise a ValueError where one is missing or something else."""
+    if kind is not None and data["kind"] != kind:
+        raise ValueError(f"kind {data['kind']!r}")
     return TypeAdapter(cls).validate_python(dict(data))
 
 
@@ -88,15 +82,9 @@ class MLPPolicySpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "MLPPolicySpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            CheckpointError: The data describe no MLP policy.
-        """
+        """Read what `to_json` wrote; `CheckpointError` where the data describe no MLP policy."""
         try:
-            if data["kind"] != MLP_KIND:
-                raise ValueError(f"kind {data['kind']!r}")
-            return _read(cls, data)
+            return _read(cls, data, MLP_KIND)
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error
 
@@ -130,8 +118,7 @@ class RecurrentPolicySpec:
 
     Args:
         observation_shape: Shape of one observation; a perceptron flattens it.
-        hidden_sizes: Width of each dense layer before the memory, each followed by the activation; at least
-            one of a perceptron.
+        hidden_sizes: Width of each dense layer before the memory, with its activation; a perceptron has one.
         units: Width of the memory.
         head_sizes: Width of each hidden layer behind the memory, each followed by `relu`.
         normalise: Whether observations are normalised with the statistics that come with the weights.
@@ -162,11 +149,7 @@ class RecurrentPolicySpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RecurrentPolicySpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            CheckpointError: The data describe no such policy.
-        """
+        """Read what `to_json` wrote; `CheckpointError` where the data describe no such policy."""
         try:
             if data["cell"] not in GATES:
                 raise ValueError(f"cell {data['cell']!r}")
@@ -187,8 +170,7 @@ class RecurrentPolicySpec:
         """Names and shapes of the tensors that numpy works with, all float32.
 
         Args:
-            sizes: Numbers that statistics normalise, and inputs of the memory, where these are not those of a
-                perceptron.
+            sizes: Numbers that statistics normalise, and inputs of the memory; None: those of a perceptron.
         """
         below: tuple[int, ...] = ()
         if sizes is None:
@@ -243,15 +225,9 @@ class TorchPolicySpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "TorchPolicySpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            CheckpointError: The data describe no such policy.
-        """
+        """Read what `to_json` wrote; `CheckpointError` where the data describe no such policy."""
         try:
-            if data["kind"] != TORCH:
-                raise ValueError(f"kind {data['kind']!r}")
-            found = _read(cls, data)
+            found = _read(cls, data, TORCH)
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error
         shape = found.observation_shape

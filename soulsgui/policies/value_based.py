@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy, check_tensors
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy, check_tensors, unchanged
 from soulsgui.policies.specs import layer_shapes, unreadable
 
 Floats = NDArray[np.float32]
@@ -17,6 +17,8 @@ Mask = NDArray[np.bool_]
 
 class ValueBasedPolicy(ABC):
     """Acts by the values of numbered actions."""
+
+    to_environment = from_environment = staticmethod(unchanged)
 
     def __init__(self, num_actions: int, first_action: int) -> None:
         self.num_actions, self.first_action = num_actions, first_action
@@ -35,14 +37,6 @@ class ValueBasedPolicy(ABC):
     ) -> tuple[Ints, Floats]:
         """Draw actions, those whose values are 1 apart e to 1; return them and their log-probabilities."""
         return draw(self._values(obs, mask), rng, self.first_action)
-
-    def to_environment(self, action: Ints) -> Ints:
-        """Return the actions: the environment takes them as they are stored."""
-        return action
-
-    def from_environment(self, action: Ints) -> Ints:
-        """Return the actions: they are stored as the environment takes them."""
-        return action
 
     def log_prob(self, obs: NDArray[Any], action: Ints, mask: Mask | None = None) -> Floats:
         """Return the log-probability `[B]` with which `act` takes each action `[B]`."""
@@ -149,10 +143,9 @@ def implicit_quantile_spec(
 
 
 class ImplicitQuantileMLPPolicy(ValueBasedPolicy):
-    """Values actions by means over quantiles of what they may return, at even levels (IQN, Dabney et al.
-    2018).
+    """Values actions by means over quantiles of what they may return (IQN, Dabney et al. 2018).
 
-    The weights are `policy.N` of the torso, `embedding` of the levels, and `head.N` of what comes after.
+    They are at even levels. Weights: `policy.N` of the torso, `embedding` of the levels, `head.N` after it.
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:

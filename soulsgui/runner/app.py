@@ -297,11 +297,8 @@ class Runner(BaseRunner):
         self.server_state.disk_full = full
         self._changed.set()
         if full:
-            what, remedy = (
-                "The disk is full: Redis refuses to write.",
-                "Free some space; training goes on by itself.",
-            )
-            self._on_event("error", what, "", remedy, REDIS)
+            remedy = "Free some space; training goes on by itself."
+            self._on_event("error", "The disk is full: Redis refuses to write.", "", remedy, REDIS)
         else:
             self._on_event("info", "Redis writes again: the disk has space.", "", "", REDIS)
 

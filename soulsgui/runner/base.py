@@ -169,10 +169,7 @@ class BaseRunner(ABC):
     def _keep_doing(
         self, work: Callable[[], Coroutine[Any, Any, None]], name: str, every_s: float | None = None
     ) -> None:
-        """Do some work until the runner ends, again and again where it ends by itself and `every_s` is given.
-
-        A failure is logged, and it begins again.
-        """
+        """Do some work until the runner ends, again every `every_s`; after a failure it begins anew."""
 
         async def keep() -> None:
             while True:
@@ -235,7 +232,7 @@ class BaseRunner(ABC):
                 now = time.monotonic()
                 if now - log_checked_at > _LOG_CHECK_S:
                     log_checked_at = now
-                    await asyncio.to_thread(self._own_log.keep_small)
+                    await asyncio.to_thread(self._own_log.file.cut_if_large)
                 for service in self.supervisor.statuses():
                     self._follower.follow(service.name, self.supervisor.spec_of(service.name).log_path)
                 self.publisher.lines(await asyncio.to_thread(self._follower.poll))

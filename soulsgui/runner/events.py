@@ -15,11 +15,8 @@ logger = logging.getLogger(__name__)
 
 Level = Literal["info", "warning", "error"]
 
-EVENTS_FILE = "events.jsonl"
-"""Name of the file in the folder of a runner."""
-
-KEPT = 2000
-"""Events that are remembered; the file holds at most twice as many."""
+EVENTS_FILE = "events.jsonl"  # name of the file in the folder of a runner
+KEPT = 2000  # events that are remembered; the file holds at most twice as many
 
 
 _LONGEST_CAUSE = 2000

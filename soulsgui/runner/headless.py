@@ -49,10 +49,7 @@ class ServeOptions:
 
 
 def serve(folders: Folders, options: ServeOptions) -> int:
-    """Run a server until it is told to end, or until its run is done; return the exit code.
-
-    Mistakes of the configuration and options that contradict each other are told before anything is started.
-    """
+    """Run a server until it is told to end or its run is done; return the exit code. Mistakes come first."""
     base, of_run = of_the_runner(options.overrides) if options.resume else (options.overrides, {})
     settings = combine(layers_of(folders, options.preset, [base]))
     resume = RunResumeParams(run=options.resume, overrides=of_run) if options.resume else None
@@ -253,19 +250,6 @@ def summary(record: RunRecord, library: Library) -> dict[str, Any]:
 
 
 _SUMMARY_FIELDS = (
-    "env_id",
-    "algorithm",
-    "agent",
-    "seed",
-    "env_steps",
-    "episodes",
-    "updates",
-    "seconds",
-    "mean_return",
-    "best_mean_return",
-    "evaluation_return",
-    "goal_judged_by",
-    "reached",
-    "rejected",
-    "restarts",
-)
+    "env_id", "algorithm", "agent", "seed", "env_steps", "episodes", "updates", "seconds", "mean_return",
+    "best_mean_return", "evaluation_return", "goal_judged_by", "reached", "rejected", "restarts",
+)  # fmt: skip

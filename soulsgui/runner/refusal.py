@@ -23,8 +23,7 @@ from soulsgui.wire.messages.base import Message
 logger = logging.getLogger(__name__)
 
 
-Result = Message | None
-"""What a command answers; None for nothing but that it is done."""
+Result = Message | None  # what a command answers; None for nothing but that it is done
 
 
 class Refused(SoulsGuiError):
@@ -59,34 +58,25 @@ def as_api_error(error: Exception, command: str) -> ApiError:
         return ApiError(code=code, message=error.message, remedy=error.remedy)
     if isinstance(error, ValidationError):
         return bad_parameters(error, command)
-    if disk_full(error) or memory_full(error):
-        what, remedy = "its memory is full", "Raise redis.max_memory, or end what fills it, then try again."
-        if disk_full(error):
-            what, remedy = (
-                "the disk is full",
-                "Free some space on the disk of the data folder, then try again.",
-            )
-        refused = f"{command}: Redis refuses to write: {what}."
-        return ApiError(code=ErrorCode.NO_ANSWER, message=refused, remedy=remedy)
-    if isinstance(error, (redis.RedisError, ConnectionError, TimeoutError)):
-        return ApiError(
-            code=ErrorCode.NO_ANSWER,
-            message=f"{command}: Redis does not answer ({type(error).__name__}: {error}).",
-            remedy="Look at the redis service's log, then try again.",
-        )
-    if isinstance(error, OSError):
-        what, remedy = explained(error)
-        return ApiError(
-            code=ErrorCode.FAILED,
-            message=f"{command}: {what}",
-            remedy=remedy or "Look at the rights of this file or folder, and at the free space of its disk.",
-        )
-    logger.error("%s failed", command, exc_info=error)
-    return ApiError(
-        code=ErrorCode.FAILED,
-        message=f"{command} failed inside the runner: {type(error).__name__}: {error}",
-        remedy="The runner's log holds the details: soulsgui logs runner",
-    )
+    name, code = f"{type(error).__name__}: {error}", ErrorCode.NO_ANSWER
+    if disk_full(error):
+        what = "Redis refuses to write: the disk is full."
+        remedy = "Free some space on the disk of the data folder, then try again."
+    elif memory_full(error):
+        what = "Redis refuses to write: its memory is full."
+        remedy = "Raise redis.max_memory, or end what fills it, then try again."
+    elif isinstance(error, (redis.RedisError, ConnectionError, TimeoutError)):
+        what = f"Redis does not answer ({name})."
+        remedy = "Look at the redis service's log, then try again."
+    elif isinstance(error, OSError):
+        code, (what, remedy) = ErrorCode.FAILED, explained(error)
+        remedy = remedy or "Look at the rights of this file or folder, and at the free space of its disk."
+    else:
+        logger.error("%s failed", command, exc_info=error)
+        remedy = "The runner's log holds the details: soulsgui logs runner"
+        failed = f"{command} failed inside the runner: {name}"
+        return ApiError(code=ErrorCode.FAILED, message=failed, remedy=remedy)
+    return ApiError(code=code, message=f"{command}: {what}", remedy=remedy)
 
 
 def bad_parameters(error: ValidationError, command: str) -> ApiError:

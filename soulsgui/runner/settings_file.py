@@ -67,10 +67,7 @@ def check(folders: Folders, params: ConfigCheckParams) -> None:
 
 
 def save(folders: Folders, params: ConfigSaveParams) -> dict[str, Any]:
-    """Write the user's settings and return the new text with its hash.
-
-    Nothing is written where the result has mistakes, or where the file has changed since it was read.
-    """
+    """Write the user's settings, if right and as they were read; return the new text with its hash."""
     if params.text is not None and (params.changes or params.reset):
         raise Refused(ErrorCode.BAD_REQUEST, "Give either `text` or `changes` and `reset`, not both.")
     changed = Refused(

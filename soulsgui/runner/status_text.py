@@ -12,18 +12,9 @@ from soulsgui.wire.messages.node import Staleness
 from soulsgui.wire.messages.server_config import algorithm_name
 
 _CLIENT_HEADS = (
-    "NAME",
-    "STATE",
-    "HOST",
-    "STEPS",
-    "EPISODES",
-    "MEAN RETURN",
-    "STEPS/S",
-    "WAITS",
-    "SEEN",
-    "REJECTED",
+    "NAME", "STATE", "HOST", "STEPS", "EPISODES", "MEAN RETURN", "STEPS/S", "WAITS", "SEEN", "REJECTED",
     "ERROR",
-)
+)  # fmt: skip
 # Columns that are left out where there is no room, what matters least first.
 _SPARE_OF_SERVICES = (3, 4, 5)
 _SPARE_OF_CLIENTS = (2, 4, 8, 7, 3)
@@ -160,9 +151,10 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
         seen = "invited again, not yet seen" if client.get("invited_again") else "invited, never seen"
         return [name, seen, *[""] * 9]
     rejected = sum(client["rejected"].values())
+    state = f"{client['state']} (stalled)" if client["stalled"] else str(client["state"])
     return [
         name,
-        _client_state(client),
+        "paused there" if is_paused_there(client["state"], client["wish"]) else state,
         client["host"],
         f"{client['env_steps']:,}",
         f"{client['episodes']:,}",
@@ -173,12 +165,6 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
         f"{rejected:,}" if rejected else "",
         client["error"],
     ]
-
-
-def _client_state(client: Mapping[str, Any]) -> str:
-    if is_paused_there(client["state"], client["wish"]):
-        return "paused there"
-    return f"{client['state']} (stalled)" if client["stalled"] else str(client["state"])
 
 
 def reject_rows(rejects: list[dict[str, Any]]) -> str:
@@ -245,20 +231,18 @@ def table(rows: list[list[str]], heads: Sequence[str]) -> str:
 def _table(
     rows: list[list[str]], heads: Sequence[str] = (), room: int | None = None, spare: Sequence[int] = ()
 ) -> list[str]:
-    """Return the lines of a table; no heads, no line of them.
-
-    Where there is no `room` for all, `spare` columns are left out, the first ones first.
-    """
+    """Return the lines of a table; where there is no `room`, `spare` columns are left out in turn."""
     rows = [[printable(cell) for cell in row] for row in rows]
     told = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
     lines = [*([heads] if heads and rows else []), *rows]
     widths = {place: max(len(line[place]) for line in lines) for place in told}
     if room is not None and widths:
         widths = _fitting(widths, room, spare)
-    return [
-        "  ".join(_elided(line[place], width).ljust(width) for place, width in widths.items()).rstrip()
+    lines = [
+        [line[at] if len(line[at]) <= width else f"{line[at][: width - 1]}…" for at, width in widths.items()]
         for line in lines
     ]
+    return ["  ".join(map(str.ljust, line, widths.values())).rstrip() for line in lines]
 
 
 def _fitting(widths: Mapping[int, int], room: int, spare: Sequence[int]) -> dict[int, int]:
@@ -277,10 +261,6 @@ def _fitting(widths: Mapping[int, int], room: int, spare: Sequence[int]) -> dict
         widest = max(kept, key=kept.__getitem__)
         kept[widest] = max(kept[widest] - excess, _LEAST_COLUMN)
     return kept
-
-
-def _elided(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def count_words(count: int, thing: str) -> str:

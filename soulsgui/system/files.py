@@ -21,10 +21,7 @@ _ELSEWHERE = "choose another folder: --data-dir DIR, --config-dir DIR."
 
 
 def make_private(path: Path, platform: str = sys.platform) -> None:
-    """Take every right from others: mode 0600, 0700 for a folder.
-
-    On Windows nothing is done: what lies in the user's profile inherits rights for user and administrators.
-    """
+    """Take every right from others: 0600, 0700 for a folder; on Windows a profile is private as it is."""
     if platform != "win32":
         path.chmod(0o700 if path.is_dir() else 0o600)
 
@@ -168,10 +165,7 @@ def replace_dir(new: Path, target: Path, platform: str = sys.platform) -> None:
 
 
 def recover_dir(target: Path, platform: str = sys.platform) -> bool:
-    """Undo or finish a `replace_dir` that a crash interrupted.
-
-    Returns whether the older folder was put back.
-    """
+    """Undo or finish a `replace_dir` that a crash interrupted; return whether the older one was put back."""
     older = _older(target)
     if not os.path.lexists(older):
         return False

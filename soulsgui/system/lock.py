@@ -1,7 +1,6 @@
 """A lock between processes that the system gives back when its holder dies.
 
-`packaging/first_start` loads this file alone, before anything is installed: it needs only Python's own
-modules.
+`packaging/first_start` loads this file alone, before anything is installed: it needs only Python itself.
 """
 
 import contextlib
@@ -17,10 +16,7 @@ _LOCKED_BYTE = 1 << 30
 
 
 class FileLock:
-    """A lock that one process at a time can hold, given up by the system when its holder dies.
-
-    The file stays when the lock is released; it holds the pid of the last holder, for messages only.
-    """
+    """A lock that one process at a time holds; its file stays, with the pid of the last one for messages."""
 
     def __init__(self, path: Path, platform: str = sys.platform) -> None:
         self.path = path
@@ -28,10 +24,7 @@ class FileLock:
         self._file: IO[bytes] | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if it is free.
-
-        Returns whether this object holds it now; another object of the same process counts as somebody else.
-        """
+        """Take the lock if it is free; return whether this very object holds it now."""
         if self._file is not None:
             return True
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)

@@ -35,10 +35,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def who_listens(port: int) -> str | None:
-    """The program that listens on a TCP port, as "nginx (812)".
-
-    Returns None when nobody does or the system doesn't tell (macOS, without administrator's rights).
-    """
+    """The program that listens on a TCP port, as "nginx (812)"; None where none does or macOS hides it."""
     try:
         connections = psutil.net_connections(kind="tcp")
     except psutil.AccessDenied:
@@ -124,7 +121,6 @@ class WindowsCalls:
 
 
 def _run_tool(argv: list[str]) -> str:
-    """Return what a tool writes."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_TOOL_LIMIT_S, check=True)
     except (OSError, subprocess.SubprocessError) as error:
@@ -134,15 +130,7 @@ def _run_tool(argv: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Presence:
-    """Asks the system; each part can be injected.
-
-    Attributes:
-        platform: A value of `sys.platform`.
-        env: The environment of the process.
-        find: Finds a program; None where there is none.
-        run: Runs a tool and returns what it writes; raises `CannotTell`.
-        windows: Makes the calls of Windows.
-    """
+    """Asks the system, each part of which can be injected; `run` runs a tool, or raises `CannotTell`."""
 
     platform: str = sys.platform
     env: Mapping[str, str] | None = None

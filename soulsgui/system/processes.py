@@ -55,10 +55,7 @@ def same_boot(first: str, second: str) -> bool:
 
 
 def process_identity(pid: int, platform: str = sys.platform) -> ProcessIdentity | None:
-    """Record who runs under `pid` now.
-
-    Returns None when nobody does, it has ended (zombie), or it belongs to somebody who hides it.
-    """
+    """Record who runs under `pid` now; None for nobody, for a zombie, and for what somebody hides."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -142,10 +139,7 @@ def terminate_group(pid: int, platform: str = sys.platform) -> bool:
 
 
 def kill_group(pid: int, platform: str = sys.platform) -> bool:
-    """End a process started with `new_session_kwargs`, its group, and what left the group, at once.
-
-    Returns whether anything was there to be ended.
-    """
+    """End a process of `new_session_kwargs`, its group and what left it; return whether any was there."""
     _refuse_dangerous(pid, platform)
     if platform == "win32":
         return kill_tree(pid)

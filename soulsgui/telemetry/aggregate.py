@@ -15,8 +15,7 @@ from soulsgui.wire.control import AttemptStart
 Judge = Literal["training", "evaluation", "both"]
 """Whose mean return reaches the goal; `both`: training episodes claim it, greedy ones confirm it."""
 
-_WINDOWS_KEPT = 4
-"""Attempts whose stragglers still get a window of their own."""
+_WINDOWS_KEPT = 4  # attempts whose stragglers still get a window of their own
 
 
 class Window:
@@ -78,7 +77,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Best:
-    """The best full window so far."""
+    """The best full window so far, or the best evaluation."""
 
     score: float
     model_id: int

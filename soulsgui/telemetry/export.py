@@ -23,8 +23,7 @@ logger = logging.getLogger(__name__)
 
 PROGRAM = (*own_command("job"), "figure")
 FORMAT = 1
-MAX_POINTS = 10_000
-"""Points of a series; more are thinned evenly."""
+MAX_POINTS = 10_000  # points of a series; more are thinned evenly
 
 Series = dict[str, Any]
 

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
     from soulsgui.telemetry.export import Series
 
-NO_MATPLOTLIB = 3
-"""Exit code when matplotlib is missing; telemetry.json is written all the same."""
-
-AHEAD = "--ahead"
-"""Argument of a process that is started before it is needed."""
+NO_MATPLOTLIB = 3  # exit code when matplotlib is missing; telemetry.json is written all the same
+AHEAD = "--ahead"  # argument of a process that is started before it is needed
 
 _TEXT, _MUTED, _GRID = "#1a1e26", "#535b69", "#e3e6ec"
 _CURVE, _FADED, _OLD = "#1f6fe0", "#a6c5f5", "#9aa3b0"
@@ -138,10 +135,7 @@ def _draw_runs(panel: "Axes", columns: dict[str, list[Any]], name: str, label: s
 
 
 def _stretches(columns: dict[str, list[Any]], name: str) -> list[tuple[list[int], list[float], bool]]:
-    """Return (steps, values, overwritten) of each unbroken piece of a curve.
-
-    The overwritten piece of an attempt begins where the rest of that attempt ends.
-    """
+    """Return (steps, values, overwritten) of each unbroken piece; overwritten ones follow the rest."""
     pieces: dict[tuple[int, bool], tuple[list[int], list[float]]] = {}
     for attempt, overwritten, x, y in zip(
         columns["attempt"], columns["overwritten"], columns["env_steps"], columns[name], strict=True

@@ -1,7 +1,6 @@
 """Which entries of an episode stream are episodes of this run, and why others are not. Pure."""
 
 import math
-import time
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -9,11 +8,9 @@ from typing import NamedTuple
 from soulsgui.config.sections.run import LEAST_TO_CONFIRM, settles
 from soulsgui.wire.group_reader import Entry
 from soulsgui.wire.keys import EntryId
-from soulsgui.wire.messages.metrics import UpdateRow, evaluation_values
 from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD, Episode, Grant, GreedyOrder
 
-MAX_BYTES = 4096
-"""An entry of an episode is about 200 bytes."""
+MAX_BYTES = 4096  # an entry of an episode is about 200 bytes
 
 _MAX_RETURN = 1e30
 _MAX_STEPS = 10**9
@@ -126,21 +123,3 @@ def enough(order: GreedyOrder, returns: Sequence[float]) -> int | None:
             if misses or settles(returns[:count], order.goal):
                 return count
     return order.count if len(returns) >= order.count else None
-
-
-def evaluation_row(run_id: str, found: Complete, last: tuple[int, int]) -> UpdateRow:
-    """Return the row of an evaluation, as the evaluator writes it of its own."""
-    order = found.order
-    return UpdateRow(
-        kind="evaluation",
-        run_id=run_id,
-        attempt=order.attempt,
-        update=order.update,
-        previous=last[1] if last[0] == order.attempt else 0,
-        env_steps=order.env_steps,
-        episodes=order.episodes,
-        model_id=order.model_id,
-        time=time.time(),
-        values=evaluation_values(found.returns, found.lengths, found.seconds, found.cut),
-        confirms=order.confirms,
-    )

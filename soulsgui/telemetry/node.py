@@ -199,10 +199,8 @@ class TelemetryNode:
         return records
 
     def _store_greedy(self, connection: redis.Redis, arrivals: Sequence[Arrival]) -> list[Refusal]:
-        """Store greedy episodes that their client is asked for now; return the others.
-
-        A grant asks before its client can have played, and until all that it asks for is counted here.
-        """
+        """Store greedy episodes that their client is asked for now; return the others."""
+        # A grant asks before its client can have played, and until all of it is counted here.
         clients = list({one.client for one in arrivals})
         texts = cast("list[bytes | None]", connection.mget([self._keys.grant(name) for name in clients]))
         grants = {client: Grant.read(text) for client, text in zip(clients, texts, strict=True)}
@@ -342,14 +340,12 @@ class TelemetryNode:
         self._told = verdict
 
     def _drain(self) -> None:
-        """Take in what is still on the streams, until they are quiet or time is up."""
         deadline = time.monotonic() + _DRAIN_S
         self._discovered_at = -1.0
         while self._guarded(_DRAIN_QUIET_MS) and time.monotonic() < deadline:
             pass
 
     def _finish(self) -> None:
-        """Draw the final figure and write the last state."""
         self._phase = "stopping"
         self._drawing.finish(_FIGURE_S)
         try:

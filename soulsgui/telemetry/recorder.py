@@ -253,7 +253,6 @@ class Recorder:
                 self._look_at_evaluations()
 
     def _judge(self, row: UpdateRow, mean: float) -> None:
-        """Hold an evaluation against the goal."""
         if self._judged_by == "evaluation":
             self._aggregator.judge(row.attempt, mean)
         elif row.confirms is not None and row.confirms == self.verdict.to_confirm:
@@ -284,7 +283,6 @@ class Recorder:
         self._aggregator.begin_attempt(attempt, carried)
 
     def _place(self, arrivals: Sequence[Arrival], now: float) -> list[EpisodeRecord]:
-        """Put new episodes on the curve and into the aggregates."""
         records = []
         row = self._store.last_row
         for client, entry, episode in arrivals:
@@ -322,7 +320,6 @@ class Recorder:
 
 
 def _worse(path: Path, error: Exception) -> StoreError:
-    """Return the error for a store whose contents can't be restored."""
     passing = isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such ")
     if passing:
         return StoreError(

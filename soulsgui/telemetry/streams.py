@@ -13,15 +13,13 @@ from soulsgui.wire.group_reader import GroupReader
 from soulsgui.wire.keys import TELEMETRY_GROUP, EntryId, Keys
 from soulsgui.wire.messages.metrics import ROW_FIELD, STREAM_LENGTH, EpisodeRows, UpdateRow, read_row
 
-BATCH_ENTRIES = 4096
-"""Entries read at once, over all streams."""
+BATCH_ENTRIES = 4096  # entries read at once, over all streams
 
 _LEAST_PER_STREAM = 16
 _READ_COUNT = 500
 _PAGE = 50
 _LOOK_BACK_PAGES = 40
-_OWN_BYTES = 4 * 2**20
-"""Memory of the server that our rows may take; older ones are in the store."""
+_OWN_BYTES = 4 * 2**20  # memory of the server that our rows may take; older ones are in the store
 
 _Entries = list[tuple[bytes, dict[bytes, bytes]]]
 

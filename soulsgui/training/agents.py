@@ -31,8 +31,7 @@ def make_agent(algorithm: str, settings: Settings, spaces: SpacesSpec, device: s
     return agent
 
 
-_WIDE = 1024
-"""Layers from this width on are worth the way to a GPU and back."""
+_WIDE = 1024  # layers from this width on are worth the way to a GPU and back
 
 _WORTH_THREADS = 200_000
 """Weights of a network that is worth another thread: with fewer, threads mostly wait for each other."""

@@ -9,10 +9,9 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import redis
 from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
@@ -26,7 +25,7 @@ from soulsgui.training.agents import learner_device
 from soulsgui.training.checkpoint import manifest_of
 from soulsgui.training.checkpoint_manager import CheckpointManager
 from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
-from soulsgui.training.intake.chunks import SampleSink, Steps
+from soulsgui.training.intake.chunks import Steps
 from soulsgui.training.intake.reader import Intake
 from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.training.spaces import find_spaces
@@ -40,7 +39,7 @@ from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, st
 from soulsgui.wire.messages.session import Grant
 
 if TYPE_CHECKING:
-    from soulsgui.training.trainer import Trainer
+    from soulsgui.training.trainer import Learner, Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -116,37 +115,7 @@ class TrainingRun:
         )
 
 
-BLOCK_MS = 50
-"""How long to wait for samples before everything else is looked after."""
-
-
-class Learner(SampleSink, Protocol):
-    """An agent, what it learns from, and when it does."""
-
-    family: str
-    remembered_ids: int
-
-    @property
-    def agent(self) -> Agent:
-        """What learns."""
-
-    def begin(self, attempt: Attempt) -> None:
-        """Use an attempt's server and clients from now on."""
-
-    def read(self, connection: redis.Redis) -> None:
-        """Take what came, and wait a little for the first of it."""
-
-    def update(self, seconds: float) -> None:
-        """Do what is due: begin or close a round, update until other things are due, publish, save."""
-
-    def finish(self) -> None:
-        """Put on the curves what was not told yet."""
-
-    def close(self, keep_memory: bool) -> None:
-        """Let go of threads and files; a memory that is kept can be gone on with."""
-
-    def weights(self, published: bool = True) -> dict[str, NDArray[Any]]:
-        """Return the weights that clients and the evaluator get, or else those that a checkpoint holds."""
+BLOCK_MS = 50  # how long to wait for samples before everything else is looked after
 
 
 class Attempt:
@@ -219,16 +188,7 @@ class Attempt:
         if info.kind == "current" and self.divergences.overcome(info.updates):
             logger.info("the training has passed the place where it diverged")
             self.run.status.diverged = ""
-        self.rows.add(
-            CheckpointRow(
-                run_id=info.run_id,
-                attempt=info.attempt,
-                update=info.updates,
-                env_steps=info.env_steps,
-                episodes=info.episodes,
-                model_id=info.model_id,
-                time=info.created,
-                saved=info.kind,
-                path=path.relative_to(self.run.folder.root).as_posix(),
-            )
-        )
+        place = info.model_dump(include={"run_id", "attempt", "env_steps", "episodes", "model_id"})
+        place |= {"update": info.updates, "time": info.created}
+        below = path.relative_to(self.run.folder.root).as_posix()
+        self.rows.add(CheckpointRow(**place, saved=info.kind, path=below))

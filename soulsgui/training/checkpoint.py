@@ -49,10 +49,7 @@ class UnsavedError(CheckpointError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint in memory: everything of one instant between two updates.
-
-    Weights are what clients need to act; without a state of the agent they are all there is.
-    """
+    """A checkpoint in memory, of one instant; without a state of the agent it holds weights alone."""
 
     info: Manifest
     weights: Tensors
@@ -156,10 +153,7 @@ def recover_checkpoints(run: RunFolder) -> None:
 
 
 def newest_resumable(run: RunFolder) -> Path | None:
-    """Return the newest whole checkpoint of a run that training can go on from, None when there is none.
-
-    Where there are some and none is whole, it raises: to begin anew would overwrite them.
-    """
+    """Return the newest whole checkpoint to go on from, None without any; where none is whole, it raises."""
     recover_checkpoints(run)
     damaged: list[CheckpointError] = []
     candidates = [run.checkpoint, run.best_model]

@@ -224,29 +224,24 @@ class CheckpointManager:
         self, target: Path, checkpoint: Checkpoint, command_id: str, error: CheckpointError | None
     ) -> None:
         self._ordered.discard(target)
-        self._note(target, checkpoint, error)
-        if error is None:
-            if checkpoint.info.kind == "current":
-                self.last_current = checkpoint.info
-            self._on_saved(checkpoint.info, target)
-        if command_id:
-            said = "" if error is None else str(error)
-            result = {"path": target.relative_to(self._run.root).as_posix()} if error is None else {}
-            self._answers.append(NodeAnswer(id=command_id, ok=error is None, result=result, error=said))
-
-    def _note(self, target: Path, checkpoint: Checkpoint, error: CheckpointError | None) -> None:
-        """Remember what is to be saved again: the regular one, the best one when there was no room for it."""
         kind = checkpoint.info.kind
         if kind == "current":
             self._trouble = error
         full = isinstance(error, UnsavedError) and error.disk_full
         if error is None:
             self._owed.pop(target, None)
-        elif kind == "current" or (kind == "best" and full):
+            if kind == "current":
+                self.last_current = checkpoint.info
+            self._on_saved(checkpoint.info, target)
+        elif kind == "current" or (kind == "best" and full):  # these are saved again
             if not self._owed:
                 self._again.reset()
                 self._next_try = time.monotonic() + self._again.delay_s()
             self._owed[target] = checkpoint
+        if command_id:
+            said = "" if error is None else str(error)
+            result = {"path": target.relative_to(self._run.root).as_posix()} if error is None else {}
+            self._answers.append(NodeAnswer(id=command_id, ok=error is None, result=result, error=said))
 
     def _try_again(self, now: float) -> None:
         # While nothing is being written, the writing thread touches none of this.

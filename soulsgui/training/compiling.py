@@ -18,14 +18,9 @@ from soulsgui.training.attempt import TrainingRun
 
 logger = logging.getLogger(__name__)
 
-_GAIN = 0.2
-"""Part of an update's time that compiling is expected to save: a quarter for IQN, less for others."""
-
-_COST_S = 30.0
-"""What compiling takes of a computer, about."""
-
-_WORTH = 0.95
-"""What was compiled is kept if an update takes at most this part of its time."""
+_GAIN = 0.2  # part of an update's time that compiling is expected to save: a quarter for IQN, less for others
+_COST_S = 30.0  # what compiling takes of a computer, about
+_WORTH = 0.95  # what was compiled is kept if an update takes at most this part of its time
 
 
 def repays(update_s: float, updates: float) -> bool:

@@ -1,13 +1,13 @@
 """The guard against a training that diverges: what is too much, and what is remembered of it over a restart.
 
 A node that diverges ends without saving and without publishing what became of the agent. The runner starts it
-again, and it goes on from the last checkpoint as a new attempt. How often that happened in a row stands in
-the run's folder.
+again, and it goes on from the last checkpoint as a new attempt. The run's folder tells how often in a row.
 """
 
 import json
 import logging
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,30 +28,24 @@ class DivergenceError(ServiceError):
         self.reason = reason
 
 
-def limit_of(figure: str, guard: GuardSettings) -> tuple[str, float | None] | None:
-    """Return the setting that bounds a figure of an update, and its value; None where none does."""
-    if figure.endswith("loss"):
-        return "guard.max_loss", guard.max_loss
-    if figure.endswith("grad_norm"):
-        return "guard.max_grad_norm", guard.max_grad_norm
-    if figure in ("target_mean", "td_error") or figure.startswith("q_"):
-        return "guard.max_q_value", guard.max_q_value
-    if figure == "kl" or figure.endswith("_kl"):
-        return "guard.max_kl", guard.max_kl
-    return None
+_BOUNDED = {
+    "max_loss": r".*loss",
+    "max_grad_norm": r".*grad_norm",
+    "max_q_value": r"target_mean|td_error|q_.*",
+    "max_kl": r"(.*_)?kl",
+}
+"""Which figures of an update each setting of the guard bounds."""
 
 
 def find_divergence(values: Mapping[str, float], guard: GuardSettings) -> str:
     """Say which figure of an update has left all bounds, in words; empty where none has. Pure."""
     for figure, value in values.items():
-        bound = limit_of(figure, guard)
-        if bound is None:
-            continue
-        key, limit = bound
-        if not math.isfinite(value):
+        key = next((key for key, named in _BOUNDED.items() if re.fullmatch(named, figure)), "")
+        if key and not math.isfinite(value):
             return f"{figure} is {value}"
+        limit: float | None = getattr(guard, key) if key else None
         if limit is not None and abs(value) > limit:
-            return f"{figure} is {value:.3g}, beyond {key} {limit:.3g}"
+            return f"{figure} is {value:.3g}, beyond guard.{key} {limit:.3g}"
     return ""
 
 

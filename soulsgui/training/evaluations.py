@@ -28,8 +28,7 @@ if TYPE_CHECKING:  # the evaluator uses `Schedule`, and does without torch
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
-_LONGEST_GAP_S = 2.0
-"""A longer time between two looks was a pause of the run, or an absence of the server."""
+_LONGEST_GAP_S = 2.0  # a longer time between two looks was a pause of the run, or an absence of the server
 BEGIN_WITHIN_S = 5.0
 """A client that has not begun by then did not get the weights before newer ones came, or will not play."""
 STILL_FOR_S = 60.0
@@ -39,10 +38,7 @@ EPISODE_WITHIN_S = 3600.0
 
 
 class Schedule:
-    """When an evaluation is due: at the first weights on or behind each multiple of `every` updates. Pure.
-
-    Weights that are there when it begins count as seen.
-    """
+    """When an evaluation is due: at the first new weights on or behind each multiple of `every` updates."""
 
     def __init__(self, every: int) -> None:
         self._every = every
@@ -65,8 +61,7 @@ def next_in_turn(clients: Mapping[str, Session], last: str) -> Session | None:
 class Moving:
     """Whether an evaluation that has begun gets on: its client may beat for ever without playing it. Pure.
 
-    Time is counted in looks: what passes while nobody looks (a pause of the run, an absence of the server)
-    is nobody's fault.
+    Time is counted in looks: what passes without any (a pause, an absence of the server) is nobody's fault.
     """
 
     def __init__(self, count: int, still_for_s: float) -> None:
@@ -210,7 +205,6 @@ class ClientEvaluations:
         return "" if now < asked.since + BEGIN_WITHIN_S else "it has not begun"
 
     def _end(self, connection: redis.Redis, asked: _Open) -> None:
-        """Ask for it no longer."""
         self._open = None
         asked.session.greedy = None
         self._hold()

@@ -43,8 +43,7 @@ _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Where torch reads which network interface its processes are to meet on."""
 
 _TOLD_WITHIN_S = 1.0
-NOTICE_WITHIN_S = 10.0
-"""How long a process may wait for another that is gone; then it is ended from outside."""
+NOTICE_WITHIN_S = 10.0  # how long a process may wait for another that is gone; then it is ended from outside
 
 
 class LearnerLostError(SoulsGuiError):
@@ -171,7 +170,9 @@ class Leader(GradientMember):
         """Start the others and wait until all are there."""
         for name in _INTERFACES:
             if name not in os.environ:
-                os.environ[name] = _loopback()
+                reach = psutil.net_if_addrs().items()  # by name; this one reaches this computer alone
+                here = (name for name, all_ in reach if any(one.address == "127.0.0.1" for one in all_))
+                os.environ[name] = next(here, "lo")
                 self._named_here.append(name)
         for begin in self._begins:
             process = subprocess.Popen(
@@ -265,12 +266,6 @@ class Leader(GradientMember):
         if self._gone.wait(_TOLD_WITHIN_S):
             return LearnerLostError(self._reason)
         return super()._lost(error)
-
-
-def _loopback() -> str:
-    """Return the name of the interface that reaches this computer alone."""
-    found = psutil.net_if_addrs().items()
-    return next((name for name, each in found if any(one.address == "127.0.0.1" for one in each)), "lo")
 
 
 class Helper(GradientMember):

@@ -3,7 +3,7 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import redis
@@ -71,17 +71,8 @@ class Publisher:
         self, position: TrainingPosition, tensors: dict[str, NDArray[Any]], reference: tuple[float, ...] = ()
     ) -> WeightsHeader:
         """Make weights the newest ones; `publish` sends them."""
-        run_id, attempt = self._config.run_id, self._config.attempt
-        header, self._blob = pack_weights(
-            run_id,
-            attempt,
-            position.model_id,
-            position.update,
-            tensors,
-            reference,
-            position.env_steps,
-            position.episodes,
-        )
+        of_run = {"run_id": self._config.run_id, "attempt": self._config.attempt, **asdict(position)}
+        header, self._blob = pack_weights(**of_run, tensors=tensors, reference=reference)
         self.remember(header)
         self._kept[position.model_id] = Published(position, header, tensors, len(self._blob))
         while len(self._kept) > 1 and (

@@ -27,13 +27,15 @@ from soulsgui.rl.agents.base import Agent
 from soulsgui.rl.buffers.array_storage import IN_FILE
 from soulsgui.system import atomic_write
 from soulsgui.training.agents import choose_threads, hardware_words
-from soulsgui.training.attempt import BLOCK_MS, Attempt, Learner, TrainingRun
+from soulsgui.training.attempt import BLOCK_MS, Attempt, TrainingRun
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, recover_checkpoints, write_checkpoint
 from soulsgui.training.divergence import DivergenceError
 from soulsgui.training.group import LearnerLostError, learning_together
 from soulsgui.training.learners.replay import ReplayLearner
+from soulsgui.training.learners.rounds import RoundLearner
+from soulsgui.training.learners.vtrace import VTraceLearner
 from soulsgui.training.publisher import published_header
-from soulsgui.training.status import QUIET_END, IsSet, Observes, StateReporter, Stopwatch
+from soulsgui.training.status import QUIET_END, StateReporter, Stopwatch
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import AWAY, Address, Stopped
 from soulsgui.wire.control import CheckpointKind, ScoredBy
@@ -49,6 +51,8 @@ _REFUSED_WAIT_S = 0.5
 _COUNT_EVERY_S = 0.25
 _HELD = "clients are granted nothing more: the server's memory fills up"
 _PAUSED = "by request"
+
+Learner = RoundLearner | ReplayLearner | VTraceLearner  # an agent, what it learns from, and when it does
 
 
 class Trainer(ABC):
@@ -167,12 +171,8 @@ class Trainer(ABC):
         settings = self.training.settings.model_dump(mode="json")
         atomic_write(Path(path), json.dumps(settings, indent=1).encode())
 
-    def monitor_timing(self, prom_timer: Observes | IsSet) -> AbstractContextManager[None]:
-        """Return a context whose wall time in seconds is given to `prom_timer.observe`, or to `set`.
-
-        Args:
-            prom_timer: A Gauge, Histogram or Summary of prometheus_client, or what else has one of both.
-        """
+    def monitor_timing(self, prom_timer: Any) -> AbstractContextManager[None]:
+        """Return a context that tells its wall time in seconds to a timer such as prometheus_client has."""
         return Stopwatch(prom_timer)
 
     def shutdown(self, _: Any = None) -> None:
@@ -183,7 +183,12 @@ class Trainer(ABC):
         """Connect, and make what needs the final settings."""
         training = self.training
         recover_checkpoints(training.folder)
-        self._choose_hardware()
+        learner = training.settings.learner
+        weights = sum(array.size for array in self.agent.export_weights().values())
+        threads = choose_threads(learner.threads, weights, (os.cpu_count() or 1) // learner.processes)
+        torch.set_num_threads(threads)
+        training.status.learns_on = hardware_words(training.device, learner.processes)
+        logger.info("%d weights learn on %s, with %d thread(s)", weights, training.status.learns_on, threads)
         if not training.folder.config.exists():
             self.save_config(training.folder.config)
         training.count_attempt()
@@ -193,15 +198,6 @@ class Trainer(ABC):
         self._instance = own_instance()
         self.reporter = StateReporter(self._address, self.name, self.state)
         self.reporter.start()
-
-    def _choose_hardware(self) -> None:
-        """Take the threads that the settings ask for, or that the network is worth; say where it learns."""
-        learner, status = self.training.settings.learner, self.training.status
-        weights = sum(array.size for array in self.agent.export_weights().values())
-        threads = choose_threads(learner.threads, weights, (os.cpu_count() or 1) // learner.processes)
-        torch.set_num_threads(threads)
-        status.learns_on = hardware_words(self.training.device, learner.processes)
-        logger.info("%d weights learn on %s, with %d thread(s)", weights, status.learns_on, threads)
 
     def _tell_of_divergence(self) -> None:
         """Say that the attempt before has diverged; after too many in a row, wish for the end of the run."""
@@ -395,10 +391,8 @@ class Trainer(ABC):
         """Return a checkpoint of weights published a while ago, or written aside by the evaluator."""
         kept = self.attempt.publisher.kept(model_id)
         aside = self.training.folder.evaluated / str(model_id)
-        if kept is not None and (model_id, kept.position.update) == (
-            self.training.model_id,
-            self.agent.updates,
-        ):
+        newest = self.training.model_id, self.agent.updates
+        if kept is not None and (model_id, kept.position.update) == newest:
             # The normaliser may have moved since, without an update: what earned the score was published.
             found = replace(self.snapshot("best", score), weights=without_noise(kept.tensors))
         elif kept is not None:
@@ -414,7 +408,6 @@ class Trainer(ABC):
         return replace(found, info=found.info.model_copy(update={"scored_by": scored_by}))
 
     def _take_up(self, path: Path, loaded: Checkpoint) -> None:
-        """Continue from a checkpoint that was read."""
         info, training = loaded.info, self.training
         if not info.resumable:
             raise CheckpointError(f"{path} holds weights alone.", "Resume from another checkpoint.")
@@ -463,7 +456,6 @@ class Trainer(ABC):
         )
 
     def _doing_now(self) -> tuple[NodePhase, str]:
-        """Return phase and detail as others see them."""
         status, checkpoints = self.training.status, self.attempt.checkpoints
         if status.phase == "stopping":
             return "saving" if checkpoints.saving else "stopping", status.detail

@@ -21,10 +21,7 @@ class Address:
     """Where the server is and how to be let in.
 
     Attributes:
-        host: Name or address.
-        port: TCP port.
-        password: The password of the server, or of the user; never printed.
-        prefix: First part of every key.
+        password: Of the server, or of the user; never printed.
         user: Who to log in as; empty for the server's own processes.
         pin: The server's certificate (`wire.connection.pin_of`); empty where nothing is encrypted.
     """
@@ -50,11 +47,7 @@ class Address:
 
     @classmethod
     def read(cls, path: Path) -> "Address":
-        """Read an address file.
-
-        Raises:
-            UsageError: The file is missing or damaged.
-        """
+        """Read an address file; `UsageError` where the file is missing or damaged."""
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             words = {name: str(fields[name]) for name in ("host", "password", "prefix")}
@@ -71,11 +64,7 @@ _CONNECTION = ("+subscribe", "+unsubscribe", "+hello", "+auth", "+ping", "+clien
 
 
 def user_of(client: str) -> str:
-    """Return the server's name for a client's user.
-
-    Raises:
-        UsageError: A client can't be called so.
-    """
+    """Return the server's name for a client's user; `UsageError` where a client can't be called so."""
     return f"client.{check_client_name(client)}"
 
 
@@ -85,11 +74,7 @@ def secret_hash(secret: str) -> str:
 
 
 def client_rights(client: str, prefix: str) -> tuple[str, ...]:
-    """Return the words of ACL SETUSER that give a client its rights below a prefix, and no other.
-
-    Raises:
-        UsageError: A client can't be called so.
-    """
+    """Return the words of ACL SETUSER that give a client its rights below a prefix, and no other."""
     check_client_name(client)
     keys = Keys(prefix)
     streams = list(keys.streams(client))

@@ -9,11 +9,8 @@ from typing import Any
 from soulsgui.errors import NotAllowedError, ServerUnreachableError, SoulsGuiError
 from soulsgui.wire.control import PREFIX, ApiError, ControlFile, ErrorCode
 
-CONTROL_FILE = "control.json"
-"""Name of the `ControlFile` in the folder of a runner."""
-
-COMMAND_TIMEOUT_S = 90.0
-"""Longer than the runner takes for its longest command."""
+CONTROL_FILE = "control.json"  # name of the `ControlFile` in the folder of a runner
+COMMAND_TIMEOUT_S = 90.0  # longer than the runner takes for its longest command
 
 _STATUS_TIMEOUT_S = 10.0
 _EXIT_CODES = {
@@ -51,12 +48,7 @@ class ApiClient:
     def command(
         self, name: str, params: Mapping[str, Any] | None = None, timeout_s: float = COMMAND_TIMEOUT_S
     ) -> dict[str, Any]:
-        """Carry out a command and return its result as plain data.
-
-        Args:
-            name: Such as `run.start`.
-            params: Its parameters.
-            timeout_s: How long to wait for the answer.
+        """Carry out a command, such as `run.start`, and return its result as plain data.
 
         Raises:
             CommandFailedError: The runner refused it, or it failed.

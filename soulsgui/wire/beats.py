@@ -24,29 +24,17 @@ logger = logging.getLogger(__name__)
 
 
 def own_instance() -> Instance:
-    """Return what tells this process from every other one.
-
-    Raises:
-        SoulsGuiError: The system does not tell a process about itself.
-    """
+    """Return what tells this process from every other one; `SoulsGuiError` where the system hides it."""
     identity = process_identity(os.getpid())
     if identity is None:
         raise SoulsGuiError("This system hides processes from themselves: no identity can be made.")
-    return Instance(
-        host=socket.gethostname(),
-        boot_id=identity["boot_id"],
-        pid=identity["pid"],
-        start_time=identity["start_time"],
-    )
+    return Instance.model_validate({"host": socket.gethostname(), **identity})
 
 
 def clients_of(connection: redis.Redis, keys: Keys) -> list[str]:
     """Return everybody on the roster, sorted; for a node that no runner started, everybody who beats, too.
 
-    The roster is the runner's to write. Who starts a node on a server of his own has none.
-
-    Raises:
-        redis.RedisError: The server is away.
+    The roster is the runner's to write: who starts a node on a server of his own has none.
     """
     listed = {name.decode(errors="replace") for name in cast("list[bytes]", connection.hkeys(keys.clients))}
     if not is_supervised():
@@ -56,7 +44,10 @@ def clients_of(connection: redis.Redis, keys: Keys) -> list[str]:
 
 
 class BeatReader:
-    """Reads beats. Commands are made once for the clients there are: for a thousand that is most of it."""
+    """Reads beats; errors of redis-py pass through.
+
+    Commands are made once for the clients there are: for a thousand that is most of it.
+    """
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -67,9 +58,6 @@ class BeatReader:
         """Return the beat of each client, empty where there is none, or something else in its place.
 
         What is longer than a beat may be is cut off one byte behind that, which tells that it is.
-
-        Raises:
-            redis.RedisError: The server is away.
         """
         if not clients:
             return []
@@ -100,11 +88,8 @@ class PeriodicWriter(threading.Thread):
     """Writes a key every period, whatever the rest of the process does, and at once when `soon` was called.
 
     Args:
-        address: The server.
         name: Name of the thread, in the log and in the server's list of connections.
-        key: Where it writes.
-        period_s: Seconds between two writes.
-        content: Returns what to write; called in this thread.
+        content: Returns what to write into `key`; called in this thread.
         expiry_s: Seconds after which the server forgets the key; None keeps it.
     """
 
@@ -237,13 +222,9 @@ class BeatClock:
 def client_state(
     beat: Heartbeat, age_s: float, grant: Grant | None = None, wish: Wish | None = None
 ) -> ClientState:
-    """Return the state of a client.
+    """Return the state of a client, whose newest beat is `age_s` seconds old.
 
-    Args:
-        beat: Its newest beat.
-        age_s: Seconds since that beat.
-        grant: What the trainer allows it, None before it was let in.
-        wish: What the runner wants of it, None for nothing.
+    Before it was let in there is no grant; without a wish the runner wants nothing of it.
     """
     if beat.leaving:
         return ClientState.LEFT

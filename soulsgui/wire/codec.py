@@ -79,11 +79,7 @@ def pack(message: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return the message in `data`; arrays are read-only views into it.
-
-    Raises:
-        CodecError: `data` is not one whole message of this codec.
-    """
+    """Return the message in `data`, arrays as read-only views; `CodecError` where it is not one whole."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise CodecError("message too large")
     try:
@@ -119,8 +115,7 @@ def pack_sample(
             number, or a tuple or dictionary (keys are words) of these.
         action, reward, next_obs, terminated, truncated: As Gymnasium has them.
         info: What the policy said, such as `log_prob`; where the environment tells which actions are valid,
-            `action_mask` (at `obs`) and `next_action_mask` (at `next_obs`), `[A]` each; plain values and
-            arrays.
+            `action_mask` (at `obs`) and `next_action_mask` (at `next_obs`), `[A]` each; values or arrays.
         model_id: Id of the weights that chose the action.
         step_id: Number of the step within its episode, from 0.
     """
@@ -128,19 +123,14 @@ def pack_sample(
 
 
 def unpack_sample(data: bytes) -> tuple[Any, ...]:
-    """Return the nine parts of `pack_sample`.
-
-    Raises:
-        CodecError: `data` was not made by `pack_sample`.
-    """
+    """Return the nine parts of `pack_sample`; `CodecError` where `data` was not made by `pack_sample`."""
     parts = unpack(data)
     if not isinstance(parts, list) or len(parts) != 9:
         raise CodecError("not a sample")
     return tuple(parts)
 
 
-HEADER_BYTES = 4096
-"""The header fits into so many bytes at the beginning of the blob."""
+HEADER_BYTES = 4096  # the header fits into so many bytes at the beginning of the blob
 
 _LENGTH = struct.Struct("<I")
 
@@ -150,8 +140,6 @@ class WeightsHeader:
     """What is known of weights before they are read.
 
     Attributes:
-        run_id: Their run.
-        attempt: Their attempt.
         model_id: Their id; ids count publishes and never go back.
         update: Updates of the agent up to them.
         digest: First 8 bytes of the SHA-256 of the tensors, hexadecimal: their lineage.
@@ -198,11 +186,7 @@ def pack_weights(
 
 
 def read_header(blob: bytes) -> WeightsHeader:
-    """Return the header of packed weights (the first `HEADER_BYTES` of the blob suffice).
-
-    Raises:
-        CodecError: The blob is damaged.
-    """
+    """Return the header of packed weights, for which `HEADER_BYTES` suffice; `CodecError`: damaged."""
     try:
         (length,) = _LENGTH.unpack_from(blob)
         told = unpack(blob[_LENGTH.size : _LENGTH.size + length])
@@ -224,11 +208,7 @@ def body_offset(blob: bytes) -> int:
 
 
 def unpack_body(header: WeightsHeader, body: bytes) -> dict[str, NDArray[Any]]:
-    """Return the tensors behind a header (the blob from `body_offset` on), after checking the hash.
-
-    Raises:
-        CodecError: The body is damaged, or belongs to other weights.
-    """
+    """Return the tensors behind a header (the blob from `body_offset` on); `CodecError`: hashes differ."""
     if tensors_digest(body) != header.digest:
         raise CodecError("weights are damaged: their hash differs")
     try:
@@ -238,10 +218,6 @@ def unpack_body(header: WeightsHeader, body: bytes) -> dict[str, NDArray[Any]]:
 
 
 def unpack_weights(blob: bytes) -> tuple[WeightsHeader, dict[str, NDArray[Any]]]:
-    """Return header and tensors, after checking the hash.
-
-    Raises:
-        CodecError: The blob is damaged.
-    """
+    """Return header and tensors, after checking the hash; `CodecError` where the blob is damaged."""
     header = read_header(blob)
     return header, unpack_body(header, blob[body_offset(blob) :])

@@ -149,7 +149,6 @@ def connect(address: Address, name: str = "", timeout_s: float | None = None) ->
     """Return a client of the server; it connects at its first command.
 
     Args:
-        address: The server.
         name: Shown in the server's list of connections.
         timeout_s: Longest wait for a connection and for an answer; None takes the usual one.
     """
@@ -260,7 +259,6 @@ class Link:
     """A connection that outlives the server's absences.
 
     Args:
-        address: The server.
         stop: Set when the process should stop waiting.
         name: Shown in the server's list of connections and in our log.
         hint: What the user can do while the server is away; logged with that news.
@@ -303,11 +301,7 @@ class Link:
                 return result
 
     def lost(self, error: BaseException) -> None:
-        """Note that the server did not answer, and wait a moment.
-
-        Raises:
-            Stopped: `stop` was set.
-        """
+        """Note that the server did not answer, and wait a moment; `Stopped` where `stop` was set."""
         server = f"{self._name}: the server at {self._where}"
         shut_out = bool(self._user) and isinstance(error, redis.AuthenticationError)
         if not self.away and shut_out:

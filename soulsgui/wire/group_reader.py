@@ -21,13 +21,7 @@ _Reply = list[tuple[bytes, list[tuple[bytes, Fields]]]]
 
 
 class StreamPart(NamedTuple):
-    """What one read brought of one client's stream, oldest first.
-
-    Attributes:
-        client: The client.
-        ids: Id of each entry, as the server writes it.
-        fields: Fields of each entry.
-    """
+    """What one read brought of one client's stream, oldest first; ids are as the server writes them."""
 
     client: str
     ids: list[bytes]
@@ -51,15 +45,15 @@ class Entry(NamedTuple):
 class GroupReader:
     """Reads the streams of clients, each from its beginning. Used by one thread.
 
+    Errors of redis-py pass through: the server is away, or refuses.
+
     Args:
         group: Name of the group and of its one consumer.
-        key_of: Returns the key of a client's stream.
         per_stream: Returns how many entries are read of each stream, by the number of streams.
 
     Attributes:
         high_water: Newest entry id that was acknowledged, by client.
-        up_to_date: Whether the last read asked for what is new: nothing of a client means that it is read to
-            its end.
+        up_to_date: Whether the last read asked for what is new: of whom nothing came is read to the end.
     """
 
     def __init__(self, group: str, key_of: Callable[[str], str], per_stream: Callable[[int], int]) -> None:
@@ -79,11 +73,7 @@ class GroupReader:
         return not self._clients
 
     def set_clients(self, connection: redis.Redis, clients: Iterable[str]) -> None:
-        """Read these clients' streams from now on; those that were set aside are tried again.
-
-        Raises:
-            redis.RedisError: The server is away or refuses.
-        """
+        """Read these clients' streams from now on; those that were set aside are tried again."""
         wanted = set(clients)
         for key in [key for key, client in self._clients.items() if client not in wanted]:
             del self._clients[key]
@@ -118,13 +108,7 @@ class GroupReader:
     def read_parts(self, connection: redis.Redis, block_ms: int) -> list[StreamPart]:
         """Return the next entries of each client: first those never acknowledged.
 
-        Args:
-            connection: The server.
-            block_ms: Longest wait for the first new one; 0 does not wait. Servers look at it ten times a
-                second.
-
-        Raises:
-            redis.RedisError: The server is away or refuses.
+        For the first new one it waits `block_ms` at most, 0 for not at all; servers look at it every 100 ms.
         """
         if self._unsettled:
             parts = self._read(connection, sorted(self._unsettled), "0", 0)
@@ -143,17 +127,10 @@ class GroupReader:
         self._acknowledge(connection, by_client)
 
     def acknowledge_parts(self, connection: redis.Redis, parts: Iterable[StreamPart]) -> None:
-        """Tell the server that entries were taken over, and take everything up to them off their streams.
+        """Tell the server that the `parts` of one read were taken over, and take all up to them off it.
 
         A stream is read in order, so all before them was acknowledged too. What the server refuses to
         acknowledge is read again.
-
-        Args:
-            connection: The server.
-            parts: What one call of `read_parts` returned.
-
-        Raises:
-            redis.RedisError: The server is away or refuses.
         """
         self._acknowledge(connection, {part.client: part.ids for part in parts})
 

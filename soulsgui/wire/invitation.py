@@ -21,18 +21,16 @@ from soulsgui.wire.access import Address, user_of
 from soulsgui.wire.keys import check_client_name, is_client_name
 from soulsgui.wire.messages.base import Message, Words
 
-MOST_PLACES = 64
-"""Addresses that one invitation can name."""
+MOST_PLACES = 64  # addresses that one invitation can name
 
 FORMAT = 2
 """Newest version of invitations that is understood here, with all before it. Without a pin, 1 is written."""
 
-SUFFIX = ".soulsgui"
-"""How the name of an invitation's file ends."""
+SUFFIX = ".soulsgui"  # how the name of an invitation's file ends
 
 _SCHEME = "soulsgui:"
 _LINK = re.compile(r"soulsgui:/*join/([A-Za-z0-9_-]*)=*/*", re.IGNORECASE)
-_HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
+_HOST = r"[A-Za-z0-9_.:-]{1,253}"
 _AROUND_A_LINK = "<>\"'"
 _CHECK_BYTES = 4
 _MOST_BYTES = 64 * 1024
@@ -47,16 +45,10 @@ def _client(name: str) -> str:
 
 def is_host(name: str) -> bool:
     """Whether an invitation can tell a server under this name or address."""
-    return _HOST.fullmatch(name) is not None
+    return re.fullmatch(_HOST, name) is not None
 
 
-def _host(name: str) -> str:
-    if not is_host(name):
-        raise ValueError("no host")
-    return name
-
-
-Place = tuple[Annotated[str, AfterValidator(_host)], Annotated[int, Field(ge=1, le=65_535)]]
+Place = tuple[Annotated[str, Field(pattern=f"^{_HOST}$")], Annotated[int, Field(ge=1, le=65_535)]]
 """Host and port."""
 
 
@@ -64,10 +56,8 @@ class Invitation(Message):
     """What one client is given.
 
     Attributes:
-        version: Format of this invitation.
         server_id: Stays the same over restarts of the server, and names the file it is kept in.
         server_name: What people call the server.
-        client: The client's id.
         addresses: Where the server may be reached, the likeliest first.
         secret: The client's own password; in no repr.
         prefix: First part of every key of the server.
@@ -120,20 +110,12 @@ class Invitation(Message):
         return Address(host, port, self.secret, self.prefix, user_of(self.client), self.pin)
 
     def save(self, path: Path) -> None:
-        """Write it into a file that only its owner can read.
-
-        Raises:
-            OSError: It can't be written.
-        """
+        """Write it into a file that only its owner can read; `OSError` where it can't be written."""
         write_private(path, self.file_text.encode())
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file: the JSON of an invitation, or a link.
-
-        Raises:
-            UsageError: It can't be read, or holds something else.
-        """
+        """Read a file: the JSON of an invitation, or a link; `UsageError` where it is neither."""
         try:
             with path.open("rb") as file:
                 data = file.read(_MOST_BYTES + 1)
@@ -143,7 +125,8 @@ class Invitation(Message):
                 f"There is no invitation in {str(path)[:200]}: {reason}.",
                 f"Give the link (soulsgui://join/…) or the {SUFFIX} file you were sent.",
             ) from None
-        return cls.parse(_decoded(data), str(path))
+        encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"  # as Windows writes
+        return cls.parse(data[:_MOST_BYTES].decode(encoding, errors="replace"), str(path))
 
     @classmethod
     def parse(cls, text: str, where: str = "") -> Self:
@@ -183,22 +166,14 @@ def is_link(text: str) -> bool:
 
 
 def read_invitation(word: str) -> Invitation:
-    """Read what a person was sent: a link, the text of a file, or the path of a file.
-
-    Raises:
-        UsageError: It is none of them, or damaged, cut off, or of a newer SoulsGUI.
-    """
+    """Read what a person was sent: a link, or the text or path of a file; `UsageError` as `parse`."""
     if is_link(word) or word.lstrip().startswith("{"):
         return Invitation.parse(word)
     return Invitation.load(Path(word))
 
 
 def invitation_file_name(client: str) -> str:
-    """Return what the file of a client's invitation is called.
-
-    Raises:
-        UsageError: A client can't be called so.
-    """
+    """Return what the file of a client's invitation is called; `UsageError` where nobody can be called so."""
     return f"{check_client_name(client)}{SUFFIX}"
 
 
@@ -211,14 +186,10 @@ def place_words(host: str, port: int) -> str:
 
 
 def read_place(text: str, port: int) -> tuple[str, int]:
-    """Read host and port as people write them.
-
-    Args:
-        text: Such as `192.168.1.7:6379`, `pc`, `[fd00::5]:6379`.
-        port: The port where the text names none.
+    """Read host and port as people write them; without a port, `port` is meant.
 
     Raises:
-        UsageError: It is neither.
+        UsageError: It is no such place as `192.168.1.7:6379`, `pc`, `[fd00::5]:6379`.
     """
     words = text.strip()
     bracketed = re.fullmatch(r"\[([^\]]*)\](?::(.*))?", words)
@@ -252,12 +223,6 @@ def _data_of_link(text: str, where: str) -> bytes:
     if not data or check != _check(data):
         raise UsageError(f"{where} is damaged or cut off.", _ANEW)
     return data
-
-
-def _decoded(data: bytes) -> str:
-    """Return the text of a file, also as Windows programs write it."""
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    return data[:_MOST_BYTES].decode(encoding, errors="replace")
 
 
 def _check_kind(fields: Any, where: str) -> None:

@@ -9,8 +9,7 @@ from typing import NamedTuple, Self
 
 from soulsgui.errors import UsageError
 
-PROTOCOL = 2
-"""Version of the wire contract spoken here."""
+PROTOCOL = 2  # version of the wire contract spoken here
 
 # It becomes a part of keys and of access rules.
 _CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -24,8 +23,7 @@ _DEVICES = frozenset(
 TRAINER = "trainer"
 TELEMETRY = "telemetry"
 EVALUATOR = "evaluator"
-NODES = (TRAINER, TELEMETRY, EVALUATOR)
-"""The nodes of a server; a run without evaluations has no evaluator."""
+NODES = (TRAINER, TELEMETRY, EVALUATOR)  # the nodes of a server; a run without evaluations has no evaluator
 
 TRAINER_GROUP = "trainer"
 TELEMETRY_GROUP = "telemetry"
@@ -42,11 +40,7 @@ def is_device_name(name: str) -> bool:
 
 
 def check_client_name(name: str) -> str:
-    """Return a client's name when it may be called so.
-
-    Raises:
-        UsageError: It may not.
-    """
+    """Return a client's name when it may be called so; `UsageError` where it may not."""
     if is_device_name(name):
         raise UsageError(
             f"{name!r} is the name of a device on Windows: no file can be called so there.", _FOR_INSTANCE
@@ -96,41 +90,28 @@ class Keys:
 
     prefix: str = "souls:"
 
-    config = _Name("config")
-    """What clients need to know of the run (`messages.server_config`)."""
-    clients = _Name("clients")
-    """The roster: a hash from client id to its entry, written by the runner."""
-    weights = _Name("weights")
-    """Newest weights (`wire.codec`)."""
-    weights_event = _Name("ev:weights")
-    """Channel that tells of new weights."""
-    metrics = _Name("metrics")
-    """Stream of aggregated rows (`messages.metrics`)."""
-    done = _Name("done")
-    """Stream of answers to node commands."""
-    rejects = _Name("rejects")
-    """The last refused chunks (`messages.node.Rejects`), written by the trainer."""
+    config = _Name("config")  # what clients need to know of the run (`messages.server_config`)
+    clients = _Name("clients")  # the roster: a hash from client id to its entry, written by the runner
+    weights = _Name("weights")  # newest weights (`wire.codec`)
+    weights_event = _Name("ev:weights")  # channel that tells of new weights
+    metrics = _Name("metrics")  # stream of aggregated rows (`messages.metrics`)
+    done = _Name("done")  # stream of answers to node commands
+    rejects = _Name("rejects")  # the last refused chunks (`messages.node.Rejects`), written by the trainer
     presence_pattern = _Name("[bi][en]*:*")
     """Pattern that matches every heartbeat key and every stream of chunks, and some others."""
 
-    chunks = _NameOf("in")
-    """Stream of sample chunks of one client."""
-    episodes = _NameOf("ep")
-    """Stream of finished episodes of one client."""
-    log = _NameOf("out")
-    """Stream of one client's log lines from WARNING on."""
-    beat = _NameOf("beat")
-    """Heartbeat of one client."""
-    grant = _NameOf("grant")
-    """What the trainer allows one client to do."""
-    wish = _NameOf("to")
-    """The state the runner wants one client to be in."""
-    wake_up = _NameOf("cmd")
-    """Channel that tells one client to read its grant and wish again."""
-    node = _NameOf("node")
-    """State of one node of the server."""
-    commands = _NameOf("do")
-    """Stream of commands to one node."""
+    # Of one client:
+    chunks = _NameOf("in")  # stream of sample chunks
+    episodes = _NameOf("ep")  # stream of finished episodes
+    log = _NameOf("out")  # stream of log lines from WARNING on
+    beat = _NameOf("beat")  # heartbeat
+    grant = _NameOf("grant")  # what the trainer allows it to do
+    wish = _NameOf("to")  # the state the runner wants it to be in
+    wake_up = _NameOf("cmd")  # channel that tells it to read its grant and wish again
+
+    # Of one node of the server:
+    node = _NameOf("node")  # its state
+    commands = _NameOf("do")  # stream of commands to it
 
     def streams(self, client: str) -> tuple[str, str, str]:
         """Return every stream that is called after one client."""
@@ -156,11 +137,7 @@ class EntryId(NamedTuple):
 
     @classmethod
     def parse(cls, text: bytes | str) -> Self:
-        """Read an id such as `1700000000000-3`.
-
-        Raises:
-            ValueError: It is not an id.
-        """
+        """Read an id such as `1700000000000-3`; `ValueError` where it is not an id."""
         plain = text.decode("ascii") if isinstance(text, bytes) else text
         ms, _, seq = plain.partition("-")
         return cls(int(ms), int(seq or 0))

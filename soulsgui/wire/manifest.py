@@ -12,15 +12,11 @@ from soulsgui.errors import CheckpointError
 from soulsgui.wire.control import CheckpointKind, ScoredBy
 from soulsgui.wire.messages.base import Message
 
-FORMAT = 1
-"""Newest format of checkpoints known here."""
+FORMAT = 1  # newest format of checkpoints known here
 
 MANIFEST = "manifest.json"
-MEMORY = "memory.safetensors"
-"""The replay memory, in checkpoints that were asked to hold it."""
-
-NOTE = "note.txt"
-"""What the user says of a checkpoint; it may change, so it has no hash."""
+MEMORY = "memory.safetensors"  # the replay memory, in checkpoints that were asked to hold it
+NOTE = "note.txt"  # what the user says of a checkpoint; it may change, so it has no hash
 
 _REMEDY = "Use another checkpoint."
 
@@ -41,18 +37,14 @@ class Manifest(Message):
     """What a checkpoint says of itself.
 
     Attributes:
-        agent: The agent of the DQN family (`dqn.agent`); empty for other algorithms, and where an older
-            version saved.
+        agent: The agent of the DQN family (`dqn.agent`); empty for others, and where an older version saved.
         spaces: `SpacesSpec.to_json()` of what it was trained on.
-        policy: Shape of its policy.
         score: Mean return it was saved with, None when unknown.
-        scored_by: What that is the mean of; empty when there is none, and where an older
-            version saved.
+        scored_by: What that is the mean of; empty without one, and where an older version saved.
         created: Seconds since the epoch.
         resumable: Whether it holds the whole state of the training, or weights alone.
         memory_in_file: Whether the observations of its replay memory lie in a file of the run's folder, which
             goes on changing: they are of use to it only while training stands where it was saved.
-        files: Its files by name.
     """
 
     format: int = FORMAT
@@ -86,11 +78,7 @@ class Manifest(Message):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a checkpoint.
-
-    Raises:
-        CheckpointError: It is missing, damaged, or of a newer format.
-    """
+    """Read the manifest of a checkpoint; `CheckpointError`: it is missing, damaged, or of a newer format."""
     try:
         return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
     except FileNotFoundError as error:
@@ -106,11 +94,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file as hexadecimal digits.
-
-    Raises:
-        OSError: It can't be read.
-    """
+    """Return the SHA-256 of a file as hexadecimal digits; `OSError` where it can't be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -39,8 +39,7 @@ class MissingRequirement(Message):
     needs: Words
 
 
-PROTOCOL_NAME = "protocol"
-"""What the language of server and client is called in a `MissingRequirement`."""
+PROTOCOL_NAME = "protocol"  # what the language of server and client is called in a `MissingRequirement`
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -55,9 +54,7 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 def least_versions(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the oldest version of each package that will do for a server; none where it tells nonsense.
 
-    Args:
-        settings: What the server tells its clients (`ServerConfig.settings`), unchecked: one that is newer
-            may tell what can't be checked here.
+    What the server tells (`ServerConfig.settings`) is unchecked: a newer one may tell what can't be checked.
     """
     least = settings.get("clients.min_versions")
     return {str(name): str(oldest) for name, oldest in least.items()} if isinstance(least, dict) else {}

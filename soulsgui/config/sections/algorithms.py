@@ -14,14 +14,20 @@ BufferSize = Annotated[int, Field(ge=100, le=100_000_000)]
 LearningStarts = Annotated[int, Field(ge=1, le=100_000_000)]
 Publishes = Annotated[int, Field(ge=1, le=10_000)]
 
-# What several algorithms have: one declaration each; a function where their values differ.
-_GAMMA = setting(0.99, "Discount of future rewards: the most important setting of all.")
-_LEARNING_STARTS = setting(
-    1_000,
-    "Transitions to collect before the first update; `stop.env_steps` has to be more.",
-    unit="transitions",
-)
-_TOLERANCE = setting(0.1, "How far the replay ratio may stray before one side waits, as a part of it.")
+# What several algorithms have. Functions: a field belongs to one model alone.
+
+
+def _gamma() -> Any:
+    return setting(0.99, "Discount of future rewards: the most important setting of all.")
+
+
+def _learning_starts() -> Any:
+    told = "Transitions to collect before the first update; `stop.env_steps` has to be more."
+    return setting(1_000, told, unit="transitions")
+
+
+def _tolerance() -> Any:
+    return setting(0.1, "How far the replay ratio may stray before one side waits, as a part of it.")
 
 
 def _batch_size(default: int) -> Any:
@@ -73,14 +79,14 @@ class PPOSettings(Section):
         "Fewest clients needed to begin the first round; empty means `clients.local`, at least 1, "
         "for as long as `round_timeout`. Later rounds need one.",
     )
-    gamma: Fraction = _GAMMA
+    gamma: Fraction = _gamma()
     gae_lambda: Fraction = setting(
         0.9, "Weight of longer returns in the advantage estimate: 0 trusts the value network, 1 the rewards."
     )
     epochs: Annotated[int, Field(ge=1, le=1000)] = setting(
         10, "Passes over the data of a round.", unit="passes"
     )
-    minibatch_size: Count = setting(128, "Transitions per gradient step.", unit="transitions")
+    minibatch_size: Count = _batch_size(128)
     shuffle: Literal["transitions", "trajectories", "none"] = setting(
         "transitions",
         "What a pass over a round draws in random order: single transitions (arXiv 2006.05990, section 3.5, "
@@ -186,10 +192,7 @@ BEYOND_SUPPORT_REMEDY = (
 
 
 class DQNSettings(Section):
-    """Deep Q-learning.
-
-    Asynchronous, off-policy.
-    """
+    """Deep Q-learning."""
 
     agent: Literal["dqn", "qr_dqn", "c51", "iqn", "rainbow", "r2d2"] = setting(
         "dqn",
@@ -206,15 +209,15 @@ class DQNSettings(Section):
     n_step: Annotated[int, Field(ge=1, le=1000)] = setting(
         5, "Rewards that are added up before the value of what follows is asked for.", unit="steps"
     )
-    gamma: Fraction = _GAMMA
+    gamma: Fraction = _gamma()
     learning_rate: Rate = setting(
         5e-4, "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`."
     )
     batch_size: Count = _batch_size(128)
     buffer_size: BufferSize = _buffer_size(100_000)
-    learning_starts: LearningStarts = _LEARNING_STARTS
+    learning_starts: LearningStarts = _learning_starts()
     replay_ratio: Annotated[float, Field(gt=0, le=1000)] = _replay_ratio(64.0)
-    replay_ratio_tolerance: Annotated[float, Field(gt=0, le=1)] = _TOLERANCE
+    replay_ratio_tolerance: Annotated[float, Field(gt=0, le=1)] = _tolerance()
     double: bool = setting(
         True,
         "Choose the next action by the online network and value it by the target network (arXiv 1509.06461).",
@@ -315,12 +318,9 @@ class DQNSettings(Section):
 
 
 class SACSettings(Section):
-    """Soft actor-critic.
+    """Soft actor-critic."""
 
-    Asynchronous, off-policy, for actions that are numbers within bounds.
-    """
-
-    gamma: Fraction = _GAMMA
+    gamma: Fraction = _gamma()
     learning_rate: Rate = setting(
         3e-4,
         "Step size of the optimiser (Adam), for actor, critics and temperature alike: a number, or a "
@@ -328,11 +328,11 @@ class SACSettings(Section):
     )
     batch_size: Count = _batch_size(256)
     buffer_size: BufferSize = _buffer_size(1_000_000)
-    learning_starts: LearningStarts = _LEARNING_STARTS
+    learning_starts: LearningStarts = _learning_starts()
     replay_ratio: Annotated[float, Field(gt=0, le=100_000)] = _replay_ratio(
         256.0, "As many as `sac.batch_size` make one gradient step an environment step. "
     )
-    replay_ratio_tolerance: Annotated[float, Field(gt=0, le=1)] = _TOLERANCE
+    replay_ratio_tolerance: Annotated[float, Field(gt=0, le=1)] = _tolerance()
     target_tau: Annotated[float, Field(gt=0, le=1)] = setting(
         0.005, "How far each update takes the target networks to the critics; 1 copies them."
     )
@@ -355,12 +355,9 @@ class SACSettings(Section):
 
 
 class VTraceSettings(Section):
-    """V-trace: asynchronous actor and critic.
+    """V-trace: asynchronous actor and critic."""
 
-    As in IMPALA and APPO: on-policy, corrected for the age of the samples.
-    """
-
-    gamma: Fraction = _GAMMA
+    gamma: Fraction = _gamma()
     trace_lambda: Fraction = setting(
         0.9, "Weight of longer returns in the targets: 1 as in the paper, less trusts the value network more."
     )

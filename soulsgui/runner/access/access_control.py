@@ -1,6 +1,4 @@
-"""Access rules of the server, and where it listens: in its configuration for the next start, and applied to
-the running server.
-"""
+"""Access rules of the server, and where it listens: for its next start, and in the running one."""
 
 import asyncio
 import contextlib
@@ -45,10 +43,7 @@ class Order:
     bind: str  # Its setting of that name
 
     def obtain(self, connection: redis.Redis) -> str:
-        """Apply it to the server; connections of clients that keep their secret stay.
-
-        Returns why it can't listen everywhere, in words; empty when it does.
-        """
+        """Apply it; clients that keep their secret stay. Return why it can't listen everywhere, if so."""
         known = [_text(line).split() for line in connection.acl_list()]
         secrets_of = {user_of(client): hashed for client, hashed in self.hashes.items()}
         pipeline = connection.pipeline(transaction=True)
@@ -84,10 +79,7 @@ def local_address_file(server_dir: Path, client: str) -> Path:
 
 
 class LocalClients:
-    """The identities of the clients this server starts itself, in memory and in their files.
-
-    What an earlier runner wrote is kept, for its clients may still be playing.
-    """
+    """The clients this server starts itself, in memory and in files; those of before may still play."""
 
     def __init__(self, server_dir: Path, address: Address) -> None:
         self._server_dir = server_dir
@@ -99,10 +91,7 @@ class LocalClients:
                     self._take(path.stem, Address.read(path))
 
     def keep(self, clients: Iterable[str]) -> bool:
-        """Have identities for these clients, and for no others.
-
-        Returns whether that changed anything.
-        """
+        """Have identities for these clients, and for no others. Returns whether that changed anything."""
         wanted = set(clients)
         missing, surplus = wanted - set(self._secrets), set(self._secrets) - wanted
         for client in sorted(missing):
@@ -148,6 +137,7 @@ class AccessControl:
         on_change: Callable[[Mapping[str, Invited]], None],
     ) -> None:
         self._server = server
+        self.lan = server.lan  # whether other computers may reach it
         self.invitations = invitations
         self._local = local
         self._bus = bus
@@ -170,11 +160,6 @@ class AccessControl:
     def invited(self) -> list[Invited]:
         """Everyone who was ever invited and not forgotten, in that order."""
         return sorted(self.invitations.clients.values(), key=lambda one: one.invited)
-
-    @property
-    def lan(self) -> bool:
-        """Whether other computers may reach the server."""
-        return self._server.lan
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -267,10 +252,7 @@ class AccessControl:
         )
 
     async def revoke(self, client: str) -> bool:
-        """Take an invitation back: its connections are closed.
-
-        Returns whether that is done; otherwise it is done as soon as Redis answers.
-        """
+        """Take an invitation back; return whether that is done, else it is as soon as Redis answers."""
         async with self._lock:
             await asyncio.to_thread(self.invitations.revoke, client)
             done = await self._changed()

@@ -66,16 +66,12 @@ class Invitations:
         self._wall_clock = wall_clock
         # What was wrong with the file, in words; empty when nothing was. A damaged file was set aside.
         self.damage = ""
-        self._clients: dict[str, Invited] = self._read()
-
-    @property
-    def clients(self) -> Mapping[str, Invited]:
-        """Everyone who was ever invited and not forgotten, by id."""
-        return self._clients
+        # Everyone who was ever invited and not forgotten, by id.
+        self.clients: Mapping[str, Invited] = self._read()
 
     def invite(self, client: str, reissue: bool) -> str:
         """Invite a client; return its secret, which nobody can tell again."""
-        known = self._clients.get(check_client_name(client))
+        known = self.clients.get(check_client_name(client))
         if _OWN_NAME.fullmatch(client):
             message = f"{client} is a name of this server's own clients."
             raise Refused(ErrorCode.BAD_REQUEST, message, "For instance: gamer-01")
@@ -100,16 +96,16 @@ class Invitations:
 
     def forget(self, client: str) -> None:
         """Take one that was revoked off the list; others are not known here, or stay."""
-        if client not in self._clients:
+        if client not in self.clients:
             return
         self.check_forget(client)
-        self._write({name: one for name, one in self._clients.items() if name != client})
+        self._write({name: one for name, one in self.clients.items() if name != client})
 
     def known(self, client: str) -> Invited:
         """Return one that was invited."""
-        if client not in self._clients:
+        if client not in self.clients:
             raise _never_invited(client)
-        return self._clients[client]
+        return self.clients[client]
 
     def check_forget(self, client: str) -> None:
         """Make sure that one that was invited can't come any more."""
@@ -123,16 +119,16 @@ class Invitations:
     @property
     def hashes(self) -> dict[str, str]:
         """The hash of the secret of each client that may come."""
-        return {one.client: one.hash for one in self._clients.values() if one.may_come}
+        return {one.client: one.hash for one in self.clients.values() if one.may_come}
 
     def _put(self, invited: Invited) -> None:
-        self._write(self._clients | {invited.client: invited})
+        self._write({**self.clients, invited.client: invited})
 
     def _write(self, clients: dict[str, Invited]) -> None:
         write_private(
             self._path, _InvitationsFile(clients=list(clients.values())).model_dump_json(indent=1).encode()
         )
-        self._clients = clients
+        self.clients = clients
 
     def _read(self) -> dict[str, Invited]:
         try:

@@ -87,8 +87,6 @@ def _entry(text: str | None) -> RosterEntry | None:
 
 @dataclass(frozen=True)
 class _Known:
-    """One client as far as it is known."""
-
     listed: RosterEntry | None
     seen: SeenClient
 
@@ -133,10 +131,7 @@ class ClientRoster:
         self._local = set(names)
 
     def set_invited(self, invited: Mapping[str, Invited]) -> None:
-        """Tell who was invited, also those who were revoked.
-
-        Whoever is invited again begins anew: what the process with the older invitation was is the past.
-        """
+        """Tell who was invited, also those who were revoked; whoever is invited again begins anew."""
         before, self._invited = self._invited, dict(invited)
         for name, one in self._invited.items():
             if one.may_come and name in before and before[name].invited != one.invited:
@@ -171,10 +166,7 @@ class ClientRoster:
         return [] if before is None else [(name, why) for name, why in now.items() if name not in before]
 
     def news_of_lost(self, now: float) -> tuple[list[str], list[str]]:
-        """Return the clients that were lost since the last call, and the lost ones that came back.
-
-        Those that this server starts itself are left out: of them their supervisor tells.
-        """
+        """Return who was lost since the last call, and who came back; of our own their supervisor tells."""
         states = {name: self.state(name, now) for name in self._known if not self.is_local(name)}
         heard = {name for name, state in states.items() if state not in GONE}
         silent = {name for name, state in states.items() if state == ClientState.LOST}
@@ -210,7 +202,7 @@ class ClientRoster:
         revoked = [name for name in turn.roster if self.is_revoked(name)]
         return [
             *([self.listing(unlisted)] if unlisted else []),
-            *([self.cutting(*revoked)] if revoked else []),
+            *([self.forgetting(*revoked, beats=False)] if revoked else []),
             *self._granted_wishes(),
             *self._past(now),
         ]
@@ -241,8 +233,10 @@ class ClientRoster:
             for name, known in self._known.items()
             if _has_gone_by(known) and (self._clock.age_s(name, now) or 0.0) > _FOLDED_AFTER_S
         ]
+        keys = self._keys  # what they had sent is still read
+        names = [key(client) for client in anew for key in (keys.beat, keys.grant, keys.wish)]
         return [
-            *([self.beginning_anew(*anew)] if anew else []),
+            *([lambda connection: connection.delete(*names)] if names else []),
             *([self.forgetting(*folded)] if folded else []),
         ]
 
@@ -277,22 +271,8 @@ class ClientRoster:
         """Return the taking back of wishes: those clients run as they like."""
         return lambda connection: connection.delete(*map(self._keys.wish, clients)) if clients else 0
 
-    def cutting(self, *clients: str) -> Write:
-        """Return the end of clients that were revoked: nobody reads any more what they had sent."""
-        return self._removing(clients, beats=False)
-
-    def beginning_anew(self, *clients: str) -> Write:
-        """Return the write that removes the heartbeats of clients; what they had sent is still read."""
-        keys = self._keys
-        names = [key(client) for client in clients for key in (keys.beat, keys.grant, keys.wish)]
-        return lambda connection: connection.delete(*names) if names else 0
-
-    def forgetting(self, *clients: str) -> Write:
-        """Return the removal of clients and of everything they left on the server."""
-        return self._removing(clients, beats=True)
-
-    def _removing(self, clients: Collection[str], beats: bool) -> Write:
-        """Return the write that takes clients off the list with what they sent, and maybe their beats."""
+    def forgetting(self, *clients: str, beats: bool = True) -> Write:
+        """Return the removal of clients and of what they left on the server, maybe but for their beats."""
         keys = self._keys
         names = [
             key

@@ -1,4 +1,4 @@
-"""`clients.*`: what each client is wanted to do, and who may come."""
+"""Handlers of `clients.*` (see `wire.control.commands`): what each is wanted to do, and who may come."""
 
 import asyncio
 import logging
@@ -13,25 +13,10 @@ from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.library import LATEST, log_paths
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.services.logs import read_lines
+from soulsgui.wire import control
 from soulsgui.wire.access import user_of
 from soulsgui.wire.beats import ClientState
-from soulsgui.wire.control import (
-    ClientLog,
-    ClientLogParams,
-    ClientParams,
-    ClientPauseParams,
-    ClientRenameParams,
-    CutOff,
-    Empty,
-    ErrorCode,
-    InvitationInfo,
-    InvitationList,
-    InviteParams,
-    LogLine,
-    NewInvitation,
-    RejectList,
-    RejectsParams,
-)
+from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.control.states import GONE
 from soulsgui.wire.keys import TRAINER, Keys
 from soulsgui.wire.messages.node import Rejects
@@ -50,13 +35,11 @@ _HEAR_LIMIT_S = 5.0
 _MOST_BYTES = 4 * 2**20
 
 
-async def pause(runner: "Runner", params: ClientPauseParams) -> None:
-    """Let a client wait until it is resumed."""
+async def _pause(runner: "Runner", params: control.ClientPauseParams) -> None:
     await _wish(runner, params.client, "pause")
 
 
-async def resume(runner: "Runner", params: ClientParams) -> None:
-    """Let a client go on; one of our own that was stopped, or is about to end, is started again."""
+async def _resume(runner: "Runner", params: control.ClientParams) -> None:
     client = params.client
     wish = await _wish(runner, client, "run")
     if _is_own(runner, client):
@@ -67,70 +50,62 @@ async def resume(runner: "Runner", params: ClientParams) -> None:
         await runner.supervisor.start(runner.supervisor.spec_of(client))
 
 
-async def drain(runner: "Runner", params: ClientParams) -> None:
-    """Let a client finish its episodes and stop."""
+async def _drain(runner: "Runner", params: control.ClientParams) -> None:
     await _wish(runner, params.client, "finish")
 
 
-async def stop(runner: "Runner", params: ClientParams) -> None:
-    """Let a client stop at once."""
+async def _stop(runner: "Runner", params: control.ClientParams) -> None:
     if _is_own(runner, params.client):
         await runner.supervisor.stop(params.client)
     else:
         await _wish(runner, params.client, "stop")
 
 
-async def forget(runner: "Runner", params: ClientParams) -> None:
-    """Take a client that is gone off the roster, with everything it left."""
+async def _forget(runner: "Runner", params: control.ClientParams) -> None:
     await runner.access.forget(params.client)
     await runner.bus.call(runner.roster.forgetting(params.client))
     await asyncio.to_thread(runner.client_names.forget, params.client)
     runner.look_at_clients()
 
 
-async def rename(runner: "Runner", params: ClientRenameParams) -> None:
-    """Call a client something else on screen; its id stays."""
+async def _rename(runner: "Runner", params: control.ClientRenameParams) -> None:
     await asyncio.to_thread(runner.client_names.set, params.client, params.name, runner.roster.ids())
     runner.look_at_clients()
 
 
-async def release(runner: "Runner", params: ClientParams) -> None:
-    """Let a client that was cut off send again."""
+async def _release(runner: "Runner", params: control.ClientParams) -> None:
     await runner.bus.ask(
         TRAINER, NodeCommand(command="release", args={"client": params.client}), ANSWER_LIMIT_S
     )
     runner.look_at_clients()
 
 
-async def rejects(runner: "Runner", params: RejectsParams) -> RejectList:
-    """Return the last chunks that were refused in this run, or the one before."""
+async def _rejects(runner: "Runner", params: control.RejectsParams) -> control.RejectList:
     if params.client:
-        _check_known(runner, ClientParams(client=params.client))
+        _check_known(runner, control.ClientParams(client=params.client))
     # MGET answers nil for a key of another type.
     (data,) = await runner.bus.call(lambda connection: connection.mget([runner.bus.keys.rejects]))
     found = Rejects.read(data)
     kept = found.rejects if found is not None else []
-    return RejectList(rejects=[one for one in kept if params.client in ("", one.client)])
+    return control.RejectList(rejects=[one for one in kept if params.client in ("", one.client)])
 
 
-async def log(runner: "Runner", params: ClientLogParams) -> ClientLog:
-    """Return what a client wrote last: one of our own into its file, another one what went wrong there."""
+async def _log(runner: "Runner", params: control.ClientLogParams) -> control.ClientLog:
     client, n = params.client, params.n
     paths = log_paths(runner.folders, runner.library, LATEST)
     if client in paths and runner.roster.is_local(client):
         lines, _ = await asyncio.to_thread(read_lines, paths[client], client, None, n, "debug", "")
-        return ClientLog(lines=lines, whole=True)
+        return control.ClientLog(lines=lines, whole=True)
     keys = runner.bus.keys
     told = await runner.bus.call(lambda connection: told_lines(connection, keys, client, n))
-    return ClientLog(lines=told, whole=False)
+    return control.ClientLog(lines=told, whole=False)
 
 
-async def invite(runner: "Runner", params: InviteParams) -> NewInvitation:
-    """Let another computer in."""
+async def _invite(runner: "Runner", params: control.InviteParams) -> control.NewInvitation:
     runner.client_names.check_free(params.client, params.client, runner.roster.ids())
     made = await runner.access.invite(params.client, params.reissue, runner.control.server_id)
     runner.look_at_clients()
-    return NewInvitation(
+    return control.NewInvitation(
         client=made.client,
         username=user_of(made.client),
         addresses=list(made.addresses),
@@ -141,26 +116,24 @@ async def invite(runner: "Runner", params: InviteParams) -> NewInvitation:
     )
 
 
-async def list_invitations(runner: "Runner", _params: Empty) -> InvitationList:
-    """Say who was invited, and what a new invitation would tell."""
+async def _list_invitations(runner: "Runner", _params: control.Empty) -> control.InvitationList:
     access = runner.access
-    return InvitationList(
+    return control.InvitationList(
         lan=access.lan,
         addresses=access.addresses,
         invitations=[
-            InvitationInfo(client=one.client, invited=one.invited, revoked=one.revoked)
+            control.InvitationInfo(client=one.client, invited=one.invited, revoked=one.revoked)
             for one in access.invited
         ],
     )
 
 
-async def revoke(runner: "Runner", params: ClientParams) -> CutOff:
-    """Take an invitation back; the client's connections are closed and nothing of it is read any more."""
+async def _revoke(runner: "Runner", params: control.ClientParams) -> control.CutOff:
     cut_off = await runner.access.revoke(params.client)
     if cut_off:
-        await runner.bus.call(runner.roster.cutting(params.client))
+        await runner.bus.call(runner.roster.forgetting(params.client, beats=False))
     runner.look_at_clients()
-    return CutOff(cut_off=cut_off)
+    return control.CutOff(cut_off=cut_off)
 
 
 def _is_own(runner: "Runner", client: str) -> bool:
@@ -182,11 +155,8 @@ def _answered(runner: "Runner", client: str, wish: Wish) -> bool:
     return answer is not None and answer.command_id == wish.command_id
 
 
-def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list[LogLine]:
-    """Return the newest lines that a client has told, oldest first.
-
-    Times are those of the server, whatever the clock of the client says.
-    """
+def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list[control.LogLine]:
+    """Return the newest lines that a client has told, oldest first, with times of the server's clock."""
     key = keys.log(client)
     # A stream that its client does not trim may be of any size: looked at before it is read.
     size = connection.memory_usage(key) or 0
@@ -203,18 +173,20 @@ def told_lines(connection: redis.Redis, keys: Keys, client: str, n: int) -> list
             f"What {client} has left on the server is no log: it was taken away.",
             f"If that happens again, cut it off: soulsgui revoke {client}",
         )
-    lines: list[LogLine] = []
+    lines: list[control.LogLine] = []
     for entry, fields in reversed(found):
         line = SentLine.read(fields.get(LINE_FIELD))
         if line is not None:
             time_s = int(entry.partition(b"-")[0]) / 1000
             lines.append(
-                LogLine(service=client, number=len(lines) + 1, time=time_s, level=line.level, text=line.text)
+                control.LogLine(
+                    service=client, number=len(lines) + 1, time=time_s, level=line.level, text=line.text
+                )
             )
     return lines
 
 
-def _check_known(runner: "Runner", params: ClientParams) -> None:
+def _check_known(runner: "Runner", params: control.ClientParams) -> None:
     if params.client not in runner.roster:
         raise Refused(
             ErrorCode.NOT_FOUND,
@@ -223,7 +195,7 @@ def _check_known(runner: "Runner", params: ClientParams) -> None:
         )
 
 
-def _check_wish(runner: "Runner", params: ClientParams) -> None:
+def _check_wish(runner: "Runner", params: control.ClientParams) -> None:
     _check_known(runner, params)
     if runner.roster.is_revoked(params.client):
         raise Refused(
@@ -233,11 +205,11 @@ def _check_wish(runner: "Runner", params: ClientParams) -> None:
         )
 
 
-def _check_pause(runner: "Runner", params: ClientParams) -> None:
+def _check_pause(runner: "Runner", params: control.ClientParams) -> None:
     why = remedy = ""
-    if isinstance(params, ClientPauseParams) and params.after_episode:
+    if isinstance(params, control.ClientPauseParams) and params.after_episode:
         why, remedy = "is at once: after_episode", "To let it finish its episodes and stop: clients.drain"
-    elif isinstance(params, ClientPauseParams) and params.for_s is not None:
+    elif isinstance(params, control.ClientPauseParams) and params.for_s is not None:
         why, remedy = "has no end of its own: for_s", "To let it go on: clients.resume"
     if why:
         message = f"A server's pause {why} is for the owner of a client."
@@ -245,12 +217,12 @@ def _check_pause(runner: "Runner", params: ClientParams) -> None:
     _check_wish(runner, params)
 
 
-def _check_stop(runner: "Runner", params: ClientParams) -> None:
+def _check_stop(runner: "Runner", params: control.ClientParams) -> None:
     if not _is_own(runner, params.client):
         _check_wish(runner, params)
 
 
-def _check_forget(runner: "Runner", params: ClientParams) -> None:
+def _check_forget(runner: "Runner", params: control.ClientParams) -> None:
     client = params.client
     _check_known(runner, params)
     if client in runner.access.invitations.clients:
@@ -269,7 +241,7 @@ def _name_and_state(runner: "Runner", client: str) -> tuple[str, ClientState]:
     return runner.client_names.of(client), runner.roster.state(client, time.monotonic())
 
 
-def _check_release(runner: "Runner", params: ClientParams) -> None:
+def _check_release(runner: "Runner", params: control.ClientParams) -> None:
     _check_known(runner, params)
     if runner.run_manager.run is None:
         raise no_run()
@@ -282,23 +254,19 @@ def _check_release(runner: "Runner", params: ClientParams) -> None:
         )
 
 
-def _check_revoke(runner: "Runner", params: ClientParams) -> None:
-    runner.access.invitations.known(params.client)
-
-
 HANDLERS: dict[str, Handler] = {
-    "clients.pause": pause,
-    "clients.resume": resume,
-    "clients.drain": drain,
-    "clients.stop": stop,
-    "clients.forget": forget,
-    "clients.release": release,
-    "clients.rejects": rejects,
-    "clients.log": log,
-    "clients.invite.create": invite,
-    "clients.invite.list": list_invitations,
-    "clients.revoke": revoke,
-    "clients.rename": rename,
+    "clients.pause": _pause,
+    "clients.resume": _resume,
+    "clients.drain": _drain,
+    "clients.stop": _stop,
+    "clients.forget": _forget,
+    "clients.release": _release,
+    "clients.rejects": _rejects,
+    "clients.log": _log,
+    "clients.invite.create": _invite,
+    "clients.invite.list": _list_invitations,
+    "clients.revoke": _revoke,
+    "clients.rename": _rename,
 }
 CHECKS: dict[str, Check] = {
     "clients.pause": _check_pause,
@@ -308,6 +276,6 @@ CHECKS: dict[str, Check] = {
     "clients.forget": _check_forget,
     "clients.release": _check_release,
     "clients.log": _check_known,
-    "clients.revoke": _check_revoke,
+    "clients.revoke": lambda runner, params: runner.access.invitations.known(params.client),
     "clients.rename": _check_known,
 }

@@ -1,7 +1,6 @@
 """The feed of a runner: one ring of numbered messages that every window reads at its own pace.
 
-A window that falls behind the ring gets a snapshot instead of what it missed, so that a slow one never costs
-memory here.
+A window that falls behind the ring gets a snapshot instead of what it missed: a slow one costs no memory.
 """
 
 import asyncio
@@ -11,16 +10,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
-from soulsgui.wire.control import (
-    ClientsChange,
-    ClientStatus,
-    LogChange,
-    LogLine,
-    RowsChange,
-    Snapshot,
-    Status,
-    StatusChange,
-)
+from soulsgui.wire import control
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.metrics import Row
 
@@ -34,7 +24,7 @@ class FeedBuffer:
 
     def __init__(
         self,
-        snapshot: Callable[[int], Snapshot],
+        snapshot: Callable[[int], control.Snapshot],
         first_cursor: int | None = None,
         max_messages: int = MAX_MESSAGES,
         max_bytes: int = MAX_BYTES,
@@ -99,10 +89,10 @@ class FeedPublisher:
     def __init__(self, feed: FeedBuffer) -> None:
         self._feed = feed
         self._status: tuple[Any, ...] = ()
-        self._clients: dict[str, ClientStatus] = {}
+        self._clients: dict[str, control.ClientStatus] = {}
         self._refreshed_at = float("-inf")
 
-    def status(self, status: Status, now: float) -> None:
+    def status(self, status: control.Status, now: float) -> None:
         """Publish run, services and server where they changed; what time alone moves, once a second."""
         steady = _steady(status)
         refresh = bool(status.services) and now - self._refreshed_at >= 1.0
@@ -110,9 +100,9 @@ class FeedPublisher:
             self._status = steady
             self._refreshed_at = now
             told = {name: getattr(status, name) for name in ("run", "services", "server", "allowed")}
-            self._feed.push(StatusChange, **told)
+            self._feed.push(control.StatusChange, **told)
 
-    def clients(self, clients: list[ClientStatus]) -> None:
+    def clients(self, clients: list[control.ClientStatus]) -> None:
         """Publish the clients whose status changed, and those that are gone."""
         changed = [
             client
@@ -124,20 +114,20 @@ class FeedPublisher:
             for name in removed:
                 del self._clients[name]
             self._clients |= {client.id: client for client in changed}
-            self._feed.push(ClientsChange, changed=changed, removed=removed)
+            self._feed.push(control.ClientsChange, changed=changed, removed=removed)
 
     def rows(self, rows: list[Row]) -> None:
         """Publish new rows of the curves."""
         if rows:
-            self._feed.push(RowsChange, rows=rows)
+            self._feed.push(control.RowsChange, rows=rows)
 
-    def lines(self, lines: list[LogLine]) -> None:
+    def lines(self, lines: list[control.LogLine]) -> None:
         """Publish new log lines."""
         if lines:
-            self._feed.push(LogChange, lines=lines)
+            self._feed.push(control.LogChange, lines=lines)
 
 
-def _steady(status: Status) -> tuple[Any, ...]:
+def _steady(status: control.Status) -> tuple[Any, ...]:
     """The state without what moves with time alone."""
     run = status.run.model_copy(update={"seconds": 0.0, "checkpoint_age_s": None})
     server = status.server.model_copy(update={"memory_bytes": 0, "disk_free_bytes": 0})
@@ -146,7 +136,7 @@ def _steady(status: Status) -> tuple[Any, ...]:
     return run, services, server, status.allowed
 
 
-def _moved(client: ClientStatus, older: ClientStatus) -> bool:
+def _moved(client: control.ClientStatus, older: control.ClientStatus) -> bool:
     """Whether a client's status differs in more than its age, or its age in a way a reader would notice."""
     if vars(client) | {"age_s": None} != vars(older) | {"age_s": None}:
         return True

@@ -1,4 +1,4 @@
-"""Commands about the runner, its services, its runs with their checkpoints and history, and the settings."""
+"""Handlers of commands about the runner, its services, runs and settings (see `wire.control.commands`)."""
 
 import asyncio
 import os
@@ -14,41 +14,8 @@ from soulsgui.runner.run.start import refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.redis_server import REDIS
 from soulsgui.telemetry.store import query_history
-from soulsgui.wire.control import (
-    CheckpointEditParams,
-    CheckpointList,
-    CheckpointListParams,
-    CheckpointSaveParams,
-    CheckpointTold,
-    ClientCount,
-    ConfigCheckParams,
-    ConfigGetParams,
-    ConfigProblems,
-    ConfigSaveParams,
-    ConfigValues,
-    Done,
-    Empty,
-    ErrorCode,
-    EventList,
-    Hello,
-    History,
-    HistoryEventsParams,
-    HistoryLogsParams,
-    HistoryQueryParams,
-    LocalClientsParams,
-    LogLines,
-    Params,
-    PresetList,
-    RunList,
-    RunPlace,
-    RunResumeParams,
-    RunsEditParams,
-    RunStartParams,
-    RunSummary,
-    SavedConfig,
-    ServiceParams,
-    ShutdownParams,
-)
+from soulsgui.wire import control
+from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.node_commands import NodeCommand
 
@@ -61,9 +28,9 @@ if TYPE_CHECKING:
 _READY_LIMIT_S = 50.0
 
 
-async def hello(runner: "BaseRunner", _params: Empty) -> Hello:
+async def hello(runner: "BaseRunner", _params: control.Empty) -> control.Hello:
     """Say who answers and what it can do."""
-    return Hello(
+    return control.Hello(
         version=__version__,
         role=runner.role,
         server_id=runner.control.server_id,
@@ -76,24 +43,21 @@ async def hello(runner: "BaseRunner", _params: Empty) -> Hello:
     )
 
 
-async def shutdown(runner: "BaseRunner", params: ShutdownParams) -> None:
+async def shutdown(runner: "BaseRunner", params: control.ShutdownParams) -> None:
     """End everything, after this answer."""
     runner.ask_to_close(params.save)
 
 
-async def start_service(runner: "Runner", params: ServiceParams) -> None:
-    """Start a service and wait until it is ready."""
+async def _start_service(runner: "Runner", params: control.ServiceParams) -> None:
     await runner.supervisor.start(runner.supervisor.spec_of(params.name))
     await _ready(runner, params.name)
 
 
-async def stop_service(runner: "Runner", params: ServiceParams) -> None:
-    """Stop a service."""
+async def _stop_service(runner: "Runner", params: control.ServiceParams) -> None:
     await runner.supervisor.stop(params.name)
 
 
-async def restart_service(runner: "Runner", params: ServiceParams) -> None:
-    """Stop a service and start it again, and wait until it is ready."""
+async def _restart_service(runner: "Runner", params: control.ServiceParams) -> None:
     await runner.supervisor.restart(params.name)
     await _ready(runner, params.name)
 
@@ -107,43 +71,36 @@ async def _ready(runner: "Runner", name: str) -> None:
         )
 
 
-async def local_clients(runner: "Runner", params: LocalClientsParams) -> ClientCount:
-    """Start or stop clients of the server's own until there are so many."""
+async def _local_clients(runner: "Runner", params: control.LocalClientsParams) -> control.ClientCount:
     await runner.run_manager.set_clients(params.count)
-    return ClientCount(count=params.count)
+    return control.ClientCount(count=params.count)
 
 
-async def start(runner: "Runner", params: RunStartParams) -> RunPlace:
-    """Begin a new run; answered when trainer and telemetry are ready."""
+async def _start(runner: "Runner", params: control.RunStartParams) -> control.RunPlace:
     return _place(await runner.run_manager.start(params))
 
 
-async def resume(runner: "Runner", params: RunResumeParams) -> RunPlace:
-    """Go on with a run; answered when trainer and telemetry are ready."""
+async def _resume(runner: "Runner", params: control.RunResumeParams) -> control.RunPlace:
     return _place(await runner.run_manager.resume(params))
 
 
-async def stop(runner: "Runner", _params: Empty) -> RunPlace:
-    """Save and end the run; answered when its services have ended."""
+async def _stop(runner: "Runner", _params: control.Empty) -> control.RunPlace:
     return _place(await runner.run_manager.stop())
 
 
-def _place(run: "RunFolder") -> RunPlace:
-    return RunPlace(run_id=run.run_id, run_dir=str(run.root))
+def _place(run: "RunFolder") -> control.RunPlace:
+    return control.RunPlace(run_id=run.run_id, run_dir=str(run.root))
 
 
-async def pause(runner: "Runner", _params: Empty) -> Done:
-    """Let the run rest with everything kept; answered when it rests, or will as soon as the trainer can."""
-    return Done(done=await runner.run_manager.not_ending().pause())
+async def _pause(runner: "Runner", _params: control.Empty) -> control.Done:
+    return control.Done(done=await runner.run_manager.not_ending().pause())
 
 
-async def go_on(runner: "Runner", _params: Empty) -> Done:
-    """Let a paused run go on; answered as `pause`."""
-    return Done(done=await runner.run_manager.not_ending().go_on())
+async def _go_on(runner: "Runner", _params: control.Empty) -> control.Done:
+    return control.Done(done=await runner.run_manager.not_ending().go_on())
 
 
-async def quicksave(runner: "Runner", params: CheckpointSaveParams) -> CheckpointTold:
-    """Save a checkpoint; answered when it is on disk."""
+async def _quicksave(runner: "Runner", params: control.CheckpointSaveParams) -> control.CheckpointTold:
     run = runner.run_manager.run
     if run is None:
         raise no_run()
@@ -151,42 +108,40 @@ async def quicksave(runner: "Runner", params: CheckpointSaveParams) -> Checkpoin
     command = NodeCommand(command="save", args=args)
     answer = await runner.bus.ask(TRAINER, command, ANSWER_LIMIT_S)
     info = await asyncio.to_thread(runner.library.checkpoints.get, run, str(answer.result["path"]))
-    return CheckpointTold(checkpoint=info)
+    return control.CheckpointTold(checkpoint=info)
 
 
-def _check_run(runner: "Runner", _params: Params) -> None:
+def _check_run(runner: "Runner", _params: control.Params) -> None:
     if runner.run_manager.run is None:
         raise no_run()
 
 
-def _check_not_ending(runner: "Runner", _params: Params) -> None:
+def _check_not_ending(runner: "Runner", _params: control.Params) -> None:
     runner.run_manager.not_ending()
 
 
-def _check_continue(runner: "Runner", _params: Params) -> None:
-    runner.run_manager.not_ending().check_paused()
-
-
-def _check_save(runner: "Runner", _params: Params) -> None:
+def _check_save(runner: "Runner", _params: control.Params) -> None:
     runner.run_manager.not_ending()
     if not runner.supervisor.running(TRAINER):
         raise Refused(
-            ErrorCode.NOT_NOW, "The trainer is not up, so there is nothing to save.", "Try again when it is."
+            ErrorCode.NOT_NOW,
+            "The trainer is not up, so there is nothing to save.",
+            "Try again when it is.",
         )
 
 
-def _check_start(runner: "Runner", params: RunStartParams) -> None:
+def _check_start(runner: "Runner", params: control.RunStartParams) -> None:
     refuse_without_torch()
     runner.run_manager.check_room(params.if_active)
 
 
-def _check_resume(runner: "Runner", params: RunResumeParams) -> None:
+def _check_resume(runner: "Runner", params: control.RunResumeParams) -> None:
     refuse_without_torch()
     runner.run_manager.check_room(params.if_active)
     resumption(runner.library, params)
 
 
-def _check_service(runner: "Runner", params: ServiceParams) -> None:
+def _check_service(runner: "Runner", params: control.ServiceParams) -> None:
     try:
         runner.supervisor.spec_of(params.name)
     except ServiceError as error:
@@ -195,33 +150,33 @@ def _check_service(runner: "Runner", params: ServiceParams) -> None:
         _check_run(runner, params)
 
 
-def _check_start_service(runner: "Runner", params: ServiceParams) -> None:
+def _check_start_service(runner: "Runner", params: control.ServiceParams) -> None:
     _check_service(runner, params)
     if params.name != REDIS:
         runner.run_manager.not_ending()
 
 
-def _check_restart_service(runner: "Runner", params: ServiceParams) -> None:
+def _check_restart_service(runner: "Runner", params: control.ServiceParams) -> None:
     _check_service(runner, params)
     if runner.run_manager.run is not None:
         runner.run_manager.not_ending()
 
 
-def _check_stop_service(runner: "Runner", params: ServiceParams) -> None:
+def _check_stop_service(runner: "Runner", params: control.ServiceParams) -> None:
     _check_service(runner, params)
     if params.name == REDIS and runner.run_manager.run is not None:
         raise Refused(
-            ErrorCode.NOT_NOW, "Nothing can go on without Redis.", "Stop the run first: soulsgui run stop"
+            ErrorCode.NOT_NOW,
+            "Nothing can go on without Redis.",
+            "Stop the run first: soulsgui run stop",
         )
 
 
-async def list_runs(runner: "Runner", _params: Empty) -> RunList:
-    """List every run, the newest first."""
-    return RunList(runs=await asyncio.to_thread(runner.library.summaries, _active(runner)))
+async def _list_runs(runner: "Runner", _params: control.Empty) -> control.RunList:
+    return control.RunList(runs=await asyncio.to_thread(runner.library.summaries, _active(runner)))
 
 
-async def edit_run(runner: "Runner", params: RunsEditParams) -> RunSummary:
-    """Change name or note of a run."""
+async def _edit_run(runner: "Runner", params: control.RunsEditParams) -> control.RunSummary:
     run = runner.library.find(params.run)
     changes = params.model_dump(include={"name", "note"}, exclude_none=True)
     runner.run_manager.edit(run, changes)
@@ -232,21 +187,18 @@ def _active(runner: "Runner") -> "RunRecord | None":
     return runner.run_manager.record if runner.run_manager.run is not None else None
 
 
-async def list_checkpoints(runner: "Runner", params: CheckpointListParams) -> CheckpointList:
-    """List the checkpoints of a run, verified, the newest first."""
+async def _list_checkpoints(runner: "Runner", params: control.CheckpointListParams) -> control.CheckpointList:
     run = runner.library.find(params.run)
-    return CheckpointList(checkpoints=await asyncio.to_thread(runner.library.checkpoints.list, run))
+    return control.CheckpointList(checkpoints=await asyncio.to_thread(runner.library.checkpoints.list, run))
 
 
-async def edit_checkpoint(runner: "Runner", params: CheckpointEditParams) -> CheckpointTold:
-    """Change the note of a checkpoint."""
+async def _edit_checkpoint(runner: "Runner", params: control.CheckpointEditParams) -> control.CheckpointTold:
     run, checkpoints = runner.library.find(params.run), runner.library.checkpoints
     info = await asyncio.to_thread(checkpoints.edit_note, run, params.path, params.note)
-    return CheckpointTold(checkpoint=info)
+    return control.CheckpointTold(checkpoint=info)
 
 
-async def query(runner: "Runner", params: HistoryQueryParams) -> History:
-    """Return a curve."""
+async def _query(runner: "Runner", params: control.HistoryQueryParams) -> control.History:
     run = runner.library.find(params.run)
     found = await asyncio.to_thread(query_history, run.store, params)
     if not found.value and not params.missing_ok:
@@ -254,20 +206,18 @@ async def query(runner: "Runner", params: HistoryQueryParams) -> History:
     return found
 
 
-async def logs(runner: "Runner", params: HistoryLogsParams) -> LogLines:
-    """Return lines of logs."""
+async def _logs(runner: "Runner", params: control.HistoryLogsParams) -> control.LogLines:
     paths = log_paths(runner.folders, runner.library, params.run)
     lines, first = await asyncio.to_thread(log_lines, paths, params)
-    return LogLines(lines=lines, first=first)
+    return control.LogLines(lines=lines, first=first)
 
 
-async def events(runner: "BaseRunner", params: HistoryEventsParams) -> EventList:
+async def events(runner: "BaseRunner", params: control.HistoryEventsParams) -> control.EventList:
     """Return the events after a number."""
-    return EventList(events=runner.events.since(params.since))
+    return control.EventList(events=runner.events.since(params.since))
 
 
-async def get_config(runner: "Runner", params: ConfigGetParams) -> ConfigValues:
-    """Return defaults, what the user changed, what the active run uses, and what another one used."""
+async def _get_config(runner: "Runner", params: control.ConfigGetParams) -> control.ConfigValues:
     session = runner.run_manager.session
     running = public_values(session.settings) if session is not None else {}
     asked = {}
@@ -278,45 +228,44 @@ async def get_config(runner: "Runner", params: ConfigGetParams) -> ConfigValues:
     return values.model_copy(update={"run": asked})
 
 
-async def check_config(runner: "Runner", params: ConfigCheckParams) -> ConfigProblems:
-    """Return every mistake, without changing anything."""
-    return ConfigProblems(problems=await asyncio.to_thread(settings_file.problems, runner.folders, params))
+async def _check_config(runner: "Runner", params: control.ConfigCheckParams) -> control.ConfigProblems:
+    return control.ConfigProblems(
+        problems=await asyncio.to_thread(settings_file.problems, runner.folders, params)
+    )
 
 
-async def save_config(runner: "Runner", params: ConfigSaveParams) -> SavedConfig:
-    """Write the user's config.yaml."""
-    return SavedConfig(**await asyncio.to_thread(settings_file.save, runner.folders, params))
+async def _save_config(runner: "Runner", params: control.ConfigSaveParams) -> control.SavedConfig:
+    return control.SavedConfig(**await asyncio.to_thread(settings_file.save, runner.folders, params))
 
 
-async def presets(_runner: "Runner", _params: Empty) -> PresetList:
-    """List the shipped presets."""
-    return PresetList(presets=await asyncio.to_thread(settings_file.presets))
+async def _presets(_runner: "Runner", _params: control.Empty) -> control.PresetList:
+    return control.PresetList(presets=await asyncio.to_thread(settings_file.presets))
 
 
 HANDLERS: dict[str, Handler] = {
     "server.hello": hello,
     "server.shutdown": shutdown,
-    "service.start": start_service,
-    "service.stop": stop_service,
-    "service.restart": restart_service,
-    "service.local_clients": local_clients,
-    "run.start": start,
-    "run.resume": resume,
-    "run.stop": stop,
-    "run.pause": pause,
-    "run.continue": go_on,
-    "checkpoint.save": quicksave,
-    "runs.list": list_runs,
-    "runs.edit": edit_run,
-    "history.query": query,
-    "history.logs": logs,
+    "service.start": _start_service,
+    "service.stop": _stop_service,
+    "service.restart": _restart_service,
+    "service.local_clients": _local_clients,
+    "run.start": _start,
+    "run.resume": _resume,
+    "run.stop": _stop,
+    "run.pause": _pause,
+    "run.continue": _go_on,
+    "checkpoint.save": _quicksave,
+    "runs.list": _list_runs,
+    "runs.edit": _edit_run,
+    "history.query": _query,
+    "history.logs": _logs,
     "history.events": events,
-    "checkpoint.list": list_checkpoints,
-    "checkpoint.edit": edit_checkpoint,
-    "config.get": get_config,
-    "config.check": check_config,
-    "config.save": save_config,
-    "config.presets": presets,
+    "checkpoint.list": _list_checkpoints,
+    "checkpoint.edit": _edit_checkpoint,
+    "config.get": _get_config,
+    "config.check": _check_config,
+    "config.save": _save_config,
+    "config.presets": _presets,
 }
 CHECKS: dict[str, Check] = {
     "service.start": _check_start_service,
@@ -327,6 +276,6 @@ CHECKS: dict[str, Check] = {
     "run.resume": _check_resume,
     "run.stop": _check_run,
     "run.pause": _check_not_ending,
-    "run.continue": _check_continue,
+    "run.continue": lambda runner, _params: runner.run_manager.not_ending().check_paused(),
     "checkpoint.save": _check_save,
 }

@@ -16,17 +16,8 @@ from soulsgui.config.errors import nearest
 from soulsgui.errors import SoulsGuiError
 from soulsgui.runner.refusal import Result, as_api_error, bad_parameters
 from soulsgui.system import free_port, who_listens
-from soulsgui.wire.control import (
-    COMMANDS,
-    PREFIX,
-    ApiError,
-    ClientParams,
-    ErrorCode,
-    Job,
-    Params,
-    RunStartParams,
-    ServiceParams,
-)
+from soulsgui.wire import control
+from soulsgui.wire.control import ErrorCode
 
 if TYPE_CHECKING:
     from soulsgui.runner.base import BaseRunner
@@ -55,17 +46,17 @@ _KEPT = 100
 class Jobs:
     """The jobs of a runner; the last ones are remembered."""
 
-    def __init__(self, on_change: Callable[[Job], None]) -> None:
+    def __init__(self, on_change: Callable[[control.Job], None]) -> None:
         self._on_change = on_change
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, control.Job] = {}
 
-    def get(self, job_id: str) -> Job | None:
+    def get(self, job_id: str) -> control.Job | None:
         """Return a job, None when it is not known (any more)."""
         return self._jobs.get(job_id)
 
     async def run(self, command: str, work: Awaitable[Result], progress: str = "") -> Result:
         """Do the work of a command as a job and return its result."""
-        job = Job(id=uuid.uuid4().hex, command=command, state="running", progress=progress)
+        job = control.Job(id=uuid.uuid4().hex, command=command, state="running", progress=progress)
         self._note(job)
         try:
             result = await work
@@ -76,7 +67,7 @@ class Jobs:
         self._note(job.model_copy(update={"state": "done", "result": plain}))
         return result
 
-    def _note(self, job: Job) -> None:
+    def _note(self, job: control.Job) -> None:
         self._jobs[job.id] = job
         while len(self._jobs) > _KEPT:
             del self._jobs[next(iter(self._jobs))]
@@ -95,10 +86,10 @@ class ControlServer:
         self._site: web.TCPSite | None = None
         self.port = 0
         app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
-        app.router.add_get(f"{PREFIX}/status", self._status)
-        app.router.add_post(PREFIX + "/commands/{name}", self._command)
-        app.router.add_get(PREFIX + "/jobs/{id}", self._job)
-        app.router.add_get(f"{PREFIX}/feed", self._feed)
+        app.router.add_get(f"{control.PREFIX}/status", self._status)
+        app.router.add_post(control.PREFIX + "/commands/{name}", self._command)
+        app.router.add_get(control.PREFIX + "/jobs/{id}", self._job)
+        app.router.add_get(f"{control.PREFIX}/feed", self._feed)
         self._app_runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
 
     async def start(self, port: int, remembered: int = 0) -> None:
@@ -131,7 +122,9 @@ class ControlServer:
             return await handler(request)
         except web.HTTPException as error:
             code = ErrorCode.NOT_FOUND if error.status == 404 else ErrorCode.BAD_REQUEST
-            return _failed(ApiError(code=code, message=f"{request.path}: {error.reason}"), error.status)
+            return _failed(
+                control.ApiError(code=code, message=f"{request.path}: {error.reason}"), error.status
+            )
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         """Answer those who may not ask: other names for this machine, web pages, a wrong token."""
@@ -155,19 +148,19 @@ class ControlServer:
     async def _job(self, request: web.Request) -> web.Response:
         job = self._runner.jobs.get(request.match_info["id"])
         if job is None:
-            return _failed(ApiError(code=ErrorCode.NOT_FOUND, message="There is no such job."))
+            return _failed(control.ApiError(code=ErrorCode.NOT_FOUND, message="There is no such job."))
         return _json(job.to_json())
 
     async def _command(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        command = COMMANDS.get(name)
+        command = control.COMMANDS.get(name)
         if command is None:
-            near = nearest(name, COMMANDS)
+            near = nearest(name, control.COMMANDS)
             return _failed(
-                ApiError(
+                control.ApiError(
                     code=ErrorCode.BAD_REQUEST,
                     message=f"There is no command {name!r}.",
-                    remedy=f"Did you mean {near}?" if near else f"There are: {', '.join(COMMANDS)}",
+                    remedy=f"Did you mean {near}?" if near else f"There are: {', '.join(control.COMMANDS)}",
                 ),
                 404,
             )
@@ -177,7 +170,7 @@ class ControlServer:
             return _failed(bad_parameters(error, name))
         except (ValueError, RecursionError) as error:
             message = f"{name}: the parameters are no JSON object: {error}"
-            return _failed(ApiError(code=ErrorCode.BAD_REQUEST, message=message))
+            return _failed(control.ApiError(code=ErrorCode.BAD_REQUEST, message=message))
         try:
             result = await self._runner.command(name, params)
             text = result.to_json() if result is not None else "{}"
@@ -223,65 +216,60 @@ def _json(text: str, status: int = 200) -> web.Response:
     return web.Response(text=text, status=status, content_type="application/json")
 
 
-def _failed(error: ApiError, status: int | None = None) -> web.Response:
+def _failed(error: control.ApiError, status: int | None = None) -> web.Response:
     body = json.dumps({"ok": False, "error": error.model_dump(mode="json")})
     return _json(body, _HTTP_STATUS[error.code] if status is None else status)
 
 
 def _not_allowed(status: int, message: str) -> web.Response:
     remedy = "Use the token of control.json: soulsgui control --json"
-    return _failed(ApiError(code=ErrorCode.NOT_ALLOWED, message=message, remedy=remedy), status)
+    return _failed(control.ApiError(code=ErrorCode.NOT_ALLOWED, message=message, remedy=remedy), status)
 
 
-Handler = Callable[[Any, Any], Awaitable[Result]]
-"""Carries out one command for a runner."""
+Handler = Callable[[Any, Any], Awaitable[Result]]  # carries out one command for a runner
 
-Check = Callable[[Any, Any], None]
+Check = Callable[[Any, Any], object]
 """Raises why a runner can't carry out a command with these parameters now; returns where it can."""
 
 # Whoever begins a run where one goes on is asked about that one first.
-_ASKED: Mapping[str, Params] = {"run.start": RunStartParams(if_active="stop")}
+_ASKED: Mapping[str, control.Params] = {"run.start": control.RunStartParams(if_active="stop")}
 
 
 class Permissions:
-    """The checks of a runner, by what their commands are about: the whole, one service, one client.
-
-    A status carries the message that the command itself would be refused with (`allowed`).
-    """
+    """The checks of a runner; a status tells what commands would be refused with (`allowed`)."""
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
-        kinds: tuple[type[Params], ...] = (ServiceParams, ClientParams)
+        kinds: tuple[type[control.Params], ...] = (control.ServiceParams, control.ClientParams)
         self._of_one = [
-            {name: check for name, check in checks.items() if issubclass(COMMANDS[name].params, kind)}
+            {name: check for name, check in checks.items() if issubclass(control.COMMANDS[name].params, kind)}
             for kind in kinds
         ]
         self._of_all = {
-            name: check for name, check in checks.items() if not issubclass(COMMANDS[name].params, kinds)
+            name: check
+            for name, check in checks.items()
+            if not issubclass(control.COMMANDS[name].params, kinds)
         }
 
     def of_all(self, runner: object) -> dict[str, str]:
         """Return why each command about the whole would be refused now, empty where it would not."""
         return {
-            name: _why(check, runner, _ASKED.get(name) or COMMANDS[name].params.model_construct())
+            name: _why(check, runner, _ASKED.get(name) or control.COMMANDS[name].params.model_construct())
             for name, check in self._of_all.items()
         }
 
     def of_service(self, runner: object, name: str) -> dict[str, str]:
         """Return the same for the commands about one service."""
-        params = ServiceParams.model_construct(name=name)
+        params = control.ServiceParams.model_construct(name=name)
         return {command: _why(check, runner, params) for command, check in self._of_one[0].items()}
 
     def of_client(self, runner: object, client: str) -> dict[str, str]:
-        """Return the same for the commands about one client, but only of those that would be refused.
-
-        Of a thousand clients what is told twice a second would be half as long again.
-        """
-        params = ClientParams.model_construct(client=client)
+        """Return the same about one client, only where refused: there may be a thousand, twice a second."""
+        params = control.ClientParams.model_construct(client=client)
         told = ((command, _why(check, runner, params)) for command, check in self._of_one[1].items())
         return {command: why for command, why in told if why}
 
 
-def _why(check: Check, runner: object, params: Params) -> str:
+def _why(check: Check, runner: object, params: control.Params) -> str:
     try:
         check(runner, params)
     except SoulsGuiError as error:

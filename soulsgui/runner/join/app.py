@@ -266,7 +266,7 @@ class ClientRunner(BaseRunner):
         client = self._reports.client(self.name, self.player.wish, returns.env_steps, returns.episodes)
         held = self.player.held
         owner: dict[str, Any] = {
-            "paused_until": self.player.paused_until,
+            "paused_until": self.player.kept.until,
             "held": held,
             "held_until": self.owner_rules.hours_begin() if held == "hours" else None,
             "allowed": self.permissions.of_client(self, self.name),
@@ -287,8 +287,7 @@ class ClientRunner(BaseRunner):
         )
 
 
-UNWATCHED_LIMIT_S = 15.0
-"""A runner that is there for a window ends so long after the last one is gone."""
+UNWATCHED_LIMIT_S = 15.0  # a runner that is there for a window ends so long after the last one is gone
 
 
 def join(

@@ -1,4 +1,4 @@
-"""What each command of the control API does in client mode."""
+"""The commands of the control API in client mode; what they do says `wire.control.commands`."""
 
 import asyncio
 import os
@@ -13,28 +13,8 @@ from soulsgui.runner.join.finder import OwnServer
 from soulsgui.runner.join.servers import examined, examined_place, tested, tested_here
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import log_lines
-from soulsgui.wire.control import (
-    AddressChange,
-    ClientParams,
-    ClientPauseParams,
-    Empty,
-    ErrorCode,
-    History,
-    HistoryLogsParams,
-    HistoryQueryParams,
-    InvitationParams,
-    JoinedServer,
-    LogLines,
-    OfferedServer,
-    RulesParams,
-    RulesState,
-    SavedServer,
-    SavedServerParams,
-    SavedServers,
-    ServerPlaceParams,
-    ServerTest,
-    ServiceParams,
-)
+from soulsgui.wire import control
+from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import MOST_PLACES, Invitation, read_place
 
@@ -44,41 +24,34 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def start(runner: "ClientRunner", params: ServiceParams) -> None:
-    """Let this machine help; answered once the client runs, at once where there is no server yet."""
+async def _start(runner: "ClientRunner", params: control.ServiceParams) -> None:
     await runner.player.switch_on()
     await runner.player.until_ready()
 
 
-async def stop(runner: "ClientRunner", params: ServiceParams) -> None:
-    """Let this machine help no longer."""
+async def _stop(runner: "ClientRunner", params: control.ServiceParams) -> None:
     await runner.player.switch_off()
-    runner.player.forget_pause()
+    runner.player.kept.end()
 
 
-async def restart(runner: "ClientRunner", params: ServiceParams) -> None:
-    """Stop the client and start it again."""
+async def _restart(runner: "ClientRunner", params: control.ServiceParams) -> None:
     await runner.player.restart()
     await runner.player.until_ready()
 
 
-async def pause(runner: "ClientRunner", params: ClientPauseParams) -> None:
-    """Let the client wait, at once or after its episode, for a time or until it is resumed."""
+async def _pause(runner: "ClientRunner", params: control.ClientPauseParams) -> None:
     runner.player.pause(params.after_episode, params.for_s)
 
 
-async def resume(runner: "ClientRunner", params: ClientParams) -> None:
-    """Let the client go on."""
+async def _resume(runner: "ClientRunner", params: control.ClientParams) -> None:
     runner.player.resume()
 
 
-async def get_rules(runner: "ClientRunner", _params: Empty) -> RulesState:
-    """Tell when the client may play, and which rules can't be followed on this system."""
+async def _get_rules(runner: "ClientRunner", _params: control.Empty) -> control.RulesState:
     return await asyncio.to_thread(runner.owner_rules.state)
 
 
-async def set_rules(runner: "ClientRunner", params: RulesParams) -> RulesState:
-    """Let the client play by other rules from now on."""
+async def _set_rules(runner: "ClientRunner", params: control.RulesParams) -> control.RulesState:
     before = runner.owner_rules.rules.share
     await asyncio.to_thread(runner.owner_rules.keep, params.rules)
     if before != params.rules.share and before != "full" and runner.player.wanted:
@@ -88,64 +61,59 @@ async def set_rules(runner: "ClientRunner", params: RulesParams) -> RulesState:
     return await asyncio.to_thread(runner.owner_rules.state)
 
 
-async def query(runner: "ClientRunner", params: HistoryQueryParams) -> History:
-    """Return the curve of this machine's own episodes."""
+async def _query(runner: "ClientRunner", params: control.HistoryQueryParams) -> control.History:
     return runner.returns.history(params)
 
 
-async def logs(runner: "ClientRunner", params: HistoryLogsParams) -> LogLines:
-    """Return lines of the logs of client and runner."""
+async def _logs(runner: "ClientRunner", params: control.HistoryLogsParams) -> control.LogLines:
     paths = {name: runner.folder.logs / f"{name}.log" for name in (CLIENT, RUNNER)}
     lines, first = await asyncio.to_thread(log_lines, paths, params)
-    return LogLines(lines=lines, first=first)
+    return control.LogLines(lines=lines, first=first)
 
 
-def _check_service(_runner: "ClientRunner", params: ServiceParams) -> None:
+def _check_service(_runner: "ClientRunner", params: control.ServiceParams) -> None:
     if params.name != CLIENT:
         message = f"There is no service {params.name!r} in client mode."
         raise Refused(ErrorCode.NOT_FOUND, message, f"There is: {CLIENT}")
 
 
-def _check_client(runner: "ClientRunner", params: ClientParams) -> None:
+def _check_client(runner: "ClientRunner", params: control.ClientParams) -> None:
     if params.client != runner.name:
         message = f"There is no client {params.client!r} on this computer."
         raise Refused(ErrorCode.NOT_FOUND, message, f"There is: {runner.name}")
     runner.player.check_wanted()
 
 
-async def list_servers(runner: "ClientRunner", _params: Empty) -> SavedServers:
-    """List everyone who invited this computer."""
+async def _list_servers(runner: "ClientRunner", _params: control.Empty) -> control.SavedServers:
     chosen, found = await asyncio.to_thread(lambda: (runner.saved.chosen(), runner.saved.all()))
-    return SavedServers(
+    return control.SavedServers(
         chosen=chosen.server_id if chosen is not None else "", servers=[_told(one) for one in found]
     )
 
 
-async def look(runner: "ClientRunner", params: InvitationParams) -> OfferedServer:
-    """Say what accepting an invitation would mean; its server is asked, nothing is changed."""
+async def _look(runner: "ClientRunner", params: control.InvitationParams) -> control.OfferedServer:
     invitation = Invitation.parse(params.invitation)
     known = await asyncio.to_thread(runner.saved.find, invitation.server_id)
-    offered = OfferedServer(server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1)
+    offered = control.OfferedServer(
+        server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1
+    )
     return await _in_thread(examined, offered, invitation)
 
 
-async def join(runner: "ClientRunner", params: InvitationParams) -> JoinedServer:
-    """Keep an invitation and play for its server from now on."""
+async def _join(runner: "ClientRunner", params: control.InvitationParams) -> control.JoinedServer:
     invitation = Invitation.parse(params.invitation)
     await asyncio.to_thread(runner.saved.keep, invitation)
-    runner.player.forget_pause()
+    runner.player.kept.end()
     await runner.play_for(invitation, begin=True)
-    return JoinedServer(server_id=invitation.server_id)
+    return control.JoinedServer(server_id=invitation.server_id)
 
 
-async def choose(runner: "ClientRunner", params: SavedServerParams) -> None:
-    """Play for another of the saved servers from now on, or, not playing, at the next switching on."""
+async def _choose(runner: "ClientRunner", params: control.SavedServerParams) -> None:
     invitation = await _saved(runner, params.server_id) if params.server_id else None
     await runner.play_for(invitation, begin=False)
 
 
-async def forget(runner: "ClientRunner", params: SavedServerParams) -> None:
-    """Forget an invitation; a client that plays for its server ends."""
+async def _forget(runner: "ClientRunner", params: control.SavedServerParams) -> None:
     invitation = await _saved(runner, params.server_id)
     chosen = await asyncio.to_thread(runner.saved.chosen)
     if chosen is not None and chosen.server_id == invitation.server_id:
@@ -154,8 +122,7 @@ async def forget(runner: "ClientRunner", params: SavedServerParams) -> None:
     await asyncio.to_thread(runner.saved.forget, invitation)
 
 
-async def test(runner: "ClientRunner", _params: Empty) -> ServerTest:
-    """Try out the server this computer plays for; nothing is changed."""
+async def _test(runner: "ClientRunner", _params: control.Empty) -> control.ServerTest:
     chosen = await asyncio.to_thread(runner.saved.chosen)
     if chosen is None:
         own = OwnServer(runner.folders.server_address)
@@ -164,8 +131,7 @@ async def test(runner: "ClientRunner", _params: Empty) -> ServerTest:
     return await _in_thread(tested, chosen)
 
 
-async def change_address(runner: "ClientRunner", params: ServerPlaceParams) -> AddressChange:
-    """Look for the server of a kept invitation at another address from now on, once it is found there."""
+async def _change_address(runner: "ClientRunner", params: control.ServerPlaceParams) -> control.AddressChange:
     invitation = await _saved(runner, params.server_id)
     host, port = read_place(params.place, invitation.addresses[0][1])
     change = await asyncio.to_thread(examined_place, invitation, host, port)
@@ -177,7 +143,7 @@ async def change_address(runner: "ClientRunner", params: ServerPlaceParams) -> A
     chosen = await asyncio.to_thread(runner.saved.chosen)
     if chosen is not None and chosen.server_id == moved.server_id:
         await runner.play_for(moved, begin=False)
-    return AddressChange(taken=True)
+    return control.AddressChange(taken=True)
 
 
 async def _in_thread(ask: Callable[..., T], *words: object) -> T:
@@ -197,35 +163,29 @@ async def _saved(runner: "ClientRunner", server_id: str) -> Invitation:
     return found
 
 
-def _told(invitation: Invitation) -> SavedServer:
-    return SavedServer(
-        server_id=invitation.server_id,
-        server_name=invitation.server_name,
-        client=invitation.client,
-        addresses=list(invitation.addresses),
-        created=invitation.created,
-    )
+def _told(invitation: Invitation) -> control.SavedServer:
+    return control.SavedServer.model_validate(invitation.model_dump())
 
 
 HANDLERS: Mapping[str, Handler] = {
     "server.hello": hello,
     "server.shutdown": shutdown,
-    "service.start": start,
-    "service.stop": stop,
-    "service.restart": restart,
-    "clients.pause": pause,
-    "clients.resume": resume,
-    "rules.get": get_rules,
-    "rules.set": set_rules,
-    "servers.list": list_servers,
-    "servers.look": look,
-    "servers.join": join,
-    "servers.choose": choose,
-    "servers.forget": forget,
-    "servers.test": test,
-    "servers.change_address": change_address,
-    "history.query": query,
-    "history.logs": logs,
+    "service.start": _start,
+    "service.stop": _stop,
+    "service.restart": _restart,
+    "clients.pause": _pause,
+    "clients.resume": _resume,
+    "rules.get": _get_rules,
+    "rules.set": _set_rules,
+    "servers.list": _list_servers,
+    "servers.look": _look,
+    "servers.join": _join,
+    "servers.choose": _choose,
+    "servers.forget": _forget,
+    "servers.test": _test,
+    "servers.change_address": _change_address,
+    "history.query": _query,
+    "history.logs": _logs,
     "history.events": events,
 }
 CHECKS: Mapping[str, Check] = {

@@ -184,10 +184,7 @@ class Finder:
 
 
 def find_server(invitation: Invitation, stop: threading.Event) -> Address | None:
-    """Look for the server of an invitation until it lets us in; say which addresses were tried in vain.
-
-    Returns where it let us in; None when `stop` was set before.
-    """
+    """Look for the server of an invitation until it lets us in, and return where; None if `stop` is set."""
     finder = Finder(invitation, stop)
     said = ""
     while not stop.is_set():
@@ -204,10 +201,7 @@ _SAME_WITHIN_S = 0.002
 
 
 class OwnServer:
-    """The server that runs on this machine: its address file is read again and again.
-
-    For others it is what a `Finder` is.
-    """
+    """The server of this machine, whose address file is read again and again, in place of a `Finder`."""
 
     def __init__(self, path: Path) -> None:
         self.address: Address | None = None

@@ -41,40 +41,30 @@ class Player:
         # Whether this machine is to help: the client is started as soon as there is a server.
         self.wanted = False
         self.held: Held = ""  # Why it holds back by its owner's rules; empty while it does not
-        self._kept = KeptPause(folder.pause)
+        self.kept = KeptPause(folder.pause)
         self._written: OwnerState | None = None
         self._folder = folder
         self._supervisor = supervisor
         self._reports = reports
         self._spec = _spec(folder, name, reports)
-        self._address: Address | None = None
+        self.address: Address | None = None  # The server it plays for, or played for last
         with contextlib.suppress(UsageError):
-            self._address = Address.read(folder.server_address)
+            self.address = Address.read(folder.server_address)
         self._lock = asyncio.Lock()
 
     @property
     def wish(self) -> OwnerState:
         """What its owner wants of it."""
-        return self._kept.wish
+        return self.kept.wish
 
     @property
     def _strictest(self) -> OwnerState:
         return "pause" if self.held else self.wish
 
-    @property
-    def paused_until(self) -> float | None:
-        """When the owner's pause ends by itself, seconds since the epoch; None when it does not."""
-        return self._kept.until
-
-    @property
-    def address(self) -> Address | None:
-        """The server it plays for, or played for last; None before the first."""
-        return self._address
-
     def leave_server(self, name: str) -> None:
         """Forget the server it played for last; the next one knows the client by this id."""
         self._folder.server_address.unlink(missing_ok=True)
-        self._address = None
+        self.address = None
         self._spec = _spec(self._folder, name, self._reports)
 
     async def adopt(self) -> bool:
@@ -95,7 +85,7 @@ class Player:
 
     async def until_ready(self) -> None:
         """Return once the client says something of itself, or is not to be started now."""
-        if self._address is None or not self.wanted:
+        if self.address is None or not self.wanted:
             return
         if not await self._supervisor.wait_ready(CLIENT, _READY_LIMIT_S) and self.wanted:
             raise Refused(
@@ -129,18 +119,18 @@ class Player:
 
     async def use_server(self, address: Address | None) -> None:
         """Play for the server at this address from now on; None while there is none."""
-        if address is None or address == self._address:
+        if address is None or address == self.address:
             return
         async with self._lock:
             await asyncio.to_thread(address.write, self._folder.server_address)
-            self._address = address
+            self.address = address
             if self.wanted:
                 logger.info("the server is at %s:%d now", address.host, address.port)
                 await self._stop()
                 await self._start()
 
     async def _start(self) -> None:
-        if self._address is not None:
+        if self.address is not None:
             self._write(self._strictest)
             await self._supervisor.start(self._spec)
 
@@ -153,18 +143,14 @@ class Player:
     def pause(self, after_episode: bool, for_s: float | None = None) -> None:
         """Let the client wait, at once or after the episodes it is in."""
         self.check_wanted()
-        self._kept.begin(after_episode, for_s)
+        self.kept.begin(after_episode, for_s)
         self._write(self._strictest)
 
     def resume(self) -> None:
         """Let the client go on."""
         self.check_wanted()
-        self.forget_pause()
+        self.kept.end()
         self._write(self._strictest)
-
-    def forget_pause(self) -> None:
-        """Pause no longer, from the next start of the client on."""
-        self._kept.end()
 
     def keep_wish(self) -> None:
         """Restore the wish that held before `finish`."""
@@ -181,10 +167,10 @@ class Player:
 
     def look(self) -> None:
         """Notice that a pause is over or a rule holds, and that the client has ended by itself."""
-        self._kept.forget_if_over()
+        self.kept.forget_if_over()
         if self._written in _NOT_ENDING and self._strictest != self._written:
             self._write(self._strictest)
-        if not self.wanted or self._lock.locked() or self._address is None:
+        if not self.wanted or self._lock.locked() or self.address is None:
             return
         outcome = self._supervisor.outcome_of(CLIENT)
         # Then it is not wanted any more.

@@ -10,22 +10,14 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.services.processes import ProcessTree
 from soulsgui.runner.services.service import Health
 from soulsgui.telemetry.store import as_history, bucket_width, into_buckets
+from soulsgui.wire import control
 from soulsgui.wire.beats import BeatClock, ClientState, client_state
-from soulsgui.wire.control import (
-    AttemptStart,
-    ClientStatus,
-    ErrorCode,
-    History,
-    HistoryQueryParams,
-    RunState,
-    RunStatus,
-    told_by_beat,
-)
+from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.metrics import EpisodeRows
 from soulsgui.wire.messages.owner import ClientFolder, ClientReport, OwnEpisode
 
-_RUN_STATES: dict[str, RunState] = {"sampling": "running", "finishing": "running", "paused": "paused"}
+_RUN_STATES: dict[str, control.RunState] = {"sampling": "running", "finishing": "running", "paused": "paused"}
 
 
 class Reports:
@@ -82,10 +74,10 @@ class Reports:
             ready=True, tick=beat.counter, detail=beat.phase, error=beat.error, farewell=report.farewell
         )
 
-    def client(self, name: str, wish: str, env_steps: int, episodes: int) -> ClientStatus:
+    def client(self, name: str, wish: str, env_steps: int, episodes: int) -> control.ClientStatus:
         """Return how the client is."""
         report = self.newest
-        common = ClientStatus(id=name, name=name, local=True, state=ClientState.LEFT, wish=wish)
+        common = control.ClientStatus(id=name, name=name, local=True, state=ClientState.LEFT, wish=wish)
         if report is None:
             return common
         beat, age_s = report.beat, self._beats.age_s(report.beat.client, self._clock())
@@ -93,7 +85,7 @@ class Reports:
         state = client_state(beat, age_s or 0.0, report.grant, report.wish) if lives else ClientState.LEFT
         sampling = state == ClientState.ONLINE
         refusal = report.grant.reason if report.grant is not None else ""
-        told = told_by_beat(beat) | {
+        told = control.told_by_beat(beat) | {
             "state": state,
             "age_s": age_s if lives else None,
             "stalled": sampling and self._beats.stalled(beat.client, self._clock()),
@@ -111,13 +103,13 @@ class Reports:
             told["waiting"] = 0.0
         return common.model_copy(update=told)
 
-    def run(self, env_steps: int, episodes: int) -> RunStatus:
+    def run(self, env_steps: int, episodes: int) -> control.RunStatus:
         """Return what the client plays for; the state is `none` while it plays for nothing."""
         report = self.present
         if report is None or not report.beat.run_id:
-            return RunStatus()
+            return control.RunStatus()
         beat = report.beat
-        return RunStatus(
+        return control.RunStatus(
             id=beat.run_id,
             state=_RUN_STATES.get(beat.phase, "waiting"),
             env_id=beat.env_id,
@@ -131,8 +123,7 @@ class Reports:
         )
 
 
-KEPT = 20_000
-"""Episodes that are remembered."""
+KEPT = 20_000  # episodes that are remembered
 
 _WINDOW = 20
 _ATTEMPT = 1
@@ -238,7 +229,7 @@ class OwnReturns:
             **columns,
         )
 
-    def history(self, params: HistoryQueryParams) -> History:
+    def history(self, params: control.HistoryQueryParams) -> control.History:
         """Return a curve."""
         if params.run not in (_LATEST, self.run_id):
             raise Refused(ErrorCode.NOT_FOUND, f"This machine does not play for {params.run!r}.")
@@ -263,6 +254,6 @@ class OwnReturns:
             metric=params.metric,
             last_row=self._rows,
             overwritten=[False] * len(buckets),
-            attempts=[AttemptStart(attempt=_ATTEMPT, update=0, env_steps=0, episodes=0, time=0.0)],
+            attempts=[control.AttemptStart(attempt=_ATTEMPT, update=0, env_steps=0, episodes=0, time=0.0)],
             metrics=list(_METRICS),
         )

@@ -82,10 +82,7 @@ class SavedInvitations:
         return choice.server_id if choice is not None else ""
 
     def chosen(self) -> Invitation | None:
-        """Return the invitation this computer played for last; None for the server that runs on it.
-
-        One that is gone or damaged is said, and the server of this computer takes its place.
-        """
+        """Return the invitation of last time; None: the server here, also where it is gone or damaged."""
         if not (server_id := self.chosen_id):
             return None
         try:
@@ -141,10 +138,7 @@ def tested_here(address: Address | None) -> ServerTest:
 
 
 def examined_place(invitation: Invitation, host: str, port: int) -> AddressChange:
-    """Ask whether the server of an invitation is at an address; takes about a second.
-
-    Who lets us in there is the server that invited: nobody else knows the secret.
-    """
+    """Ask, about a second, whether the server of an invitation, which alone knows its secret, is there."""
     answer = try_address(invitation.address(host, port))
     where, name = place_words(host, port), invitation.server_name
     if answer.reply is Reply.LET_IN:
@@ -181,7 +175,6 @@ def _lacks(config: ServerConfig) -> list[MissingRequirement]:
 
 
 def _config(address: Address) -> ServerConfig | None:
-    """Return what a server tells its clients of its run; None while it has none."""
     connection = connect(address)
     try:
         text: Any = connection.get(Keys(address.prefix).config)

@@ -87,7 +87,11 @@ class Checkpoints:
             manifest = read_manifest(place)
             note = _note_of(place)
             size = sum(file.stat().st_size for file in place.iterdir() if file.is_file())
-            error = self._fault(place, manifest)
+            try:
+                verify(place, manifest, self._sha256)
+                error = ""
+            except CheckpointError as fault:
+                error = fault.message
         except CheckpointError as problem:
             return _broken(name, kind, place, problem.message)
         except OSError as problem:
@@ -98,14 +102,6 @@ class Checkpoints:
         told |= {"id": name, "kind": kind, "path": str(path), "size_bytes": size, "note": note}
         told |= {"valid": not error, "resumable": manifest.resumable and not error, "error": error}
         return CheckpointInfo(**told, memory=MEMORY in manifest.files and not manifest.memory_in_file)
-
-    def _fault(self, place: Path, manifest: Manifest) -> str:
-        """Return what is wrong with the files, empty when nothing is."""
-        try:
-            verify(place, manifest, self._sha256)
-        except CheckpointError as fault:
-            return fault.message
-        return ""
 
     def _sha256(self, path: Path) -> str:
         status = path.stat()
@@ -168,10 +164,7 @@ class BestModel:
         self._asking: asyncio.Task[None] | None = None
 
     def due(self, verdict: Verdict | None, now: float, hurry: bool = False) -> tuple[int, float] | None:
-        """Return (model id, score) to save now, or None; what is returned counts as being saved.
-
-        In a hurry it is the last one, which waits neither for a gap nor for an answer.
-        """
+        """Return (model id, score) to save now, noted as being saved, or None; in a hurry without a gap."""
         if verdict is None or verdict.best_model_id is None or verdict.best_score is None:
             return None
         best = (verdict.best_model_id, verdict.best_score)

@@ -18,14 +18,8 @@ from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
 from soulsgui.runner.services.logs import read_lines
 from soulsgui.system import atomic_write, find_dir
 from soulsgui.telemetry.store import client_names
-from soulsgui.wire.control import (
-    ErrorCode,
-    History,
-    HistoryLogsParams,
-    HistoryQueryParams,
-    LogLine,
-    RunSummary,
-)
+from soulsgui.wire import control
+from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.messages.metrics import EVALUATION_METRICS
 
 logger = logging.getLogger(__name__)
@@ -82,8 +76,9 @@ class Library:
         return 1 + max((self._number(run) for run in self.folders()), default=0)
 
     def _place(self, run: RunFolder) -> tuple[int, str, int, str]:
-        """Sort key: the number, which no clock moves; those of before it by their time."""
-        return (self._number(run), *_moment(run))
+        """Sort key: the number; without one, the second and then the order in which they were written."""
+        written_ns = run.config.stat().st_mtime_ns if run.config.exists() else 0
+        return self._number(run), run.run_id[:_STAMP_LENGTH], written_ns, run.run_id
 
     def _number(self, run: RunFolder) -> int:
         """Return the number of a run, which never changes."""
@@ -156,19 +151,19 @@ class Library:
             self._settings = version, load_run_settings(run.config)
         return self._settings[1]
 
-    def summaries(self, active: RunRecord | None) -> list[RunSummary]:
+    def summaries(self, active: RunRecord | None) -> list[control.RunSummary]:
         """Return every run, the newest first; of the `active` one the record on disk is a little older."""
         return [self.summary(run, active) for run in self.folders()]
 
-    def summary(self, run: RunFolder, active: RunRecord | None) -> RunSummary:
+    def summary(self, run: RunFolder, active: RunRecord | None) -> control.RunSummary:
         """Return one run."""
         record = self.record(run)
         if active is not None and active.id == run.run_id:
             record = active
         elif record.state in LIVE_STATES:
             record = interrupted(record)
-        return RunSummary(
-            **record.model_dump(include=set(RunSummary.model_fields)),
+        return control.RunSummary(
+            **record.model_dump(include=set(control.RunSummary.model_fields)),
             size_bytes=self._size(run, _SIZE_AGE_S if record.state in LIVE_STATES else _OLD_SIZE_AGE_S),
             resumable=run.config.exists()
             and (find_dir(run.checkpoint) is not None or run.manual_saves.exists()),
@@ -189,12 +184,6 @@ def _has_record(run: RunFolder) -> bool:
     except OSError as error:  # somebody else's folder among ours, such as lost+found
         logger.info("%s is left out: %s", run.root, error)
         return False
-
-
-def _moment(run: RunFolder) -> tuple[str, int, str]:
-    """Sort key: the name begins with the second; within one, the configuration was written in order."""
-    written_ns = run.config.stat().st_mtime_ns if run.config.exists() else 0
-    return run.run_id[:_STAMP_LENGTH], written_ns, run.run_id
 
 
 def public_tree(settings: Settings) -> dict[str, Any]:
@@ -231,7 +220,7 @@ def server_logs(folders: Folders) -> Path:
 
 
 def refuse_unknown(
-    run: RunFolder, params: HistoryQueryParams, found: History, present: Iterable[str]
+    run: RunFolder, params: control.HistoryQueryParams, found: control.History, present: Iterable[str]
 ) -> None:
     """Refuse a query, whose answer was empty, of a metric or client that a run does not know.
 
@@ -264,7 +253,9 @@ def log_paths(folders: Folders, library: Library, run_id: str) -> dict[str, Path
     return found
 
 
-def log_lines(paths: Mapping[str, Path], params: HistoryLogsParams) -> tuple[list[LogLine], int]:
+def log_lines(
+    paths: Mapping[str, Path], params: control.HistoryLogsParams
+) -> tuple[list[control.LogLine], int]:
     """Return lines of one log, or the newest of all by time, and the number of the first line there is."""
     if params.service:
         path = paths.get(params.service)
@@ -274,9 +265,11 @@ def log_lines(paths: Mapping[str, Path], params: HistoryLogsParams) -> tuple[lis
         return read_lines(path, params.service, params.before, params.n, params.level, params.filter)
     if params.before is not None:
         raise Refused(
-            ErrorCode.BAD_REQUEST, "before: lines are numbered per service.", "Name the service to page back."
+            ErrorCode.BAD_REQUEST,
+            "before: lines are numbered per service.",
+            "Name the service to page back.",
         )
-    timed: list[tuple[float, LogLine]] = []
+    timed: list[tuple[float, control.LogLine]] = []
     for service, path in paths.items():
         lines, _ = read_lines(path, service, None, params.n, params.level, params.filter)
         moment = 0.0

@@ -30,8 +30,7 @@ from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
 
-OPEN_LIMIT_S = 30.0
-"""With `READY_LIMIT_S` less than a command may take."""
+OPEN_LIMIT_S = 30.0  # with `READY_LIMIT_S` less than a command may take
 
 _ACTIVE_FILE = "active_run.json"
 _WRITE_AGAIN_S = 5.0
@@ -112,7 +111,6 @@ class RunManager:
         return session
 
     def _leave(self, session: RunSession) -> None:
-        """Note that the run goes on no longer."""
         self.session, self._last = None, session.record
         self._owed = session if session.owes_record else None
         try:
@@ -306,10 +304,7 @@ class RunManager:
         return self.session
 
     async def stop(self, save: bool = True, evaluate: bool = True) -> RunFolder:
-        """End the run and return it; its last weights are evaluated as far as there is time.
-
-        One that was not saved though it should be is `Refused`.
-        """
+        """End the run and return it, evaluated as there is time; one that was not saved is `Refused`."""
         session = self.session
         if session is None:
             raise no_run()
@@ -349,7 +344,6 @@ class RunManager:
         self._remember()
 
     async def _end(self, session: RunSession) -> None:
-        """End the services of a run whose end and result were recorded."""
         async with self._changing:
             try:
                 await session.end()
@@ -357,7 +351,6 @@ class RunManager:
                 await self._conclude(session)
 
     async def _conclude(self, session: RunSession) -> None:
-        """Note the end of a run whose services have ended, and what of it was not saved."""
         try:
             await session.find_loss()
         finally:

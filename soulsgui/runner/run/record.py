@@ -1,7 +1,4 @@
-"""The record of a run, its state, and its events, derived from its services and nodes.
-
-Time is passed in.
-"""
+"""The record of a run, its state, and its events, derived from its services and nodes. Time is passed in."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,8 +20,7 @@ Reached = Literal["", "mean_return", "env_steps", "stopped", "failed"]
 LIVE_STATES: frozenset[str] = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
 """States of a run that goes on."""
 
-ENDED_STATES: frozenset[str] = frozenset({"finished", "stopped", "failed"})
-"""States of a run that is over."""
+ENDED_STATES: frozenset[str] = frozenset({"finished", "stopped", "failed"})  # states of a run that is over
 
 END_WORDS: dict[Reached, str] = {
     "mean_return": "has reached its return",
@@ -233,7 +229,6 @@ class RunNews:
         self._warn_once(BEYOND_SUPPORT, beyond, BEYOND_SUPPORT_REMEDY, TRAINER)
 
     def _note_confirmation(self, row: UpdateRow) -> None:
-        """Tell whether greedy episodes confirm that the goal is reached."""
         goal, mean = self._goal, row.values.get(EVALUATION_RETURN)
         if goal is None or mean is None:
             return

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.runner.status_text import waits_words
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ServiceStatus
+from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER
 from soulsgui.wire.node_commands import NodeCommand
 
@@ -39,13 +40,12 @@ READY_LIMIT_S = 55.0
 EVALUATOR_HURRIED_GRACE_S = 7.0
 """What the evaluation at the end of a run that was stopped may take; at a goal it has its own grace."""
 
-_NODES = (TRAINER, TELEMETRY)
-"""Without them there is no training."""
+_NODES = (TRAINER, TELEMETRY)  # without them there is no training
 
 _LIMITS: dict[str, dict[str, Any]] = {
     # An update of a large network is not interrupted.
-    TRAINER: {"grace_s": 10.0, "save_grace_s": 60.0, "start_limit_s": 120.0},
-    TELEMETRY: {"grace_s": 30.0},
+    TRAINER: {"tier": 1, "grace_s": 10.0, "save_grace_s": 60.0, "start_limit_s": 120.0},
+    TELEMETRY: {"tier": 1, "grace_s": 30.0},
     # It is given longer than the evaluation at the end may take; a single step of a game may take long.
     EVALUATOR: {"tier": 2, "grace_s": 13.0, "live_limit_s": 120.0},
 }
@@ -136,35 +136,28 @@ class RunServices:
 
     def spec(self, name: str) -> ServiceSpec:
         """Return a service of the run."""
-        if name in _LIMITS:
-            return replace(self._node(name), **_LIMITS[name])
-        # It knows its own secret alone.
-        address_file = local_address_file(self._context.folders.server, name)
-        return ServiceSpec(
-            name=name,
-            kind="client",
-            argv=(*own_command("client"), "--name", name, "--server-file", str(address_file)),
-            tier=2,
-            log_path=self._run.logs / f"{name}.log",
-            health=client_health(name, self._context.roster, self._supervisor),
-            binding=_binding(address_file),
-            env=child_env() | SUPERVISED_ENV,
-        )
-
-    def _node(self, name: str) -> ServiceSpec:
-        server_file = str(self._context.folders.server_address)
-        return ServiceSpec(
-            name=name,
-            kind=name,
-            argv=(*own_command(name), "--run", str(self._run.root), "--server-file", server_file),
-            tier=1,
-            log_path=self._run.logs / f"{name}.log",
-            health=node_health(name, self._context.server_state),
+        context, special = self._context, _LIMITS.get(name)
+        if special is not None:
+            kind, tells, server_file = name, ("--run", str(self._run.root)), context.folders.server_address
+            health, binding = node_health(name, context.server_state), self._server
             # Nodes read the settings of their run, which no other try would change. Clients are tried again:
             # what they refuse may be put right meanwhile, by another run or by their owner.
-            refusal_code=UsageError.exit_code,
-            binding=self._server,
+            special = special | {"refusal_code": UsageError.exit_code}
+        else:
+            # It knows its own secret alone.
+            kind, tells = CLIENT, ("--name", name)
+            server_file = local_address_file(context.folders.server, name)
+            health, binding = client_health(name, context.roster, self._supervisor), _binding(server_file)
+            special = {"tier": 2}
+        return ServiceSpec(
+            name=name,
+            kind=kind,
+            argv=(*own_command(kind), *tells, "--server-file", str(server_file)),
+            log_path=self._run.logs / f"{name}.log",
+            health=health,
+            binding=binding,
             env=child_env() | SUPERVISED_ENV,
+            **special,
         )
 
     async def start(self) -> None:
@@ -198,17 +191,13 @@ class RunServices:
         left = {record.name for record in self._supervisor.orphans()}
         living = [spec.name for spec in specs if spec.name in adopted or spec.name in left]
         if living and start_others:
-            for spec in specs:
-                if spec.name not in adopted:
-                    await self._start_missing(spec)
+            for spec in (one for one in specs if one.name not in adopted):
+                try:
+                    await self._supervisor.start(spec)
+                except ServiceError as error:
+                    # Those that live must not end for the sake of this one, which shows as failed.
+                    logger.error("%s", error)
         return living
-
-    async def _start_missing(self, spec: ServiceSpec) -> None:
-        try:
-            await self._supervisor.start(spec)
-        except ServiceError as error:
-            # Those that live must not end for the sake of this one, which shows as failed.
-            logger.error("%s", error)
 
     async def until_ready(self) -> bool:
         """Return once trainer and telemetry are ready; False when that took too long, or one was stopped."""

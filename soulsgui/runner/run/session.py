@@ -183,10 +183,7 @@ class RunSession:
         return adopted
 
     def look(self, now: float, wall_time: float) -> tuple[Reached, str] | None:
-        """Take what the nodes say into the record, and do what follows from it.
-
-        Return why the run is to be ended, and what is wrong with it when that is why; None while it is not.
-        """
+        """Take in what the nodes say, and act on it; return why the run is to be ended, None while not."""
         self._take_in(now, wall_time)
         if self.ending or not self._started:
             return None  # whatever its services say, its environment is still being checked
@@ -210,7 +207,6 @@ class RunSession:
         return None
 
     def _take_in(self, now: float, wall_time: float) -> None:
-        """Take what the nodes say into the record."""
         trainer, telemetry, evaluator = self._node(TRAINER), self._node(TELEMETRY), self._node(EVALUATOR)
         status = self.services.trainer_status() if self._started else None
         verdict = telemetry.verdict if telemetry is not None else None
@@ -253,10 +249,8 @@ class RunSession:
         self.record = self.record.model_copy(update={"local_clients": count})
 
     def write_record(self) -> Exception | None:
-        """Write the record, and that a run that is over goes on from its newest state; return what failed.
-
-        Nothing ends for want of a record: the disk may be full for a while.
-        """
+        """Write the record, and that a run that is over goes on from its newest state; return what failed."""
+        # Nothing ends for want of a record: the disk may be full for a while.
         try:
             if self.record.reached:
                 choose_checkpoint(self.run, "")

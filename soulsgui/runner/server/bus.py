@@ -19,8 +19,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ANSWER_LIMIT_S = 60.0
-"""What a node may take to answer a command that takes long, such as to save."""
+ANSWER_LIMIT_S = 60.0  # what a node may take to answer a command that takes long, such as to save
 
 
 class Bus:

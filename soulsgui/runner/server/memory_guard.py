@@ -133,7 +133,6 @@ class MemoryGuard:
         return await self._bus.call(held_by_client(self._bus.keys, self._clients()))
 
     async def _find_cause(self, used: int) -> str:
-        """Say who fills the memory: the clients with what waits of them, or nobody of them."""
         held = await self._held()
         waiting = sum(held.values())
         most = max(held, key=lambda client: held[client], default="")
@@ -159,7 +158,6 @@ class MemoryGuard:
         return True
 
     async def _cut_worst(self, limit: int, trainer_answers: bool) -> None:
-        """Cut the client off that holds most, when that helps."""
         keys, held = self._bus.keys, await self._held()
         worst = max(held, key=lambda client: held[client], default="")
         if not worst or held[worst] < _WORTH_CUTTING * limit:
@@ -176,7 +174,6 @@ class MemoryGuard:
             self._tell_of(worst, reason, asked)
 
     def _tell_of(self, client: str, reason: str, cut_off: bool) -> None:
-        """Report whether the client that held most was cut off, or only its data removed."""
         keep_out = f"To keep it out: soulsgui revoke {client}"
         if cut_off:
             what = f"{client} was cut off: {reason}."

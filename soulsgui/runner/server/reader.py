@@ -75,10 +75,7 @@ class _ReadOnce(Generic[T]):
 
 
 class ServerReader:
-    """Reads the server; every method is called from one thread at a time.
-
-    `ending` is set when the server is about to be ended, so that its silence is expected.
-    """
+    """Reads the server, in one thread at a time; `ending` is set when its silence is expected."""
 
     def __init__(self, address: Address) -> None:
         self.ending = False

@@ -33,8 +33,7 @@ logger = logging.getLogger(__name__)
 
 IpAddress = IPv4Address | IPv6Address
 
-MOST = 15
-"""Private addresses that are listened on: a server takes 16, and its own is one."""
+MOST = 15  # private addresses that are listened on: a server takes 16, and its own is one
 
 _SOMEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
@@ -97,8 +96,7 @@ def _is_of_use(address: IpAddress, public: bool) -> bool:
     return not (address.version == 6 and address.is_link_local)
 
 
-REDIS = "redis"
-"""Name of the server among the supervised services."""
+REDIS = "redis"  # name of the server among the supervised services
 
 _HEAD = "# Written by SoulsGUI; changes are lost."
 _PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")
@@ -175,10 +173,8 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
 
 
 def refuse_a_second(folders: Folders) -> None:
-    """Make sure that the server of a data folder is not there already, as one whose parent was killed is.
-
-    Another one would take another port, where those who play would not find it, and the same files.
-    """
+    """Make sure that the server of a data folder is not there already, as one whose parent was killed is."""
+    # Another would take another port, where those who play don't find it, and the same files.
     try:
         address = Address.read(folders.server_address)
     except UsageError:
@@ -212,10 +208,7 @@ def _ensure_private(folder: Path) -> Path:
 
 
 def read_or_make_password(path: Path) -> str:
-    """Return the server's password; at the first start it is made up.
-
-    Its file holds the line `requirepass <password>` and is included by the server's configuration.
-    """
+    """Return the server's password, made up at the first start; its configuration includes the file."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         password = secrets.token_urlsafe(32)
@@ -338,10 +331,7 @@ def _without_wildcards(path: Path) -> str:
 
 
 def ping(address: Address) -> Health:
-    """Ask the server whether it is there; takes at most about half a second.
-
-    The tick is the moment of its answer, so it stands still while there is none.
-    """
+    """Ask the server whether it is there, half a second at most; the tick is the moment of its answer."""
     client = connect(address, timeout_s=_PING_LIMIT_S)
     try:
         client.ping()

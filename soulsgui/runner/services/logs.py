@@ -30,20 +30,11 @@ from soulsgui.process import LineFormatter, ParsedLine, level_of, parse_line
 from soulsgui.system import replace
 from soulsgui.wire.control import LogLine
 
-MAX_BYTES = 8 * 2**20
-"""A log file larger than this is set aside."""
-
-KEEP = 3
-"""Parts set aside that are kept."""
-
-FLOOD_BYTES = 2 * MAX_BYTES
-"""Of a file larger than this only the end is kept."""
-
-TOO_FAST = "it grew faster than it can be kept"
-"""Why lines of a log are missing."""
-
-SWAP = threading.Lock()
-"""Held while the parts of a log change, and while they are followed."""
+MAX_BYTES = 8 * 2**20  # a log file larger than this is set aside
+KEEP = 3  # parts set aside that are kept
+FLOOD_BYTES = 2 * MAX_BYTES  # of a file larger than this only the end is kept
+TOO_FAST = "it grew faster than it can be kept"  # why lines of a log are missing
+SWAP = threading.Lock()  # held while the parts of a log change, and while they are followed
 
 _BLOCK_BYTES = 2**20
 _PART = re.compile(r"\.(\d+)-(\d+)$")
@@ -99,10 +90,7 @@ class LogFile:
         return self._platform != "win32" and size_of(self.path) > self._max_bytes
 
     def open(self, title: str) -> IO[bytes]:
-        """Open the file for a process that is about to start; it is set aside first when it is too large.
-
-        A line with the title tells this start from the ones before.
-        """
+        """Open the file for a process that is about to start, with a title; too large, it is set aside."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._moving:
             if size_of(self.path) > self._max_bytes:
@@ -228,28 +216,16 @@ class _LogHandler(logging.StreamHandler[TextIO]):
 
 
 class OwnLog:
-    """Writes this process's log into a file until it is closed: bounded, and read as those of services are.
-
-    Where standard error leads into that file already (a window started the runner so), nothing is added.
-    """
+    """Writes this process's log into a bounded file, unless standard error leads into it already."""
 
     def __init__(self, path: Path) -> None:
-        self._file = LogFile(path)
-        text = io.TextIOWrapper(
-            self._file.open("start of runner"),
-            encoding="utf-8",
-            errors="backslashreplace",
-            write_through=True,
-        )
-        self._stream = text
-        self._handler = _LogHandler(text)
+        self.file = LogFile(path)
+        written = self.file.open("start of runner")
+        self._stream = io.TextIOWrapper(written, "utf-8", errors="backslashreplace", write_through=True)
+        self._handler = _LogHandler(self._stream)
         self._handler.setFormatter(LineFormatter())
         if not _is_standard_error(path):
             logging.getLogger().addHandler(self._handler)
-
-    def keep_small(self) -> None:
-        """Set the file aside when it has grown too large."""
-        self._file.cut_if_large()
 
     def close(self) -> None:
         """Write no more."""
@@ -266,8 +242,7 @@ def _is_standard_error(path: Path) -> bool:
         return False
 
 
-LEVELS = ("debug", "info", "warning", "error", "critical")
-"""From the least to the most important."""
+LEVELS = ("debug", "info", "warning", "error", "critical")  # from the least to the most important
 
 _LONGEST_LINE_BYTES = 8192
 _TAIL_BYTES = 64 * 2**10
@@ -319,7 +294,6 @@ def _newest_matching(
 
 
 def _important(lines: list[bytes], least: int) -> Sequence[int]:
-    """Return the places of the lines of a level or above it."""
     if least == 0:
         return range(len(lines))
     found, rank = [], LEVELS.index("info")
@@ -332,7 +306,6 @@ def _important(lines: list[bytes], least: int) -> Sequence[int]:
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Cut what a log holds into lines; the last one may be torn."""
     lines = data.split(b"\n")
     return lines if lines[-1] else lines[:-1]
 
@@ -374,10 +347,7 @@ class LogFollower:
         self._positions[service] = position
 
     def poll(self) -> list[LogLine]:
-        """Return the lines that are new since the last call, at most about 64 KB of each log.
-
-        Of a log that grows faster than that only the newest lines are returned, after one that says so.
-        """
+        """Return the lines since the last call: of a log that grows fast the newest, about 64 KB."""
         lines = []
         for service in self._positions:
             with SWAP:

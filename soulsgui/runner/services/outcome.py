@@ -8,11 +8,8 @@ from dataclasses import dataclass
 
 from soulsgui.installing import how_to_install
 
-QUIET_END = "ended as asked"
-"""Words of an end that was asked for and went well."""
-
-DISK_FULL = "the disk is full"
-"""Cause of an end that waits for space, not for a repaired program."""
+QUIET_END = "ended as asked"  # words of an end that was asked for and went well
+DISK_FULL = "the disk is full"  # cause of an end that waits for space, not for a repaired program
 
 NOT_INSTALLED = "on this computer Python finds no module "
 """How the cause begins of an end whose traceback says no more than that."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 import psutil
+from pydantic import ConfigDict, Field
 
 from soulsgui.system import (
     ProcessIdentity,
@@ -30,6 +31,7 @@ from soulsgui.system import (
     terminate_group,
     write_private,
 )
+from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
 
@@ -70,10 +72,7 @@ class Identities:
         self._folder = state_dir / "services"
 
     def announce(self, name: str, argv: Sequence[str], binding: str = "") -> str:
-        """Record that a process is about to be started, in case this one is killed before it can name it.
-
-        Returns what its environment must hold under `TOKEN`: by this it is found.
-        """
+        """Record a process that is about to be started; return the `TOKEN` by which it is found."""
         token = secrets.token_hex(16)
         self._store(name, {"name": name, "argv": list(argv), "binding": binding, "token": token})
         return token
@@ -90,14 +89,11 @@ class Identities:
         """Record the processes that an earlier runner announced, started, and could not record any more."""
         found = []
         for path in sorted(self._folder.glob("*.json")):
-            fields = _fields(path)
-            if fields is None or "pid" in fields:
+            kept = _read(path)
+            if kept is None or kept.pid is not None or not (kept.argv and kept.token):
                 continue
-            argv, token = _strings(fields.get("argv")), _text(fields.get("token"))
-            if not argv or not token:
-                continue
-            pid, binding = find_marked(token, argv), _text(fields.get("binding"))
-            record = self.write(path.stem, argv, pid, binding) if pid is not None else None
+            pid = find_marked(kept.token, kept.argv)
+            record = self.write(path.stem, kept.argv, pid, kept.binding) if pid is not None else None
             if record is None:
                 path.unlink(missing_ok=True)
             else:
@@ -112,11 +108,11 @@ class Identities:
 
     def read(self, name: str) -> ServiceRecord | None:
         """Return the record of a service, or None where there is no readable one."""
-        return _read(self._path(name))
+        return _record(self._path(name))
 
     def all(self) -> list[ServiceRecord]:
         """Return every readable record, by name."""
-        found = (_read(path) for path in sorted(self._folder.glob("*.json")))
+        found = (_record(path) for path in sorted(self._folder.glob("*.json")))
         return [record for record in found if record is not None]
 
     def forget(self, name: str) -> None:
@@ -129,23 +125,36 @@ class Identities:
         return self._folder / f"{name}.json"
 
 
-def _fields(path: Path) -> dict[str, object] | None:
+class _Kept(Message):
+    """What stands in the file of a record; without `pid` the process is only announced."""
+
+    model_config = ConfigDict(strict=True)
+
+    argv: list[str]
+    binding: str = ""
+    token: str = ""
+    pid: int | None = Field(None, ge=-_GREATEST_PID, le=_GREATEST_PID)
+    start_time: float = Field(0.0, gt=-_GREATEST_TIME, lt=_GREATEST_TIME)
+    boot_id: str = ""
+    cmdline: list[str] = Field(default_factory=list)
+
+
+def _read(path: Path) -> _Kept | None:
     try:
-        fields = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        # The name of the file counts, not what a forged record says of itself.
+        return _Kept.read(path.read_bytes()) if _NAME.fullmatch(path.stem) else None
+    except OSError:
         return None
-    # The name of the file counts, not what a forged record says of itself.
-    return fields if isinstance(fields, dict) and _NAME.fullmatch(path.stem) else None
 
 
-def _read(path: Path) -> ServiceRecord | None:
-    fields = _fields(path)
-    if fields is None:
+def _record(path: Path) -> ServiceRecord | None:
+    kept = _read(path)
+    if kept is None or kept.pid is None:
         return None
-    identity, argv = _identity(fields), _strings(fields.get("argv"))
-    if identity is None or argv is None:
-        return None
-    return ServiceRecord(path.stem, tuple(argv), identity, _text(fields.get("binding")))
+    identity = ProcessIdentity(
+        pid=kept.pid, start_time=kept.start_time, boot_id=kept.boot_id, cmdline=kept.cmdline
+    )
+    return ServiceRecord(path.stem, tuple(kept.argv), identity, kept.binding)
 
 
 def find_marked(token: str, argv: Sequence[str]) -> int | None:
@@ -166,26 +175,6 @@ def find_marked(token: str, argv: Sequence[str]) -> int | None:
         except (psutil.Error, OSError):
             continue  # it has ended, or belongs to somebody else
     return min(marked)[1] if marked else None
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _identity(fields: Mapping[str, object]) -> ProcessIdentity | None:
-    pid, start, boot = fields.get("pid"), fields.get("start_time"), fields.get("boot_id")
-    cmdline = _strings(fields.get("cmdline"))
-    if not isinstance(pid, int) or not isinstance(start, (int, float)) or not isinstance(boot, str):
-        return None
-    if cmdline is None or abs(pid) > _GREATEST_PID or not abs(start) < _GREATEST_TIME:
-        return None
-    return ProcessIdentity(pid=pid, start_time=float(start), boot_id=boot, cmdline=cmdline)
-
-
-def _strings(value: object) -> list[str] | None:
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return value
-    return None
 
 
 class OwnChild:
@@ -228,10 +217,7 @@ class OwnChild:
 
 
 class Adopted:
-    """A process that an earlier runner started: it is known by its record alone.
-
-    When that is not wholly right at this moment, nobody will ever be signalled.
-    """
+    """A process that an earlier runner started: unless its record is wholly right, nobody is signalled."""
 
     def __init__(self, record: ServiceRecord) -> None:
         self._record = record
@@ -329,8 +315,6 @@ class UsageMeter:
 
 
 class _MeasuredTree:
-    """A process and its descendants."""
-
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._members: dict[int, psutil.Process] = {}
@@ -368,10 +352,8 @@ class _MeasuredTree:
 
 
 def system_memory_kills(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return how many processes like ours the system has ended for want of memory; 0 where it doesn't tell.
-
-    Linux counts them per control group, which services share with their runner, and for the whole machine.
-    """
+    """Return how many processes like ours the system has ended for want of memory; 0: it doesn't tell."""
+    # Linux counts them per control group, which services share with their runner, and in all.
     with contextlib.suppress(OSError, StopIteration):
         lines = (proc / "self/cgroup").read_text().splitlines()
         group = next(line.removeprefix("0::") for line in lines if line.startswith("0::"))

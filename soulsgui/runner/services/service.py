@@ -44,8 +44,7 @@ from soulsgui.wire.messages.node import NodePhase
 
 logger = logging.getLogger(__name__)
 
-SERVER_KIND = "redis"
-"""Kind of the service without which nobody else's signs of life can be seen."""
+SERVER_KIND = "redis"  # kind of the service without which nobody else's signs of life can be seen
 
 LONG_PHASES_S: Mapping[str, float] = {"loading": 300.0, "compiling": 600.0, "saving": 300.0}
 """Phases during which a node may be silent for longer than usual, seconds."""
@@ -97,8 +96,7 @@ class ServiceSpec:
     remark: Callable[[Sequence[str]], str] | None = None
 
 
-OnEvent = Callable[[Level, str, str, str, str], None]
-"""Told (level, what, cause, remedy, service)."""
+OnEvent = Callable[[Level, str, str, str, str], None]  # told (level, what, cause, remedy, service)
 
 _LAST_LINES = 20
 _REMARK_LINES = 400
@@ -270,7 +268,6 @@ class Service:
             return ""
 
     def _record(self, pid: int) -> None:
-        """Write down which process it is."""
         spec = self.spec
         try:
             self._context.identities.write(spec.name, spec.argv, pid, spec.binding)
@@ -422,7 +419,6 @@ class Service:
             self._tell("error", f"{name} failed", self._cause(outcome), self._read_log_remedy())
 
     def _failed(self, outcome: Outcome, now: float) -> None:
-        """Try again after a pause, or give up."""
         self.outcome = outcome
         name, limits = self.spec.name, self._context.limits
         no_space = outcome.cause == DISK_FULL

@@ -2,24 +2,20 @@
 
 import sqlite3
 import struct
-from typing import NamedTuple
 
+from soulsgui.telemetry.aggregate import Best
 from soulsgui.telemetry.intake import Complete, Played, enough
 from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.metrics import EVALUATION_RETURN, CheckpointRow, UpdateRow
 from soulsgui.wire.messages.session import GreedyOrder
 
-TABLES = """
-CREATE TABLE IF NOT EXISTS evaluations (
-    row INTEGER PRIMARY KEY,
-    attempt INTEGER NOT NULL,
-    update_count INTEGER NOT NULL,
-    env_steps INTEGER NOT NULL,
-    episodes INTEGER NOT NULL,
-    model_id INTEGER NOT NULL,
-    time REAL NOT NULL,
-    UNIQUE (attempt, update_count)
-);
+# The columns that say where a row stands, as `place_of` returns them.
+PLACE = (
+    "attempt INTEGER NOT NULL, update_count INTEGER NOT NULL, env_steps INTEGER NOT NULL,"
+    " episodes INTEGER NOT NULL, model_id INTEGER NOT NULL, time REAL NOT NULL"
+)
+TABLES = f"""
+CREATE TABLE IF NOT EXISTS evaluations (row INTEGER PRIMARY KEY, {PLACE}, UNIQUE (attempt, update_count));
 CREATE TABLE IF NOT EXISTS evaluation_values (
     metric TEXT NOT NULL,
     evaluation_row INTEGER NOT NULL REFERENCES evaluations (row),
@@ -44,13 +40,6 @@ CREATE TABLE IF NOT EXISTS greedy_episodes (
     UNIQUE (client, entry)
 );
 """
-
-
-class Evaluated(NamedTuple):
-    """An evaluation: its mean return, and the model it was of."""
-
-    score: float
-    model_id: int
 
 
 def place_of(row: UpdateRow | CheckpointRow) -> tuple[int | float, ...]:
@@ -87,14 +76,14 @@ def is_stored(db: sqlite3.Connection, row: UpdateRow) -> bool:
     return found.fetchone() is not None
 
 
-def best_evaluated(db: sqlite3.Connection) -> Evaluated | None:
+def best_evaluated(db: sqlite3.Connection) -> Best | None:
     """Return the best evaluation, the earliest of equal ones; None before the first."""
     found = db.execute(
         "SELECT value, model_id FROM evaluation_values JOIN evaluations ON evaluations.row = evaluation_row"
         " WHERE metric = ? AND value IS NOT NULL ORDER BY value DESC, evaluations.row LIMIT 1",
         (EVALUATION_RETURN,),
     ).fetchone()
-    return Evaluated(*found) if found else None
+    return Best(*found) if found else None
 
 
 def newest_evaluation(db: sqlite3.Connection) -> float | None:

@@ -24,14 +24,12 @@ from soulsgui.wire.messages.metrics import EVALUATION_PREFIX
 
 _AXES = {"episode": "episode", "env_step": "env_steps", "time": "time"}
 
-_MOST_READ = 1 << 14
-"""Rows that are read one by one; of more, blocks are, and of so many blocks larger ones."""
+_MOST_READ = 1 << 14  # rows that are read one by one; of more, blocks are, and of so many blocks larger ones
 
 Part = tuple[Any, ...]
 """One or more rows: row, number, attempt, episode, env_steps, time, x, low, high, sum and count."""
 
-Bucket = tuple[Any, ...]
-"""Row of the last row in it, then the columns of `History`."""
+Bucket = tuple[Any, ...]  # row of the last row in it, then the columns of `History`
 
 _COLUMNS = ("row", "attempt", "episode", "env_steps", "time", "value", "low", "high", "count")
 

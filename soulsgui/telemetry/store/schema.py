@@ -14,13 +14,12 @@ from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-"""Version of the tables, kept in `PRAGMA user_version`."""
+FORMAT = 1  # version of the tables, kept in `PRAGMA user_version`
 
 # `row` is given by the writer, one by one, so that committed rows have no gaps. An entry id is stored as two
 # big-endian unsigned 64-bit numbers: it sorts as the server sorts it. Values of updates stand in a table of
 # their own, metric by metric: reading one curve touches only that curve.
-_TABLES = """
+_TABLES = f"""
 CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE episodes (
     row INTEGER PRIMARY KEY,
@@ -39,16 +38,7 @@ CREATE TABLE episodes (
     mean_return REAL NOT NULL
 );
 CREATE UNIQUE INDEX episode_entries ON episodes (client, entry);
-CREATE TABLE updates (
-    row INTEGER PRIMARY KEY,
-    attempt INTEGER NOT NULL,
-    update_count INTEGER NOT NULL,
-    env_steps INTEGER NOT NULL,
-    episodes INTEGER NOT NULL,
-    model_id INTEGER NOT NULL,
-    time REAL NOT NULL,
-    UNIQUE (attempt, update_count)
-);
+CREATE TABLE updates (row INTEGER PRIMARY KEY, {evaluations.PLACE}, UNIQUE (attempt, update_count));
 CREATE TABLE metrics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE update_values (
     metric INTEGER NOT NULL REFERENCES metrics (id),
@@ -56,22 +46,10 @@ CREATE TABLE update_values (
     value REAL,
     PRIMARY KEY (metric, update_row)
 ) WITHOUT ROWID;
-CREATE TABLE attempts (
-    attempt INTEGER PRIMARY KEY,
-    update_count INTEGER NOT NULL,
-    env_steps INTEGER NOT NULL,
-    episodes INTEGER NOT NULL,
-    model_id INTEGER NOT NULL,
-    time REAL NOT NULL
-);
+CREATE TABLE attempts ({evaluations.PLACE}, PRIMARY KEY (attempt));
 CREATE TABLE checkpoints (
     row INTEGER PRIMARY KEY,
-    attempt INTEGER NOT NULL,
-    update_count INTEGER NOT NULL,
-    env_steps INTEGER NOT NULL,
-    episodes INTEGER NOT NULL,
-    model_id INTEGER NOT NULL,
-    time REAL NOT NULL,
+    {evaluations.PLACE},
     saved TEXT NOT NULL,
     path TEXT NOT NULL,
     UNIQUE (attempt, model_id, time, saved)
@@ -200,17 +178,12 @@ def _newer(path: Path, version: int) -> StoreError:
 
 def attempt_starts(db: sqlite3.Connection) -> list[AttemptStart]:
     """Return where each attempt begins, in order."""
-    found = db.execute(
-        "SELECT attempt, update_count, env_steps, episodes, time FROM attempts ORDER BY attempt"
-    )
-    return [
-        AttemptStart(attempt=attempt, update=update, env_steps=env_steps, episodes=episodes, time=time)
-        for attempt, update, env_steps, episodes, time in found
-    ]
+    columns = "attempt, update_count, env_steps, episodes, time"
+    found = db.execute(f"SELECT {columns} FROM attempts ORDER BY attempt")
+    return [AttemptStart(**dict(zip(AttemptStart.model_fields, row, strict=True))) for row in found]
 
 
-SUMMARY = "standing"
-"""Key of the newest `ScoreSummary` in the table `state`."""
+SUMMARY = "standing"  # key of the newest `ScoreSummary` in the table `state`
 
 
 class ScoreSummary(Message):
@@ -242,8 +215,7 @@ def read_summary(db: sqlite3.Connection) -> ScoreSummary | None:
 # Every 16, 256 and 4096 rows of each metric and attempt are summed up in one row of `blocks`, in the
 # transaction that stores them, so that a curve of a million rows is read quickly. Stores of earlier versions
 # have no blocks until they are written again; they are read row by row.
-BLOCK_SIZES = (16, 256, 4096)
-"""Rows in a block."""
+BLOCK_SIZES = (16, 256, 4096)  # rows in a block
 
 _MOST_AT_ONCE = 200_000
 
@@ -314,10 +286,7 @@ def rolled_up_to(db: sqlite3.Connection, source: str) -> int:
 
 
 def roll_up(db: sqlite3.Connection) -> bool:
-    """Bring the blocks up to the last stored row, within the transaction that is open.
-
-    Returns whether they are; of a long store without blocks only so much is done at once.
-    """
+    """Bring the blocks up to the last row, in the open transaction; return whether all of it was done."""
     whole, smallest = True, BLOCK_SIZES[0]
     for source, (row, queries) in _SOURCES.items():
         done = rolled_up_to(db, source)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from soulsgui.telemetry.aggregate import Limits, Place
-from soulsgui.telemetry.intake import Complete, evaluation_row
+from soulsgui.telemetry.intake import Complete
 from soulsgui.telemetry.store.evaluations import GreedyEpisodes, is_stored, last_evaluation, place_of
 from soulsgui.telemetry.store.schema import (
     SUMMARY,
@@ -21,7 +21,7 @@ from soulsgui.telemetry.store.schema import (
 )
 from soulsgui.wire.control import AttemptStart
 from soulsgui.wire.keys import EntryId
-from soulsgui.wire.messages.metrics import CheckpointRow, UpdateRow
+from soulsgui.wire.messages.metrics import CheckpointRow, UpdateRow, evaluation_row, evaluation_values
 
 _ENTRY = struct.Struct(">QQ")
 _CURSOR = "metrics_cursor"
@@ -89,7 +89,9 @@ class StoreWriter:
 
     def evaluation_due(self, run_id: str, found: Complete) -> UpdateRow | None:
         """Return the row of an evaluation by a client; None when it is stored already."""
-        row = evaluation_row(run_id, found, last_evaluation(self.db))
+        values = evaluation_values(found.returns, found.lengths, found.seconds, found.cut)
+        order, last = found.order, last_evaluation(self.db)
+        row = evaluation_row(run_id, order, last, values, order.confirms)
         return None if is_stored(self.db, row) else row
 
     def places(self) -> dict[int, Place]:

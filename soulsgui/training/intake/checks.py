@@ -71,11 +71,7 @@ def _refuse(codes: Codes, bad: NDArray[np.bool_], reason: Reason) -> None:
 
 
 def _check_steps(segments: Segments, spaces: SpacesSpec, codes: Codes, begin: int, end: int) -> None:
-    """Refuse those of the segments from `begin` up to `end` in which a value is not finite or out of bounds.
-
-    One glance at smallest and largest values tells that all are good; otherwise the bad ones are found by
-    halving, so that they cost the others little.
-    """
+    """Refuse the bad ones from `begin` up to `end`, found by halving: they cost the good ones little."""
     part = segments.cut(begin, end)
     if _all_good(part, spaces):
         return
@@ -122,10 +118,7 @@ def _all_in_box(values: Observations, box: BoxSpec) -> bool:
 
 
 def _column_range(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the smallest and the largest value of each column of `[N, D]`, `N` at least 1.
-
-    Several rows at once are taken for one, as long as these are short.
-    """
+    """Return smallest and largest of each column of `[N, D]`; short rows are taken several at once."""
     count, width = rows.shape
     together = max(min(_WIDE // width, count), 1)
     whole = count - count % together
@@ -143,7 +136,6 @@ def _largest_log_prob(spaces: SpacesSpec) -> float:
 
 
 def _not_finite(part: Segments) -> NDArray[np.bool_]:
-    """Return for each segment whether a number of it is not finite."""
     numbers = ~(np.isfinite(part.reward) & np.isfinite(part.log_prob))
     obs = np.asarray(field_of(part.obs, NUMBERS))
     found = _any_of(~_finite(obs), part.length + 1) | _any_of(numbers | ~_finite(part.action), part.length)

@@ -145,10 +145,7 @@ class Accepted:
 
 
 def _source_of(client: str, session: str) -> int:
-    """Return 46 bits of a hash, with 17 free ones for the environment (`heartbeat.MAX_ENVS`).
-
-    It is the same in every process, so that a saved memory goes on with sessions that go on.
-    """
+    """Return 46 bits of a hash, the same in every process, and 17 free ones for the environment."""
     digest = hashlib.blake2b(f"{client} {session}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 18 << 17
 
@@ -291,10 +288,7 @@ class Ingest:
         return cut_off
 
     def _portions(self, arrivals: Sequence[Arrivals]) -> Iterator[Sequence[Arrivals]]:
-        """Yield the chunks in their order, no more at once than fit into the memory meant for them.
-
-        Compressed ones may be a thousand times as large when they are opened.
-        """
+        """Yield the chunks in order, as many at once as fit into memory once they are opened."""
         if not self._form.is_compressed:
             yield arrivals
             return

@@ -28,11 +28,7 @@ _UNKNOWN_ENTRY_BYTES = 16384.0
 
 
 class ReadSize:
-    """Says how many entries to read of each stream.
-
-    Streams that were read to their end don't count: a thousand slow clients must not make every read of a
-    fast one short.
-    """
+    """Says how many entries to read of each stream: many slow clients don't shorten reads of a fast one."""
 
     def __init__(self) -> None:
         self.entries = _LEAST_ENTRIES  # most that the last read could bring of each stream
@@ -87,10 +83,7 @@ class FloodGuard:
         }
 
     def sweep(self, connection: redis.Redis, clients: Iterable[str]) -> dict[str, int]:
-        """Take everything off the streams of clients; return how many entries that were.
-
-        What a client put there in the place of its stream is taken off, too.
-        """
+        """Take everything off the streams of clients, streams or not; return how many entries it was."""
         names = sorted(clients)
         pipeline = connection.pipeline(transaction=False)
         for client in names:
@@ -121,8 +114,7 @@ class HelloCounter:
         return count >= _MOST_HELLOS
 
 
-PER_STREAM = 200
-"""Most entries that are read at once of each client."""
+PER_STREAM = 200  # most entries that are read at once of each client
 
 _ROSTER_EVERY_S = 0.5
 _ROSTER_EVERY_WHILE_WAITING_S = 0.1
@@ -332,10 +324,7 @@ class Intake:
                 session.look_for_losses(beat)
 
     def _welcome(self, client: str, entry: EntryId, payload: bytes) -> None:
-        """Begin a session; its grant is written before the hello is acknowledged.
-
-        A hello that is read a second time, because its acknowledgement was lost, changes nothing.
-        """
+        """Begin a session, once for each hello; its grant is written before that is acknowledged."""
         if client in self._flooding:
             return
         session = self.sessions.by_client.get(client)

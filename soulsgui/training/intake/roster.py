@@ -84,10 +84,7 @@ class Roster:
         return "silent" if age is not None and age > LATE_S else ""
 
     def gone(self, session: Session) -> str:
-        """Return why a member of a round won't deliver any more; empty while it may.
-
-        A silent one may come back: for it there is the deadline.
-        """
+        """Return why a member of a round won't deliver any more; empty while it may come back."""
         if session.client not in self._listed:
             return OFF_THE_LIST
         reason = self.why_not(session)

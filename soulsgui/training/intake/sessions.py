@@ -16,8 +16,7 @@ from soulsgui.wire.versions import update_needed
 logger = logging.getLogger(__name__)
 
 LEFT, OFF_THE_LIST, NEW_SESSION = "left", "was taken off the list", "began a new session"
-REFUSED = "sent a chunk that was refused whole"
-"""Why a client won't deliver what it was asked for."""
+REFUSED = "sent a chunk that was refused whole"  # why a client won't deliver what it was asked for
 
 _LARGEST_GAP = 1024
 
@@ -166,8 +165,7 @@ class Refusals:
     missing: int = 0
 
 
-ENTRIES_AHEAD = 4096
-"""Entries a client may have on the way."""
+ENTRIES_AHEAD = 4096  # entries a client may have on the way
 
 _QUARANTINE_AFTER = 50
 _BEFORE_ALL = EntryId(0, 0)
@@ -230,9 +228,7 @@ class Session:
             credit_entries=self.granted_entries,
             credit_bytes=self.granted_bytes,
             credit_steps=None if steps_ahead is None else self.granted_steps,
-            epsilon=exploring.epsilon,
-            temperature=exploring.temperature,
-            ladder=exploring.ladder,
+            **vars(exploring),
             rejected=dict(self.rejected),
             round=self.round,
             greedy=self.greedy,
@@ -311,10 +307,7 @@ class Session:
         self.steps = max(self.steps, self.granted_steps)
 
     def refuse(self, reasons: dict[str, int], accepted: int) -> bool:
-        """Count refused segments; return whether the client is cut off by this.
-
-        A client is cut off when it fails many times without one good segment between.
-        """
+        """Count refused segments; return whether these, without a good one between, cut it off."""
         self.rejected.update(reasons)
         harmful = sum(count for reason, count in reasons.items() if reason != Reason.LATE)
         self.in_a_row = 0 if accepted else self.in_a_row + harmful
@@ -548,10 +541,7 @@ class Sessions:
         return was_cut_off
 
     def end_all(self) -> None:
-        """End every session: the server has lost them, and each client begins another one.
-
-        The ids of those may be smaller: the clock of the server may have been stepped back.
-        """
+        """End every session: the server has lost them, and each client begins another one."""
         for client in list(self.by_client):
             self.end(client)
 

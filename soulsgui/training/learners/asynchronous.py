@@ -28,13 +28,11 @@ from soulsgui.wire.messages.session import Grant
 
 logger = logging.getLogger(__name__)
 
-_SLICE_S = 0.03
-"""Longest time of learning before the trainer looks after everything else again."""
+_SLICE_S = 0.03  # longest time of learning before the trainer looks after everything else again
 
 _ROW_EVERY_S = 1.0
 _CHECKPOINT_EVERY_S = 5.0
-_NEWEST_CHUNK = 0.1
-"""Weight of the newest chunk in the mean size of chunks."""
+_NEWEST_CHUNK = 0.1  # weight of the newest chunk in the mean size of chunks
 
 
 class AsynchronousLearner(ABC):
@@ -245,14 +243,12 @@ class AsynchronousLearner(ABC):
 
     @property
     def _least_publish_s(self) -> float:
-        """Least time between two publishes, seconds."""
         return max(
             self.run.settings.publish.min_seconds, self.attempt.publisher.size / limits.PUBLISHED_BYTES_PER_S
         )
 
     @property
     def _publish_interval(self) -> float:
-        """Time between two publishes, seconds."""
         outstanding, pace = self.attempt.intake.sessions.steps_outstanding, self._pace.steps_per_s
         least_s, per_update = self._least_publish_s, self.steps_per_update
         return limits.publish_interval(self.delays, least_s, outstanding, pace, per_update)

@@ -4,8 +4,7 @@ Three things hold them together. The replay ratio says how often a transition is
 waits for samples, below it the streams are not read. Credits say how many transitions may be on their way: no
 more than the learner takes in before they would be too old. And weights are published as often as it takes.
 
-Of `max_policy_lag` updates three quarters are for what is on its way, one for the age of the weights when
-they are played with.
+Of `max_policy_lag` updates three quarters are for what is on its way, one for the age of the weights.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,16 +19,14 @@ from soulsgui.wire.messages.session import RoundShare
 STEPS_PER_ENV = 16
 """Steps of each environment in a share of lockstep: a round trip costs more than a quick step."""
 
-FIRST_STEPS = 1024
-"""Most transitions on their way while it is not known how fast the learner is."""
+FIRST_STEPS = 1024  # most transitions on their way while it is not known how fast the learner is
 
 AHEAD_S = 0.3
 """So many seconds of the learner's work may be on their way at most: the way there and back takes a part of
 that, and more would only make the samples older."""
 
 
-PUBLISH_S = 0.2
-"""Weights are published at least so often, in seconds, however slow the learner is."""
+PUBLISH_S = 0.2  # weights are published at least so often, in seconds, however slow the learner is
 
 PUBLISHED_BYTES_PER_S = 50e6
 """Weights beyond that would fill the connections of the clients, and the log of the server."""
@@ -97,10 +94,7 @@ class ReplayBand:
 
 
 class Pace:
-    """How many transitions the learner takes in per second as long as it need not wait for them.
-
-    What lies back counts half as much for every second of work since.
-    """
+    """Transitions the learner takes in per second of work; with each one, what lies back counts half."""
 
     _HALF_LIFE_S = 1.0
 
@@ -133,11 +127,8 @@ def steps_ahead(delays: Delays, publish_s: float, steps_per_s: float | None, ste
 
 
 def beside_waiting(most: int, waiting: float) -> int:
-    """Return how many transitions may be on their way beside those that wait to be learned from.
-
-    When more than half of the most waits, none may be: many small chunks would cost more than a few large
-    ones.
-    """
+    """Return how many transitions may be on their way beside those that wait to be learned from."""
+    # When more than half of the most waits, none: a few large chunks cost less than many small ones.
     return most - int(waiting) if int(waiting) <= most // 2 else 0
 
 
@@ -239,10 +230,8 @@ class Lockstep:
         return True
 
     def lost(self, playing: Collection[str], now: float) -> bool:
-        """Return whether the rest of the share is to be given up: its client is silent, others could play.
-
-        Without others it is waited for: when it is heard again, the curve is that of a run without the gap.
-        """
+        """Return whether the rest of the share is to be given up: its client is silent, others could play."""
+        # Without others it is waited for: heard again, the curve is that of a run without the gap.
         if not self.waits or self.client in playing or not playing:
             self.silent_since = None
             return False

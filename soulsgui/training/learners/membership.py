@@ -205,8 +205,7 @@ def named(clients: Mapping[str, str] | Collection[str]) -> str:
     return f"{', '.join(words)}{more}"
 
 
-_NEWEST = 0.3
-"""Weight of the newest measurement in a member's speed."""
+_NEWEST = 0.3  # weight of the newest measurement in a member's speed
 
 _WORTH_IT = 0.8
 """Other than equal quotas are given only where the round becomes at least a fifth shorter by them: they cost
@@ -274,10 +273,7 @@ def equal_quotas(steps_per_env: int, num_envs: Mapping[str, int]) -> dict[str, i
 def balanced_quotas(
     steps_per_env: int, num_envs: Mapping[str, int], speeds: Mapping[str, float]
 ) -> dict[str, int]:
-    """Return the steps each member delivers so that all end at about the same time.
-
-    The sum is that of equal quotas. Where little would be gained the quotas are equal.
-    """
+    """Return each member's steps so that all end together, in sum as equal quotas, if much is gained."""
     equal = equal_quotas(steps_per_env, num_envs)
     if len(equal) < 2:
         return equal

@@ -27,12 +27,10 @@ from soulsgui.wire.messages.session import RoundShare
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_TURN_S = 1.0
-"""A turn that took longer was not spent on collecting: this process was held up."""
+_LONGEST_TURN_S = 1.0  # a turn that took longer was not spent on collecting: this process was held up
 
 _SHARE_BYTES = 2**28
-_STEP_BYTES = 32
-"""Action, reward, log-probability and their like of one step, about."""
+_STEP_BYTES = 32  # action, reward, log-probability and their like of one step, about
 
 
 def most_envs(n_steps: int, observation_bytes: int) -> int:
@@ -124,7 +122,12 @@ class RoundLearner:
         if now is None or client not in now.members:
             return
         if reason == REFUSED:
-            self._ask_again(now, client)
+            if (member := now.ask_again(client)) is not None:
+                if member.refused_chunks == 1:
+                    told = "%s %s: it is asked for the rest of round %d again"
+                    logger.warning(told, client, REFUSED, now.round_id)
+                self._set_share(client, member.share)
+                self._untold.add(client)
             return
         session = self.attempt.intake.sessions.by_client.get(client)
         if reason == NEW_SESSION and session is not None and session.status == "accepted":
@@ -134,17 +137,7 @@ class RoundLearner:
                 return
         self._lose(now, {client: reason})
 
-    def _ask_again(self, now: Round, client: str) -> None:
-        member = now.ask_again(client)
-        if member is None:
-            return
-        if member.refused_chunks == 1:
-            logger.warning("%s %s: it is asked for the rest of round %d again", client, REFUSED, now.round_id)
-        self._set_share(client, member.share)
-        self._untold.add(client)
-
     def _lose(self, now: Round, reasons: dict[str, str]) -> None:
-        """Treat members that won't deliver the rest, by the policy of the round."""
         members, absent = set(now.members), set(now.absent)
         there = self.attempt.intake.eligible()
         others = {client: there[client].num_envs for client in members - set(reasons) if client in there}
@@ -165,7 +158,6 @@ class RoundLearner:
             session.round = None if steps is None else RoundShare(round_id=now.round_id, steps=steps)
 
     def _stop_for(self, reason: str) -> None:
-        """Let the run be ended when there is a reason."""
         if reason and not self.status.stop_reason:
             self.status.stop_reason = f"{reason} (ppo.lost_member: stop)"
             logger.warning("the run is to be stopped: %s", self.status.stop_reason)
@@ -193,8 +185,13 @@ class RoundLearner:
             status.phase, status.detail, status.trouble = "waiting", status.stop_reason, ""
 
     def _go_on(self, now: Round, seconds: float) -> None:
-        """Look after the present round."""
-        self._tell_grown(now)
+        """Look after the present round; first tell members that their share has grown."""
+        for client in sorted(self._untold):
+            session = self.attempt.intake.sessions.by_client.get(client)
+            if session is not None and client in now.members:
+                grants = {client: self.attempt.intake.sessions.grant(session)}
+                self.attempt.publisher.tell_all(self.attempt.link.redis, grants)
+            self._untold.discard(client)
         for client in [name for name in now.absent if not self.attempt.intake.why_absent(name)]:
             now.returned(client)
         # While nobody is granted anything more, nobody is late.
@@ -206,15 +203,6 @@ class RoundLearner:
         elif not self.status.stop_reason:
             self.status.phase, self.status.detail = "waiting" if now.at_rest else "collecting", now.waits_for
             self.status.trouble = f"The round is {now.waits_for}" if now.absent else ""
-
-    def _tell_grown(self, now: Round) -> None:
-        """Tell members that their share has grown."""
-        for client in sorted(self._untold):
-            session = self.attempt.intake.sessions.by_client.get(client)
-            if session is not None and client in now.members:
-                grants = {client: self.attempt.intake.sessions.grant(session)}
-                self.attempt.publisher.tell_all(self.attempt.link.redis, grants)
-            self._untold.discard(client)
 
     def _begin_round(self) -> None:
         """Begin a round with whoever is there, when they are enough; until then publish and wait."""

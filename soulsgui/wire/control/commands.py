@@ -61,6 +61,11 @@ class Params(BaseModel):
         return values
 
 
+def said(description: str, default: Any = ..., **constraints: Any) -> Any:
+    """Declare a parameter: what it is, its default (else it must be there), and what else pydantic checks."""
+    return Field(default, description=description, **constraints)
+
+
 Run = Annotated[str, Field(description="id of the run, or how it begins")]
 IfActive = Annotated[
     Literal["refuse", "stop"],
@@ -76,30 +81,22 @@ class Empty(Params):
 class ServiceParams(Params):
     """Which service."""
 
-    name: str = Field(description="its name, such as `trainer` or `client-1`")
+    name: str = said("its name, such as `trainer` or `client-1`")
 
 
 class LocalClientsParams(Params):
     """How many clients run on the server."""
 
-    count: int = Field(ge=0, le=1024, description="how many there are to be")
+    count: int = said("how many there are to be", ge=0, le=1024)
 
 
 class RunStartParams(Params):
     """What a new run begins with."""
 
-    preset: Annotated[str, Typed("NAME", "--preset", "none")] = Field(
-        default="", description="a preset below your own settings"
-    )
-    overrides: dict[str, Any] = Field(
-        default_factory=dict, description="settings by dotted key, above everything else"
-    )
-    name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = Field(
-        default="", description="name of the new run"
-    )
-    note: Annotated[str, Typed("TEXT", "--note", "none")] = Field(
-        default="", description="your own words about it"
-    )
+    preset: Annotated[str, Typed("NAME", "--preset", "none")] = said("a preset below your own settings", "")
+    overrides: dict[str, Any] = said("settings by dotted key, above everything else", {})
+    name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = said("name of the new run", "")
+    note: Annotated[str, Typed("TEXT", "--note", "none")] = said("your own words about it", "")
     if_active: IfActive = "refuse"
 
 
@@ -107,15 +104,12 @@ class RunResumeParams(Params):
     """How a run goes on."""
 
     run: Annotated[Run, Typed("RUN", default="latest")] = "latest"
-    checkpoint: Annotated[str, Typed("ID", "--checkpoint", "the newest")] = Field(
-        default="", description="a checkpoint of it"
+    checkpoint: Annotated[str, Typed("ID", "--checkpoint", "the newest")] = said("a checkpoint of it", "")
+    without_goal: Annotated[bool, Typed("", "--without-goal", "keep them")] = said(
+        "leave its goals out", False
     )
-    without_goal: Annotated[bool, Typed("", "--without-goal", "keep them")] = Field(
-        default=False, description="leave its goals out"
-    )
-    overrides: dict[str, Any] = Field(
-        default_factory=dict,
-        description="settings by dotted key that it goes on with: those whose effect is `new run or resume`",
+    overrides: dict[str, Any] = said(
+        "settings by dotted key that it goes on with: those whose effect is `new run or resume`", {}
     )
     if_active: IfActive = "refuse"
 
@@ -123,9 +117,9 @@ class RunResumeParams(Params):
 class RunsEditParams(Params):
     """Which run is called or noted otherwise."""
 
-    run: str = Field(description="id of the run")
-    name: str | None = Field(default=None, description="its name; null leaves it")
-    note: str | None = Field(default=None, description="the words about it; null leaves them")
+    run: str = said("id of the run")
+    name: str | None = said("its name; null leaves it", None)
+    note: str | None = said("the words about it; null leaves them", None)
 
 
 class CheckpointListParams(Params):
@@ -137,88 +131,78 @@ class CheckpointListParams(Params):
 class CheckpointSaveParams(Params):
     """What is saved, and what is said of it."""
 
-    note: Annotated[str, Typed("TEXT", "--note", "none")] = Field(
-        default="", description="your own words about it"
-    )
-    buffer: Annotated[bool, Typed("", "--buffer", "without")] = Field(
-        default=False, description="with the replay memory, where there is one; it may be large"
+    note: Annotated[str, Typed("TEXT", "--note", "none")] = said("your own words about it", "")
+    buffer: Annotated[bool, Typed("", "--buffer", "without")] = said(
+        "with the replay memory, where there is one; it may be large", False
     )
 
 
 class CheckpointEditParams(Params):
     """Which checkpoint is noted otherwise."""
 
-    run: str = Field(description="id of its run")
-    path: str = Field(description="its path below the run's folder")
-    note: str = Field(description="the words about it")
+    run: str = said("id of its run")
+    path: str = said("its path below the run's folder")
+    note: str = said("the words about it")
 
 
 class ConfigGetParams(Params):
     """Whose values are asked for, too."""
 
-    run: str = Field(default="", description="id of a run, to have its values as well")
+    run: str = said("id of a run, to have its values as well", "")
 
 
 class ConfigCheckParams(Params):
     """What is looked at."""
 
-    text: str | None = Field(default=None, description="text of a config.yaml; null checks the saved one")
-    overrides: dict[str, Any] = Field(default_factory=dict, description="settings above it, by dotted key")
-    preset: str = Field(default="", description="a preset below it")
+    text: str | None = said("text of a config.yaml; null checks the saved one", None)
+    overrides: dict[str, Any] = said("settings above it, by dotted key", {})
+    preset: str = said("a preset below it", "")
 
 
 class ConfigSaveParams(Params):
     """Either the text whole, or changes by key."""
 
-    text: str | None = Field(default=None, description="the whole text")
-    changes: dict[str, Any] = Field(default_factory=dict, description="settings by dotted key")
-    reset: list[str] = Field(default_factory=list, description="keys that take the shipped value again")
-    base_hash: str | None = Field(
-        default=None, description="hash the change was made from, else `not_now`; null overwrites"
-    )
+    text: str | None = said("the whole text", None)
+    changes: dict[str, Any] = said("settings by dotted key", {})
+    reset: list[str] = said("keys that take the shipped value again", [])
+    base_hash: str | None = said("hash the change was made from, else `not_now`; null overwrites", None)
 
 
 class HistoryQueryParams(Params):
     """Which curve."""
 
     run: Run = "latest"
-    metric: str = Field(
-        default="return", description="`return`, `length`, or a name from an update row's values"
+    metric: str = said("`return`, `length`, or a name from an update row's values", "return")
+    client: str = said("only this client's episodes; empty for all", "")
+    x: Literal["episode", "env_step", "time"] = said(
+        "the axis of `start` and `end`, along which buckets are of equal width", "episode"
     )
-    client: str = Field(default="", description="only this client's episodes; empty for all")
-    x: Literal["episode", "env_step", "time"] = Field(
-        default="episode", description="the axis of `start` and `end`, along which buckets are of equal width"
-    )
-    start: float | None = Field(default=None, description="where it begins on that axis")
-    end: float | None = Field(default=None, description="where it ends on that axis")
-    points: int = Field(
-        default=2000,
+    start: float | None = said("where it begins on that axis", None)
+    end: float | None = said("where it ends on that axis", None)
+    points: int = said(
+        "most buckets to answer with (at least one for each attempt): so many rows come singly",
+        2000,
         ge=1,
         le=200_000,
-        description="most buckets to answer with (at least one for each attempt): so many rows come singly",
     )
-    missing_ok: bool = Field(
-        default=False, description="what the run does not know has an empty curve, and is not refused"
-    )
+    missing_ok: bool = said("what the run does not know has an empty curve, and is not refused", False)
 
 
 class HistoryLogsParams(Params):
     """Which lines."""
 
-    service: str = Field(default="", description="name of the service; empty for all of the run, by time")
+    service: str = said("name of the service; empty for all of the run, by time", "")
     run: Run = "latest"
-    before: int | None = Field(
-        default=None, description="only lines with smaller numbers; null for the newest"
-    )
-    n: int = Field(default=200, ge=1, le=5000, description="how many lines")
-    level: Literal["debug", "info", "warning", "error"] = Field(default="debug", description="least level")
-    filter: str = Field(default="", description="only lines that contain this text, whatever its case")
+    before: int | None = said("only lines with smaller numbers; null for the newest", None)
+    n: int = said("how many lines", 200, ge=1, le=5000)
+    level: Literal["debug", "info", "warning", "error"] = said("least level", "debug")
+    filter: str = said("only lines that contain this text, whatever its case", "")
 
 
 class HistoryEventsParams(Params):
     """Which events."""
 
-    since: int = Field(default=0, description="those after this number")
+    since: int = said("those after this number", 0)
 
 
 class ClientParams(Params):
@@ -226,91 +210,77 @@ class ClientParams(Params):
 
     client: Annotated[
         str, Typed("NAME", help="its id or its name, as `soulsgui clients list` shows them")
-    ] = Field(description="its id")
+    ] = said("its id")
 
 
 class ClientPauseParams(ClientParams):
     """Which client waits, and for how long."""
 
-    after_episode: bool = Field(
-        default=False, description="it may finish the episodes it is in; in client mode only"
-    )
-    for_s: float | None = Field(
-        default=None,
+    after_episode: bool = said("it may finish the episodes it is in; in client mode only", False)
+    for_s: float | None = said(
+        "seconds after which it goes on by itself, null for not at all; in client mode only",
+        None,
         gt=0,
         le=7 * 86_400,
-        description="seconds after which it goes on by itself, null for not at all; in client mode only",
     )
 
 
 class RejectsParams(Params):
     """Whose chunks."""
 
-    client: Annotated[str, Typed("NAME", default="of all")] = Field(
-        default="", description="only those of this client"
-    )
+    client: Annotated[str, Typed("NAME", default="of all")] = said("only those of this client", "")
 
 
 class ClientLogParams(ClientParams):
     """Which client, and how much of it."""
 
-    n: Annotated[int, Typed("LINES", "-n", "50", implied=50)] = Field(
-        default=100, ge=1, le=1000, description="how many lines"
-    )
+    n: Annotated[int, Typed("LINES", "-n", "50", implied=50)] = said("how many lines", 100, ge=1, le=1000)
 
 
 class InviteParams(Params):
     """Who is invited."""
 
-    client: str = Field(description="its id, such as gamer-01")
-    reissue: bool = Field(
-        default=False, description="it was invited before and gets another secret; the older one ends at once"
-    )
+    client: str = said("its id, such as gamer-01")
+    reissue: bool = said("it was invited before and gets another secret; the older one ends at once", False)
 
 
 class ClientRenameParams(ClientParams):
     """Which client is called something else."""
 
-    name: Annotated[str, Typed("TEXT", default="its id again", implied="")] = Field(
-        max_length=64, description="the name"
-    )
+    name: Annotated[str, Typed("TEXT", default="its id again", implied="")] = said("the name", max_length=64)
 
 
 class InvitationParams(Params):
     """An invitation."""
 
-    invitation: str = Field(repr=False, description="a link, or the text of a `.soulsgui` file")
+    invitation: str = said("a link, or the text of a `.soulsgui` file", repr=False)
 
 
 class SavedServerParams(Params):
     """Which saved server."""
 
-    server_id: str = Field(
-        description="its id; empty for the server that runs on this computer, which can't be forgotten"
-    )
+    server_id: str = said("its id; empty for the server that runs on this computer, which can't be forgotten")
 
 
 class ServerPlaceParams(SavedServerParams):
     """Where a saved server is."""
 
-    place: str = Field(
-        max_length=300, description="host and port, such as `192.168.1.7:6379`; without a port the known one"
+    place: str = said(
+        "host and port, such as `192.168.1.7:6379`; without a port the known one", max_length=300
     )
-    confirmed: bool = Field(
-        default=False, description="take it although nobody, or somebody else, answers there now"
-    )
+    confirmed: bool = said("take it although nobody, or somebody else, answers there now", False)
 
 
 class RulesParams(Params):
     """When the client of this computer may play."""
 
-    rules: Rules = Field(description="the rules")
+    rules: Rules = said("the rules")
 
 
 class ShutdownParams(Params):
     """How everything ends."""
 
-    save: bool = Field(default=True, description="save the run first")
+    save: bool = said("save the run first", True)
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,7 @@ class ClientStatus(ClientProgress):
             also those of earlier processes. The same holds for `episodes`.
         wish: What the runner that tells this wants of it: `run`, `pause`, `finish` or `stop`; in client mode
             what its owner wants (`wire.messages.owner.OwnerState`).
-        paused_until: In client mode: when the owner's pause ends by itself, seconds since the epoch; None
-            when it does not.
+        paused_until: In client mode: when the owner's pause ends, seconds since the epoch; None: not at all.
         held: In client mode: why it holds back by itself, by its owner's rules.
         held_until: In client mode: when that ends, seconds since the epoch; None where nobody can say.
         checks: In client mode: what the client has looked at, and whether it is well
@@ -170,8 +169,7 @@ class ServerStatus(Message):
         memory_limit_bytes: Most memory it may use; 0 for no limit.
         changed_at: When it began to answer, or was found to answer no longer, seconds since the epoch;
             told in client mode only.
-        name: What the server is called by the invitation; empty for the one of this computer. In client mode
-            only.
+        name: What the invitation calls it; empty for the one of this computer. In client mode only.
         round_trip_s: How long its answers take, seconds; None while there is none. In client mode only.
         error: Why it is not reached, in words: which addresses were tried, or that it does not let us in.
             With an invitation only.
@@ -253,8 +251,7 @@ class ControlFile(Message):
     """`control.json`: how to reach the runner of this data folder. Its file is private.
 
     Attributes:
-        process: Identity of the runner's process, which tells it from whoever is given its pid later; empty
-            where it is not known.
+        process: Identity of the runner's process, which tells it from later ones of its pid; empty: unknown.
     """
 
     host: str = "127.0.0.1"
@@ -272,11 +269,7 @@ class ControlFile(Message):
 
     @classmethod
     def load(cls, path: Path) -> "ControlFile":
-        """Read the file of a runner.
-
-        Raises:
-            ServerUnreachableError: There is none, or it is damaged.
-        """
+        """Read the file of a runner; `ServerUnreachableError` where there is none, or it is damaged."""
         try:
             found = cls.read(path.read_bytes())
         except OSError as error:
@@ -360,11 +353,8 @@ FeedMessage = Annotated[
 FEED_MESSAGE: TypeAdapter[FeedMessage] = TypeAdapter(FeedMessage)
 
 
-CLIENT = "client"
-"""The service of client mode."""
-
-GONE = ("left", "lost", "revoked")
-"""States of clients that play nowhere at present."""
+CLIENT = "client"  # the service of client mode
+GONE = ("left", "lost", "revoked")  # states of clients that play nowhere at present
 
 _CUT_OFF = ("quarantined", "refused")
 

@@ -10,8 +10,7 @@ Words = Annotated[str, AfterValidator(printable)]
 """Text of others that is shown: cut, and without control characters and line breaks."""
 
 
-LONGEST_DETAILS = 2500
-"""Characters of a traceback that are kept: its end, where the cause stands."""
+LONGEST_DETAILS = 2500  # characters of a traceback that are kept: its end, where the cause stands
 
 Details = Annotated[str, AfterValidator(lambda text: printable(text, LONGEST_DETAILS, lines=True))]
 """Several lines of others that are shown: cut, and without control characters."""

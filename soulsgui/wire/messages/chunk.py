@@ -91,8 +91,7 @@ class ChunkError(ValueError):
     """A chunk that must be refused whole.
 
     Args:
-        reason: Why.
-        detail: More of it, for the log; what a stranger wrote is cut short.
+        detail: More of the reason, for the log; what a stranger wrote is cut short.
     """
 
     def __init__(self, reason: Reason, detail: str = "") -> None:

@@ -82,14 +82,11 @@ class ChunkForm:
     """What chunks of one run look like.
 
     Args:
-        run_id: The run.
-        contract: Its contract hash.
-        obs_shape: Shape of one observation.
-        obs_dtype: Its dtype.
+        contract: Hash of what client and server agree on.
+        obs_shape, obs_dtype: Of one observation.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         state: Shape of each field of the state.
-        action_shape: Shape of one stored action.
-        action_dtype: Its dtype.
+        action_shape, action_dtype: Of one stored action.
 
     Attributes:
         is_compressed: Whether chunks may be far larger when they are opened.

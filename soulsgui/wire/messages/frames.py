@@ -90,11 +90,7 @@ def unpack_frames(data: bytes, stacking: int, lengths: NDArray[np.integer[Any]],
 
 
 def frames_of(stacking: int, obs_shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """Return how many frames an observation is a stack of, and the shape of one.
-
-    Raises:
-        FramesError: There is no such stacking.
-    """
+    """Return how many frames an observation stacks, and the shape of one; `FramesError`: no such stacking."""
     if stacking == Stacking.FIRST:
         return obs_shape[0], obs_shape[1:]
     if stacking == Stacking.LAST:
@@ -103,11 +99,7 @@ def frames_of(stacking: int, obs_shape: tuple[int, ...]) -> tuple[int, tuple[int
 
 
 def unpack_each_once(data: bytes, frames: Frames) -> None:
-    """Write the frames themselves, those of stacks each once, where just as many are expected.
-
-    Raises:
-        FramesError: As `unpack_frames`.
-    """
+    """Write the frames themselves, each once, where just as many are expected; raises as `unpack_frames`."""
     frames[:] = np.frombuffer(_decompress(data, frames.size), np.uint8).reshape(frames.shape)
 
 

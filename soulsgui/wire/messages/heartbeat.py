@@ -9,8 +9,7 @@ from soulsgui.wire.messages.base import Details, Instance, Message, Words
 PERIOD_S = 1.0
 EXPIRY_S = 7 * 24 * 3600
 MAX_BYTES = 8192
-MAX_ENVS = 65_536
-"""Most environments one client may step side by side."""
+MAX_ENVS = 65_536  # most environments one client may step side by side
 
 Phase = Literal["joining", "waiting", "sampling", "restarting", "paused", "finishing", "stopping"]
 
@@ -84,15 +83,11 @@ class Heartbeat(ClientProgress):
     """One beat. Numbers are finite and within bounds: others than their sender count on them.
 
     Attributes:
-        client: The client's id.
-        instance: The process that beats.
         counter: Grows by one with each beat; a reader tells life by its change, not by clocks.
         session: Entry id of the hello of the present session, empty before it.
         run_id: The run it plays for, empty before the first configuration.
         buffered_bytes: Samples not yet stored on the server.
-        sent_chunks: Chunks stored since the hello.
-        sent_bytes: Their bytes.
-        sent_steps: Their transitions.
+        sent_chunks, sent_bytes, sent_steps: Chunks stored since the hello, their bytes, their transitions.
         update: Updates of the agent up to the weights in use; with the trainer's count it tells the lag.
         versions: Version of each package that matters.
         error: Last error in words, empty when there was none or it is over.

@@ -4,8 +4,9 @@ An entry has one field, `row`, with one of these messages as JSON.
 """
 
 import math
+import time
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -19,6 +20,7 @@ class EpisodeRows(Message):
     """Finished episodes as columns of equal length, written by telemetry after they were stored.
 
     Attributes:
+        run_id: Run they were played for.
         row: Row number in the store, without gaps, from 1: by it a live tail joins a queried history.
         attempt: Attempt each episode was played in.
         client: Client that played it.
@@ -107,6 +109,22 @@ class UpdateRow(Message):
     time: float
     values: dict[str, float]
     confirms: int | None = None
+
+
+def evaluation_row(
+    run_id: str, weights: Any, last: tuple[int, int], values: dict[str, float], confirms: int | None
+) -> UpdateRow:
+    """Return the row of an evaluation, as of now.
+
+    Args:
+        weights: What was evaluated: a header of weights, or the order to a client (`session.GreedyOrder`).
+        last: Attempt and update of the evaluation before.
+        values: As `evaluation_values` returns them.
+    """
+    names = ("attempt", "update", "env_steps", "episodes", "model_id")
+    place = {name: getattr(weights, name) for name in names}
+    place |= {"previous": last[1] if last[0] == weights.attempt else 0, "time": time.time()}
+    return UpdateRow(kind="evaluation", run_id=run_id, **place, values=values, confirms=confirms)
 
 
 class _Point(Message):

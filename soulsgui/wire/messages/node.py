@@ -7,17 +7,9 @@ from pydantic import Field
 from soulsgui.wire.messages.base import Instance, Message, Words
 
 NodePhase = Literal[
-    "loading",
-    "waiting",
-    "collecting",
-    "updating",
-    "evaluating",
-    "compiling",
-    "saving",
-    "paused",
-    "frozen",
+    "loading", "waiting", "collecting", "updating", "evaluating", "compiling", "saving", "paused", "frozen",
     "stopping",
-]
+]  # fmt: skip
 
 
 class Verdict(Message):
@@ -26,8 +18,7 @@ class Verdict(Message):
     Attributes:
         best_model_id: Best model so far, None before there is one.
         best_score: What it is ranked by (`best_by`): mean return of its evaluation, or of training episodes.
-        best_by: Which of both that is now: as `evaluation.best_by` says, but training where nobody can
-            evaluate.
+        best_by: Which of both that is now: as `evaluation.best_by` says; training where nobody can evaluate.
         to_confirm: Number of the training episode whose window reached `stop.mean_return`, while greedy
             episodes are yet to confirm it; None otherwise.
         reached: Whether `stop.mean_return` was reached, by what `stop.judged_by` says.
@@ -117,7 +108,6 @@ class NodeState(TrainingProgress):
 
     Attributes:
         tick: Moves whenever the main loop turns, also while it waits: the sign of life.
-        phase: What it is doing.
         stop_reached: Set by the trainer when `stop.env_steps` is reached.
         verdict: Set by telemetry.
         asks_clients: Set by the trainer: whether there is a client that can play the evaluations where the
@@ -125,8 +115,7 @@ class NodeState(TrainingProgress):
         judged_by: Set by telemetry: whose mean return has to reach `stop.mean_return` now: that of an
             evaluation, that of training alone (where nobody can evaluate), or both: greedy episodes confirm
             what training reached.
-        evaluated: Set by telemetry: weights of the newest evaluation by a client all of whose episodes came,
-            -1 before the first.
+        evaluated: Set by telemetry: weights of the newest whole evaluation by a client, -1 before the first.
         rejected_by_client: The same for each client, this attempt.
         trouble: What holds the run up until somebody does something, in words; empty while nothing does.
         diverged: That the training has diverged, and from where it goes on, in words; empty again when a
@@ -162,8 +151,7 @@ class NodeState(TrainingProgress):
         return state if state is not None and state.run_id == run_id else None
 
 
-HEAD_BYTES = 64
-"""So much of the beginning of a refused chunk is kept."""
+HEAD_BYTES = 64  # so much of the beginning of a refused chunk is kept
 
 
 class Reject(Message):

@@ -15,8 +15,7 @@ from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.session import Grant, Wish
 from soulsgui.wire.versions import MissingRequirement
 
-Minute = Annotated[int, Field(ge=0, lt=24 * 60)]
-"""A time of day: minutes since midnight."""
+Minute = Annotated[int, Field(ge=0, lt=24 * 60)]  # a time of day: minutes since midnight
 
 Held = Literal["", "full_screen", "busy", "hours"]
 """Why the client holds back by itself; empty while it does not."""
@@ -24,8 +23,7 @@ Held = Literal["", "full_screen", "busy", "hours"]
 Share = Literal["full", "gentle", "one_core"]
 """How much of the processor: like any program; behind all others; and then no more than one core."""
 
-IDLE_AFTER_S = 300.0
-"""Nobody is at a computer that has not been used for so long."""
+IDLE_AFTER_S = 300.0  # nobody is at a computer that has not been used for so long
 
 
 class Rules(Message):
@@ -56,8 +54,7 @@ class Rules(Message):
         return minute >= self.begin or minute < self.end
 
 
-LOOK_EVERY_S = 0.2
-"""How often the client looks for a wish."""
+LOOK_EVERY_S = 0.2  # how often the client looks for a wish
 
 KEPT_EPISODES = 100
 MOST_EPISODES = 1000
@@ -72,20 +69,14 @@ class ClientFolder:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.wish = root / "wish.json"
-        """What the owner wants: an `OwnerWish`."""
-        self.pause = root / "pause.json"
-        """The owner's pause: an `OwnerPause`; none while there is no file."""
-        self.rules = root / "rules.json"
-        """When the client holds back by itself: `Rules`."""
-        self.state = root / "state.json"
-        """What the client says of itself: a `ClientReport`."""
+        self.wish = root / "wish.json"  # what the owner wants: an `OwnerWish`
+        self.pause = root / "pause.json"  # the owner's pause: an `OwnerPause`; none while there is no file
+        self.rules = root / "rules.json"  # when the client holds back by itself: `Rules`
+        self.state = root / "state.json"  # what the client says of itself: a `ClientReport`
+        # Which process the runner is: a `system.ProcessIdentity`. Without a living one nobody plays on.
         self.runner = root / "runner.json"
-        """Which process the runner is: a `system.ProcessIdentity`. Without a living one nobody plays on."""
-        self.server_address = root / "server.json"
-        """Address and password of the server to play for."""
-        self.logs = root / "logs"
-        """One log file per service."""
+        self.server_address = root / "server.json"  # address and password of the server to play for
+        self.logs = root / "logs"  # one log file per service
 
 
 class OwnerWish(Message):
@@ -111,7 +102,6 @@ class OwnEpisode(Message):
 
     Attributes:
         number: Counts the episodes that this process has ended for the run, from 0.
-        run_id: The run it was played for.
         time: Seconds since the epoch.
         env_steps: Environment steps that this process had made for the run.
     """

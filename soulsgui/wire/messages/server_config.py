@@ -10,8 +10,7 @@ from pydantic import Field
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Message
 
-SEGMENT_FORMAT = 4
-"""Version of the columns of a chunk (`messages.chunk`)."""
+SEGMENT_FORMAT = 4  # version of the columns of a chunk (`messages.chunk`)
 
 ON_POLICY = "on-policy"
 """The family of algorithms that learn from what the newest weights played, and from nothing older."""
@@ -42,9 +41,7 @@ def learns_from_log_probs(algorithm: str) -> bool:
 def state_of(policy: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return the shape of each field of the state that a policy remembers between its steps.
 
-    Args:
-        policy: Description of the policy network; `state` in it maps names to shapes, and is missing where
-            nothing is remembered.
+    In the description of its network `state` maps names to shapes; it is missing where nothing is remembered.
 
     Raises:
         ValueError: It describes no such fields.
@@ -71,9 +68,6 @@ def contract_hash(
     """Return the hash of what client and server must agree on, and of nothing else.
 
     Args:
-        env_id: Gymnasium id of the environment.
-        kwargs: Its arguments.
-        wrappers: Wrappers around it.
         spaces: As in `ServerConfig`.
         family: Family of the algorithm: `ON_POLICY` or `OFF_POLICY`.
         state: Shape of each field of the state that stands at the start of segments (`state_of`).
@@ -90,8 +84,7 @@ class ServerConfig(Message):
         run_id: Id of the run; chunks of other runs are refused.
         attempt: Number of the attempt: 1 at first, one more at every resume.
         contract: Hash of environment, spaces, segment format and algorithm family.
-        protocol_min: Oldest protocol the server speaks.
-        protocol_max: Newest protocol the server speaks.
+        protocol_min, protocol_max: Oldest and newest protocol the server speaks.
         spaces: The environment's spaces (`environments.spaces.SpacesSpec.to_json`); empty while the server
             waits for a client to tell them. Contract and policy are empty then, too.
         policy: Description of the policy network (`PPOAgent.policy_spec`); `state_of` reads its state.

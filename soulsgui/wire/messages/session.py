@@ -8,8 +8,7 @@ from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Details, Instance, Message, Words
 from soulsgui.wire.messages.heartbeat import MAX_ENVS
 
-MAX_HELLO_BYTES = 2**18
-"""A hello may describe spaces with bounds for each of thousands of numbers."""
+MAX_HELLO_BYTES = 2**18  # a hello may describe spaces with bounds for each of thousands of numbers
 
 HELLO_FIELD = b"hello"
 CHUNK_FIELD = b"c"
@@ -23,7 +22,6 @@ class SessionHello(Message):
     """First entry of a session.
 
     Attributes:
-        instance: The process that speaks.
         run_id: The run it wants to play for.
         contract: Hash of the contract it was built for.
         num_envs: Environments it steps side by side: its share of a round is this times the steps.
@@ -78,10 +76,7 @@ class GreedyOrder(Message):
         model_id: Weights to play it with. They are published together with the order, under an id that no
             other order has: the order is named by it.
         count: Episodes that are wanted, at most.
-        attempt: The attempt of the run that the weights are of.
-        update: Updates of the agent up to them.
-        env_steps: Environment steps of the run up to them.
-        episodes: Finished episodes of the run up to them.
+        attempt, update, env_steps, episodes: Where the run was when it had them.
         confirms: What it is to confirm (`node.Verdict.to_confirm`); None for nothing.
         goal: Mean return that it is held against: it is over as soon as it says on which side of it the
             policy is. None: it takes `count` episodes.
@@ -106,9 +101,8 @@ class Grant(Message):
         session: Entry id of the hello this answers.
         status: Whether the session may send.
         reason: Why not, in words.
-        credit_bytes: Bytes that may be sent since the hello, in total; repeats are harmless.
-        credit_entries: Entries that may be sent since the hello, in total.
-        credit_steps: Transitions that may be sent since the hello, in total; None without such a limit.
+        credit_bytes, credit_entries: What may be sent since the hello, in total; repeats are harmless.
+        credit_steps: The same in transitions; None without such a limit.
         epsilon: Probability of a random action; None when it is not to be one.
         temperature: Draw actions by their values, those `temperature` apart e to 1; None: don't.
         ladder: How epsilon differs among environments; None: it does not.
@@ -151,12 +145,9 @@ class Episode(Message):
     """One finished episode.
 
     Attributes:
-        run_id: The run it was played for.
-        attempt: The attempt of the run it was played in.
         number: Number of the episode in its client's session, from 0; of a greedy one, in its evaluation.
         env_index: Environment of the client it was played in.
         total_return: Undiscounted sum of rewards.
-        length: Steps.
         terminated: Whether it ended by itself, rather than being cut off.
         model_id: Weights in use at its end; a greedy one is played with the same weights throughout.
         seconds: Wall time it took.
@@ -184,12 +175,7 @@ KEPT_LINES = 200
 
 
 class SentLine(Message):
-    """One log line; a traceback follows on lines of its own.
-
-    Attributes:
-        level: How bad it is.
-        text: What was logged, without time and level.
-    """
+    """One log line, without time and level; a traceback follows on lines of its own."""
 
     level: Literal["warning", "error"]
     text: Details
