@@ -14,6 +14,7 @@ from soulsgui.telemetry.streams import MetricsStream
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.metrics import ROW_FIELD
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import EPISODE_FIELD
@@ -100,19 +101,19 @@ def test_a_stream_of_another_type_or_deleted_leaves_the_others_alone(run: RunFol
 
 
 @pytest.mark.allow_warnings
-def test_the_server_comes_back_without_its_data(run: RunFolder, stage: Stage) -> None:
+@pytest.mark.parametrize("cut", [True, False], ids=["connections cut", "made anew in silence"])
+def test_the_server_comes_back_without_its_data(run: RunFolder, stage: Stage, cut: bool) -> None:
     stage.join("a")
-    stage.tell(attempt_row(1), update_row(1, loss=1.0))
+    stage.tell(attempt_row(1))
+    # Its clock is earlier when it comes back.
+    stage.redis.xadd(stage.keys.metrics, {ROW_FIELD: update_row(1, loss=1.0).to_json()}, id=f"{2**53}-0")
     with node_at_work(run, stage.address):
         stage.play("a", episode(1.0), episode(2.0))
         until(lambda: stage.live_numbers() == [1, 2], "the first two")
-        # What a restart without data looks like from here: connections cut, keys gone.
-        pipeline = stage.redis.pipeline(transaction=True)
-        for key in stage.redis.scan_iter(f"{stage.keys.config.removesuffix('config')}*"):
-            pipeline.delete(key)
-        pipeline.execute()
+        # What a restart without data looks like from here: keys gone, connections cut.
+        stage.redis.delete(*stage.redis.scan_iter(f"{stage.keys.config.removesuffix('config')}*"))
         for one in stage.redis.client_list():
-            if one["name"] == "telemetry":
+            if cut and one["name"] == "telemetry":
                 stage.redis.client_kill_filter(_id=one["id"])
         stage.join("a")
         stage.tell(update_row(2, loss=2.0))
