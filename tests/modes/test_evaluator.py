@@ -21,7 +21,6 @@ from soulsgui.modes.evaluator import Evaluator, best_aside, forget_older
 from soulsgui.policies.exploration import with_still
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from soulsgui.training.evaluations import Schedule
 from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
@@ -42,12 +41,6 @@ def settings(**changed: Any) -> Settings:
     wanted = {"evaluation.every_updates": 5, "evaluation.episodes": EPISODES}
     changes = {key.replace("__", "."): value for key, value in changed.items()}
     return combine([defaults_layer(), Layer("test", wanted | changes)])
-
-
-def test_an_evaluation_is_due_behind_each_multiple_once_and_not_where_an_attempt_begins() -> None:
-    schedule = Schedule(5)
-    asked = [(1, 0), (1, 3), (1, 5), (1, 6), (1, 9), (1, 23), (1, 24), (2, 30), (2, 34), (2, 35)]
-    assert [place for place in asked if schedule.due(*place)] == [(1, 5), (1, 23), (2, 35)]
 
 
 class Run:
@@ -266,9 +259,7 @@ gymnasium.register("SlowlyLoaded-v0", "gymnasium.envs.classic_control:CartPoleEn
 """
 
 
-def test_a_slow_environment_is_told_of_meanwhile(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_environment_is_told_of(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go = tmp_path / "go"
     (tmp_path / "slowly_loaded.py").write_text(SLOW_GAME.format(go=str(go)))
     monkeypatch.syspath_prepend(tmp_path)

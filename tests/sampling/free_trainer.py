@@ -195,9 +195,9 @@ class FreeTrainer:
 
 
 class PlayingClient:
-    def __init__(self, address: Address, owner: ClientFolder | None = None) -> None:
+    def __init__(self, address: Address, owner: ClientFolder | None = None, name: str = "c") -> None:
         self.stop = threading.Event()
-        self.link = ClientLink(address, "c", 1, self.stop, owner)
+        self.link = ClientLink(address, name, 1, self.stop, owner)
         self.progress = self.link.progress
         self.failure: BaseException | None = None
         self.hangs: list[ProcessFault] = []
@@ -231,9 +231,11 @@ class PlayingClient:
 
 
 @contextmanager
-def playing_client(address: Address, owner: ClientFolder | None = None) -> Iterator[PlayingClient]:
+def playing_client(
+    address: Address, owner: ClientFolder | None = None, name: str = "c"
+) -> Iterator[PlayingClient]:
     """Play until the block ends; what the client raised is raised here."""
-    client = PlayingClient(address, owner)
+    client = PlayingClient(address, owner, name)
     try:
         yield client
     finally:

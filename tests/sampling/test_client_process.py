@@ -15,6 +15,7 @@ import redis
 
 import soulsgui
 from soulsgui.errors import SoulsGuiError
+from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
@@ -35,6 +36,7 @@ from tests.training.nodes import RunningNode, running_node, small_settings
 
 ROOT = str(Path(soulsgui.__file__).parents[1])
 ENVS = 2
+NOWHERE = TorchPolicySpec("nowhere_at_all:Net", (2,), "float32", 2, 0, (3,), "relu", False)
 
 Process = subprocess.Popen[bytes]
 Start = Callable[[Address], Process]
@@ -132,6 +134,7 @@ def test_nonsense_of_a_server_ends_a_client_with_a_sentence(
         ({"spaces": {"observation": 7, "action": []}}, "A description of spaces can't be read"),
         ({"policy": {"kind": ["mlp"]}}, "The server's policy is of a kind that is not known here"),
         ({"policy": {"kind": "mlp", "hidden": "lots"}}, "can't be"),
+        ({"policy": NOWHERE.to_json()}, "There is no network 'nowhere_at_all:Net'"),
     ],
 )
 def test_whatever_a_server_tells_badly_is_a_sentence(redis_address: Address, told: Any, said: str) -> None:
@@ -142,6 +145,8 @@ def test_whatever_a_server_tells_badly_is_a_sentence(redis_address: Address, tol
     trainer.close()
     assert isinstance(client.failure, SoulsGuiError)
     assert said in client.failure.message
+    refused = [name for name, good in client.progress.checks.items() if not good]
+    assert refused == ["network"] * ("policy" in told)
 
 
 class _OwnedClient:

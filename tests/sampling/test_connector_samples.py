@@ -39,18 +39,16 @@ OBS = np.zeros(2, np.float32)
 
 
 def _packed(**changed: Any) -> bytes:
-    fields: dict[str, Any] = {
+    step = {
         "obs": OBS,
         "action": 2,
         "reward": 0.5,
         "next_obs": OBS + 1,
-        "terminated": False,
-        "truncated": True,
         "info": {},
         "model_id": 4,
         "step_id": 7,
     }
-    return pack_sample(**(fields | changed))
+    return pack_sample(**({"terminated": False, "truncated": True} | step | changed))
 
 
 def test_samples_are_read() -> None:
@@ -193,14 +191,13 @@ HEADER = WeightsHeader("run-1", 1, 5, 40, "00000000000000ff")
 
 def _step(step_id: int, terminated: bool = False, truncated: bool = False, **changed: Any) -> Sample:
     fields: dict[str, Any] = {
-        "obs": np.array([step_id, 0.0]),
         "action": step_id % 2,
         "reward": float(step_id),
-        "next_obs": np.array([step_id + 1, 0.0]),
         "log_prob": None,
         "model_id": 5,
     }
-    return Sample(terminated=terminated, truncated=truncated, step_id=step_id, **(fields | changed))
+    seen = {"obs": np.array([step_id, 0.0]), "next_obs": np.array([step_id + 1, 0.0])}
+    return Sample(terminated=terminated, truncated=truncated, step_id=step_id, **(fields | seen | changed))
 
 
 def _asked(obs: NDArray[Any], action: Any, mask: Any) -> NDArray[np.float32]:
@@ -232,18 +229,15 @@ def test_steps_come_back_as_segments_of_their_episodes() -> None:
         assert (getattr(found, name) == value).all()
 
 
-def test_an_episode_goes_on_in_the_next_call() -> None:
+def test_an_episode_goes_on_in_the_next_call_left_out_steps_cut_and_one_given_up_ends() -> None:
     assembler = Assembler(NUMBERS, 256)
     _assemble(assembler, _step(0), _step(1))
-    found = _assemble(assembler, _step(2), _step(3, terminated=True))
-    assert _places(found) == [(0, 2, 2)]
-    assert _places(_assemble(assembler, _step(0))) == [(1, 0, 1)]
-
-
-def test_left_out_steps_cut_and_an_episode_that_was_given_up_ends() -> None:
-    found = _assemble(Assembler(NUMBERS, 256), *(_step(n) for n in (0, 1, 2, 5, 6, 0, 1)))
-    assert _places(found) == [(0, 0, 3), (0, 5, 2), (1, 0, 2)]
+    assert _places(_assemble(assembler, _step(2), _step(3, terminated=True))) == [(0, 2, 2)]
+    found = _assemble(assembler, *(_step(n) for n in (0, 1, 2, 5, 6, 0, 1)))
+    assert _places(found) == [(1, 0, 3), (1, 5, 2), (2, 0, 2)]
     assert found.obs[:, 0].tolist() == [0, 1, 2, 3, 5, 6, 7, 0, 1, 2]
+    found = _assemble(assembler, _step(2, obs=np.array([-3, 99]), next_obs=np.array([51, 1])))
+    assert found.obs.tolist() == [[0, 50], [50, 1]], "moved into their bounds"
 
 
 def test_probabilities_are_asked_for_only_where_they_were_not_said() -> None:
@@ -251,11 +245,6 @@ def test_probabilities_are_asked_for_only_where_they_were_not_said() -> None:
     assert found.log_prob.tolist() == [0, -0.5, -2]
     all_said = Assembler(NUMBERS, 256).assemble([_step(0, log_prob=-1.0)], HEADER, _not_asked)
     assert all_said.log_prob.tolist() == [-1]
-
-
-def test_observations_of_samples_are_moved_into_their_bounds() -> None:
-    found = _assemble(Assembler(NUMBERS, 256), _step(0, obs=np.array([-3, 99]), next_obs=np.array([51, 1])))
-    assert found.obs.tolist() == [[0, 50], [50, 1]]
 
 
 @pytest.mark.parametrize(("side", "capacity"), [(8, 256), (512, None)])
@@ -292,17 +281,13 @@ def test_draws_beyond_the_bounds_are_stored_as_they_were_drawn_and_of_equal_ones
     np.testing.assert_allclose(POLICY.to_environment(stored[None])[0], nobody_drew, rtol=1e-5)
 
 
-def test_the_oldest_draws_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_draws_are_forgotten_and_choices_pass_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_MOST_DRAWN", 2)
     remembered = ActionCache(BOX)
     for number in range(5):
         remembered.given_out(np.float32([0.01 * number, 0, 0]), POLICY)
     assert len(remembered._drawn) == 2
-
-
-def test_choices_pass_as_they_are() -> None:
-    policy = _policy(CHOICES)
-    remembered, action = ActionCache(CHOICES), np.array([2, 6, -1])
+    remembered, action, policy = ActionCache(CHOICES), np.array([2, 6, -1]), _policy(CHOICES)
     np.testing.assert_array_equal(remembered.given_out(action, policy), action)
     assert remembered.stored(action, policy) is action
     assert not remembered._drawn

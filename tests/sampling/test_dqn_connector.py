@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,26 +125,24 @@ def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, connector
 
 
 @settings(algorithm="vtrace")
-def test_unsaid_probabilities_are_those_of_who_chose(trainer: FreeTrainer, connector: DQNConnector) -> None:
+def test_unsaid_probabilities_are_those_of_who_chose_as_long_as_it_is_known(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
+    def sent(steps: int) -> Any:
+        until(lambda: trainer.steps() == steps, "the steps")
+        return np.concatenate([one.segments.log_prob for one in trainer.received()])
+
     _newer_weights(trainer, connector)
     _push(connector, 0, model_id=1, action=1)  # its best one, by odds of e to 1
     _push(connector, 1, model_id=2, action=1)  # no longer
     _push(connector, 2, model_id=2, action=1, log_prob=-0.125)
-    until(lambda: trainer.steps() == 3, "the steps")
-    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])
     best = -np.log(1 + np.exp(-1))
-    np.testing.assert_allclose(log_prob, [best, best - 1, -0.125], atol=1e-6)
-
-
-@settings(algorithm="vtrace")
-def test_what_weights_of_long_ago_chose_is_dropped(trainer: FreeTrainer, connector: DQNConnector) -> None:
-    connector._policies.clear()
-    _push(connector, 0)
-    _push(connector, 1, log_prob=-0.125)
-    _push(connector, 2)
+    np.testing.assert_allclose(sent(3), [best, best - 1, -0.125], atol=1e-6)
+    connector._policies.clear()  # of long ago
+    for step, said in ((3, {}), (4, {"log_prob": -0.25}), (5, {})):
+        _push(connector, step, **said)
     until(lambda: connector._link.progress.dropped == 2, "they are dropped")
-    until(lambda: trainer.steps() == 1, "the one is sent")
-    assert trainer.received()[0].segments.log_prob.tolist() == [-0.125]
+    assert sent(4)[3] == -0.25
 
 
 @pytest.mark.allow_warnings

@@ -68,7 +68,7 @@ def test_two_computers_with_one_invitation_are_told_what_helps() -> None:
 
 
 @pytest.mark.parametrize("age_s", [0.5, -3600], ids=["a moment ago", "the server's clock was stepped back"])
-def test_a_name_whose_owner_is_silent_is_taken_over(
+def test_a_silent_owner_loses_its_name(
     redis_client: redis.Redis, keys: Keys, age_s: float, report: Report
 ) -> None:
     _beat(redis_client, keys, ELSEWHERE, age_s=age_s)

@@ -20,13 +20,12 @@ from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.owner import (
     KEPT_EPISODES,
     MOST_EPISODES,
-    ClientFolder,
     ClientReport,
     OwnerState,
-    OwnerWish,
 )
 from soulsgui.wire.messages.session import Wish
 from tests.faults.waiting import until
+from tests.sampling.free_trainer import OwnersFolder
 
 GO_ON = Plan()
 END_THEN_WAIT = Plan(Stepping.TO_THE_END)
@@ -54,10 +53,10 @@ class _Owner:
     """The owner's side of the folder, and a client's link to it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = ClientFolder(folder)
+        self.folder = OwnersFolder(folder)
+        self.want = self.folder.want
         self.progress = Progress("c", Instance(pid=os.getpid()), 1, {})
         self.changes = 0
-        self.watched_by(os.getpid())
         self.link = OwnerLink(self.folder, lambda: ClientReport(beat=self.progress.beat()), self._changed)
 
     def _changed(self) -> None:
@@ -65,9 +64,6 @@ class _Owner:
 
     def watched_by(self, pid: int) -> None:
         self.folder.runner.write_text(json.dumps(started_process_identity(pid)))
-
-    def want(self, state: OwnerState) -> None:
-        self.folder.wish.write_text(OwnerWish(state=state).to_json())
 
     def report(self) -> ClientReport | None:
         return ClientReport.read(self.folder.state.read_bytes()) if self.folder.state.exists() else None
@@ -87,7 +83,7 @@ def test_a_wish_that_stands_already_holds_from_the_beginning(tmp_path: Path) -> 
         link = _Owner(tmp_path).link
         assert link.wish == wish
         link.close()
-        ClientFolder(tmp_path).wish.write_text(OwnerWish(state="pause").to_json())
+        OwnersFolder(tmp_path).want("pause")
 
 
 def test_every_wish_is_heard_once(mine: _Owner) -> None:

@@ -188,7 +188,7 @@ def test_another_environment_is_refused(bench: _Bench, config: dict[str, Any]) -
         bench.connect(config=config)
 
 
-def test_no_server_no_run_and_no_name_end_in_words(
+def test_no_server_run_or_name_is_told(
     redis_address: Address, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(connector_module, "_JOIN_TIMEOUT_S", 0.2)

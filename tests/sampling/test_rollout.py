@@ -144,9 +144,7 @@ def test_a_segment_has_what_was_known_before_it(make: Callable[[int], Vector], s
 
 
 @MODES
-def test_new_episodes_are_begun_with_nothing(
-    make: Callable[[int], Vector], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_episodes_begin_with_nothing(make: Callable[[int], Vector], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> StepResult:
         raise EnvironmentFault("it is gone", "")
 

@@ -1,6 +1,8 @@
 """What waits, and entry ids: nothing is stored twice, and nothing is lost in silence (R8, R31)."""
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -60,22 +62,26 @@ def test_entries_follow_the_hello_under_ids_of_their_own(connection: redis.Redis
     assert (stream.stored, stream.stored_bytes, len(stream.waiting), stream.waiting.size) == (3, 3, 0, 0)
 
 
-class _LosesReplies:
-    """A connection whose pipelines are carried out and then fail, as when the reply is lost."""
+class _Spoilt:
+    """A connection whose pipelines are carried out in a way of a test: it gets the pipeline and `execute`."""
 
-    def __init__(self, connection: redis.Redis) -> None:
-        self._connection = connection
+    def __init__(self, connection: redis.Redis, how: Callable[..., Any]) -> None:
+        self._connection, self._how = connection, how
 
     def pipeline(self, transaction: bool) -> Any:
         pipeline = self._connection.pipeline(transaction=transaction)
-        execute = pipeline.execute
-
-        def lose(**kwargs: Any) -> None:
-            execute(**kwargs)
-            raise redis.ConnectionError("reply lost")
-
-        pipeline.execute = lose
+        pipeline.execute = partial(self._how, pipeline, pipeline.execute)
         return pipeline
+
+
+def _reply_is_lost(_: Any, execute: Callable[..., Any], **how: Any) -> None:
+    execute(**how)
+    raise redis.ConnectionError("reply lost")
+
+
+def _no_room_for_the_first(pipeline: Any, execute: Callable[..., Any], **how: Any) -> list[Any]:
+    del pipeline.command_stack[0]
+    return [redis.OutOfMemoryError("no room"), *execute(**how)]
 
 
 @pytest.mark.parametrize("noticed", [True, False], ids=["the last id tells", "the refusal tells"])
@@ -83,7 +89,7 @@ def test_stored_entries_are_not_sent_again_after_a_lost_reply(connection: redis.
     stream = _begun(connection)
     _push(stream, "a", "b")
     with pytest.raises(redis.ConnectionError):
-        stream.flush(_LosesReplies(connection), ALL)
+        stream.flush(_Spoilt(connection, _reply_is_lost), ALL)
     assert stream.unsure
     stream.unsure = noticed
     assert _bring(stream, connection) == 0
@@ -96,7 +102,7 @@ def test_stored_entries_are_not_sent_again_after_a_lost_reply(connection: redis.
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("group_first", [False, True], ids=["no stream", "stream made by the trainer"])
-def test_a_server_that_lost_its_data_gets_a_new_hello(
+def test_a_server_without_data_gets_a_hello(
     server: FaultyServer, connection: redis.Redis, group_first: bool
 ) -> None:
     """R31: the server restarts and has nothing."""
@@ -122,9 +128,8 @@ def test_one_refused_of_two_pipelined_goes_again_and_only_it(connection: redis.R
     """R31: the second is stored, the first was refused for want of memory."""
     stream = _begun(connection)
     _push(stream, "xxx", "b")
-    refused = _NoRoomForTheFirst(connection)
     with pytest.raises(redis.OutOfMemoryError):
-        stream.flush(refused, ALL)
+        stream.flush(_Spoilt(connection, _no_room_for_the_first), ALL)
     assert (stream.stored, len(stream.waiting)) == (1, 1)
     _push(stream, "c")
     assert _bring(stream, connection) == 2
@@ -132,35 +137,6 @@ def test_one_refused_of_two_pipelined_goes_again_and_only_it(connection: redis.R
     assert _numbers(connection) == [1, 0, 2]  # by their numbers nothing is missing
     ids = [entry for entry, _ in _entries(connection)]
     assert ids == sorted(set(ids))
-
-
-class _NoRoomForTheFirst:
-    """A connection whose server has no room for the first of the commands of a pipeline."""
-
-    def __init__(self, connection: redis.Redis) -> None:
-        self._connection = connection
-
-    def pipeline(self, transaction: bool) -> Any:
-        pipeline = self._connection.pipeline(transaction=transaction)
-        pipeline.config_set("maxmemory", "1")
-        xadd = pipeline.xadd
-        execute = pipeline.execute
-        count = 0
-
-        def add(*args: Any, **kwargs: Any) -> Any:
-            nonlocal count
-            count += 1
-            added = xadd(*args, **kwargs)
-            if count == 1:
-                pipeline.config_set("maxmemory", "0")
-            return added
-
-        def run(**kwargs: Any) -> list[Any]:
-            _, first, _, *rest = execute(**kwargs)
-            return [first, *rest]
-
-        pipeline.xadd, pipeline.execute = add, run
-        return pipeline
 
 
 def test_a_fenced_session_sends_nothing_more_and_says_no_hello(connection: redis.Redis) -> None:
@@ -184,7 +160,7 @@ def test_who_starts_over_sends_what_was_surely_not_stored(connection: redis.Redi
     _push(stream, "a")
     if doubtful:  # the reply was lost, and what it would have told is hidden by what came behind it
         with pytest.raises(redis.ConnectionError):
-            stream.flush(_LosesReplies(connection), ALL)
+            stream.flush(_Spoilt(connection, _reply_is_lost), ALL)
     else:
         stream.flush(connection, ALL)
     time.sleep(0.002)  # the clock of the server leaves the millisecond of the hello

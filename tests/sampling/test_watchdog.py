@@ -115,7 +115,7 @@ def test_too_few_steps_while_sampling_are_told_at_the_next_step() -> None:
 
 
 @pytest.mark.allow_warnings
-def test_looks_that_fail_are_logged_and_are_not_the_last_ones(
+def test_looks_that_fail_are_not_the_last(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hangs = Hangs()

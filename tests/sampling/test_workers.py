@@ -74,9 +74,7 @@ def assert_same(told: StepResult, expected: StepResult) -> None:
     ],
     ids=["numbers", "images and numbers", "masks"],
 )
-def test_several_processes_give_the_numbers_of_one(
-    spread: Spread, env: tuple[str, Any, Any], workers: int
-) -> None:
+def test_processes_give_the_numbers_of_one(spread: Spread, env: tuple[str, Any, Any], workers: int) -> None:
     alone, several = EnvStepper(make_vector(*env, 3)), spread(env, 3, workers)
     assert alone.vector_env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     assert several.spaces.action.n == alone.vector_env.single_action_space.n

@@ -149,40 +149,36 @@ def _begun_further_on(stage: Stage) -> None:
     stage.play("a", episode(1.0))
 
 
+def _failing(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exception) -> list[Exception]:
+    """Let a method raise an error as long as it is in the list that is returned."""
+    works, errors = getattr(owner, name), [error]
+
+    def fail(*given: Any) -> Any:
+        if errors:
+            raise errors[0]
+        return works(*given)
+
+    monkeypatch.setattr(owner, name, fail)
+    return errors
+
+
 @pytest.mark.allow_warnings
-def test_what_was_not_stored_when_it_broke_is_read_again(
-    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
+def test_what_was_not_stored_is_read_again(
+    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    record = Recorder.record
-    broken = 0
-
-    def break_first(self: Recorder, *given: Any) -> Any:
-        nonlocal broken
-        broken += 1
-        if broken == 1:
-            raise redis.ConnectionError("cut")
-        return record(self, *given)
-
-    monkeypatch.setattr(Recorder, "record", break_first)
+    errors = _failing(monkeypatch, Recorder, "record", redis.ConnectionError("cut"))
     _begun_further_on(stage)
     with node_at_work(run, stage.address):
+        until(lambda: "is away" in caplog.text, "it breaks")
+        errors.clear()
         until(lambda: stage.live_numbers() == [1], "the episode after all")
-    assert broken == 2
     assert query_history(run.store, HistoryQueryParams()).env_steps == [110]
 
 
-def test_a_full_server_is_drained_and_windows_told_later(
-    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish = MetricsStream.publish
-    full = True
-
-    def refuse(self: MetricsStream, *given: Any) -> int:
-        if full:
-            raise redis.OutOfMemoryError("used memory > 'maxmemory'")
-        return publish(self, *given)
-
-    monkeypatch.setattr(MetricsStream, "publish", refuse)
+def test_a_full_server_is_drained(run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = _failing(
+        monkeypatch, MetricsStream, "publish", redis.OutOfMemoryError("used memory > 'maxmemory'")
+    )
     stage.join("a")
     with node_at_work(run, stage.address):
         for n in range(3):
@@ -190,30 +186,21 @@ def test_a_full_server_is_drained_and_windows_told_later(
             until(lambda n=n: len(_returns(run)) == 2 * n + 2 and stage.left("a") == 0, "drained")
         state = stage.wait_state(lambda state: "memory is full" in state.error, "said so")
         assert state.phase == "collecting"
-        full = False
+        full.clear()
         until(lambda: stage.live_numbers() == [1, 2, 3, 4, 5, 6], "told without gap or double")
         stage.wait_state(lambda state: not state.error, "mended")
 
 
 @pytest.mark.allow_warnings
-def test_a_full_disk_is_told_and_survived(
-    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = True
-    add = StoreWriter.add_episodes
-
-    def refuse(self: StoreWriter, records: object) -> None:
-        if full:
-            raise sqlite3.OperationalError("database or disk is full")
-        add(self, records)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(StoreWriter, "add_episodes", refuse)
+def test_a_full_disk_is_survived(run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = sqlite3.OperationalError("database or disk is full")
+    full = _failing(monkeypatch, StoreWriter, "add_episodes", error)
     _begun_further_on(stage)
     with node_at_work(run, stage.address):
         state = stage.wait_state(lambda state: state.phase == "frozen", "frozen")
         assert "disk is full" in state.error
         assert stage.left("a") == 1
-        full = False
+        full.clear()
         stage.wait_state(lambda state: state.phase == "collecting" and not state.error, "mended")
     history = query_history(run.store, HistoryQueryParams())
     assert (history.env_steps, history.episode, stage.live_numbers()) == ([110], [6], [1])

@@ -60,9 +60,7 @@ def test_trimming_leaves_what_is_not_acknowledged(streams: EpisodeStreams, stage
     assert seen == [("a", number) for number in range(1, count + 1)]
 
 
-def test_pending_entries_trimmed_by_others_are_over(
-    streams: EpisodeStreams, stage: Stage, keys: Keys
-) -> None:
+def test_pending_entries_others_trimmed_are_over(streams: EpisodeStreams, stage: Stage, keys: Keys) -> None:
     stage.join("a")
     streams.discover(stage.redis)
     _add(stage, "a", 1, 2)
@@ -121,11 +119,9 @@ def test_a_server_that_lost_the_stream_is_read_from_its_beginning(stage: Stage, 
     place = metrics.cursor
     metrics.resume(stage.redis)
     assert metrics.cursor == place
-
-
-def test_a_row_with_an_id_that_ours_had_is_read(metrics: MetricsStream, stage: Stage, keys: Keys) -> None:
+    # A row of the trainer comes under an id that one of ours had.
     metrics.publish(stage.redis, _message(1))
-    ((entry, _),) = stage.redis.xrange(keys.metrics)
+    *_, (entry, _) = stage.redis.xrange(keys.metrics)
     stage.redis.delete(keys.metrics)
     stage.redis.xadd(keys.metrics, {ROW_FIELD: update_row(2).to_json()}, id=entry)
     metrics.resume(stage.redis)

@@ -146,9 +146,7 @@ def test_saves_are_answered_with_their_path_and_stand_side_by_side(managed: _Man
         ("hold", {}, "seconds"),
     ],
 )
-def test_what_can_not_be_done_is_said(
-    managed: _Managed, command: str, args: dict[str, Any], reason: str
-) -> None:
+def test_what_can_not_be_is_said(managed: _Managed, command: str, args: dict[str, Any], reason: str) -> None:
     answer = managed.ask(command, **args)
     assert not answer.ok
     assert reason in answer.error
@@ -178,7 +176,7 @@ def test_a_full_disk_is_told_and_forgotten(managed: _Managed, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("args", "name"), [({"kind": "current"}, "checkpoint"), ({"kind": "best", "model_id": 3}, "best_model")]
 )
-def test_what_found_no_room_is_saved_later_and_once(
+def test_no_room_means_later_once(
     managed: _Managed, monkeypatch: pytest.MonkeyPatch, args: dict[str, Any], name: str
 ) -> None:
     managed.manager._again = Backoff(0.01, 0.01)
@@ -303,9 +301,7 @@ def test_training_pauses_while_the_disk_is_full_and_goes_on(redis_address: Addre
         assert read_checkpoint(node.run.checkpoint).info.updates == 3
 
 
-def test_a_best_model_is_saved_later_and_a_stop_says_that_it_can_not(
-    redis_address: Address, disk: Path
-) -> None:
+def test_a_best_model_is_saved_later_and_a_stop_says_it_can_not(redis_address: Address, disk: Path) -> None:
     with running_node(redis_address, disk) as node:
         last = play(join(node), rounds=2)
         node.wait_for_updates(2)

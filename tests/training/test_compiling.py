@@ -78,7 +78,7 @@ def test_what_was_compiled_is_kept_if_it_is_quicker(compiled_s: float, kept: boo
         ("on", True, 1e9, True),
     ],
 )
-def test_nothing_is_compiled_meanwhile_where_it_is_not_wanted_or_does_not_repay(
+def test_nothing_unwanted_or_useless_is_compiled(
     wish: str, exact: bool, expected: float, at_once: bool
 ) -> None:
     part = Part()
@@ -101,9 +101,7 @@ def test_a_compiler_that_fails_costs_one_line(caplog: pytest.LogCaptureFixture) 
     ]
 
 
-def test_without_compiler_nothing_is_tried(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_compiler_no_trial(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(compiling, "missing_compiler", missing_compiler)
     monkeypatch.setenv("CXX", "no-such-compiler")
     part = Part()

@@ -112,9 +112,7 @@ def test_a_round_waits_for_a_late_member_until_it_delivers_or_a_person_ends_the_
 
 
 @pytest.mark.allow_warnings
-def test_the_others_make_what_a_lost_member_owes_though_it_could_not_be_told_at_once(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_others_make_what_a_lost_member_owes(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_node(_settings("redistribute")) as node:
         staying, going = _two(node)
         staying.deliver(STEPS)
@@ -204,9 +202,7 @@ def test_while_credits_are_held_nobody_is_late(run_node: RunNode, monkeypatch: p
 
 
 @pytest.mark.allow_warnings
-def test_who_is_cut_off_is_lost_and_its_stream_emptied(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_cut_off_is_lost_with_its_stream(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_node(_settings("shrink")) as node:
         good, bad = _two(node)
         assert node.answer(node.ask("cut", client="b", reason="it held 9 MB")).ok
@@ -228,9 +224,7 @@ def test_who_is_cut_off_is_lost_and_its_stream_emptied(
         assert not node.answer(node.ask("cut")).ok
 
 
-def test_members_sample_unequally_and_the_agent_gets_it(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_members_sample_unequally_for_the_agent(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_node(_settings("shrink", ppo__balance=True)) as node:
         players = _two(node)
         node.node.learner.speeds.note("a", 300.0, 2)

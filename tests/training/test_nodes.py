@@ -60,9 +60,7 @@ def _steps(algorithm: str, updates: int) -> int:
 
 
 @every
-def test_it_grants_takes_in_learns_publishes_and_tells(
-    run_node: RunNode, tmp_path: Path, algorithm: str
-) -> None:
+def test_it_takes_in_learns_publishes_and_tells(run_node: RunNode, tmp_path: Path, algorithm: str) -> None:
     settings = settings_of(algorithm)
     with run_node(settings) as node:
         words = "0 of 1 clients" if algorithm == "ppo" else "no clients"
@@ -288,7 +286,7 @@ def test_who_is_started_in_a_pause_rests_until_told_to_go_on(run_node: RunNode, 
 
 
 @every
-def test_regular_checkpoints_come_every_so_many_updates(
+def test_checkpoints_come_every_few_updates(
     run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
     monkeypatch.setattr(asynchronous, "_CHECKPOINT_EVERY_S", 0.0)
@@ -349,7 +347,7 @@ def _batch(by: Any, number: int) -> Segments | NStepBatch:
 
 
 @every
-def test_100_updates_after_a_resume_are_equal_to_the_bit(
+def test_100_updates_after_a_resume_are_the_same(
     redis_address: Address, tmp_path: Path, algorithm: str
 ) -> None:
     changed = {"dqn__target_interval": 7} if algorithm == "dqn" else {}
@@ -380,7 +378,7 @@ def test_100_updates_after_a_resume_are_equal_to_the_bit(
         np.testing.assert_array_equal(tensor, second[0][name], err_msg=name)
 
 
-def test_going_on_from_an_older_checkpoint_keeps_the_newer_one(
+def test_an_older_checkpoint_leaves_the_newer(
     run_node: RunNode, redis_address: Address, tmp_path: Path
 ) -> None:
     with run_node() as node:
@@ -436,9 +434,7 @@ def test_the_configuration_is_saved_and_loaded(redis_address: Address, tmp_path:
         ("dqn", "Pendulum-v1", "dqn chooses one of several numbered actions"),
     ],
 )
-def test_actions_it_can_not_learn_are_refused(
-    run_node: RunNode, algorithm: str, env: str, reason: str
-) -> None:
+def test_actions_it_can_not_learn_fail(run_node: RunNode, algorithm: str, env: str, reason: str) -> None:
     settings = settings_of(algorithm, env__id=env)
     with pytest.raises(EnvironmentCheckError, match=reason) as refused, run_node(settings):
         raise AssertionError("it runs")
@@ -447,7 +443,7 @@ def test_actions_it_can_not_learn_are_refused(
 
 @pytest.mark.allow_warnings
 @every
-def test_a_diverged_agent_is_not_saved(
+def test_nan_is_not_saved(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
     monkeypatch.setattr(asynchronous, "_CHECKPOINT_EVERY_S", 0.0)

@@ -27,12 +27,12 @@ from tests.environments.toys import SPACES_TAKEN, Masked, Room, Taking
 from tests.rl.support import SPACES
 from tests.rl.support import dqn_settings as agent_settings
 from tests.sampling.free_trainer import playing_client
+from tests.sampling.loops import play_by_hand
 from tests.training.nodes import (
     RunningNode,
     RunNode,
     dqn_settings,
     let_play,
-    play_by_hand,
     settings_of,
     small_settings,
     vtrace_settings,
@@ -107,7 +107,7 @@ def test_a_client_plays_for_vtrace(run_node: RunNode) -> None:
 
 
 @pytest.mark.parametrize(("takes", "squash"), [("choices", "tanh"), ("box", "tanh"), ("box", "clip")])
-def test_a_loop_by_hand_samples_for_ppo(
+def test_a_loop_plays_for_ppo(
     run_node: RunNode, monkeypatch: pytest.MonkeyPatch, takes: str, squash: str
 ) -> None:
     settings = _taking(takes, network__squash=squash)
@@ -288,7 +288,7 @@ def _play_rounds(connector: PPOConnector, node: RunningNode, memory: bool) -> No
 
 @pytest.mark.parametrize("by_hand", [False, True], ids=["client", "by hand"])
 @pytest.mark.parametrize("memory", [False, True], ids=["without", "memory"])
-def test_a_replay_memory_holds_valid_actions_and_what_was_remembered(
+def test_a_memory_holds_valid_actions_and_what_was_known(
     run_node: RunNode, memory: bool, by_hand: bool
 ) -> None:
     with run_node(R2D2 if memory else dqn_settings(**MASKED)) as node:
@@ -353,7 +353,7 @@ def test_the_networks_are_told_in_log_and_folder(tmp_path: Path, caplog: pytest.
         ("vtrace", {"env__id": "Taxi-v4"}),
     ],
 )
-def test_images_with_numbers_beside_them_and_choices_are_trained_on(
+def test_images_with_numbers_and_choices_are_learned(
     run_node: RunNode, algorithm: str, settings: dict[str, Any]
 ) -> None:
     with run_node(settings_of(algorithm, **settings)) as node:

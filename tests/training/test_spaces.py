@@ -119,7 +119,7 @@ def test_asked_to_stop_it_answers_and_ends(redis_client: redis.Redis, keys: Keys
     assert _state(redis_client, keys).farewell == "ended as asked"
 
 
-def test_what_was_looked_at_once_is_not_read_again(
+def test_what_was_looked_at_is_left(
     redis_client: redis.Redis, keys: Keys, run: RunFolder, waiting: _Waiting
 ) -> None:
     def sent() -> int:

@@ -56,7 +56,7 @@ def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, ke
     np.testing.assert_array_equal(tensors["w"], np.ones(3))
 
 
-def test_the_last_weights_are_kept_with_where_the_run_was_and_their_digests_longer(
+def test_the_last_weights_are_kept_and_their_digests_longer(
     keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher_module, "_KEPT", 2)

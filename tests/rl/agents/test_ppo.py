@@ -117,9 +117,7 @@ def test_every_choice_changes_what_is_learned(choice: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("recompute", [True, False])
 @pytest.mark.parametrize("normalize", [True, False])
-def test_each_pass_learns_from_advantages_of_the_values_before_it_if_wanted(
-    recompute: bool, normalize: bool
-) -> None:
+def test_each_pass_learns_from_advantages_of_its_own_if_wanted(recompute: bool, normalize: bool) -> None:
     choice = {"recompute_advantages": recompute, "normalize_value": normalize, "normalize_advantage": "none"}
     agent = make_agent(**choice, learning_rate=0.01)
     agent.update(round_of(agent, 0), START)

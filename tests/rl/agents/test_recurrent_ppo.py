@@ -102,9 +102,7 @@ def recorded(agent: RecurrentPPOAgent, batch: Segments) -> Unrolled:
     ],
 )
 @pytest.mark.parametrize("recompute", [True, False])
-def test_without_steps_of_learning_the_ratio_is_1_all_the_way(
-    cell: str, action: Any, recompute: bool
-) -> None:
+def test_without_learning_the_ratio_is_1_all_the_way(cell: str, action: Any, recompute: bool) -> None:
     spaces = SpacesSpec(SPACES.observation, action)
     choice = {"recompute_advantages": recompute, "learning_rate": 0.0, "sequence_length": 5}
     agent = recurrent_agent(2, 2, spaces, recurrent=cell, **choice)

@@ -49,9 +49,7 @@ def test_the_two_critics_differ() -> None:
     ("changes", "expected"),
     [({}, -2.0), ({"target_entropy": 0.7}, 0.7), ({"learn_temperature": False}, None)],
 )
-def test_the_temperature_aims_at_one_nat_below_0_a_number_or_at_what_is_set(
-    changes: dict[str, Any], expected: float | None
-) -> None:
+def test_the_temperature_aims_at_its_entropy(changes: dict[str, Any], expected: float | None) -> None:
     agent = trained_agent(updates=0, **changes)
     recorder = Recorder(agent)
     agent.update(transitions(16))

@@ -63,9 +63,7 @@ def same(first: Any, second: Any) -> None:
 
 @each_memory
 @pytest.mark.parametrize("times", [3, 40])
-def test_a_restored_memory_gives_the_same_draws_and_goes_on_alike(
-    make: Callable[..., ReplayMemory], times: int
-) -> None:
+def test_a_restored_memory_draws_and_goes_on_alike(make: Callable[..., ReplayMemory], times: int) -> None:
     players, replay, again = Players(), make(), make()
     Players(9).play(again, times=5)
     players.play(replay, times=times)

@@ -163,9 +163,7 @@ def _masked(row: int | None = None, valid: tuple[bool, bool] = (True, True), **c
         (5, (False, True), [True, False]),
     ],
 )
-def test_masks_leave_an_action_and_the_one_taken(
-    row: int, valid: tuple[bool, bool], accepted: list[bool]
-) -> None:
+def test_masks_leave_the_action_taken(row: int, valid: tuple[bool, bool], accepted: list[bool]) -> None:
     refused = {} if all(accepted) else {Reason.MASK: 1}
     assert _check(_masked(row, valid), MASKED) == (accepted, refused)
 
@@ -201,9 +199,7 @@ ROOM = SpacesSpec(observation_from_space(Room().observation_space), DiscreteSpec
         (8, np.inf, Reason.NOT_FINITE),
     ],
 )
-def test_the_parts_of_observations_are_checked(
-    column: int, value: float, reason: Reason, pictures: bool
-) -> None:
+def test_parts_of_observations_are_checked(column: int, value: float, reason: Reason, pictures: bool) -> None:
     room = Room()
     obs = np.stack([ROOM.observation.read(room.reset()[0])] * 7)
     assert _check(segments(model_id=5, obs=obs), ROOM) == ([True, True], {})

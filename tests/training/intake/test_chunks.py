@@ -377,18 +377,14 @@ def _compare(reads: Reads, sink: Any, model: Model, at_once: int | None) -> None
 @pytest.mark.allow_warnings
 @settings(max_examples=60)
 @given(_reads(), st.fixed_dictionaries({client: st.integers(1, 40) for client in CLIENTS}), AT_ONCE)
-def test_reads_in_a_round_are_as_chunks_alone(
-    reads: Reads, quota: dict[str, int], at_once: int | None
-) -> None:
+def test_reads_in_rounds_are_chunks_alone(reads: Reads, quota: dict[str, int], at_once: int | None) -> None:
     _compare(reads, Synchronous(quota), Model(dict(quota), None), at_once)
 
 
 @pytest.mark.allow_warnings
 @settings(max_examples=60)
 @given(_reads(), st.one_of(st.none(), st.integers(1, 60)), AT_ONCE)
-def test_reads_without_rounds_are_as_chunks_alone(
-    reads: Reads, goal: int | None, at_once: int | None
-) -> None:
+def test_reads_without_rounds_are_chunks_alone(reads: Reads, goal: int | None, at_once: int | None) -> None:
     _compare(reads, Asynchronous(goal), Model(None, goal), at_once)
 
 
@@ -457,9 +453,7 @@ def _written(connection: redis.Redis, keys: Keys) -> list[Reject]:
     return [] if found is None else found.rejects
 
 
-def test_the_beginnings_of_what_was_refused_are_written_now_and_then(
-    redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_beginnings_of_what_was_refused_are_written(redis_client: redis.Redis, keys: Keys) -> None:
     ring = _ring(keys)
     ring.flush(redis_client, 0.0)
     assert _written(redis_client, keys) == []

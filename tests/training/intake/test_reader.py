@@ -76,9 +76,7 @@ def test_who_greets_another_run_comes_in_with_its_next_hello(trainer: IntakeOfTe
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("hello", [b"\xff", b"{}", b"x" * (MAX_BYTES + 1), None], ids=repr)
-def test_other_hellos_are_refused_with_their_chunks(
-    trainer: IntakeOfTest, player: Player, hello: bytes | None
-) -> None:
+def test_other_hellos_are_refused(trainer: IntakeOfTest, player: Player, hello: bytes | None) -> None:
     if hello is None:
         player.hello(contract="other")
     else:
@@ -91,9 +89,7 @@ def test_other_hellos_are_refused_with_their_chunks(
     assert trainer.intake.eligible() == {}
 
 
-def test_chunks_of_a_session_before_the_present_one_are_not_used(
-    trainer: IntakeOfTest, player: Player
-) -> None:
+def test_chunks_of_an_earlier_session_are_not_used(trainer: IntakeOfTest, player: Player) -> None:
     # A trainer that goes on with the newer session finds what an earlier one had not acknowledged.
     joined(trainer, player)
     player.send(chunk())
@@ -139,40 +135,32 @@ def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, 
     member.send(chunk())
     trainer.turn()
     assert trainer.rejected() == {"not_admitted": 1}, "it has said that nothing would come"
-
-
-def test_who_left_and_comes_back_plays_on(trainer: IntakeOfTest, member: Player) -> None:
-    member.send(chunk())
-    member.beat(leaving=True)
-    trainer.look_around()
     joined(trainer, member)
     member.send(chunk())
     trainer.turn()
-    assert (trainer.used, trainer.rejected()) == ({"c": 2 * STEPS}, {})
-    assert set(trainer.intake.eligible()) == {"c"}
+    assert trainer.used == {"c": (2 * PER_STREAM + 1) * STEPS}, "it is back and plays on"
+    assert (set(trainer.intake.eligible()), trainer.rejected()) == ({"c"}, {"not_admitted": 1})
 
 
-def test_forged_numbers_count_as_none(trainer: IntakeOfTest, member: Player) -> None:
+def test_forged_numbers_count_as_none_and_entries_their_client_took_back_are_nothing(
+    trainer: IntakeOfTest, member: Player
+) -> None:
     forged = [b"-1", b"1e3", b"x", b"9" * 30, b"", b"\xd9\xa3"]
     for number in forged:
         member.connection.xadd(member.keys.chunks("c"), {"c": chunk(), "n": number})
         trainer.turn()
-    assert trainer.used == {"c": len(forged) * STEPS}
-    assert trainer.intake.sessions.refusals().missing == 0
-
-
-def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, member: Player) -> None:
     member.send(chunk())
     trainer.intake.reader.read(trainer.connection, 1)
     member.connection.xtrim(member.keys.chunks("c"), maxlen=0, approximate=False)
     trainer.intake.refused()
     trainer.turn()
-    assert (trainer.used, trainer.rejected()) == ({}, {})
+    assert (trainer.used, trainer.rejected()) == ({"c": len(forged) * STEPS}, {})
+    assert trainer.intake.sessions.refusals().missing == 0
 
 
 @pytest.mark.allow_warnings
 def test_who_makes_its_stream_into_something_else_is_cut_off(trainer: IntakeOfTest, member: Player) -> None:
-    stream = member.keys.chunks("c")
+    stream, session = member.keys.chunks("c"), trainer.intake.sessions.by_client["c"]
     member.connection.set(stream, "mine")
     trainer.turn()
     assert trainer.rejected() == {"wrong_type": 1}
@@ -181,27 +169,19 @@ def test_who_makes_its_stream_into_something_else_is_cut_off(trainer: IntakeOfTe
     grant = member.granted()
     assert (grant.status, grant.reason) == ("quarantined", "it held too much")
     assert member.connection.exists(stream) == 0
-
-
-@pytest.mark.allow_warnings
-def test_what_comes_again_of_who_is_cut_off_is_counted_once(trainer: IntakeOfTest, member: Player) -> None:
-    session = trainer.intake.sessions.by_client["c"]
-    trainer.intake.cut_off(member.connection, "c", "it held too much")
     for _ in range(2):
         member.send(chunk())
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(trainer.intake.reader, "acknowledge_parts", lambda *_: trainer.intake.refused())
         trainer.turn()  # read three times, and never acknowledged
     trainer.turn()
-    assert trainer.rejected() == {"not_admitted": 2}
+    assert trainer.rejected() == {"wrong_type": 1, "not_admitted": 2}, "what comes again is counted once"
     assert (session.entries, session.size) == (2, 2 * len(chunk()))
-    assert member.connection.xlen(member.keys.chunks("c")) == 0
+    assert member.connection.xlen(stream) == 0
 
 
 @pytest.mark.allow_warnings
-def test_of_who_is_cut_off_only_what_its_session_sent_is_counted(
-    trainer: IntakeOfTest, player: Player
-) -> None:
+def test_of_who_is_cut_off_what_its_session_sent_counts(trainer: IntakeOfTest, player: Player) -> None:
     player.hello()
     earlier = player.session
     player.send(chunk())  # of a session before, left over by an earlier trainer
@@ -266,7 +246,14 @@ def test_slow_clients_do_not_shorten_the_reads_of_a_fast_one() -> None:
     assert read.next(2, 3) == 3
 
 
-def test_a_backlog_of_large_entries_comes_in_several_reads(
+def test_who_begins_session_after_session_is_found() -> None:
+    hellos = HelloCounter()
+    assert not any(hellos.too_many("crashing", float(second)) for second in range(200))
+    assert [hellos.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10
+    assert not hellos.too_many("flooding", 60.0)
+
+
+def test_large_entries_come_in_reads(
     trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_size, "READ_BYTES", 100_000)
@@ -304,7 +291,7 @@ def test_a_stream_that_holds_more_than_all_may_is_a_flood(redis_client: redis.Re
 
 
 @pytest.mark.allow_warnings
-def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
+def test_a_flooding_stream_is_swept_until_its_client_is_released(
     trainer: IntakeOfTest, member: Player
 ) -> None:
     for _ in range(3):
@@ -352,10 +339,3 @@ def test_who_only_fails_is_cut_off_until_it_is_released(trainer: IntakeOfTest, m
     assert member.connection.get(member.keys.grant("c")) is None
     joined(trainer, member)
     assert member.granted().status == "accepted"
-
-
-def test_who_begins_session_after_session_is_found() -> None:
-    hellos = HelloCounter()
-    assert not any(hellos.too_many("crashing", float(second)) for second in range(200))
-    assert [hellos.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10
-    assert not hellos.too_many("flooding", 60.0)

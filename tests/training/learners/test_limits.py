@@ -186,9 +186,7 @@ def test_samples_are_no_older_than_max_policy_lag_wants(learner: float, ratio: f
         (100, 0, 1, 100),
     ],
 )
-def test_entries_are_read_as_room_allows(
-    room: float, steps_per_entry: float, streams: int, entries: int
-) -> None:
+def test_reads_are_as_room_allows(room: float, steps_per_entry: float, streams: int, entries: int) -> None:
     assert entries_to_read(room, steps_per_entry, streams, 200) == entries
 
 

@@ -1,8 +1,6 @@
 """The same seed gives the same curve, to the bit: real nodes and real clients, in threads of this process."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +10,13 @@ from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import combine
 from soulsgui.config.parsing import Layer
 from soulsgui.config.schema import Settings
-from soulsgui.sampling.client import Client
-from soulsgui.sampling.link import ClientLink
 from soulsgui.training.intake.sessions import Session
 from soulsgui.training.learners.limits import STEPS_PER_ENV, Lockstep
 from soulsgui.wire.beats import LOST_S
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.session import RoundShare
-from tests.faults.waiting import LIMIT_S, until
+from tests.faults.waiting import until
+from tests.sampling.free_trainer import playing_client
 from tests.servers import delete_prefix, with_fresh_prefix
 from tests.training.nodes import SMALL, SMALL_DQN, RunNode, join, next_round, running_node
 
@@ -71,9 +68,7 @@ def test_a_share_of_a_silent_client_is_given_up_when_another_could_play() -> Non
 
 
 @pytest.mark.allow_warnings
-def test_when_who_plays_falls_silent_the_next_one_does(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_when_who_plays_is_silent_the_next_does(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soulsgui.training.learners.limits.LOST_S", 0.0)
     with run_node(ENDLESS) as node:
         silent, other = join(node, "a"), join(node, "b")
@@ -93,43 +88,13 @@ def test_when_who_plays_falls_silent_the_next_one_does(
 
 
 @pytest.mark.allow_warnings
-def test_who_sends_what_is_refused_loses_its_share(
-    run_node: RunNode, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_who_sends_garbage_loses_its_share(run_node: RunNode, caplog: pytest.LogCaptureFixture) -> None:
     with run_node(ENDLESS) as node:
         player = join(node, "a")
         share = next_round(player)
         player.send(b"garbage")
         assert next_round(player, share.round_id).round_id == share.round_id + 1
     assert any("can't be repeated to the bit" in line for line in caplog.messages)
-
-
-def test_settings_that_can_not_be_repeated_are_refused() -> None:
-    with pytest.raises(ConfigError, match="determinism"):
-        combine([Layer("test", DQN | {"clients.local": 2})])
-
-
-@contextmanager
-def _client(address: Address, name: str) -> Iterator[None]:
-    stop = threading.Event()
-    link = ClientLink(address, name, 2, stop)
-    client = Client(link, stop, None, None, lambda fault: None)
-
-    def play() -> None:
-        try:
-            link.open()
-            client.run()
-        finally:
-            link.close()
-
-    thread = threading.Thread(target=play, name=name)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(LIMIT_S)
-        assert not thread.is_alive()
 
 
 def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) -> list[Any]:
@@ -139,7 +104,7 @@ def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) 
         with running_node(address, root, settings) as node, ExitStack() as playing:
             for name in clients:
                 node.connection.hset(node.keys.clients, name, "{}")
-                playing.enter_context(_client(address, name))
+                playing.enter_context(playing_client(address, name=name))
             node.wait_for(lambda state: state.stop_reached, "the goal")
             until(lambda: not node.node.attempt.rows._waiting, "the last row")
             updates = node.update_rows()
@@ -159,6 +124,8 @@ def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) 
 def test_the_same_seed_gives_the_same_curve_to_the_bit(
     redis_server: Address, tmp_path: Path, values: dict[str, Any], clients: list[str]
 ) -> None:
+    with pytest.raises(ConfigError, match="determinism"):
+        combine([Layer("test", DQN | {"clients.local": 2})])
     settings = combine([Layer("test", values)])
     first, again = (_curve(redis_server, tmp_path / n, settings, clients) for n in ("first", "again"))
     assert len(first[0]) > 5

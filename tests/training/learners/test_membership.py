@@ -222,9 +222,7 @@ MEMBERS = st.dictionaries(
 
 
 @given(st.integers(0, 100_000), MEMBERS)
-def test_every_step_is_given_and_nobody_ends_later_than_needed(
-    steps: int, members: dict[str, QuotaMember]
-) -> None:
+def test_every_step_is_given_and_nobody_ends_too_late(steps: int, members: dict[str, QuotaMember]) -> None:
     given_ = share_out(steps, members)
     assert sum(given_.values()) == steps
     assert min(given_.values()) >= 0

@@ -8,6 +8,7 @@ from soulsgui.sampling import DQNConnector
 from soulsgui.training.intake.sessions import Exploration
 from soulsgui.training.learners import asynchronous
 from tests.faults.waiting import until
+from tests.sampling.loops import play_by_hand
 from tests.training.nodes import (
     BATCH,
     STARTS,
@@ -17,7 +18,6 @@ from tests.training.nodes import (
     dqn_settings,
     join,
     let_play,
-    play_by_hand,
     settings_of,
 )
 from tests.training.players import Player, played_with
@@ -154,9 +154,7 @@ def test_samples_of_the_weights_before_a_restart_are_taken_in(run_node: RunNode)
 
 
 @pytest.mark.allow_warnings
-def test_a_memory_in_a_file_goes_on_and_goes_with_the_run(
-    run_node: RunNode, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_memory_in_a_file_goes_with_the_run(run_node: RunNode, caplog: pytest.LogCaptureFixture) -> None:
     settings = dqn_settings(learner__memory_limit=0, checkpoint__with_buffer=True)
     with run_node(settings) as node:
         player = join(node)

@@ -217,9 +217,7 @@ def test_absences_and_updates_are_no_collecting(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.allow_warnings
-def test_a_refusing_server_loses_no_round_and_no_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusing_server_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with faulty_node(tmp_path) as (server, node), connect(server.address) as admin:
         player = join(node)
         last = play(player)
