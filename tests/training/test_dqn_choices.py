@@ -76,34 +76,6 @@ def test_agent_and_memory_go_on_from_a_checkpoint_to_the_bit(tmp_path: Path, age
         np.testing.assert_array_equal(array, other[name], err_msg=name)
 
 
-def test_learner_and_clients_stay_in_step_over_a_checkpoint_with_the_memory(tmp_path: Path) -> None:
-    changes = {"dqn__learning_starts": 40, "dqn__replay_ratio": 1.0}
-    first = node(tmp_path / "a", **changes)
-    fill(first)
-    first.learner.learning = True
-    first.learner.band.drawn, first.learner.band.inserted = 72, 80
-    first.checkpoint(tmp_path / "with", {"buffer": True})
-    first.checkpoint(tmp_path / "without")
-    for name, ratio, expected in (
-        ("with", 1.0, (True, 72, 80)),
-        ("without", 1.0, (False, 0, 0)),
-        ("with", 4.0, (False, 0, 0)),
-    ):
-        second = node(tmp_path / "b", **(changes | {"dqn__replay_ratio": ratio}))
-        second.load_checkpoint(tmp_path / name)
-        assert (second.learner.learning, second.learner.band.drawn, second.learner.band.inserted) == expected
-
-
-@pytest.mark.parametrize("always", [False, True])
-def test_the_memory_is_saved_when_that_is_asked_for(tmp_path: Path, always: bool) -> None:
-    made = node(tmp_path, checkpoint__with_buffer=always)
-    fill(made)
-    assert {kind: bool(made.snapshot(kind).memory) for kind in ("current", "best", "manual")} == {
-        "current": always, "best": False, "manual": False,
-    }  # fmt: skip
-    assert made.snapshot("manual", buffer=True).memory["reward"].shape == (80,)
-
-
 def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
     """Make the agent's weights the newest ones, as the node's loop does; return what clients get."""
     if not hasattr(made, "attempt"):
@@ -180,6 +152,27 @@ def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path)
     assert len(again.learner.memory) == 80
 
 
+def test_the_memory_is_saved_where_asked_with_how_far_learner_and_clients_are(tmp_path: Path) -> None:
+    changes = {"dqn__learning_starts": 40, "dqn__replay_ratio": 1.0}
+    for always in (False, True):
+        first = node(tmp_path / "a", checkpoint__with_buffer=always, **changes)
+        fill(first)
+        kinds = {kind: bool(first.snapshot(kind).memory) for kind in ("current", "best", "manual")}
+        assert kinds == {"current": always, "best": False, "manual": False}
+    first.learner.learning = True
+    first.learner.band.drawn, first.learner.band.inserted = 72, 80
+    first.checkpoint(tmp_path / "with", {"buffer": True})
+    first.checkpoint(tmp_path / "without")
+    for name, ratio, expected in (
+        ("with", 1.0, (True, 72, 80)),
+        ("without", 1.0, (False, 0, 0)),
+        ("with", 4.0, (False, 0, 0)),
+    ):
+        second = node(tmp_path / "b", **(changes | {"dqn__replay_ratio": ratio}))
+        second.load_checkpoint(tmp_path / name)
+        assert (second.learner.learning, second.learner.band.drawn, second.learner.band.inserted) == expected
+
+
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize(("limit", "whole"), [(None, True), (0, False)], ids=["in memory", "in a file"])
 def test_checkpoints_say_whether_memory_is_in_them(tmp_path: Path, limit: int | None, whole: bool) -> None:
@@ -199,20 +192,19 @@ def test_checkpoints_say_whether_memory_is_in_them(tmp_path: Path, limit: int | 
 @pytest.mark.parametrize(
     ("changes", "steps"), [({}, 5), ({"n_step": 1}, 1), ({"agent": "rainbow", "n_step": 3}, 3)]
 )
-def test_windows_are_as_long_as_is_set(tmp_path: Path, changes: dict[str, Any], steps: int) -> None:
+def test_windows_are_as_long_and_priorities_count_as_much_as_is_set(
+    tmp_path: Path, changes: dict[str, Any], steps: int
+) -> None:
     made = node(tmp_path, dqn__gamma=0.5, **{f"dqn__{name}": value for name, value in changes.items()})
     fill(made, episodes=1, length=100)
     batch, _ = made.learner.memory.draw(500, np.random.default_rng(0))
     assert np.count_nonzero(batch.discount == 0.5**steps) > 400
-
-
-@pytest.mark.parametrize(("exponent", "share"), [(0.0, 0.5), (0.5, 2 / 3), (1.0, 0.8)])
-def test_priorities_count_as_much_as_is_set(tmp_path: Path, exponent: float, share: float) -> None:
-    made = node(tmp_path, dqn__replay="prioritised", dqn__priority_exponent=exponent)
-    fill(made)
-    made.learner.memory.learned(np.arange(80), np.where(np.arange(80) < 40, 4.0, 1.0))
-    number = made.learner.memory.draw(3000, np.random.default_rng(0)).number
-    assert (number < 40).mean() == pytest.approx(share, abs=0.01)
+    for exponent, share in ((0.0, 0.5), (0.5, 2 / 3), (1.0, 0.8)):
+        made = node(tmp_path, dqn__replay="prioritised", dqn__priority_exponent=exponent)
+        fill(made)
+        made.learner.memory.learned(np.arange(80), np.where(np.arange(80) < 40, 4.0, 1.0))
+        number = made.learner.memory.draw(3000, np.random.default_rng(0)).number
+        assert (number < 40).mean() == pytest.approx(share, abs=0.01)
 
 
 EPSILON = {"dqn__epsilon": {"schedule": "linear", "from": 1.0, "to": 0.5, "over": 100}}

@@ -74,9 +74,8 @@ def test_a_member_that_begins_anew_delivers_the_rest_to_a_waiting_round(run_node
         staying, crashing = _two(node)
         staying.deliver(STEPS)
         crashing.deliver(STEPS // 4)
-        node.wait_for(
-            lambda _: node.node.learner.round.members["b"].delivered == QUOTA // 4, "a quarter is there"
-        )
+        members = node.node.learner.round.members
+        node.wait_for(lambda _: members["b"].delivered == QUOTA // 4, "a quarter is there")
         crashing.hello()
         share = next_round(crashing)
         assert (share.round_id, share.steps) == (node.node.learner.round.round_id, QUOTA - QUOTA // 4)

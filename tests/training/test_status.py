@@ -68,10 +68,8 @@ def test_the_last_weights_are_kept_and_their_digests_longer(
         assert (kept.position.env_steps, kept.tensors["w"][0]) == (n * 100, n)
     assert publisher.digests == {n: digest_number(headers[n].digest) for n in (6, 7, 8, 9)}
     assert publisher.updates == {6: 60, 7: 70, 8: 80, 9: 90}
-
-
-def test_large_weights_are_kept_by_their_bytes(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher_module, "_KEPT_BYTES", 10_000)
+    monkeypatch.setattr(publisher_module, "_KEPT", 100)
     publisher = Publisher(keys, CONFIG)
     for model_id in range(10):
         publisher.prepare(TrainingPosition(model_id, 0, 0, 0), _weights(model_id, size=1000))
@@ -122,39 +120,35 @@ def test_rows_are_sent_in_order_once_and_again_after_errors(redis_client: redis.
     rows.flush(redis_client, keys)
     entries = redis_client.xrange(keys.metrics)
     assert [fields[b"row"].decode() for _, fields in entries] == [_row(n).to_json() for n in range(3)]
-
-
-def test_rows_may_be_added_while_others_are_sent(redis_client: redis.Redis, keys: Keys) -> None:
-    rows = Rows()
     writer = threading.Thread(target=lambda: [rows.add(_row(n)) for n in range(500)])
-    writer.start()
+    writer.start()  # more may be added while others are sent
     while writer.is_alive():
         rows.flush(redis_client, keys)
     rows.flush(redis_client, keys)
-    assert redis_client.xlen(keys.metrics) == 500
+    assert redis_client.xlen(keys.metrics) == 3 + 500
 
 
-def test_rates_are_taken_over_the_last_seconds() -> None:
+def test_rates_are_taken_over_the_last_seconds_and_waits_summed_up_and_taken_once() -> None:
     rate = Rate()
-    assert rate.update(100, now=0.0) == 0
-    assert rate.update(150, now=1.0) == 50
+    assert [rate.update(100, now=0.0), rate.update(150, now=1.0)] == [0, 50]
     for second in range(2, 100):
         last = rate.update(150 + 10 * second, now=float(second))
     assert last == pytest.approx(10)
     assert len(rate._points) < 15
-
-
-def test_waits_are_summed_up_and_taken_once() -> None:
     waiting = Waiting()
     assert waiting.take(5.0) == 0
-    waiting.set(True, 10.0)
-    waiting.set(True, 11.0)
-    waiting.set(False, 12.5)
-    waiting.set(False, 20.0)
+    for waits, now in ((True, 10.0), (True, 11.0), (False, 12.5), (False, 20.0)):
+        waiting.set(waits, now)
     assert waiting.take(30.0) == 2.5
     waiting.set(True, 31.0)
-    assert waiting.take(32.0) == 1.0  # and goes on
-    assert waiting.take(34.0) == 2.0
+    assert [waiting.take(32.0), waiting.take(34.0)] == [1.0, 2.0], "it goes on"
+    timing = Timing()
+    measured = Stopwatch(timing)
+    for _ in range(2):
+        timing.last_s = -1.0
+        with measured:
+            pass
+        assert timing.last_s >= 0
 
 
 @pytest.mark.parametrize("kind", [Gauge, Histogram, Summary])
@@ -208,13 +202,3 @@ def test_accepted_and_late_transitions_are_counted_apart_by_their_lag_and_add_up
 )
 def test_the_ages_are_told_in_words(told: Staleness, words: str) -> None:
     assert told.words() == words
-
-
-def test_a_stopwatch_may_be_used_again() -> None:
-    timing = Timing()
-    measured = Stopwatch(timing)
-    for _ in range(2):
-        timing.last_s = -1.0
-        with measured:
-            pass
-        assert timing.last_s >= 0

@@ -112,6 +112,17 @@ def test_a_saved_memory_of_stacks_goes_on_alike_and_holds_each_frame_once(axis: 
             again.load_state(saved | {"first": wrong})
 
 
+def test_masks_stay_with_their_stacks() -> None:
+    rng = np.random.default_rng(6)
+    ring = UniformReplay(5, BoxSpec(SHAPES[1], "uint8", (0,), (255,)), masked_actions=2)
+    for _ in range(4):
+        made = stacks(rng, [3], 1)
+        masks = np.asarray(made)[:, 0, 0, :2] % 2 == 0
+        ring.add(made, np.array([3]), np.arange(3), np.zeros(3), np.array([False]), masks)
+    batch = in_slots(ring, np.arange(5))
+    np.testing.assert_array_equal(batch.next_mask, batch.next_obs[:, 0, 0, :2] % 2 == 0)
+
+
 def with_numbers(rng: np.random.Generator, lengths: list[int], stacked: bool) -> Pictures:
     """Images with numbers beside them, which say how bright the newest frame is."""
     images = stacks(rng, lengths, 1)
