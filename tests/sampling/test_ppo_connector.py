@@ -202,15 +202,6 @@ def test_no_server_run_or_name_is_told(
 
 
 @pytest.mark.allow_warnings
-def test_another_run_ends_the_connector(bench: _Bench) -> None:
-    with bench.node("first"):
-        connector = bench.connect()
-    _push(connector, 0)
-    with bench.node("second"), pytest.raises(ClientRegistrationError, match="another run: second"):
-        connector.sync(20)
-
-
-@pytest.mark.allow_warnings
 def test_settings_may_come_as_a_namespace_and_names_by_themselves(bench: _Bench) -> None:
     config = SimpleNamespace(env=SimpleNamespace(id="CartPole-v1"))
     with bench.node(), ThreadPoolExecutor(1) as maker:

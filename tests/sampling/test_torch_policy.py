@@ -161,13 +161,6 @@ def test_without_torch_it_is_told_what_to_do(agent: type[PPOAgent], monkeypatch:
     assert "mlp" in caught.value.remedy
 
 
-def test_an_own_network_that_is_not_installed_here_is_told() -> None:
-    spec = make_agent(OWN, VECTORS).policy_spec() | {"network": "nowhere_at_all:Own"}
-    with pytest.raises(UsageError, match="There is no network 'nowhere_at_all:Own'") as caught:
-        make_policy(spec)
-    assert "every client" in caught.value.remedy
-
-
 @pytest.mark.parametrize(
     "spoilt", [{"hidden_sizes": 3}, {"network": "?"}, {"normalise": None, "kind": "torch"}]
 )
@@ -178,6 +171,10 @@ def test_a_description_that_can_not_be_read_is_refused(spoilt: dict[str, Any]) -
     for unreadable in (spec, values):
         with pytest.raises(CheckpointError, match="can't be read"):
             make_policy(unreadable)
+    elsewhere = make_agent(OWN, VECTORS).policy_spec() | {"network": "nowhere_at_all:Own"}
+    with pytest.raises(UsageError, match="There is no network 'nowhere_at_all:Own'") as caught:
+        make_policy(elsewhere)
+    assert "every client" in caught.value.remedy
 
 
 def trained_values(name: str, spaces: SpacesSpec, seed: int = 0, **changes: Any) -> DQNAgent:
@@ -197,17 +194,14 @@ def trained_values(name: str, spaces: SpacesSpec, seed: int = 0, **changes: Any)
 def test_actions_are_valued_as_by_the_server(name: str, spaces: SpacesSpec, changes: dict[str, Any]) -> None:
     agent = trained_values(name, spaces, **changes)
     assert bool(agent.normaliser.count) == (spaces is VECTORS)
+    if name == "nature_cnn":  # filters begin by fan-in
+        weight = DQNAgent(spaces, agent.settings, 0).state()[0]["online.torso.layers.0.weight"]
+        assert 0.95 / np.sqrt(192) < np.abs(weight).max() <= 1 / np.sqrt(192)
     policy, obs = client_of(agent), observations(spaces, 20, seed=1)
     said = agent.outputs(obs)
     assert said.std(0).min() > 1e-5, "they depend on the observation"
     np.testing.assert_array_equal(policy.outputs(obs), said)
     np.testing.assert_array_equal(policy.greedy(obs), said.argmax(1) + 2)
-
-
-def test_filters_of_deep_q_learning_begin_by_fan_in() -> None:
-    agent = DQNAgent(IMAGES, dqn_settings(name="nature_cnn", hidden_sizes=(16,)), seed=0)
-    weight = agent.state()[0]["online.torso.layers.0.weight"]
-    assert 0.95 / np.sqrt(192) < np.abs(weight).max() <= 1 / np.sqrt(192)
 
 
 @pytest.mark.slow

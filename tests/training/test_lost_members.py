@@ -25,6 +25,8 @@ from tests.training.players import Player
 
 QUOTA = 2 * STEPS
 
+pytestmark = pytest.mark.allow_warnings
+
 
 def _settings(policy: str, **changed: Any) -> Any:
     return small_settings(ppo__lost_member=policy, ppo__n_clients=2, **changed)
@@ -36,7 +38,6 @@ def _two(node: RunningNode) -> tuple[Player, Player]:
     return first, second
 
 
-@pytest.mark.allow_warnings
 def test_a_round_and_the_next_one_wait_for_a_paused_member_until_it_is_back(run_node: RunNode) -> None:
     with run_node(_settings("wait")) as node:
         staying, going = _two(node)
@@ -68,7 +69,6 @@ def test_a_round_and_the_next_one_wait_for_a_paused_member_until_it_is_back(run_
         assert node.wait_for_updates(3).trouble == ""
 
 
-@pytest.mark.allow_warnings
 def test_a_member_that_begins_anew_delivers_the_rest_to_a_waiting_round(run_node: RunNode) -> None:
     with run_node(_settings("wait")) as node:
         staying, crashing = _two(node)
@@ -85,7 +85,6 @@ def test_a_member_that_begins_anew_delivers_the_rest_to_a_waiting_round(run_node
 
 
 @pytest.mark.parametrize("how", ["leaves", "is stopped", "is forgotten", "delivers at last"])
-@pytest.mark.allow_warnings
 def test_a_round_waits_for_a_late_member_until_it_delivers_or_a_person_ends_the_waiting(
     run_node: RunNode, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
@@ -110,7 +109,6 @@ def test_a_round_waits_for_a_late_member_until_it_delivers_or_a_person_ends_the_
         node.wait_for_updates(2)
 
 
-@pytest.mark.allow_warnings
 def test_the_others_make_what_a_lost_member_owes(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_node(_settings("redistribute")) as node:
         staying, going = _two(node)
@@ -140,7 +138,6 @@ def test_the_others_make_what_a_lost_member_owes(run_node: RunNode, monkeypatch:
 
 
 @pytest.mark.parametrize("when", ["in a round", "between two rounds"])
-@pytest.mark.allow_warnings
 def test_the_run_is_stopped_with_the_reason(run_node: RunNode, when: str) -> None:
     with run_node(_settings("stop")) as node:
         staying, going = _two(node)
@@ -159,7 +156,6 @@ def test_the_run_is_stopped_with_the_reason(run_node: RunNode, when: str) -> Non
         assert node.node.agent.updates == state.updates
 
 
-@pytest.mark.allow_warnings
 def test_a_trainer_held_up_leaves_nobody_out(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_node(_settings("shrink", ppo__round_timeout=20.0)) as node:
         first, second = _two(node)
@@ -177,7 +173,6 @@ def test_a_trainer_held_up_leaves_nobody_out(run_node: RunNode, monkeypatch: pyt
         assert _LONGEST_TURN_S < 20
 
 
-@pytest.mark.allow_warnings
 def test_while_credits_are_held_nobody_is_late(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake_module, "_ROSTER_EVERY_S", 0.05)
     with run_node(_settings("shrink", ppo__round_timeout=1.0)) as node:
@@ -200,7 +195,6 @@ def test_while_credits_are_held_nobody_is_late(run_node: RunNode, monkeypatch: p
         assert node.wait_for_updates(1).env_steps == 2 * QUOTA
 
 
-@pytest.mark.allow_warnings
 def test_who_is_cut_off_is_lost_with_its_stream(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_node(_settings("shrink")) as node:
         good, bad = _two(node)

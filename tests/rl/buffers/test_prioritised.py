@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from soulsgui.environments.box import BoxSpec
@@ -49,6 +49,17 @@ def test_weights_undo_the_proportions_and_the_largest_is_1() -> None:
     half = replay.draw(15, 0.5, np.random.default_rng(0))
     np.testing.assert_allclose(half.weight, np.sqrt(drawn.weight), rtol=1e-5)
     assert (replay.draw(15, 0.0, np.random.default_rng(0)).weight == 1).all()
+
+
+def test_weighted_draws_give_the_mean_over_all_transitions() -> None:
+    # With beta = 1 the weighted mean is unbiased: what prioritising adds in frequency, weights take away.
+    replay = replay_of(50, 50)
+    values = np.random.default_rng(1).normal(size=50)
+    replay.update_priorities(np.arange(50), 0.2 + np.abs(values))
+    drawn = replay.draw(40_000, 1.0, np.random.default_rng(0))
+    mean = (drawn.weight * values[drawn.number]).sum() / drawn.weight.sum()
+    assert mean == pytest.approx(values.mean(), abs=0.01)
+    assert values[drawn.number].mean() != pytest.approx(values.mean(), abs=0.02)
 
 
 def test_new_transitions_have_the_largest_priority_seen() -> None:
@@ -129,6 +140,7 @@ def test_every_size_finds_every_leaf(leaves: int) -> None:
         st.lists(st.tuples(st.integers(0, 599), st.floats(0, 1e6)), min_size=1, max_size=30), max_size=8
     ),
 )
+@example(100, [[(7, 10.0), (50, 3.0), (7, 20.0), (7, 5.0)]])
 def test_any_updates_leave_exact_sums(leaves: int, batches: list[list[tuple[int, float]]]) -> None:
     tree, plain = SumTree(leaves), np.zeros(leaves)
     for batch in batches:
@@ -142,6 +154,19 @@ def test_any_updates_leave_exact_sums(leaves: int, batches: list[list[tuple[int,
     if tree.total > 0:
         drawn = tree.draw(200, np.random.default_rng(0))
         assert (plain[drawn] > 0).all(), "what has no value is never drawn"
+
+
+def test_draws_are_in_proportion_to_the_values() -> None:
+    values = np.array([1.0, 0.0, 2.0, 3.0, 4.0] * 8)
+    tree = tree_of(*values)
+    rng = np.random.default_rng(0)
+    # One draw at a time: the parts of a larger draw would make the counts more even than chance.
+    drawn = np.concatenate([tree.draw(1, rng) for _ in range(8_000)])
+    found, expected = np.bincount(drawn, minlength=40), 8_000 * values / values.sum()
+    present = expected > 0
+    assert not found[~present].any()
+    chi2 = ((found - expected)[present] ** 2 / expected[present]).sum()
+    assert chi2 < 61.1, "exceeded by chance once in 1000 (31 degrees)"
 
 
 def test_a_batch_takes_one_out_of_each_equal_part() -> None:

@@ -1,4 +1,6 @@
-"""Learning from a memory, in a whole node on a real server: DQN and SAC."""
+"""Learning from a memory, or from segments as they come, in a whole node: DQN, SAC, V-trace."""
+
+import math
 
 import gymnasium as gym
 import numpy as np
@@ -16,9 +18,11 @@ from tests.training.nodes import (
     RunNode,
     Training,
     dqn_settings,
+    heard_batches,
     join,
     let_play,
     settings_of,
+    vtrace_settings,
 )
 from tests.training.players import Player, played_with
 
@@ -208,3 +212,72 @@ def test_a_loop_by_hand_samples_for_sac(run_node: RunNode) -> None:
             _look_at_memory(node)
         finally:
             connector.close()
+
+
+PART = BATCH // 2  # steps per environment: with two of them, a batch
+
+
+def test_every_transition_is_learned_from_once_as_it_comes(run_node: RunNode) -> None:
+    goal = 12 * BATCH + 2
+    with run_node(vtrace_settings(stop__env_steps=goal)) as node:
+        one, other = join(node, "a"), join(node, "b")
+        grant = one.granted()
+        # Nobody is given a part of a round, or told to act at random.
+        assert (grant.round, grant.epsilon, grant.credit_steps) == (None, None, 48)  # six of eight updates
+        one.deliver(PART - 1)
+        node.quiet()
+        assert (node.node.agent.updates, node.node.learner.waiting.steps) == (0, BATCH - 2)
+        other.deliver(PART)  # it takes a segment of the other to fill the first batch
+        state = node.wait_for_updates(1)
+        assert state.env_steps == BATCH - 2 + PART
+        for count in range(2, 12):
+            one.deliver(PART)
+            state = node.wait_for_updates(count)
+        assert (state.rejected, state.env_steps + node.node.learner.waiting.steps) == ({}, 12 * BATCH - 2)
+        one.deliver(2)
+        state = node.wait_for(lambda now: now.stop_reached, "the goal is told")
+        assert state.env_steps == goal, "what is left at the goal makes a smaller batch"
+
+
+def test_an_episode_in_two_chunks_is_one_trace(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    with run_node(vtrace_settings()) as node:
+        learned = heard_batches(node, monkeypatch)
+        player, begun = join(node), PART // 2
+        goes_on = np.zeros(2, np.uint8)
+        first = player.play(begun, flags=goes_on)
+        rest = {"first_step": np.full(2, begun), "episode": first.episode}
+        second = player.play(PART - begun, flags=goes_on, **rest)
+        second.obs[:: PART - begun + 1] = first.obs[begun :: begun + 1]
+        for segments in (first, second):
+            player.send(player.packed(segments))
+        node.wait_for_updates(1)
+        (batch,) = learned
+        assert batch.length.tolist() == [begun, PART - begun] * 2
+        assert np.flatnonzero(batch.ends).tolist() == [PART - 1, BATCH - 1]
+
+
+def test_what_became_too_old_waiting_is_counted(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asynchronous, "_ROW_EVERY_S", math.inf)  # one row, at the end
+    settings = vtrace_settings(vtrace__max_model_delay=1, publish__min_seconds=1000.0)
+    with run_node(settings) as node:
+        training = Training(node)
+        player = training.player
+        old, _ = player.weights()
+        made_then = played_with(old)
+        training.deliver()
+        node.wait_for_updates(1)
+        node.node.learner.published_at = -math.inf
+        until(lambda: player.weights()[0].update == 1, "newer weights")
+        training.deliver(**made_then)
+        node.wait_for_updates(2)
+        player.deliver(1, **made_then)  # good when it came, too old when it would be learned from
+        until(lambda: node.node.learner.waiting.steps == 2, "it waits")
+        node.node.training.model_id += 1  # as if newer weights had been published
+        until(lambda: node.node.learner.waiting.steps == 0, "it is dropped")
+        state = node.node.state()
+        assert (state.rejected, state.env_steps) == ({}, 2 * BATCH)
+    (row,) = node.update_rows()
+    node.connection.close()
+    assert row.values["too_old_steps"] == 2
+    assert row.values["policy_lag"] == pytest.approx((0 + 1) / 2)
+    assert {"entropy", "rho_mean", "rho_clip_fraction", "behaviour_kl"} <= set(row.values)
