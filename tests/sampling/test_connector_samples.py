@@ -158,7 +158,7 @@ CARDS = SpacesSpec(
 ROOM = SpacesSpec(observation_from_space(Room().observation_space), DiscreteSpec(2))
 
 
-def test_observations_of_parts_are_pushed_as_the_environment_shows_them() -> None:
+def test_observations_of_parts_are_pushed_as_the_environment_shows_them_and_assembled() -> None:
     sample = read_sample(_packed(obs=(14, 10, 0), next_obs=(np.int64(20), 10, 1), action=1), CARDS)
     assert (sample.obs.tolist(), sample.next_obs.tolist()) == ([14, 10, 0], [20, 10, 1])
     room = Room()
@@ -168,17 +168,12 @@ def test_observations_of_parts_are_pushed_as_the_environment_shows_them() -> Non
     for wrong in ((14, 10), (14, 10, 0.5), {"a": 1}, 3):
         with pytest.raises(UsageError, match="This is no sample"):
             read_sample(_packed(obs=wrong, next_obs=(1, 1, 1), action=1), CARDS)
-
-
-@pytest.mark.parametrize(
-    ("spaces_of_run", "space"), [(CARDS, (1, 2, 0)), (ROOM, Room().reset()[0])], ids=["cards", "room"]
-)
-def test_steps_of_parts_are_assembled(spaces_of_run: SpacesSpec, space: Any) -> None:
-    step = partial(_packed, obs=space, next_obs=space, action=1, info={"log_prob": 0.0})
-    samples = [read_sample(step(step_id=number), spaces_of_run) for number in (0, 1)]
-    made = Assembler(spaces_of_run, 16).assemble(samples, HEADER, _not_asked)
-    assert spaces_of_run.observation.contains(made.obs).all()
-    assert len(made.obs) == 4, "each step was the last of its episode"
+    for run, shown in ((CARDS, (1, 2, 0)), (ROOM, first)):
+        step = partial(_packed, obs=shown, next_obs=shown, action=1, info={"log_prob": 0.0})
+        samples = [read_sample(step(step_id=number), run) for number in (0, 1)]
+        made = Assembler(run, 16).assemble(samples, HEADER, _not_asked)
+        assert run.observation.contains(made.obs).all()
+        assert len(made.obs) == 4, "each step was the last of its episode"
 
 
 def _not_asked(*_: Any) -> Any:

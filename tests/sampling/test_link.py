@@ -191,29 +191,24 @@ def test_a_round_is_ready_with_its_grant_and_its_weights(link: ClientLink, train
     ("grant", "reason"),
     [
         (Grant(session="SESSION", status="refused", reason="other spaces"), "refused this client: other sp"),
-        (Grant(session="9999999999999-0", status="accepted"), "Another process took over"),
+        (Grant(session="9999999999999-1", status="accepted"), "Another process took over"),
     ],
 )
-def test_refused_sessions_and_names_taken_over_end_in_words(
-    link: ClientLink, trainer: _Server, grant: Grant, reason: str
+@pytest.mark.parametrize(("before", "own"), [("1-0", ""), ("9999999999999-0", "9999999999999-0")])
+def test_refused_sessions_and_names_taken_over_end_in_words_and_the_grant_of_one_before_is_no_answer(
+    link: ClientLink, trainer: _Server, grant: Grant, reason: str, before: str, own: str
 ) -> None:
-    _entered(link)
+    """Ours has a smaller id when the server lost its data, and its clock was stepped back."""
+    link.progress.session = own
+    link.enter(CONFIG, "x", 10_000)
+    until(lambda: link.progress.session not in ("", own), "the hello")
+    trainer.publish(1, before)
+    assert link.wait(lambda view: view.grant is not None, 10)
+    assert link.answer_of_trainer(link.view) is None
     session = grant.session.replace("SESSION", link.progress.session)
     trainer.publisher.tell_all(trainer.connection, {"c": grant.model_copy(update={"session": session})})
     with pytest.raises(ClientRegistrationError, match=reason):
         link.wait(lambda view: link.answer_of_trainer(view) is not None, 10)
-
-
-@pytest.mark.parametrize(("before", "own"), [("1-0", ""), ("9999999999999-0", "9999999999999-0")])
-def test_the_grant_of_one_before_is_no_answer(
-    link: ClientLink, trainer: _Server, before: str, own: str
-) -> None:
-    """Ours has a smaller id when the server lost its data, and its clock was stepped back."""
-    link.progress.session = own
-    _entered(link)
-    trainer.publish(1, before)
-    assert link.wait(lambda view: view.grant is not None, 10)
-    assert link.answer_of_trainer(link.view) is None
 
 
 def test_waiting_ends_with_its_time_and_when_stopped(redis_address: Address) -> None:
@@ -225,11 +220,20 @@ def test_waiting_ends_with_its_time_and_when_stopped(redis_address: Address) -> 
     link.close()
 
 
-def test_what_a_server_tells_is_taken_and_what_it_leaves_out_is_as_shipped() -> None:
+def test_what_a_server_tells_is_taken_what_it_leaves_out_is_as_shipped_and_what_is_strange_is_told() -> None:
     told = CONFIG.model_copy(update={"settings": {"env.num_envs": 7, "env.of_a_newer_version": 1}})
     expected = client_settings(Settings()) | {"env.num_envs": 7}
     assert checked_config(told, _progress()).settings == expected
     assert {"soulsgui", "gymnasium", "numpy"} <= set(own_versions())
+    for strange, said in (
+        ({"settings": {"clients.min_versions": {"soulsgui": "9" * 5000}}}, r"soulsgui|can't be used"),
+        ({"settings": {"clients.min_versions": {"soulsgui": "1e999", "": "x"}}}, r"soulsgui|can't be used"),
+        ({"policy": {"state": {"h": [-1]}}}, "The server's policy can't be used"),
+        ({"protocol_min": PROTOCOL + 1, "protocol_max": PROTOCOL + 2}, "protocol"),
+        ({"protocol_min": PROTOCOL - 1, "protocol_max": PROTOCOL - 1}, "protocol"),
+    ):
+        with pytest.raises(ClientRegistrationError, match=said):
+            checked_config(CONFIG.model_copy(update=strange), _progress())
 
 
 _NONSENSE = [(key, [-1]) for key, info in all_settings().items() if info.to_clients]
@@ -245,21 +249,6 @@ def test_nonsense_of_a_server_is_one_sentence_with_what_to_do(key: str, value: A
     assert caught.value.message.startswith(f"The server's configuration can't be used: {key} = ")
     assert len(caught.value.message) < 300
     assert "Tell its owner" in caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    ("told", "said"),
-    [
-        ({"settings": {"clients.min_versions": {"soulsgui": "9" * 5000}}}, r"soulsgui|can't be used"),
-        ({"settings": {"clients.min_versions": {"soulsgui": "1e999", "": "x"}}}, r"soulsgui|can't be used"),
-        ({"policy": {"state": {"h": [-1]}}}, "The server's policy can't be used"),
-        ({"protocol_min": PROTOCOL + 1, "protocol_max": PROTOCOL + 2}, "protocol"),
-        ({"protocol_min": PROTOCOL - 1, "protocol_max": PROTOCOL - 1}, "protocol"),
-    ],
-)
-def test_a_server_that_can_not_be_understood_is_told_in_words(told: dict[str, Any], said: str) -> None:
-    with pytest.raises(ClientRegistrationError, match=said):
-        checked_config(CONFIG.model_copy(update=told), _progress())
 
 
 def _progress() -> Progress:

@@ -218,7 +218,14 @@ def test_where_the_evaluator_can_not_play_training_ranks_the_models(run: RunFold
         assert (state.verdict, state.best_mean_return) == (Verdict(best_by="evaluation"), None)
         assert state.judged_by == "evaluation", "it may yet be able to"
         frozen = evaluator.model_copy(update={"phase": "frozen"})
-        stage.redis.set(stage.keys.node("evaluator"), frozen.to_json())
+        playing = {"name": "trainer", "phase": "collecting", "asks_clients": None}
+        trainer = evaluator.model_copy(update=playing)
+        for told in (trainer, frozen):
+            stage.redis.set(stage.keys.node(told.name), told.to_json())
+        state = stage.wait_state(lambda new: new.tick > state.tick + 4, "a few turns later")
+        assert state.verdict == Verdict(best_by="evaluation"), "it is not known that no client can"
+        nobody = trainer.model_copy(update={"asks_clients": False})
+        stage.redis.set(stage.keys.node("trainer"), nobody.to_json())
         best = Verdict(best_model_id=3, best_score=5.0)
         state = stage.wait_state(lambda state: state.verdict == best, "ranked by training")
         assert (state.best_mean_return, state.judged_by) == (5.0, "training")

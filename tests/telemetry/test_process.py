@@ -18,7 +18,7 @@ from soulsgui.telemetry.store import query_history
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import History, HistoryQueryParams
 from tests.faults.waiting import LIMIT_S, until
-from tests.telemetry.helpers import Stage, arrivals, attempt_row, episode, make_run, recorder_of
+from tests.telemetry.helpers import Stage, attempt_row, episode, make_run
 
 _START = """
 import sys
@@ -108,16 +108,6 @@ def test_kills_at_random_moments_neither_lose_nor_double(run: RunFolder, stage: 
     assert stage.live_numbers() == list(range(1, total + 1))
     for client in clients:
         assert _history(run, client=client).value == [float(n) for n in range(sent[client])]
-    # Axes and means are those of one uninterrupted recorder given the same episodes.
-    history = _history(run)
-    again = run.root / "again.sqlite"
-    with recorder_of(again, 20) as recorder:
-        episodes = (episode(value, int(value) % 9 + 1) for value in history.value)
-        recorder.record([], arrivals(*episodes), recorder.cursor, 0.0)
-    means = HistoryQueryParams(metric="mean_return", points=200_000)
-    found, expected = query_history(run.store, means), query_history(again, means)
-    assert found.value == expected.value
-    assert (found.env_steps, found.episode) == (expected.env_steps, expected.episode)
 
 
 def test_asked_to_stop_it_drains_draws_and_says_goodbye(tmp_path: Path, stage: Stage) -> None:

@@ -88,17 +88,16 @@ def metrics(keys: Keys) -> MetricsStream:
     return MetricsStream(keys, RUN_ID, _START)
 
 
-def test_rows_of_the_trainer_are_read_once_and_in_order(metrics: MetricsStream, stage: Stage) -> None:
+@pytest.mark.allow_warnings
+def test_rows_of_the_trainer_are_read_once_in_order_and_others_passed(
+    metrics: MetricsStream, stage: Stage
+) -> None:
     rows = [attempt_row(1), *(update_row(n, loss=0.1) for n in range(1, 700))]
     stage.tell(*rows[:600])
     assert metrics.read(stage.redis) == rows[:600]
     stage.tell(*rows[600:])
     assert metrics.read(stage.redis) == rows[600:]
     assert metrics.read(stage.redis) == []
-
-
-@pytest.mark.allow_warnings
-def test_rows_of_other_runs_our_own_and_garbage_are_passed(metrics: MetricsStream, stage: Stage) -> None:
     stage.tell(update_row(1).model_copy(update={"run_id": "another"}))
     metrics.publish(stage.redis, _message(1))
     for fields in ({ROW_FIELD: b"\x80"}, {b"other": b"{}"}):

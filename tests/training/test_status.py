@@ -37,10 +37,14 @@ def _weights(value: float, size: int = 3) -> dict[str, np.ndarray[tuple[int], np
     return {"w": np.full(size, value, np.float32)}
 
 
-def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, keys: Keys) -> None:
+@pytest.mark.allow_warnings
+def test_weights_config_and_grants_appear_together_and_are_found_again(
+    redis_client: redis.Redis, keys: Keys
+) -> None:
     publisher = Publisher(keys, CONFIG)
-    header = publisher.prepare(TrainingPosition(5, 4, 3, 2), _weights(1))
+    header = publisher.prepare(TrainingPosition(5, 4, 3, 2), _weights(1, size=10_000))
     assert redis_client.get(keys.weights) is None
+    assert published_header(redis_client, keys, "run-1") is None
     listener = redis_client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
     listener.subscribe(keys.weights_event)
     listener.get_message(timeout=LIMIT_S)
@@ -51,9 +55,12 @@ def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, ke
     assert ServerConfig.read(redis_client.get(keys.config)) == CONFIG
     assert Grant.read(redis_client.get(keys.grant("c"))) is not None
     found, tensors = unpack_weights(redis_client.get(keys.weights))
-    assert found == header
+    assert found == header == published_header(redis_client, keys, "run-1")
     assert (found.run_id, found.attempt, found.model_id, found.update) == ("run-1", 2, 5, 4)
-    np.testing.assert_array_equal(tensors["w"], np.ones(3))
+    np.testing.assert_array_equal(tensors["w"], np.ones(10_000))
+    assert published_header(redis_client, keys, "run-2") is None
+    redis_client.set(keys.weights, b"garbage")
+    assert published_header(redis_client, keys, "run-1") is None
 
 
 def test_the_last_weights_are_kept_and_their_digests_longer(
@@ -76,18 +83,6 @@ def test_the_last_weights_are_kept_and_their_digests_longer(
     assert [n for n in range(10) if publisher.kept(n)] == [8, 9]
     publisher.prepare(TrainingPosition(10, 0, 0, 0), _weights(1, size=100_000))
     assert [n for n in range(11) if publisher.kept(n)] == [10]  # the newest always
-
-
-@pytest.mark.allow_warnings
-def test_what_was_published_is_found_again(redis_client: redis.Redis, keys: Keys) -> None:
-    assert published_header(redis_client, keys, "run-1") is None
-    publisher = Publisher(keys, CONFIG)
-    header = publisher.prepare(TrainingPosition(7, 0, 0, 0), _weights(1, size=10_000))
-    publisher.publish(redis_client, {})
-    assert published_header(redis_client, keys, "run-1") == header
-    assert published_header(redis_client, keys, "run-2") is None
-    redis_client.set(keys.weights, b"garbage")
-    assert published_header(redis_client, keys, "run-1") is None
 
 
 def test_attempts_are_counted_in_the_folder_of_the_run(tmp_path: Path) -> None:

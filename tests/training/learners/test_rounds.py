@@ -34,40 +34,33 @@ def test_a_share_of_a_round_fits_into_memory(n_steps: int, observation_bytes: in
     assert most_envs(n_steps, observation_bytes) == envs
 
 
-def test_a_long_update_gives_signs_of_life(run_node: RunNode) -> None:
-    with run_node() as node:
-        player = join(node)
-        agent, told = node.node.agent, []
-        alive = agent.after_step
-
-        def step() -> None:
-            alive()
-            told.append(node.node.state().tick)
-
-        agent.after_step = step
-        play(player)
-        node.wait_for_updates(1)
-        assert len(set(told)) == len(told) > 1
-
-
 @pytest.mark.allow_warnings
-def test_the_first_round_waits_for_enough_clients(run_node: RunNode) -> None:
+def test_the_first_round_waits_for_enough_clients_and_what_is_late_or_too_much_is_counted(
+    run_node: RunNode,
+) -> None:
     with run_node(small_settings(ppo__n_clients=2)) as node:
         first = join(node, "a")
         node.wait_for(lambda state: state.detail == "1 of 2 clients", "one is not enough")
         assert first.share() is None
         second = join(node, "b")
-        last = play(first, second)
+        next_round(first, -1, second)
+        stale = first.play(STEPS)
+        first.deliver(STEPS)
+        first.deliver(STEPS)  # more than its share
+        second.deliver(STEPS)
         node.wait_for_updates(1)
+        last = next_round(first, 1).round_id
+        first.send(first.packed(stale))
+        state = node.wait_for(lambda now: now.rejected.get("late"), "late ones are counted")
+        assert state.rejected == {"not_admitted": 2, "late": 2}
+        assert state.rejected_by_client == {"a": {"not_admitted": 2, "late": 2}}
+        assert state.env_steps == 2 * 2 * STEPS
         first.beat(leaving=True)
-        play(second, last=last, rounds=2)  # later rounds need one
+        play(second, last=last - 1, rounds=2)  # later rounds need one
         node.wait_for_updates(3)
-
-
-def test_local_clients_that_were_taken_away_are_not_waited_for_without_an_end(run_node: RunNode) -> None:
     settings = small_settings(ppo__round_timeout=1.0, ppo__n_clients=None, clients__local=2)
-    with run_node(settings) as node:
-        play(join(node, "a"))
+    with run_node(settings) as node:  # local ones that were taken away are not waited for without an end
+        play(join(node, "c"))
         assert node.wait_for_updates(1).env_steps == 2 * STEPS
 
 
@@ -92,7 +85,7 @@ def test_who_is_absent_or_begins_anew_shrinks_the_round_and_enters_the_next_one(
 
 
 @pytest.mark.allow_warnings
-def test_an_empty_round_is_published_again_under_a_new_id(run_node: RunNode) -> None:
+def test_an_empty_round_is_published_again_and_a_long_update_gives_signs_of_life(run_node: RunNode) -> None:
     with run_node(small_settings(ppo__round_timeout=1.0)) as node:
         player = join(node)
         share = next_round(player)
@@ -101,8 +94,12 @@ def test_an_empty_round_is_published_again_under_a_new_id(run_node: RunNode) -> 
         after, _ = player.weights()
         assert following.round_id == share.round_id + 1
         assert (after.update, after.digest) == (0, before.digest)
+        agent, told = node.node.agent, []
+        alive = agent.after_step
+        agent.after_step = lambda: (alive(), told.append(node.node.state().tick))
         player.deliver(STEPS)
         node.wait_for_updates(1)
+        assert len(set(told)) == len(told) > 1
 
 
 @pytest.mark.allow_warnings
@@ -128,24 +125,6 @@ def test_a_member_whose_chunks_are_damaged_is_asked_again_at_once(
         assert state.env_steps == 2 * 2 * STEPS
         assert next_round(damaged, share.round_id).steps == 2 * STEPS, "the next round is as any other"
     assert len([line for line in caplog.messages if "asked for the rest" in line]) == 1
-
-
-@pytest.mark.allow_warnings
-def test_late_and_surplus_segments_are_counted_and_not_trained_on(run_node: RunNode) -> None:
-    with run_node(small_settings(ppo__n_clients=2)) as node:
-        player, other = join(node, "a"), join(node, "b")
-        next_round(player, -1, other)
-        stale = player.play(STEPS)
-        player.deliver(STEPS)
-        player.deliver(STEPS)  # more than its share
-        other.deliver(STEPS)
-        node.wait_for_updates(1)
-        next_round(player, 1)
-        player.send(player.packed(stale))
-        state = node.wait_for(lambda now: now.rejected.get("late"), "late ones are counted")
-        assert state.rejected == {"not_admitted": 2, "late": 2}
-        assert state.rejected_by_client == {"a": {"not_admitted": 2, "late": 2}}
-        assert state.env_steps == 2 * 2 * STEPS
 
 
 def test_what_changes_over_the_run_is_on_the_curves(run_node: RunNode) -> None:
