@@ -178,24 +178,16 @@ def test_a_chunk_of_large_states_is_not_larger_than_is_taken() -> None:
 LENGTH = 6
 
 
-class Shared(gymnasium.Env[Any, Any]):
-    """An episode has 6 steps; a person plays steps 3 and 4 of each odd one, or its last."""
-
-    observation_space = gymnasium.spaces.Box(0, 1000, (1,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
+class Shared(Counter):
+    """An episode has 6 steps; a person plays some of each odd one."""
 
     def __init__(self, by_hand: tuple[int, ...]) -> None:
+        super().__init__(LENGTH)
         self.by_hand = by_hand
-        self.episode, self.steps = -1, 0
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        self.episode, self.steps = self.episode + 1, 0
-        return np.zeros(1, np.float32), {}
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.steps += 1
-        info = {HUMAN: True} if self.episode % 2 and self.steps in self.by_hand else {}
-        return np.full(1, self.steps, np.float32), 1.0, self.steps == LENGTH, False, info
+        obs, *told, info = super().step(action)
+        return obs, *told, info | ({HUMAN: True} if obs[0] % 2 and obs[1] in self.by_hand else {})
 
 
 AUTORESET = pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
@@ -205,7 +197,7 @@ AUTORESET = pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetM
 @pytest.mark.parametrize(
     ("by_hand", "pieces"),
     [
-        ((3, 4), [(0, 0, 6, TERMINATED), (1, 0, 2, 0), (1, 4, 2, TERMINATED), (2, 0, 6, TERMINATED)]),
+        ((3, 4), [(0, 0, 6, TERMINATED), (1, 0, 2, 0), (1, 4, 2, TRUNCATED), (2, 0, 6, TERMINATED)]),
         ((LENGTH,), [(0, 0, 6, TERMINATED), (1, 0, 5, 0), (2, 0, 6, TERMINATED)]),
     ],
 )
@@ -214,13 +206,12 @@ def test_steps_by_hand_leave_a_gap_and_their_episode_is_not_told_of(
 ) -> None:
     ended: list[FinishedEpisode] = []
     vector = SyncVectorEnv([lambda: Shared(by_hand)], autoreset_mode=mode)
-    spaces = SpacesSpec(BoxSpec((1,), "float32"), DiscreteSpec(2))
-    rollout = Rollout(EnvStepper(vector), spaces, 100, 1, ended.append)
+    rollout = Rollout(EnvStepper(vector), SPACES, 100, 1, ended.append)
     (found,) = rollout.play(_act, 1, 2, 3 * LENGTH - len(by_hand), lambda: True)
     columns = found.episode, found.first_step, found.length, found.flags
     assert [tuple(map(int, row)) for row in zip(*columns, strict=True)] == pieces
     assert rollout.human_steps == len(by_hand)
-    assert [episode.total_return for episode in ended] == [6.0, 6.0]
+    assert [episode.total_return for episode in ended] == [21.0, 21.0]
 
 
 def _of(obs: NDArray[Any], size: int) -> NDArray[np.float32]:

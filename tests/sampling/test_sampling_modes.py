@@ -82,38 +82,32 @@ def test_segments_end_with_episodes_or_at_their_length(trainer: FreeTrainer, cli
     assert client.progress.dropped == 0
 
 
-def test_it_waits_for_its_grant_its_weights_and_the_release_of_a_quarantine(redis_address: Address) -> None:
+def test_it_waits_for_grant_weights_release_and_credit_and_stops_when_told_to(redis_address: Address) -> None:
     trainer = FreeTrainer(redis_address)
     trainer.connection.set(trainer.keys.config, trainer.config.to_json())
     with playing_client(redis_address) as client:
-        trainer.grant(300)
+        trainer.grant(100)
         client.until_phase("waiting")
         assert client.progress.env_steps == 0
         trainer.publish(1)
-        until(lambda: trainer.steps() >= 300, "steps")
-        trainer.grant(10**6, status="quarantined")
+        for credit in (100, 250, 251, 400):
+            trainer.grant(credit)
+            until(lambda wanted=credit: trainer.steps() >= wanted, "the credit is used up")
+            client.until_phase("waiting")
+            # All it has is here, and no more of it than the credit and the rest of one step.
+            assert client.progress.env_steps == trainer.steps() < credit + ENVS
+            trainer.grant(10**6, status="quarantined")
         client.until_phase("waiting")
-        assert trainer.steps() < 300 + ENVS
-        trainer.grant(400)
-        until(lambda: trainer.steps() >= 400, "steps go on")
-    trainer.close()
-
-
-def test_it_stops_with_its_credit_and_when_told_to(trainer: FreeTrainer, client: PlayingClient) -> None:
-    for credit in (100, 250, 251, 400):
-        trainer.grant(credit)
-        until(lambda wanted=credit: trainer.steps() >= wanted, "the credit is used up")
-        client.until_phase("waiting")
-        # All it has is here, and no more of it than the credit and the rest of one step.
-        assert client.progress.env_steps == trainer.steps() < credit + ENVS
-    trainer.grant(None)
-    until(lambda: trainer.steps() > 500, "steps")
-    trainer.wish("stop")
-    client.join()
+        assert trainer.steps() < 400 + ENVS
+        trainer.grant(None)
+        until(lambda: trainer.steps() > 500, "steps")
+        trainer.wish("stop")
+        client.join()
     assert client.link.farewell == "the server asked it to stop"
     assert trainer.steps() == client.progress.env_steps, "what it has is sent before it goes"
     check_whole(trainer.received())
     assert client.progress.dropped == 0
+    trainer.close()
 
 
 def _fill_the_buffer(trainer: FreeTrainer, client: PlayingClient, **changed: Any) -> None:
@@ -236,27 +230,6 @@ def test_its_owner_has_his_way_too(trainer: FreeTrainer, redis_address: Address,
         client.join()
 
 
-def test_another_run_is_played_with_a_session_of_its_own(trainer: FreeTrainer, client: PlayingClient) -> None:
-    trainer.grant(300)
-    until(lambda: trainer.steps() >= 300, "steps")
-    first = trainer.hello()
-    trainer.begin_run("run-2")
-    trainer.connection.delete(trainer.keys.chunks("c"))
-    trainer.publish(7)
-    until(lambda: trainer.sessions() and trainer.hello() > first, "another session")
-    (hello,) = trainer.hellos()
-    assert (hello.run_id, hello.contract) == ("run-2", trainer.config.contract)
-    assert trainer.steps() == 0
-    trainer.grant(50)  # counted since that hello
-    until(lambda: trainer.steps() >= 50, "steps of the other run")
-    client.until_phase("waiting")
-    assert trainer.steps() < 50 + ENVS
-    received = trainer.received()
-    check_weights(trainer, received)
-    check_whole(received)
-    assert _models(received) == [7]
-
-
 @pytest.mark.allow_warnings
 def test_nothing_is_lost_nor_doubled_when_the_server_is_back(keeping_server: FaultyServer) -> None:
     trainer = FreeTrainer(keeping_server.address, client__segment_seconds=0.01)
@@ -370,6 +343,27 @@ def test_waits_for_rounds_are_told_and_a_pause_is_none(trainer: FreeTrainer, cli
     until(lambda: (beat := trainer.beat()) and beat.waits >= 1, "the wait is counted")
     assert 0.2 < trainer.beat().waiting <= 1
     until(lambda: (beat := trainer.beat()) and beat.sent_steps == 60, "all it sent is told")
+
+
+def test_another_run_is_played_with_a_session_of_its_own(trainer: FreeTrainer, client: PlayingClient) -> None:
+    trainer.grant(300)
+    until(lambda: trainer.steps() >= 300, "steps")
+    first = trainer.hello()
+    trainer.begin_run("run-2")
+    trainer.connection.delete(trainer.keys.chunks("c"))
+    trainer.publish(7)
+    until(lambda: trainer.sessions() and trainer.hello() > first, "another session")
+    (hello,) = trainer.hellos()
+    assert (hello.run_id, hello.contract) == ("run-2", trainer.config.contract)
+    assert trainer.steps() == 0
+    trainer.grant(50)  # counted since that hello
+    until(lambda: trainer.steps() >= 50, "steps of the other run")
+    client.until_phase("waiting")
+    assert trainer.steps() < 50 + ENVS
+    received = trainer.received()
+    check_weights(trainer, received)
+    check_whole(received)
+    assert _models(received) == [7]
 
 
 @settings(client__when_full="drop_oldest", client__segment_length=16)

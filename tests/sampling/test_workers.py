@@ -28,10 +28,7 @@ TOYS = "tests.environments.toys"
 
 @pytest.fixture
 def watchdog() -> Iterator[Watchdog]:
-    def hung(_fault: object) -> None:
-        raise AssertionError
-
-    made = Watchdog(EnvironmentLimits(60.0), hung)
+    made = Watchdog(EnvironmentLimits(60.0), _hung)
     made.start()
     yield made
     made.close()
@@ -159,12 +156,13 @@ HANGING = {
 }
 
 
-def made(name: str, workers: int, masked: bool | None = None) -> Environment:
-    def hung(_fault: object) -> None:
-        raise AssertionError
+def _hung(_fault: object) -> None:
+    raise AssertionError
 
+
+def made(name: str, workers: int, masked: bool | None = None) -> Environment:
     settings: dict[str, Any] = {"env.id": f"{TOYS}:Toys{name}-v0", "env.kwargs": {}, "env.wrappers": []}
-    return Environment(settings, 2, hung, workers, masked)
+    return Environment(settings, 2, _hung, workers, masked)
 
 
 @pytest.mark.processes
@@ -178,19 +176,14 @@ def test_where_nobody_says_so_it_is_asked_for_its_masks(name: str, masked: bool,
         assert found.spaces.action.masked is masked
 
 
-@pytest.mark.parametrize("masked", [True, False])
-def test_what_the_server_says_of_masks_is_believed_until_the_first_reset(masked: bool) -> None:
-    with closing(made("Masked", 0, masked)) as found:
-        assert found.stepper.mask is None
-        assert found.spaces.action.masked is masked
-
-
-def test_masks_and_the_state_of_the_policy_belong_to_the_contract() -> None:
+def test_what_the_server_says_of_masks_is_believed_until_the_first_reset_and_in_the_contract() -> None:
     contracts = set()
     for masked in (True, False):
         with closing(made("Masked", 0, masked)) as found:
+            assert found.stepper.mask is None
+            assert found.spaces.action.masked is masked
             contracts |= {found.contract(ON_POLICY, state) for state in ({}, {"hidden": (3,)})}
-    assert len(contracts) == 4
+    assert len(contracts) == 4, "and the state of the policy"
 
 
 @pytest.mark.processes

@@ -3,7 +3,7 @@
 import random
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -35,15 +35,12 @@ def _store(
     return recorder.record(rows, given, _CURSOR, 1000.0)
 
 
-def test_rows_count_up_without_gaps_and_carry_their_place_on_the_curve(path: Path) -> None:
-    with _recorder(path) as recorder:
+def test_rows_carry_their_place_on_the_curve_and_entries_read_again_are_left_out(path: Path) -> None:
+    with _recorder(path.with_name("places")) as recorder:
         first = _store(recorder, arrivals(episode(1.0, 10), episode(2.0, 5)))
         second = _store(recorder, arrivals(episode(6.0, 1), client="b"))
     places = [(one.row, one.episode, one.env_steps, one.mean_return) for one in [*first, *second]]
     assert places == [(1, 1, 10, 1.0), (2, 2, 15, 1.5), (3, 3, 16, 3.0)]
-
-
-def test_entries_read_again_are_left_out(path: Path) -> None:
     given = arrivals(*(episode(float(n)) for n in range(5)))
     with _recorder(path) as recorder:
         _store(recorder, given[:3])
@@ -295,16 +292,10 @@ def test_evaluations_are_a_curve_of_their_own_beside_the_updates(path: Path) -> 
         assert recorder.evaluation_return == 2.5
     found = query_history(path, HistoryQueryParams(metric="evaluation_return"))
     assert found.value == [2.5], "what answers a claim takes the place of the shorter one"
-
-
-def test_a_store_of_before_there_were_evaluations_is_read_and_gets_their_tables(path: Path) -> None:
-    with _recorder(path) as recorder:
-        _store(recorder, arrivals(episode(1.0)))
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:  # of before there were evaluations
         db.executescript("DROP TABLE evaluations; DROP TABLE evaluation_values;")
-    db.close()
-    assert query_history(path, HistoryQueryParams()).value == [1.0]
+    assert query_history(path, HistoryQueryParams(metric="loss")).value == [1.0, 2.0]
     assert query_history(path, HistoryQueryParams(metric="evaluation_return")).value == []
     with _recorder(path) as recorder:
-        _store(recorder, [], [_evaluation(5, 7.0)])
+        _store(recorder, [], [_evaluation(9, 7.0)])
     assert query_history(path, HistoryQueryParams(metric="evaluation_return")).value == [7.0]

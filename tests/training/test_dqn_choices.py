@@ -86,22 +86,7 @@ def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
     return made.attempt.publisher.kept(model_id).tensors
 
 
-def test_the_best_of_the_newest_weights_holds_those_that_earned_it(tmp_path: Path) -> None:
-    made = node(tmp_path)
-    fill(made)
-    learn(made)
-    played = publish(made, 5)
-    at_once = made.weights_snapshot(5, 1.0, "evaluation")
-    assert at_once.info.resumable
-    learn(made)
-    later = made.weights_snapshot(5, 1.0, "evaluation")
-    assert (later.info.updates, later.info.resumable) == (2, False)
-    for found in (at_once, later):
-        for name, array in played.items():
-            np.testing.assert_array_equal(found.weights[name], array)
-
-
-def test_checkpoints_and_best_weights_are_without_the_noise_that_explores(tmp_path: Path) -> None:
+def test_best_weights_are_those_that_earned_it_without_the_noise_that_explores(tmp_path: Path) -> None:
     made = node(tmp_path, dqn__agent="rainbow")
     fill(made)
     learn(made)
@@ -112,10 +97,14 @@ def test_checkpoints_and_best_weights_are_without_the_noise_that_explores(tmp_pa
     noisy = made.agent.export_weights()
     np.testing.assert_array_equal(published["policy.0.weight"], noisy["policy.0.weight"])
     assert not np.array_equal(still["policy.0.weight"], noisy["policy.0.weight"])
-    newest = made.weights_snapshot(5, 1.0, "evaluation").weights
+    newest = made.weights_snapshot(5, 1.0, "evaluation")
+    learn(made)
+    later = made.weights_snapshot(5, 1.0, "evaluation")
     publish(made, 6)
-    older = made.weights_snapshot(5, 1.0, "evaluation").weights
-    for found in (newest, older, without_noise(published)):
+    older = made.weights_snapshot(5, 1.0, "evaluation")
+    assert [one.info.resumable for one in (newest, later, older)] == [True, False, False]
+    assert {one.info.updates for one in (newest, later, older)} == {2}
+    for found in (newest.weights, later.weights, older.weights, without_noise(published)):
         assert found.keys() == still.keys()
         for name, array in still.items():
             np.testing.assert_array_equal(found[name], array)
@@ -152,6 +141,7 @@ def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path)
     assert len(again.learner.memory) == 80
 
 
+@pytest.mark.allow_warnings
 def test_the_memory_is_saved_where_asked_with_how_far_learner_and_clients_are(tmp_path: Path) -> None:
     changes = {"dqn__learning_starts": 40, "dqn__replay_ratio": 1.0}
     for always in (False, True):
@@ -159,6 +149,7 @@ def test_the_memory_is_saved_where_asked_with_how_far_learner_and_clients_are(tm
         fill(first)
         kinds = {kind: bool(first.snapshot(kind).memory) for kind in ("current", "best", "manual")}
         assert kinds == {"current": always, "best": False, "manual": False}
+        assert first.snapshot("manual", buffer=True).memory["reward"].shape == (80,)
     first.learner.learning = True
     first.learner.band.drawn, first.learner.band.inserted = 72, 80
     first.checkpoint(tmp_path / "with", {"buffer": True})
@@ -171,22 +162,16 @@ def test_the_memory_is_saved_where_asked_with_how_far_learner_and_clients_are(tm
         second = node(tmp_path / "b", **(changes | {"dqn__replay_ratio": ratio}))
         second.load_checkpoint(tmp_path / name)
         assert (second.learner.learning, second.learner.band.drawn, second.learner.band.inserted) == expected
-
-
-@pytest.mark.allow_warnings
-@pytest.mark.parametrize(("limit", "whole"), [(None, True), (0, False)], ids=["in memory", "in a file"])
-def test_checkpoints_say_whether_memory_is_in_them(tmp_path: Path, limit: int | None, whole: bool) -> None:
-    made = node(tmp_path, learner__memory_limit=limit)
-    fill(made)
-    run = made.training.folder
-    for name, buffer in (("with", True), ("without", False)):
-        made.checkpoint(run.manual_saves / name, {"buffer": buffer})
-    made.learner.memory.close()
-    saved, without = (
-        Checkpoints().get(run, f"{run.manual_saves.name}/{name}") for name in ("with", "without")
-    )
-    assert (saved.memory, saved.memory_in_file) == (whole, not whole)
-    assert (without.memory, without.memory_in_file) == (False, False)
+    for limit in (None, 0):  # in memory, or in a file
+        made = node(tmp_path / f"limit {limit}", learner__memory_limit=limit)
+        fill(made)
+        run = made.training.folder
+        for buffer in (True, False):
+            made.checkpoint(run.manual_saves / str(buffer), {"buffer": buffer})
+        made.learner.memory.close()
+        told = [Checkpoints().get(run, f"{run.manual_saves.name}/{name}") for name in (True, False)]
+        saved = [(one.memory, one.memory_in_file) for one in told]
+        assert saved == [(limit is None, limit == 0), (False, False)]
 
 
 @pytest.mark.parametrize(

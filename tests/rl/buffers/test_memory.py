@@ -166,12 +166,9 @@ def test_what_surprised_more_is_drawn_more_and_weighs_less() -> None:
     assert weights == pytest.approx({0: 1.0, 1: 1.0, 2: 1.0, 3: 0.2}, rel=1e-4)
     replay.beta = 0.0
     assert set(replay.draw(100, np.random.default_rng(0)).batch.weight) == {1.0}
-
-
-def test_uniform_draws_have_neither_weights_nor_priorities() -> None:
-    replay = memory(n=1)
-    replay.add(segment(0, 4))
-    drawn = replay.draw(10, np.random.default_rng(0))
+    uniform = memory(n=1)
+    uniform.add(segment(0, 4))
+    drawn = uniform.draw(10, np.random.default_rng(0))
     assert (drawn.number, drawn.batch.weight) == (None, None)
 
 
@@ -249,10 +246,7 @@ def test_chains_are_followed_step_by_step_until_they_end() -> None:
     path, valid = memory.chains.along(np.array([0, 2]), 4)
     assert path.T.tolist() == [[0, 1, 1, 1], [2, 3, 4, 5]]
     assert valid.T.tolist() == [[True, True, False, False], [True] * 4]
-
-
-def test_sources_that_are_gone_are_forgotten() -> None:
     memory = Linked(50)
     for source in range(3_000):
         memory.add((source, 0, 0, 1))
-    assert len(memory.chains._tails) <= 1_024
+    assert len(memory.chains._tails) <= 1_024, "sources that are gone are forgotten"

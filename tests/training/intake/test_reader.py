@@ -89,23 +89,7 @@ def test_other_hellos_are_refused(trainer: IntakeOfTest, player: Player, hello: 
     assert trainer.intake.eligible() == {}
 
 
-def test_chunks_of_an_earlier_session_are_not_used(trainer: IntakeOfTest, player: Player) -> None:
-    # A trainer that goes on with the newer session finds what an earlier one had not acknowledged.
-    joined(trainer, player)
-    player.send(chunk())
-    trainer.intake.reader.read(player.connection, 0)  # delivered, and then the trainer is killed
-    player.hello()
-    player.beat()
-    player.granted_before()
-    following = IntakeOfTest(player.connection, player.keys)
-    following.intake.begin(player.connection)
-    following.turn()
-    assert following.used == {}
-    assert following.rejected() == {"not_admitted": 1}
-    assert following.intake.sessions.by_client["c"].id == player.session
-
-
-def test_what_the_run_before_left_is_no_refusal(trainer: IntakeOfTest, member: Player) -> None:
+def test_what_an_earlier_run_or_session_left_is_not_used(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(3):  # that run takes nothing any more
         member.send(chunk())
     trainer.intake.reader.read(member.connection, 0)  # some was delivered
@@ -120,6 +104,17 @@ def test_what_the_run_before_left_is_no_refusal(trainer: IntakeOfTest, member: P
     following.turn()
     assert following.used == {"c": STEPS}
     assert following.rejected() == {"not_admitted": 1}, "what came while it was there, without a session"
+    # A trainer that goes on with the newer session finds what an earlier one had not acknowledged.
+    member.send(chunk())
+    following.intake.reader.read(member.connection, 0)  # delivered, and then the trainer is killed
+    member.hello()
+    member.beat()
+    member.granted_before()
+    last = IntakeOfTest(member.connection, member.keys)
+    last.intake.begin(member.connection)
+    last.turn()
+    assert (last.used, last.rejected()) == ({}, {"not_admitted": 1})
+    assert last.intake.sessions.by_client["c"].id == member.session
 
 
 def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, member: Player) -> None:
@@ -226,15 +221,12 @@ def brought(client: str, count: int, size: int) -> StreamPart:
 
 
 @pytest.mark.parametrize("size", [500, 3_300, 13_000, 200_000])
-def test_reads_of_a_backlog_fit_and_the_first_is_small_as_nothing_is_known(size: int) -> None:
+def test_reads_of_a_backlog_fit_and_slow_clients_do_not_shorten_those_of_a_fast_one(size: int) -> None:
     read = ReadSize()
-    assert read.next(16, MOST) * 16 * 16384 <= READ_BYTES
+    assert read.next(16, MOST) * 16 * 16384 <= READ_BYTES, "small, as nothing is known"
     for _ in range(3):
         read.note([brought(str(n), read.next(16, MOST), size) for n in range(16)])
     assert read.next(16, MOST) == min(MOST, max(8, READ_BYTES // (16 * size)))
-
-
-def test_slow_clients_do_not_shorten_the_reads_of_a_fast_one() -> None:
     read = ReadSize()
     count = read.next(1001, MOST)
     assert count == 8

@@ -62,22 +62,6 @@ def test_learning_starts_late_and_draws_as_much_as_the_ratio_says(run_node: RunN
     assert {"loss", "q_mean", "policy_lag", "epsilon"} <= set(last.values)
 
 
-def test_exploration_falls_is_told_and_goes_on_after_a_resume(run_node: RunNode) -> None:
-    settings = dqn_settings(dqn__epsilon={"schedule": "linear", "from": 1, "to": 0, "over": 100})
-    with run_node(settings) as node:
-        player = join(node)
-        grant = player.granted()
-        assert (grant.credit_steps, grant.epsilon) == (180, 1.0)  # 22.5 of 30 updates: 8 transitions each
-        _play_on(player, node, 3)
-        node.wait_for_updates(1)
-        until(lambda: player.granted().epsilon == pytest.approx(0.52), "it is told")
-        assert (player.granted().credit_steps or 0) >= 180  # what was granted is not taken back
-    with run_node(settings, resume=True) as node:
-        node.wait_for(lambda state: state.attempt == 2, "it has begun")
-        sessions = node.node.attempt.intake.sessions
-        until(lambda: sessions.exploration == Exploration(pytest.approx(0.52)), "it explores as before")
-
-
 def test_credits_follow_what_was_taken_in_or_lost_and_go_on_after_a_restart(run_node: RunNode) -> None:
     settings = dqn_settings(dqn__buffer_size=100)
     with run_node(settings) as node:
@@ -142,19 +126,29 @@ def test_the_lag_is_told_in_updates(run_node: RunNode) -> None:
         assert ages == dict.fromkeys(told.bounds, 0) | {0: 4 * HALF, 1: 2 * HALF, 4: 2 * HALF}
 
 
-def test_samples_of_the_weights_before_a_restart_are_taken_in(run_node: RunNode) -> None:
-    with run_node(dqn_settings()) as node:
+def test_exploration_goes_on_after_a_resume_and_samples_of_the_weights_before_are_taken_in(
+    run_node: RunNode,
+) -> None:
+    settings = dqn_settings(dqn__epsilon={"schedule": "linear", "from": 1, "to": 0, "over": 100})
+    with run_node(settings) as node:
         training = Training(node)
         player = training.player
-        oldest, _ = player.weights()
+        grant, (oldest, _) = player.granted(), player.weights()
+        assert (grant.credit_steps, grant.epsilon) == (180, 1.0)  # 22.5 of 30 updates: 8 transitions each
         training.update(2)
         newest, _ = player.weights()
+        epsilon = pytest.approx(1 - (STARTS + BATCH) / 100)
+        until(lambda: player.granted().epsilon == epsilon, "it is told")
+        assert (player.granted().credit_steps or 0) >= 180  # what was granted is not taken back
     for header in (newest, oldest):
         player.deliver(HALF, **played_with(header))
-    with run_node(dqn_settings(), resume=True) as node:
+    with run_node(settings, resume=True) as node:
         state = node.wait_for(lambda now: now.rejected, "those of weights that nobody remembers")
         # Late is no fault of the client: it is not cut off for it.
         assert (state.rejected, state.env_steps) == ({"late": 2}, STARTS + BATCH + 2 * HALF)
+        sessions = node.node.attempt.intake.sessions
+        following = Exploration(pytest.approx(1 - state.env_steps / 100))
+        until(lambda: sessions.exploration == following, "it explores as before")
 
 
 @pytest.mark.allow_warnings
