@@ -133,24 +133,21 @@ def test_a_memory_stays_with_its_episode_and_is_blank_at_the_beginning_of_the_ne
     assert list(found.returns) == [max(length - 2.0, 0.0) for length in found.lengths]
 
 
-def test_an_environment_that_breaks_is_told_in_words_and_all_are_closed(made: list[Seeded]) -> None:
+def test_what_breaks_or_is_no_return_is_told_in_words_and_it_ends_when_it_is_asked_to(
+    made: list[Seeded], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(EvaluationError, match="raised in a step: SystemExit: the game has crashed"):
         evaluate(Stub(), lambda: Seeded(breaks_at=2), episodes=4)
     assert [env.closed for env in made] == [True] * 4
-
-
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 1e300])
-def test_a_reward_that_is_no_number_is_no_return(monkeypatch: pytest.MonkeyPatch, reward: float) -> None:
-    monkeypatch.setattr(Seeded, "step", lambda *_: (np.zeros(1, np.float32), reward, True, False, {}))
-    with pytest.raises(EvaluationError, match=r"raised in a step: .*It gave the reward (nan|inf)"):
-        evaluate(Stub(), Seeded, episodes=1)
-
-
-def test_it_ends_when_it_is_asked_to(made: list[Seeded]) -> None:
     asked = iter([True, True, False])
     with pytest.raises(Unfinished):
         evaluate(Stub(), Seeded, episodes=7, go_on=lambda: next(asked))
-    assert len(made) == 1, "it is asked before each environment is made and begun"
+    assert len(made) == 4 + 1, "it is asked before each environment is made and begun"
+    for reward in (float("nan"), float("inf"), 1e300):
+        ended = np.zeros(1, np.float32), reward, True, False, {}
+        monkeypatch.setattr(Seeded, "step", lambda *_, ended=ended: ended)
+        with pytest.raises(EvaluationError, match=r"raised in a step: .*It gave the reward (nan|inf)"):
+            evaluate(Stub(), Seeded, episodes=1)
 
 
 def test_an_environment_with_other_spaces_is_refused() -> None:

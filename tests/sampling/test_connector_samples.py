@@ -222,6 +222,11 @@ def test_steps_come_back_as_segments_of_their_episodes() -> None:
     assert found.log_prob.tolist() == [0, -1, -2, -3, 0, -1, 0]
     for name, value in {"model_id_first": 5, "model_id_last": 5, "digest": 255, "env_index": 0}.items():
         assert (getattr(found, name) == value).all()
+    # Probabilities are asked for only where they were not said.
+    found = _assemble(Assembler(NUMBERS, 256), _step(0), _step(1, log_prob=-0.5), _step(2))
+    assert found.log_prob.tolist() == [0, -0.5, -2]
+    all_said = Assembler(NUMBERS, 256).assemble([_step(0, log_prob=-1.0)], HEADER, _not_asked)
+    assert all_said.log_prob.tolist() == [-1]
 
 
 def test_an_episode_goes_on_in_the_next_call_left_out_steps_cut_and_one_given_up_ends() -> None:
@@ -233,13 +238,6 @@ def test_an_episode_goes_on_in_the_next_call_left_out_steps_cut_and_one_given_up
     assert found.obs[:, 0].tolist() == [0, 1, 2, 3, 5, 6, 7, 0, 1, 2]
     found = _assemble(assembler, _step(2, obs=np.array([-3, 99]), next_obs=np.array([51, 1])))
     assert found.obs.tolist() == [[0, 50], [50, 1]], "moved into their bounds"
-
-
-def test_probabilities_are_asked_for_only_where_they_were_not_said() -> None:
-    found = _assemble(Assembler(NUMBERS, 256), _step(0), _step(1, log_prob=-0.5), _step(2))
-    assert found.log_prob.tolist() == [0, -0.5, -2]
-    all_said = Assembler(NUMBERS, 256).assemble([_step(0, log_prob=-1.0)], HEADER, _not_asked)
-    assert all_said.log_prob.tolist() == [-1]
 
 
 @pytest.mark.parametrize(("side", "capacity"), [(8, 256), (512, None)])

@@ -78,15 +78,12 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Owner]:
     made.link.close()
 
 
-def test_a_wish_that_stands_already_holds_from_the_beginning(tmp_path: Path) -> None:
-    for wish in ("run", "pause"):  # the first one where nothing was written yet
-        link = _Owner(tmp_path).link
-        assert link.wish == wish
-        link.close()
-        OwnersFolder(tmp_path).want("pause")
-
-
-def test_every_wish_is_heard_once(mine: _Owner) -> None:
+def test_every_wish_is_heard_once_also_one_that_stands_already(mine: _Owner, tmp_path: Path) -> None:
+    for number, wish in enumerate(("run", "pause")):  # the first one where nothing was written yet
+        other = _Owner(tmp_path / "other")
+        assert (number, other.link.wish) == (number, wish)
+        other.link.close()
+        other.want("pause")
     mine.link.start()
     states: tuple[OwnerState, ...] = ("pause", "run", "pause_after_episode", "stop")
     for count, state in enumerate(states, start=1):
@@ -111,18 +108,12 @@ def test_without_its_runner_it_is_to_end_until_another_one_comes(mine: _Owner) -
     runner.communicate()
     until(lambda: mine.link.wish == "stop_after_episode", "the end is noticed")
     assert mine.link.runner_is_gone
-    mine.watched_by(os.getpid())
-    until(lambda: mine.link.wish == "pause", "the next one is noticed")
-
-
-@pytest.mark.allow_warnings
-@pytest.mark.parametrize(
-    "identity", ["", "{}", "[1]", '{"pid": 1, "start_time": 0, "boot_id": "x", "cmdline": []}']
-)
-def test_a_forged_runner_is_none(mine: _Owner, identity: str) -> None:
-    mine.folder.runner.write_text(identity)
-    mine.link.start()
-    until(lambda: mine.link.runner_is_gone, "nobody watches")
+    no_such_process = '{"pid": 1, "start_time": 0, "boot_id": "x", "cmdline": []}'
+    for forged in ("", "{}", "[1]", no_such_process):
+        mine.watched_by(os.getpid())
+        until(lambda: mine.link.wish == "pause", "the next one is noticed")
+        mine.folder.runner.write_text(forged)
+        until(lambda: mine.link.runner_is_gone, "nobody watches")
 
 
 def test_reports_come_each_second_at_once_and_at_last(mine: _Owner, monkeypatch: pytest.MonkeyPatch) -> None:

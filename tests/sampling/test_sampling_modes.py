@@ -254,29 +254,6 @@ def test_nothing_is_lost_nor_doubled_when_the_server_is_back(keeping_server: Fau
     trainer.close()
 
 
-@pytest.mark.allow_warnings
-def test_a_server_without_its_data_is_a_new_session_whose_credit_begins_anew(server: FaultyServer) -> None:
-    trainer = FreeTrainer(server.address)
-    trainer.publish(1)
-    with playing_client(server.address) as client:
-        trainer.grant(1000)
-        until(lambda: trainer.steps() >= 1000, "the credit is used up")
-        first = trainer.hello()
-        server.restart()
-        until(lambda: trainer.sessions() and trainer.hello() > first, "a new session")
-        client.until_phase("waiting")
-        trainer.publish(2)
-        trainer.grant(100)
-        until(lambda: trainer.steps() >= 100, "the new credit is used up")
-        client.until_phase("waiting")
-        received = trainer.received()
-        assert sum(one.segments.steps for one in received) < 100 + ENVS
-        assert [one.number for one in received] == list(range(len(received)))
-        assert {one.session for one in received} == {trainer.hello()}
-        check_weights(trainer, received)
-    trainer.close()
-
-
 @settings(algorithm="ppo", client__buffer_bytes=2**16, client__segment_length=16)
 def test_a_round_waits_too_while_its_buffer_is_full(trainer: FreeTrainer, client: PlayingClient) -> None:
     share = _share(1, 2000 * ENVS)

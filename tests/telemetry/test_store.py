@@ -81,6 +81,20 @@ def test_each_metric_reads_its_own_values_which_pass_as_a_message(resumed: Path)
         assert History.model_validate_json(history.to_json()) == history
     assert history.metrics == ["return", "length", "mean_return", "loss"]
     assert query_history(resumed, HistoryQueryParams(metric="no such")).row == []
+    before = resumed.read_bytes()
+    history = query_history(resumed, HistoryQueryParams(client="b"))
+    assert resumed.read_bytes() == before, "who reads does not write"
+    assert (history.row, history.count, history.last_row) == ([6, 7], [1, 1], 8)
+    for nothing in ({"client": "nobody"}, {"client": "b", "metric": "loss"}):
+        assert query_history(resumed, HistoryQueryParams(**nothing)).row == []
+    with closing(sqlite3.connect(resumed)) as db:
+        db.execute("PRAGMA user_version = 99")
+    for refused in (
+        lambda: query_history(resumed, HistoryQueryParams()),
+        lambda: Recorder(resumed, RUN_ID, 2, None),
+    ):
+        with pytest.raises(StoreError, match="format 99"):
+            refused()
 
 
 Long = tuple[Path, dict[str, NDArray[np.float64]]]
@@ -203,16 +217,6 @@ def test_a_store_of_an_earlier_version_is_rolled_up_when_it_is_written_again(
         assert other.execute(counted).fetchall() == [(size, ROWS + 1) for size in (16, 256, 4096)]
 
 
-def test_a_client_filter_leaves_only_its_episodes(resumed: Path) -> None:
-    before = resumed.read_bytes()
-    history = query_history(resumed, HistoryQueryParams(client="b"))
-    assert resumed.read_bytes() == before, "who reads does not write"
-    assert (history.row, history.count) == ([6, 7], [1, 1])
-    assert history.last_row == 8
-    assert query_history(resumed, HistoryQueryParams(client="nobody")).row == []
-    assert query_history(resumed, HistoryQueryParams(client="b", metric="loss")).row == []
-
-
 @pytest.mark.parametrize(
     ("axis", "start", "end", "rows"),
     [
@@ -269,16 +273,6 @@ def test_a_store_in_a_folder_that_can_not_be_written_to_is_read(resumed: Path) -
         assert query_history(resumed, HistoryQueryParams()).row == list(range(1, 9))
     finally:
         resumed.parent.chmod(0o700)
-
-
-def test_a_store_of_a_newer_version_is_refused_in_words(resumed: Path) -> None:
-    with sqlite3.connect(resumed) as db:
-        db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(StoreError, match="format 99"):
-        query_history(resumed, HistoryQueryParams())
-    with pytest.raises(StoreError, match="format 99"):
-        Recorder(resumed, RUN_ID, 2, None)
 
 
 @pytest.mark.allow_warnings

@@ -156,9 +156,9 @@ def test_a_quarantine_outlives_the_trainer(sessions: Sessions, beat: dict[str, A
     assert (session.status, session.reason) == ("quarantined", reason)
 
 
-def test_credits_are_totals_since_the_hello(session: Session) -> None:
+def test_credits_are_totals_since_the_hello_and_renewed_when_half_is_used_up(session: Session) -> None:
     first = session.grant(AHEAD)
-    assert (first.credit_bytes, first.session) == (AHEAD, "1-0")
+    assert (first.credit_bytes, first.session, first.credit_steps) == (AHEAD, "1-0", None)
     assert not session.needs_credit(AHEAD)
     session.received(AHEAD // 2 + 1, 0)
     assert session.needs_credit(AHEAD)
@@ -166,10 +166,6 @@ def test_credits_are_totals_since_the_hello(session: Session) -> None:
     assert second.credit_bytes == AHEAD + AHEAD // 2 + 1
     assert second.credit_entries == first.credit_entries + 1
     assert session.grant(AHEAD) == second  # repeats are harmless
-
-
-def test_steps_are_granted_as_totals_and_anew_when_half_is_used_up(session: Session) -> None:
-    assert session.grant(AHEAD).credit_steps is None
     assert session.grant(AHEAD, 100, ClientExploration(0.5)).credit_steps == 100
     session.received_steps(50, LATER)
     assert not session.needs_credit(AHEAD, 100)
