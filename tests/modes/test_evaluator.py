@@ -199,25 +199,22 @@ def test_the_weights_of_the_end_are_evaluated_once(run: Run) -> None:
 
 
 @pytest.mark.allow_warnings
-def test_the_last_evaluation_is_given_up_after_a_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("soulsgui.modes.evaluator.FINAL_WITHIN_HURRIED_S", 0.0)
-    run.publish(2, BALANCING)
-    with run.evaluated():
-        until(run.state, "it is there")
-    assert run.rows() == []
-    assert getattr(run.state(), "farewell", "") == "ended as asked"
-
-
-@pytest.mark.allow_warnings
-def test_where_the_environment_is_missing_it_says_so_and_lives_on(run: Run) -> None:
+def test_where_the_environment_is_missing_it_says_so_and_the_last_evaluation_is_given_up_after_a_time(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run.publish(0, FALLING)
     with run.evaluated(env__id="nowhere:Game-v0"):
         until(lambda: getattr(run.state(), "phase", "") == "frozen", "it says that it can't play")
         state = run.state()
         assert "can't be imported" in state.error
-        before = state.tick
-        until(lambda: (run.state() or state).tick > before + 1, "it shows that it lives")
+        until(lambda: (run.state() or state).tick > state.tick + 1, "it shows that it lives")
     assert run.rows() == []
+    monkeypatch.setattr("soulsgui.modes.evaluator.FINAL_WITHIN_HURRIED_S", 0.0)
+    run.publish(2, BALANCING)
+    with run.evaluated():
+        until(lambda: run.state().phase != "stopping", "it is there")
+    assert run.rows() == []
+    assert run.state().farewell == "ended as asked"
 
 
 def _aside(folder: RunFolder, model_id: int, score: float) -> None:

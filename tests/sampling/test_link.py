@@ -142,11 +142,17 @@ def test_weights_arrive_whole_and_large_ones_in_one_answer_once_their_size_is_kn
     assert asked_again == [2, 5, 6, 7], "grown by far, or too large to be sent twice for nothing"
 
 
-def test_the_goodbye_is_the_last_beat(redis_address: Address, trainer: _Server) -> None:
-    link = ClientLink(redis_address, "c", 2, threading.Event())
+def test_waiting_ends_with_its_time_and_when_stopped_and_the_goodbye_is_the_last_beat(
+    redis_address: Address, trainer: _Server
+) -> None:
+    stop = threading.Event()
+    link = ClientLink(redis_address, "c", 2, stop)
     link.open()
     until(trainer.beat, "the first beat")
     link.progress.stepped(7)
+    assert not link.wait(lambda _: False, 0.01)
+    stop.set()
+    assert not link.wait(lambda _: False)
     link.close()
     beat = trainer.beat()
     assert (beat.leaving, beat.env_steps, beat.num_envs) == (True, 7, 2)
@@ -209,15 +215,6 @@ def test_refused_sessions_and_names_taken_over_end_in_words_and_the_grant_of_one
     trainer.publisher.tell_all(trainer.connection, {"c": grant.model_copy(update={"session": session})})
     with pytest.raises(ClientRegistrationError, match=reason):
         link.wait(lambda view: link.answer_of_trainer(view) is not None, 10)
-
-
-def test_waiting_ends_with_its_time_and_when_stopped(redis_address: Address) -> None:
-    stop = threading.Event()
-    link = ClientLink(redis_address, "c", 1, stop)
-    assert not link.wait(lambda _: False, 0.01)
-    stop.set()
-    assert not link.wait(lambda _: False)
-    link.close()
 
 
 def test_what_a_server_tells_is_taken_what_it_leaves_out_is_as_shipped_and_what_is_strange_is_told() -> None:

@@ -120,7 +120,7 @@ def test_actions_of_every_kind_are_drawn_as_the_server_learns(takes: str) -> Non
     assert figures["approx_kl"] == pytest.approx(0, abs=1e-5)
 
 
-def test_what_is_not_valid_is_neither_drawn_nor_best() -> None:
+def test_what_is_not_valid_is_neither_drawn_nor_best_and_weights_that_do_not_fit_change_nothing() -> None:
     agent = make_agent("mlp_layer_norm", VECTORS)
     policy, obs = client_of(agent), observations(VECTORS, 200)
     mask = np.random.default_rng(1).random((200, 4)) < 0.5
@@ -132,11 +132,6 @@ def test_what_is_not_valid_is_neither_drawn_nor_best() -> None:
     alone = mask.sum(1) == 1
     assert alone.any()
     assert not log_prob[alone].any()
-
-
-def test_weights_that_do_not_fit_are_refused_and_change_nothing() -> None:
-    agent = make_agent("mlp_layer_norm", VECTORS)
-    policy, obs = client_of(agent), observations(VECTORS, 3)
     before, good = policy.outputs(obs), agent.export_weights()
     last = "policy.head.bias"
     for spoilt in (

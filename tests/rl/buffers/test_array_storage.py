@@ -161,14 +161,6 @@ def test_a_file_that_can_not_be_sealed_goes_and_ends_nothing(
     assert "No space left on device. Make room there" in caplog.text
 
 
-def test_a_disk_that_is_too_small_is_said_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_storage, "_free_bytes", lambda folder: 1000)
-    ring = memory(WHOLE, tmp_path / "replay")
-    with pytest.raises(StorageError, match=r"0\.3 GB .* 0\.0 GB are free.*learner\.memory_limit"):
-        fill(ring, WHOLE, 0, 1)
-    assert not (tmp_path / "replay").exists()
-
-
 @pytest.mark.skipif(
     not hasattr(os, "posix_fallocate"), reason="the system takes disk only when it is written to"
 )
@@ -190,3 +182,9 @@ def test_a_disk_that_fills_up_ends_in_words_alone(tmp_path: Path, monkeypatch: p
         (begin, size), following = column
         assert following[0] == begin + size
     ring.close()
+    # One that is too small is said before anything is written.
+    monkeypatch.setattr(array_storage, "_free_bytes", lambda folder: 1000)
+    ring = memory(WHOLE, tmp_path / "another")
+    with pytest.raises(StorageError, match=r"0\.3 GB .* 0\.0 GB are free.*learner\.memory_limit"):
+        fill(ring, WHOLE, 0, 1)
+    assert not (tmp_path / "another").exists()
