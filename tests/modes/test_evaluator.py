@@ -141,7 +141,7 @@ def test_a_claimed_goal_is_looked_at_once_for_each_model_by_more_episodes(run: R
         assert first["evaluation_return"] < 12
 
 
-def test_what_was_refuted_is_claimed_again_with_newer_weights_only(
+def test_only_newer_weights_reclaim(
     run: Run, redis_address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.telemetry.node.Drawing", NoDrawing)
@@ -199,7 +199,7 @@ def test_the_weights_of_the_end_are_evaluated_once(run: Run) -> None:
 
 
 @pytest.mark.allow_warnings
-def test_where_the_environment_is_missing_it_says_so_and_the_last_evaluation_is_given_up_after_a_time(
+def test_a_missing_environment_is_told_and_the_end_given_up(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.publish(0, FALLING)

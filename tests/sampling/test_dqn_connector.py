@@ -125,9 +125,7 @@ def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, connector
 
 
 @settings(algorithm="vtrace")
-def test_unsaid_probabilities_are_those_of_who_chose_as_long_as_it_is_known(
-    trainer: FreeTrainer, connector: DQNConnector
-) -> None:
+def test_unsaid_probabilities_are_those_of_who_chose(trainer: FreeTrainer, connector: DQNConnector) -> None:
     def sent(steps: int) -> Any:
         until(lambda: trainer.steps() == steps, "the steps")
         return np.concatenate([one.segments.log_prob for one in trainer.received()])

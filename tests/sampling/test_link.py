@@ -120,7 +120,7 @@ def test_damaged_weights_are_ignored(
     assert link.wait(lambda view: _model_id(view) == 10, 10)
 
 
-def test_weights_arrive_whole_and_large_ones_in_one_answer_once_their_size_is_known(
+def test_large_weights_come_whole(
     redis_address: Address, trainer: _Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     views: list[ServerView] = []
@@ -142,9 +142,7 @@ def test_weights_arrive_whole_and_large_ones_in_one_answer_once_their_size_is_kn
     assert asked_again == [2, 5, 6, 7], "grown by far, or too large to be sent twice for nothing"
 
 
-def test_waiting_ends_with_its_time_and_when_stopped_and_the_goodbye_is_the_last_beat(
-    redis_address: Address, trainer: _Server
-) -> None:
+def test_waiting_ends_when_stopped_and_with_a_goodbye_beat(redis_address: Address, trainer: _Server) -> None:
     stop = threading.Event()
     link = ClientLink(redis_address, "c", 2, stop)
     link.open()
@@ -201,7 +199,7 @@ def test_a_round_is_ready_with_its_grant_and_its_weights(link: ClientLink, train
     ],
 )
 @pytest.mark.parametrize(("before", "own"), [("1-0", ""), ("9999999999999-0", "9999999999999-0")])
-def test_refused_sessions_and_names_taken_over_end_in_words_and_the_grant_of_one_before_is_no_answer(
+def test_refusals_end_in_words(
     link: ClientLink, trainer: _Server, grant: Grant, reason: str, before: str, own: str
 ) -> None:
     """Ours has a smaller id when the server lost its data, and its clock was stepped back."""

@@ -330,9 +330,7 @@ def _rollout(vector: Vector, segment_length: int, ended: list[FinishedEpisode] |
 @MODES
 @pytest.mark.parametrize("quota", [1, 7, 24, 48])
 @pytest.mark.parametrize("segment_length", [5, 8, 256])
-def test_rounds_are_their_quota_gapless(
-    make: Callable[[int], Vector], quota: int, segment_length: int
-) -> None:
+def test_rounds_are_gapless_quotas(make: Callable[[int], Vector], quota: int, segment_length: int) -> None:
     rollout = _rollout(make(3), segment_length)
     seen: set[Transition] = set()
     for model_id in (1, 2, 3):

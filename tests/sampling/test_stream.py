@@ -102,9 +102,7 @@ def test_stored_entries_are_not_sent_again_after_a_lost_reply(connection: redis.
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("group_first", [False, True], ids=["no stream", "stream made by the trainer"])
-def test_a_server_without_data_gets_a_hello(
-    server: FaultyServer, connection: redis.Redis, group_first: bool
-) -> None:
+def test_lost_data_needs_a_hello(server: FaultyServer, connection: redis.Redis, group_first: bool) -> None:
     """R31: the server restarts and has nothing."""
     stream = _begun(connection)
     _push(stream, "a")

@@ -73,9 +73,7 @@ def _chunks(connection: redis.Redis, client: _Client) -> int:
 
 
 @pytest.mark.allow_warnings
-def test_nothing_is_sent_beyond_the_credit(
-    client: _Client, connection: redis.Redis, server: FaultyServer
-) -> None:
+def test_credit_limits_what_is_sent(client: _Client, connection: redis.Redis, server: FaultyServer) -> None:
     (hello,) = _hellos(connection, client.keys.chunks("c"))
     assert (hello.client, hello.run_id, hello.contract, hello.num_envs) == ("c", "run-1", "contract-1", 3)
     assert client.sessions == [client.progress.session]
@@ -149,9 +147,7 @@ def test_steps_have_room_as_far_as_grant_and_buffer_go(client: _Client, connecti
 
 
 @pytest.mark.allow_warnings
-def test_a_new_session_has_the_steps_that_wait(
-    server: FaultyServer, connection: redis.Redis, client: _Client
-) -> None:
+def test_new_sessions_have_what_waits(server: FaultyServer, connection: redis.Redis, client: _Client) -> None:
     client.uploader.distrust()  # for no reason
     client.grant(2, credit_steps=100)
     client.push(5, steps=10)
@@ -225,9 +221,7 @@ def test_close_ends_while_the_server_is_away(server: FaultyServer) -> None:
 
 @pytest.mark.allow_warnings
 @pytest.mark.usefixtures("_hasty")
-def test_a_refusal_is_told_and_tried_again(
-    server: FaultyServer, connection: redis.Redis, client: _Client
-) -> None:
+def test_a_refusal_is_tried_again(server: FaultyServer, connection: redis.Redis, client: _Client) -> None:
     client.grant(100)
     connection.config_set("maxmemory", "1")
     client.push(3)

@@ -109,9 +109,7 @@ def test_too_few_steps_while_sampling_are_told_at_the_next_step() -> None:
 
 
 @pytest.mark.allow_warnings
-def test_looks_that_fail_are_not_the_last(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_looks_are_repeated(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     hangs = Hangs()
 
     def fails(fault: ProcessFault) -> None:

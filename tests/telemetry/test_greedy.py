@@ -118,9 +118,7 @@ NEAR = [7.0, 10.0] * 10
         (CLAIMED.model_copy(update={"count": 120, "least": 120}), [1.0] * 120, 120),
     ],
 )
-def test_an_evaluation_ends_when_it_says_enough(
-    order: GreedyOrder, returns: list[float], count: int | None
-) -> None:
+def test_evaluations_end_with_enough(order: GreedyOrder, returns: list[float], count: int | None) -> None:
     assert enough(order, returns) == count
 
 

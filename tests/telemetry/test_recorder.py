@@ -109,7 +109,7 @@ def test_episodes_that_a_resume_overwrote_do_not_reach_the_goal(path: Path) -> N
         assert recorder.verdict.reached
 
 
-def test_a_reached_goal_is_known_after_a_restart_and_open_again_under_another_goal_or_window(
+def test_a_reached_goal_is_known_after_a_restart_and_open_under_another(
     path: Path,
 ) -> None:
     returns = [(9.0, 7), (0.0, 2), (5.0, 3), (6.0, 4)]

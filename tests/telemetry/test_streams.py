@@ -89,9 +89,7 @@ def metrics(keys: Keys) -> MetricsStream:
 
 
 @pytest.mark.allow_warnings
-def test_rows_of_the_trainer_are_read_once_in_order_and_others_passed(
-    metrics: MetricsStream, stage: Stage
-) -> None:
+def test_rows_of_the_trainer_are_read_once_others_passed(metrics: MetricsStream, stage: Stage) -> None:
     rows = [attempt_row(1), *(update_row(n, loss=0.1) for n in range(1, 700))]
     stage.tell(*rows[:600])
     assert metrics.read(stage.redis) == rows[:600]

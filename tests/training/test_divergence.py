@@ -12,6 +12,8 @@ from soulsgui.training.divergence import Diverged, DivergenceError, Divergences,
 from soulsgui.wire.connection import Address
 from tests.training.nodes import RunningNode, RunNode, join, play, small_settings
 
+pytestmark = pytest.mark.allow_warnings
+
 
 @pytest.mark.parametrize(
     ("values", "said"),
@@ -35,7 +37,6 @@ def test_what_has_left_all_bounds_is_named_with_its_bound(values: dict[str, floa
     assert find_divergence(values, free) == (said if not_finite else "")
 
 
-@pytest.mark.allow_warnings
 def test_restores_in_a_row_are_counted_over_processes_until_one_is_overcome(tmp_path: Path) -> None:
     path = tmp_path / "divergence.json"
     assert Divergences(path).last is None
@@ -58,7 +59,6 @@ def _explode(node: RunningNode, monkeypatch: pytest.MonkeyPatch, at: int) -> Non
     monkeypatch.setattr(node.node.agent, "update", explode)
 
 
-@pytest.mark.allow_warnings
 def test_what_exploded_is_not_published_and_the_last_checkpoint_goes_on(
     run_node: RunNode, redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +89,6 @@ def test_what_exploded_is_not_published_and_the_last_checkpoint_goes_on(
     assert not again.run.divergence.exists()
 
 
-@pytest.mark.allow_warnings
 def test_after_too_many_restores_in_a_row_the_run_is_to_be_ended(run_node: RunNode, tmp_path: Path) -> None:
     Divergences(tmp_path / "divergence.json").note(7, "loss is nan")
     Divergences(tmp_path / "divergence.json").note(9, "loss is inf")

@@ -177,9 +177,7 @@ def test_the_memory_is_saved_where_asked_with_how_far_learner_and_clients_are(tm
 @pytest.mark.parametrize(
     ("changes", "steps"), [({}, 5), ({"n_step": 1}, 1), ({"agent": "rainbow", "n_step": 3}, 3)]
 )
-def test_windows_are_as_long_and_priorities_count_as_much_as_is_set(
-    tmp_path: Path, changes: dict[str, Any], steps: int
-) -> None:
+def test_windows_and_priorities_are_as_is_set(tmp_path: Path, changes: dict[str, Any], steps: int) -> None:
     made = node(tmp_path, dqn__gamma=0.5, **{f"dqn__{name}": value for name, value in changes.items()})
     fill(made, episodes=1, length=100)
     batch, _ = made.learner.memory.draw(500, np.random.default_rng(0))

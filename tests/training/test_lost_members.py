@@ -85,9 +85,7 @@ def test_a_member_that_begins_anew_delivers_the_rest_to_a_waiting_round(run_node
 
 
 @pytest.mark.parametrize("how", ["leaves", "is stopped", "is forgotten", "delivers at last"])
-def test_a_round_waits_for_a_late_member_until_it_delivers_or_a_person_ends_the_waiting(
-    run_node: RunNode, caplog: pytest.LogCaptureFixture, how: str
-) -> None:
+def test_rounds_wait_for_late_members(run_node: RunNode, caplog: pytest.LogCaptureFixture, how: str) -> None:
     with run_node(_settings("wait", ppo__round_timeout=0.2)) as node:
         staying, gone = _two(node)
         staying.deliver(STEPS)
@@ -156,9 +154,7 @@ def test_the_run_is_stopped_with_the_reason(run_node: RunNode, when: str) -> Non
         assert node.node.agent.updates == state.updates
 
 
-def test_nobody_is_late_while_credits_or_the_trainer_are_held_up(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_is_late_while_all_is_held_up(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake_module, "_ROSTER_EVERY_S", 0.05)
     with run_node(_settings("shrink", ppo__round_timeout=20.0)) as node:
         first, second = _two(node)

@@ -275,9 +275,7 @@ def test_a_paused_trainer_keeps_what_it_has_and_goes_on_with_it(run_node: RunNod
 
 
 @every
-def test_checkpoints_come_every_few_updates(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str
-) -> None:
+def test_checkpoints_are_regular(run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str) -> None:
     monkeypatch.setattr(asynchronous, "_CHECKPOINT_EVERY_S", 0.0)
     settings = settings_of(algorithm, checkpoint__every_updates=2)
     with run_node(settings) as node:
@@ -336,9 +334,7 @@ def _batch(by: Any, number: int) -> Segments | NStepBatch:
 
 
 @every
-def test_100_updates_after_a_resume_are_the_same(
-    redis_address: Address, tmp_path: Path, algorithm: str
-) -> None:
+def test_updates_after_a_resume_are_the_same(redis_address: Address, tmp_path: Path, algorithm: str) -> None:
     changed = {"dqn__target_interval": 7} if algorithm == "dqn" else {}
 
     def made(name: str, seed: int) -> Any:
@@ -367,9 +363,7 @@ def test_100_updates_after_a_resume_are_the_same(
         np.testing.assert_array_equal(tensor, second[0][name], err_msg=name)
 
 
-def test_an_older_checkpoint_leaves_the_newer(
-    run_node: RunNode, redis_address: Address, tmp_path: Path
-) -> None:
+def test_an_older_one_leaves_the_newer(run_node: RunNode, redis_address: Address, tmp_path: Path) -> None:
     with run_node() as node:
         training = Training(node)
         training.update()
@@ -404,9 +398,7 @@ def test_checkpoints_of_other_runs_and_networks_are_refused(redis_address: Addre
     assert damaged.value.exit_code != UsageError.exit_code, "it may be readable a moment later"
 
 
-def test_the_configuration_is_saved_loaded_and_refused_where_it_can_not_be_learned(
-    redis_address: Address, tmp_path: Path
-) -> None:
+def test_the_configuration_is_saved_loaded_or_refused(redis_address: Address, tmp_path: Path) -> None:
     node = PPOTrainingNode({"ppo": {"gamma": 0.5}}, RunFolder(tmp_path / "a"), redis_address)
     node.save_config(tmp_path / "config.json")
     assert load_run_settings(tmp_path / "config.json") == node.training.settings
@@ -488,7 +480,7 @@ def test_training_goes_on_after_a_killed_server(tmp_path: Path, algorithm: str, 
 
 @pytest.mark.allow_warnings
 @each_learner
-def test_what_the_server_did_not_take_is_sent_again_and_what_was_read_twice_is_taken_in_once(
+def test_what_was_not_taken_is_sent_again(
     run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
     with run_node(settings_of(algorithm)) as node:
@@ -514,7 +506,7 @@ def test_what_the_server_did_not_take_is_sent_again_and_what_was_read_twice_is_t
         assert node.node.training.env_steps == _steps(algorithm, 3)
 
 
-def test_ids_go_on_after_everything_on_the_server_is_lost(
+def test_ids_go_on_after_the_server_lost_all(
     run_node: RunNode, redis_address: Address, tmp_path: Path
 ) -> None:
     with run_node() as node:

@@ -107,9 +107,7 @@ def test_a_client_plays_for_vtrace(run_node: RunNode) -> None:
 
 
 @pytest.mark.parametrize(("takes", "squash"), [("choices", "tanh"), ("box", "tanh"), ("box", "clip")])
-def test_a_loop_plays_for_ppo(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, takes: str, squash: str
-) -> None:
+def test_loops_play_ppo(run_node: RunNode, monkeypatch: pytest.MonkeyPatch, takes: str, squash: str) -> None:
     settings = _taking(takes, network__squash=squash)
     with run_node(settings) as node:
         heard = _heard(node, monkeypatch)
@@ -288,9 +286,7 @@ def _play_rounds(connector: PPOConnector, node: RunningNode, memory: bool) -> No
 
 @pytest.mark.parametrize("by_hand", [False, True], ids=["client", "by hand"])
 @pytest.mark.parametrize("memory", [False, True], ids=["without", "memory"])
-def test_a_memory_holds_valid_actions_and_what_was_known(
-    run_node: RunNode, memory: bool, by_hand: bool
-) -> None:
+def test_memories_hold_valid_actions_and_states(run_node: RunNode, memory: bool, by_hand: bool) -> None:
     with run_node(R2D2 if memory else dqn_settings(**MASKED)) as node:
         node.connection.hset(node.keys.clients, "c", "{}")
         if by_hand:
@@ -353,9 +349,7 @@ def test_the_networks_are_told_in_log_and_folder(tmp_path: Path, caplog: pytest.
         ("vtrace", {"env__id": "Taxi-v4"}),
     ],
 )
-def test_images_with_numbers_and_choices_are_learned(
-    run_node: RunNode, algorithm: str, settings: dict[str, Any]
-) -> None:
+def test_images_and_choices_are_learned(run_node: RunNode, algorithm: str, settings: dict[str, Any]) -> None:
     with run_node(settings_of(algorithm, **settings)) as node:
         # Joining, it compared its network with the server's.
         assert let_play(node, updates=3).checks["network"]

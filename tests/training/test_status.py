@@ -38,9 +38,7 @@ def _weights(value: float, size: int = 3) -> dict[str, np.ndarray[tuple[int], np
 
 
 @pytest.mark.allow_warnings
-def test_weights_config_and_grants_appear_together_and_are_found_again(
-    redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, keys: Keys) -> None:
     publisher = Publisher(keys, CONFIG)
     header = publisher.prepare(TrainingPosition(5, 4, 3, 2), _weights(1, size=10_000))
     assert redis_client.get(keys.weights) is None
@@ -63,9 +61,7 @@ def test_weights_config_and_grants_appear_together_and_are_found_again(
     assert published_header(redis_client, keys, "run-1") is None
 
 
-def test_the_last_weights_are_kept_and_their_digests_longer(
-    keys: Keys, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_last_weights_are_kept_and_digests_longer(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher_module, "_KEPT", 2)
     publisher = Publisher(keys, CONFIG, remembered=4)
     headers = [publisher.prepare(TrainingPosition(n, n * 10, n * 100, 0), _weights(n)) for n in range(10)]

@@ -56,9 +56,7 @@ def assert_alike(one: UniformReplay, other: UniformReplay) -> None:
 
 @pytest.mark.parametrize("box", [WHOLE, STACKED, BESIDE], ids=["numbers", "stacks", "both"])
 @pytest.mark.parametrize("segments", [4, 60])
-def test_a_file_holds_what_memory_would_and_goes_on(
-    box: ObservationSpec, segments: int, tmp_path: Path
-) -> None:
+def test_a_file_is_as_memory_and_goes_on(box: ObservationSpec, segments: int, tmp_path: Path) -> None:
     plain, mapped = memory(box, None), memory(box, tmp_path / "replay")
     for ring in (plain, mapped):
         fill(ring, box, 0, segments)

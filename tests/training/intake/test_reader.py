@@ -137,9 +137,7 @@ def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, 
     assert (set(trainer.intake.eligible()), trainer.rejected()) == ({"c"}, {"not_admitted": 1})
 
 
-def test_forged_numbers_count_as_none_and_entries_their_client_took_back_are_nothing(
-    trainer: IntakeOfTest, member: Player
-) -> None:
+def test_forged_numbers_and_entries_taken_back_are_none(trainer: IntakeOfTest, member: Player) -> None:
     forged = [b"-1", b"1e3", b"x", b"9" * 30, b"", b"\xd9\xa3"]
     for number in forged:
         member.connection.xadd(member.keys.chunks("c"), {"c": chunk(), "n": number})
@@ -283,9 +281,7 @@ def test_a_stream_that_holds_more_than_all_may_is_a_flood(redis_client: redis.Re
 
 
 @pytest.mark.allow_warnings
-def test_a_flooding_stream_is_swept_until_its_client_is_released(
-    trainer: IntakeOfTest, member: Player
-) -> None:
+def test_a_flooding_stream_is_swept_until_it_is_released(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(3):
         member.connection.xadd(member.keys.chunks("c"), {"c": bytes(2**20)})
     trainer.turn()

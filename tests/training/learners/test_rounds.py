@@ -25,6 +25,8 @@ from tests.training.nodes import (
 
 FALLING = {"schedule": "linear", "from": 1e-3, "to": 0}
 
+pytestmark = pytest.mark.allow_warnings
+
 
 @pytest.mark.parametrize(
     ("n_steps", "observation_bytes", "envs"),
@@ -34,8 +36,7 @@ def test_a_share_of_a_round_fits_into_memory(n_steps: int, observation_bytes: in
     assert most_envs(n_steps, observation_bytes) == envs
 
 
-@pytest.mark.allow_warnings
-def test_the_first_round_waits_for_enough_clients_and_what_is_late_or_too_much_is_counted(
+def test_the_first_round_waits_for_enough_clients_and_late_ones_are_counted(
     run_node: RunNode,
 ) -> None:
     with run_node(small_settings(ppo__n_clients=2)) as node:
@@ -64,7 +65,6 @@ def test_the_first_round_waits_for_enough_clients_and_what_is_late_or_too_much_i
         assert node.wait_for_updates(1).env_steps == 2 * STEPS
 
 
-@pytest.mark.allow_warnings
 def test_who_is_absent_or_begins_anew_shrinks_the_round_and_enters_the_next_one(run_node: RunNode) -> None:
     settings = small_settings(ppo__round_timeout=1.5, ppo__n_clients=2)
     with run_node(settings) as node:
@@ -84,7 +84,6 @@ def test_who_is_absent_or_begins_anew_shrinks_the_round_and_enters_the_next_one(
         assert next_round(idle, last + 1).round_id == last + 2
 
 
-@pytest.mark.allow_warnings
 def test_an_empty_round_is_published_again_and_a_long_update_gives_signs_of_life(run_node: RunNode) -> None:
     with run_node(small_settings(ppo__round_timeout=1.0)) as node:
         player = join(node)
@@ -102,7 +101,6 @@ def test_an_empty_round_is_published_again_and_a_long_update_gives_signs_of_life
         assert len(set(told)) == len(told) > 1
 
 
-@pytest.mark.allow_warnings
 @pytest.mark.parametrize("policy", ["shrink", "wait"])
 def test_a_member_whose_chunks_are_damaged_is_asked_again_at_once(
     run_node: RunNode, policy: str, caplog: pytest.LogCaptureFixture
@@ -140,7 +138,6 @@ def test_what_changes_over_the_run_is_on_the_curves(run_node: RunNode) -> None:
         np.testing.assert_allclose(rates, 1e-3 * np.array([1, 2 / 3, 1 / 3]))
 
 
-@pytest.mark.allow_warnings
 def test_a_stop_in_between_leaves_the_weights_equal_to_the_bit(redis_server: Address, tmp_path: Path) -> None:
     settings = small_settings(ppo__learning_rate=FALLING, stop__env_steps=10_000)
     digests = []
@@ -163,7 +160,6 @@ def test_a_stop_in_between_leaves_the_weights_equal_to_the_bit(redis_server: Add
     assert digests[0] == digests[1]
 
 
-@pytest.mark.allow_warnings
 def test_absences_and_updates_are_no_collecting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long_s = 1.0
     passed: list[float] = []
@@ -195,7 +191,6 @@ def test_absences_and_updates_are_no_collecting(tmp_path: Path, monkeypatch: pyt
     assert max(passed) < long_s
 
 
-@pytest.mark.allow_warnings
 def test_a_refusing_server_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with faulty_node(tmp_path) as (server, node), connect(server.address) as admin:
         player = join(node)
