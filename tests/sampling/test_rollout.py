@@ -23,6 +23,7 @@ from soulsgui.sampling.rollout import Act, FinishedEpisode, Rollout
 from soulsgui.sampling.segments import SegmentRecorder, steps_that_fit
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, pack_chunk
 from tests.environments.toys import SPACES_TAKEN, Counter, Masked, NativeCounter, Taking
+from tests.sampling.free_trainer import places
 from tests.wire.chunks import unpack_chunk
 
 
@@ -59,13 +60,8 @@ class _Played:
 
     def play(self, quota: int) -> set[tuple[int, int, int]]:
         """Play and return the recorded (environment, episode, step)."""
-        found = set()
-        for part in self.rollout.play(_act, 1, 7, quota, lambda: True):
-            for env, episode, first, length in zip(
-                part.env_index, part.episode, part.first_step, part.length, strict=True
-            ):
-                found |= {(int(env), int(episode), int(first) + step) for step in range(length)}
-        return found
+        parts = self.rollout.play(_act, 1, 7, quota, lambda: True)
+        return {place for part in parts for place in places(part)}
 
 
 @pytest.fixture
@@ -289,7 +285,6 @@ def check(segments: Segments) -> list[Transition]:
     assert segments.length.min() > 0
     pack = unpack_chunk(pack_chunk("r", "c", segments), "r", "c", (2,), "float32")
     assert pack.steps == segments.steps
-    found = []
     row = at = 0
     for index in range(segments.count):
         env, episode = int(segments.env_index[index]), int(segments.episode[index])
@@ -301,9 +296,8 @@ def check(segments: Segments) -> list[Transition]:
         ended = first + length == 3 + env
         expected = 0 if not ended else TRUNCATED if episode % 2 else TERMINATED
         assert segments.flags[index] == expected
-        found += [(env, episode, first + step) for step in range(length)]
         row, at = row + length + 1, at + length
-    return found
+    return places(segments)
 
 
 def test_nothing_recorded_gives_no_segments() -> None:

@@ -72,15 +72,12 @@ def test_what_a_resume_carries_over_counts_for_the_mean_only() -> None:
     assert (aggregator.best, aggregator.reached) == (None, False)
     aggregator.add(2, 3.0, 8)
     assert (aggregator.best, aggregator.reached) == (Best(1.0, 1), False)
-
-
-def test_a_new_attempt_opens_the_goal_again_keeps_the_best_and_stragglers_do_not_move_it() -> None:
+    # A new attempt opens the goal again and keeps the best; stragglers do not move it.
     aggregator = Aggregator(1, 10.0)
     aggregator.begin_attempt(1, ())
     aggregator.add(1, 12.0, 3)
     aggregator.begin_attempt(2, [12.0])
-    assert not aggregator.reached
-    assert aggregator.best == Best(12.0, 3)
+    assert (aggregator.reached, aggregator.best) == (False, Best(12.0, 3))
     aggregator.add(2, 1.0, 5)
     assert aggregator.add(1, 99.0, 4) == 99.0
     assert (aggregator.mean_return, aggregator.reached) == (1.0, False)
@@ -117,15 +114,12 @@ def test_greedy_episodes_confirm_a_claim_or_it_takes_a_new_window_of_newer_weigh
     assert (aggregator.claim, aggregator.best) == (None, Best(13.0, 5)), "the same would be refuted again"
     aggregator.add(1, 13.0, 6)
     assert aggregator.claim == 13.0
-
-
-def test_a_claim_counts_where_nobody_can_confirm_it_and_ends_with_its_attempt() -> None:
     aggregator = claiming()
     aggregator.answer()
-    assert aggregator.reached_with == 11.0
+    assert aggregator.reached_with == 11.0, "nobody can confirm it"
     aggregator = claiming()
     aggregator.begin_attempt(2, [11.0, 11.0])
-    assert (aggregator.claim, aggregator.reached) == (None, False)
+    assert (aggregator.claim, aggregator.reached) == (None, False), "it ends with its attempt"
 
 
 def _start(attempt: int, env_steps: int, episodes: int, update: int = 0) -> AttemptStart:

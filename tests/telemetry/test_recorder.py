@@ -69,6 +69,13 @@ def test_a_resume_carries_what_it_did_not_overwrite_into_the_mean(path: Path) ->
         assert recorder.mean_return == 3.0
     with _recorder(path) as recorder:
         assert recorder.mean_return == 3.0
+    # What a resume overwrote does not reach the goal.
+    path = path.with_name("goal")
+    for attempt, first, count in ((1, 1, 2), (2, 3, 1), (2, 4, 1), (2, 5, 1)):
+        with _recorder(path, goal=50.0) as recorder:
+            given = arrivals(*(episode(90.0, attempt=attempt) for _ in range(count)), first=first)
+            _store(recorder, given, [attempt_row(attempt)])
+            assert recorder.verdict.reached is (first == 5)
 
 
 @pytest.mark.parametrize(
@@ -95,18 +102,6 @@ def test_a_resume_that_loses_no_update_goes_on_behind_the_last_episode(
         assert recorder.episodes == place[1] + 1
     history = query_history(path, HistoryQueryParams())
     assert history.overwritten == [n > place[1] for n in range(1, 5)] + [False]
-
-
-def test_episodes_that_a_resume_overwrote_do_not_reach_the_goal(path: Path) -> None:
-    with _recorder(path, goal=50.0) as recorder:
-        _store(recorder, arrivals(episode(90.0), episode(90.0)), [attempt_row(1)])
-        _store(recorder, arrivals(episode(90.0, attempt=2), first=3), [attempt_row(2)])
-        assert not recorder.verdict.reached
-    with _recorder(path, goal=50.0) as recorder:
-        _store(recorder, arrivals(episode(90.0, attempt=2), first=4))
-        assert not recorder.verdict.reached
-        _store(recorder, arrivals(episode(90.0, attempt=2), first=5))
-        assert recorder.verdict.reached
 
 
 def test_a_reached_goal_is_known_after_a_restart_and_open_under_another(
@@ -203,6 +198,17 @@ def test_models_are_ranked_by_their_evaluation_where_that_is_chosen(path: Path) 
         assert recorder.verdict == Verdict(best_model_id=10, best_score=9.0, best_by="evaluation")
         _store(recorder, [], [_evaluation(20, 9.5)])
         assert recorder.verdict == Verdict(best_model_id=20, best_score=9.5, best_by="evaluation")
+    path = path.with_name("newest")  # the newest one that nothing overwrote is told
+    for rows, newest in (
+        ([], None),
+        ([attempt_row(1), _evaluation(5, 9.0), _evaluation(10, 4.0)], 4.0),
+        ([attempt_row(2, update=7)], 9.0),
+        ([_evaluation(9, 6.0, attempt=2), _evaluation(6, 1.0)], 6.0),
+        ([attempt_row(3)], None),
+    ):
+        with _recorder(path) as recorder:
+            _store(recorder, [], rows)
+            assert recorder.evaluation_return == newest
 
 
 def test_an_evaluation_reaches_the_goal_where_that_is_chosen(path: Path) -> None:
@@ -221,21 +227,6 @@ def test_an_evaluation_reaches_the_goal_where_that_is_chosen(path: Path) -> None
         recorder.judged_by = "training"  # nobody can evaluate
         _store(recorder, arrivals(episode(100.0), client="b"), [_evaluation(5, 1.0)])
         assert recorder.verdict.reached_with == 100.0
-
-
-def test_the_newest_evaluation_that_nothing_overwrote_is_told(path: Path) -> None:
-    with _recorder(path) as recorder:
-        assert recorder.evaluation_return is None
-        _store(recorder, [], [attempt_row(1), _evaluation(5, 9.0), _evaluation(10, 4.0)])
-        assert recorder.evaluation_return == 4.0
-    with _recorder(path) as recorder:
-        assert recorder.evaluation_return == 4.0
-        _store(recorder, [], [attempt_row(2, update=7)])
-        assert recorder.evaluation_return == 9.0
-        _store(recorder, [], [_evaluation(9, 6.0, attempt=2), _evaluation(6, 1.0)])
-        assert recorder.evaluation_return == 6.0
-        _store(recorder, [], [attempt_row(3)])
-        assert recorder.evaluation_return is None
 
 
 def _confirmation(update: int, score: float, confirms: int | None) -> UpdateRow:

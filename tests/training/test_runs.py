@@ -35,7 +35,6 @@ from tests.training.nodes import (
     let_play,
     settings_of,
     small_settings,
-    vtrace_settings,
 )
 from tests.wire.chunks import unpack_chunk
 
@@ -97,13 +96,6 @@ def test_a_client_plays_for_ppo(run_node: RunNode, monkeypatch: pytest.MonkeyPat
         with playing_client(node.address):
             assert node.wait_for_updates(2).rejected == {}
         _check_actions(node, heard)
-
-
-def test_a_client_plays_for_vtrace(run_node: RunNode) -> None:
-    settings = vtrace_settings(env__id=TAKING, env__kwargs={"takes": "box"}, env__num_envs=2)
-    with run_node(settings) as node:
-        let_play(node, updates=3)
-        assert node.node.agent.export_weights()["policy.std"].any(), "deviations are learned"
 
 
 @pytest.mark.parametrize(("takes", "squash"), [("choices", "tanh"), ("box", "tanh"), ("box", "clip")])
