@@ -172,7 +172,7 @@ def test_without_a_round_sync_ends_with_a_timeout(bench: _Bench) -> None:
         assert node.wait_for_updates(1).env_steps == 3 * STEPS
 
 
-def test_no_server_run_or_name_is_told(
+def test_no_server_no_run_and_no_name_end_in_words(
     redis_address: Address, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(connector_module, "_JOIN_TIMEOUT_S", 0.2)

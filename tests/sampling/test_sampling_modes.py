@@ -41,7 +41,7 @@ def _models(received: list[Received]) -> list[int]:
     return found
 
 
-def test_weights_change_in_episodes(
+def test_newer_weights_are_taken_inside_an_episode(
     trainer: FreeTrainer, client: PlayingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer.grant(100)

@@ -279,7 +279,7 @@ def test_garbage_in_our_streams_costs_a_session_alone(connection: redis.Redis, c
 
 
 @pytest.mark.allow_warnings
-def test_closing_is_quick(
+def test_closing_does_not_wait_for_who_wrote(
     connection: redis.Redis, client: _Client, monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
     monkeypatch.setattr(uploader_module, "_TAKEN_OVER_WITHIN_S", 1000.0)

@@ -78,7 +78,14 @@ def test_many_short_steps_are_no_hang_and_neither_is_waiting() -> None:
     assert hangs.empty()
 
 
-def test_too_much_memory_is_told_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_much_memory_or_too_few_steps_are_told_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _watching(EnvironmentLimits(0.2, min_steps_per_s=10.0), _no_hang) as dog:
+        with dog.sampling():
+            until(lambda: dog._complaint, "it is noticed")
+        with pytest.raises(EnvironmentFault, match=r"0\.0 steps/s, below the 10") as told:
+            dog.enter("a step")
+        assert not isinstance(told.value, ProcessFault)
+        dog.enter("a step")  # it complains once
     with _watching(EnvironmentLimits(1000.0, max_memory=200 * 2**20), _no_hang) as dog:
         monkeypatch.setattr(watchdog, "family_memory", lambda: 300 * 2**20)
         until(lambda: dog._complaint, "it is measured")
@@ -96,16 +103,6 @@ def test_an_environment_that_closes_our_files_is_told_at_the_next_step() -> None
                 dog.enter("a step")
         finally:
             os.close(taken)
-
-
-def test_too_few_steps_while_sampling_are_told_at_the_next_step() -> None:
-    with _watching(EnvironmentLimits(0.2, min_steps_per_s=10.0), _no_hang) as dog:
-        with dog.sampling():
-            until(lambda: dog._complaint, "it is noticed")
-        with pytest.raises(EnvironmentFault, match=r"0\.0 steps/s, below the 10") as told:
-            dog.enter("a step")
-        assert not isinstance(told.value, ProcessFault)
-        dog.enter("a step")  # it complains once
 
 
 @pytest.mark.allow_warnings

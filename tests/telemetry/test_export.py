@@ -96,15 +96,15 @@ def test_a_long_series_is_thinned_evenly_back_from_its_last_row(store: Path) -> 
         assert rows[-1] == 26
 
 
-def test_a_missing_store_gives_the_same_columns_without_rows(tmp_path: Path, store: Path) -> None:
+def test_a_missing_store_gives_the_same_columns_without_rows_and_what_the_run_is_about_is_told(
+    tmp_path: Path, store: Path
+) -> None:
     series = read_series(tmp_path / "none.sqlite")
     assert series.keys() == read_series(store).keys()
     assert series["episodes"]["columns"].keys() == read_series(store)["episodes"]["columns"].keys()
     assert series["episodes"]["total"] == 0
-
-
-def test_it_says_what_the_run_is_about(tmp_path: Path) -> None:
-    run = make_run(tmp_path, env={"id": "Acrobot-v1"}, algorithm="dqn", dqn={"agent": "iqn"})
+    (tmp_path / "other").mkdir()
+    run = make_run(tmp_path / "other", env={"id": "Acrobot-v1"}, algorithm="dqn", dqn={"agent": "iqn"})
     assert read_about(run) == {"env_id": "Acrobot-v1", "algorithm": "dqn", "agent": "iqn", "seed": 1}
 
 

@@ -418,7 +418,7 @@ def test_the_configuration_is_saved_loaded_or_refused(redis_address: Address, tm
 
 @pytest.mark.allow_warnings
 @every
-def test_nan_is_not_saved(
+def test_a_diverged_agent_is_not_saved(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
     monkeypatch.setattr(asynchronous, "_CHECKPOINT_EVERY_S", 0.0)

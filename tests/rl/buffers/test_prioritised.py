@@ -84,6 +84,10 @@ def test_an_error_that_arrives_after_its_transition_gave_way_touches_nothing() -
     np.testing.assert_allclose(found, [0, 0, 10_000, 10_000, 100, 100], atol=2)
     replay.update_priorities(drawn.number[:2], np.array([1e9, 1e9]))
     assert replay.state()["largest"] < 101, "what is gone sets no priority for new ones"
+    replay = replay_of(3, 3)
+    with pytest.raises(ValueError, match="finite"):
+        replay.update_priorities(np.arange(3), np.array([5.0, np.nan, 1.0]))
+    assert (replay.state()["priority"].tolist(), replay.state()["largest"]) == ([1, 1, 1], 1)
 
 
 @pytest.mark.parametrize("steps", [3, 7, 10, 23])
@@ -103,34 +107,23 @@ def test_numbers_lead_to_the_transitions_drawn(steps: int) -> None:
     np.testing.assert_array_equal(batch.obs[:, 0], batch.action)
 
 
-def test_an_error_that_is_not_finite_is_refused_and_changes_nothing() -> None:
-    replay = replay_of(3, 3)
-    with pytest.raises(ValueError, match="finite"):
-        replay.update_priorities(np.arange(3), np.array([5.0, np.nan, 1.0]))
-    assert replay.state()["priority"].tolist() == [1, 1, 1]
-    assert replay.state()["largest"] == 1
-
-
 def tree_of(*values: float) -> SumTree:
     tree = SumTree(len(values))
     tree.update(np.arange(len(values)), np.array(values))
     return tree
 
 
-def test_a_position_falls_into_the_leaf_that_covers_it() -> None:
-    tree = tree_of(1, 2, 0, 4)
-    positions = np.array([0.0, 0.5, 1.0, 2.999, 3.0, 6.999])
-    assert tree.find(positions).tolist() == [0, 0, 1, 1, 3, 3]
-    assert tree_of(1, 2, 4, 0, 0).find(np.array([7.0])).tolist() == [2], "the very end: the last with a value"
-
-
 @pytest.mark.parametrize("leaves", [1, 15, 16, 17, 256, 257, 5_000])
-def test_every_size_finds_every_leaf(leaves: int) -> None:
+def test_every_size_finds_every_leaf_and_a_batch_takes_one_out_of_each_equal_part(leaves: int) -> None:
     tree = SumTree(leaves)
     everything = np.arange(leaves)
     tree.update(everything, np.ones(leaves))
     assert tree.total == leaves == len(tree)
     np.testing.assert_array_equal(tree.find(everything + 0.5), everything)
+    np.testing.assert_array_equal(tree.draw(leaves, np.random.default_rng(leaves)), everything)
+    uneven = tree_of(1, 2, 0, 4)
+    assert uneven.find(np.array([0.0, 0.5, 1.0, 2.999, 3.0, 6.999])).tolist() == [0, 0, 1, 1, 3, 3]
+    assert tree_of(1, 2, 4, 0, 0).find(np.array([7.0])).tolist() == [2], "the very end: the last with a value"
 
 
 @settings(deadline=None)
@@ -167,12 +160,6 @@ def test_draws_are_in_proportion_to_the_values() -> None:
     assert not found[~present].any()
     chi2 = ((found - expected)[present] ** 2 / expected[present]).sum()
     assert chi2 < 61.1, "exceeded by chance once in 1000 (31 degrees)"
-
-
-def test_a_batch_takes_one_out_of_each_equal_part() -> None:
-    tree = tree_of(*[1.0] * 64)
-    for seed in range(20):
-        np.testing.assert_array_equal(tree.draw(64, np.random.default_rng(seed)), np.arange(64))
 
 
 def test_what_would_spoil_the_sums_is_refused_and_changes_nothing() -> None:

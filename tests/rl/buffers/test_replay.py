@@ -115,16 +115,6 @@ def rows_in_use(replay: UniformReplay) -> int:
     return len(used)
 
 
-def test_an_observation_is_kept_once_and_long_segments_leave_half_the_rows_untouched() -> None:
-    replay = UniformReplay(1_000, BOX)
-    source = Source()
-    for _ in range(100):
-        replay.add(**source.segments(50, 50))
-    touched = replay._rows._fresh
-    assert len(replay) == 1_000
-    assert touched == 1_000 + 20, "a row per observation: 20 segments of 50 steps and one more"
-
-
 def test_observations_that_follow_each_other_lie_together_however_often_the_memory_was_filled() -> None:
     replay, source = UniformReplay(1_000, BOX), Source()
     lengths = [60, 30, 10] * 55
@@ -134,6 +124,11 @@ def test_observations_that_follow_each_other_lie_together_however_often_the_memo
     follow = (np.diff(row) == 1) | last[:-1]
     assert np.count_nonzero(~follow) < 20, "so that they are written in a few pieces"
     check_draws(replay, source, lengths)
+    replay, source = UniformReplay(1_000, BOX), Source()
+    for _ in range(100):
+        replay.add(**source.segments(50, 50))
+    assert len(replay) == 1_000
+    assert replay._rows._fresh == 1_000 + 20, "a row per observation: 20 segments of 50 steps and one more"
 
 
 def test_every_transition_is_drawn_alike() -> None:

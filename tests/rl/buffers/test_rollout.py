@@ -64,6 +64,17 @@ def test_segments_come_in_the_order_of_client_environment_episode_and_step() -> 
     assert batch.obs[:, 0].tolist() == [0, 1, 2, 3, 3, 4, 100, 101, 102, 1007, 1008, 1009, 1010, 1011]
     assert batch.terminated.tolist() == [True, False, True, False]
     assert batch.reward[-1] == np.float32(100.7)
+    store.begin(4)  # another round begins empty
+    _add(store, PARTS[0])
+    assert (store.steps, store.clients) == (3, [0])
+    with pytest.raises(ValueError, match="more than 4"):
+        _add(store, PARTS[3])
+    store.begin(STEPS)  # and may be larger
+    assert (store.steps, store.clients) == (0, [])
+    with pytest.raises(ValueError, match="segments"):
+        store.batch([])
+    _add(store, *PARTS[2:6])
+    assert (store.steps, store.clients) == (2 + 4 + 3 + 1, [0, 1])
 
 
 @pytest.mark.parametrize("names", [["a", "b"], ["b", "a"]])
@@ -84,21 +95,6 @@ def test_the_batch_does_not_depend_on_what_came_first_or_together(names: list[st
         for some in (order[:cut], order[cut:]):
             _add(store, *[PARTS[n] for n in some])
         _equal(store.batch(names), whole)
-
-
-def test_another_round_begins_empty_and_may_be_larger() -> None:
-    store = RolloutStore()
-    store.begin(4)
-    _add(store, PARTS[0])
-    assert (store.steps, store.clients) == (3, [0])
-    with pytest.raises(ValueError, match="more than 4"):
-        _add(store, PARTS[3])
-    store.begin(STEPS)
-    assert (store.steps, store.clients) == (0, [])
-    with pytest.raises(ValueError, match="segments"):
-        store.batch([])
-    _add(store, *PARTS[2:6])
-    assert (store.steps, store.clients) == (2 + 4 + 3 + 1, [0, 1])
 
 
 def arrived(lengths: list[int], model_ids: list[int], first: int = 0, masked: bool = False) -> Segments:

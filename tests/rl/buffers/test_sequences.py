@@ -145,13 +145,6 @@ def test_priorities_count_and_weights_undo_them() -> None:
     assert found.tolist() == [0, 500, 500]
 
 
-def test_sources_that_never_come_back_are_forgotten() -> None:
-    replay = replay_of(capacity=30, burn_in=3)
-    for source in range(200):
-        add(replay, (source, source, 5, 2))
-    assert len(replay._waiting) <= replay.sequences == 15
-
-
 def test_states_stay_those_of_their_numbers_and_take_no_more_room_than_are_held() -> None:
     rows = HiddenStates(2)
     for number in range(1000):
@@ -160,3 +153,7 @@ def test_states_stay_those_of_their_numbers_and_take_no_more_room_than_are_held(
         held = np.arange(oldest, number + 1)
         np.testing.assert_array_equal(rows.of(held), np.stack((held, held), 1))
         assert len(rows._rows) == (64 if number < 64 else 128 if number < 128 else 256)
+    replay = replay_of(capacity=30, burn_in=3)
+    for source in range(200):  # none of them comes back
+        add(replay, (source, source, 5, 2))
+    assert len(replay._waiting) <= replay.sequences == 15

@@ -243,7 +243,7 @@ def test_who_begins_session_after_session_is_found() -> None:
     assert not hellos.too_many("flooding", 60.0)
 
 
-def test_large_entries_come_in_reads(
+def test_a_backlog_of_large_entries_comes_in_several_reads(
     trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_size, "READ_BYTES", 100_000)
