@@ -9,7 +9,7 @@ from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.dqn import R2D2Agent
 from soulsgui.rl.buffers.sequences import SequenceBatch
 from soulsgui.rl.losses.q_learning import rescaled, unscaled
-from tests.rl.agents.cases import BURN_IN, LENGTH, r2d2_agent, sequences
+from tests.rl.agents.cases import BURN_IN, r2d2_agent, sequences
 from tests.rl.recurrent import stepped
 from tests.rl.support import client_of
 
@@ -91,34 +91,3 @@ def test_numpy_and_torch_agree_over_a_long_unroll(cell: str) -> None:
         action = policy.greedy(obs[step])[0]
         if decided[step, 0] - decided[step, 1] > 1e-4:
             assert action == int(expected[step].argmax()) + 1
-
-
-def test_it_learns_to_repeat_what_it_saw_first() -> None:
-    """Only the first observation tells which action pays all the way; played at random."""
-    agent = r2d2_agent(learning_rate=0.01, observations=False, n_step=1, target_interval=10)
-    rng, episodes, steps = np.random.default_rng(0), 64, BURN_IN + LENGTH
-    for _ in range(150):
-        right = rng.integers(3, size=episodes)
-        obs = np.zeros((steps + 1, episodes, 4), np.float32)
-        obs[0, np.arange(episodes), right] = 1.0
-        action = rng.integers(1, 4, (steps, episodes))
-        ends = np.zeros((steps, episodes), np.bool_)
-        ends[-1] = True
-        agent.update(
-            SequenceBatch(
-                number=np.arange(episodes),
-                weight=np.ones(episodes, np.float32),
-                obs=obs,
-                action=action,
-                reward=(action - 1 == right).astype(np.float32),
-                terminated=ends,
-                valid=np.ones_like(ends),
-                learned=np.ones_like(ends),
-                state=np.zeros((episodes, agent.online.torso.state_size), np.float32),
-                exact=np.ones(episodes, np.bool_),
-            )
-        )
-    policy = client_of(agent)
-    policy.remembered.begin(episodes)
-    taken = np.array([policy.greedy(one) for one in obs[:-1]])
-    assert (taken - 1 == right).mean() > 0.95

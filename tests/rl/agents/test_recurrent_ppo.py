@@ -15,7 +15,6 @@ from soulsgui.policies.exploration import START
 from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.ppo import RecurrentPPOAgent
 from soulsgui.rl.returns import gae
-from tests.experience.segments import segments_of
 from tests.rl.agents.cases import Recorder
 from tests.rl.recurrent import played, recurrent_agent, stepped
 from tests.rl.support import SPACES, client_of
@@ -165,37 +164,3 @@ def test_every_step_is_used_once_a_pass_and_stretches_stay_whole() -> None:
     sizes = [len(rows.action) for rows in recorder.rows]
     assert len(sizes) == 3
     assert max(sizes) - min(sizes) <= 10, "about equal: to a stretch"
-
-
-def test_it_learns_to_repeat_what_it_saw_first() -> None:
-    """Only the first observation tells which action pays all the way."""
-    agent = recurrent_agent(
-        seed=1, policy_init_scale=0.01, epochs=4, learning_rate=0.01, minibatch_size=128, observations=False
-    )
-    rng = np.random.default_rng(0)
-    paid = 0.0
-    for _ in range(25):
-        batch = _told_once(agent, rng)
-        agent.update(batch, START)
-        paid = float(batch.reward.mean())
-    assert paid > 0.95
-
-
-def _told_once(agent: RecurrentPPOAgent, rng: np.random.Generator, envs: int = 64) -> Segments:
-    """Play episodes of 4 steps: the first observation names the action that pays, the others are 0."""
-    policy, steps = client_of(agent), 4
-    policy.remembered.begin(envs)
-    right = rng.integers(3, size=envs)
-    obs = np.zeros((envs, steps + 1, 4), np.float32)
-    obs[np.arange(envs), 0, right] = 1.0
-    acted = [policy.act(obs[:, step], rng) for step in range(steps)]
-    action = np.stack([one for one, _ in acted], axis=1)
-    return segments_of(
-        obs=obs.reshape(-1, 4),
-        length=np.full(envs, steps),
-        action=action.reshape(-1),
-        log_prob=np.stack([one for _, one in acted], axis=1).reshape(-1),
-        reward=(action - 1 == right[:, None]).astype(np.float32).reshape(-1),
-        terminated=np.ones(envs, np.bool_),
-        state={MEMORY: np.zeros((envs, agent.memory.state_size), np.float32)},
-    )
