@@ -245,7 +245,9 @@ def _policy(spec: ActionSpec) -> Policy:
 POLICY = _policy(BOX)
 
 
-def test_draws_beyond_the_bounds_are_stored_as_they_were_drawn_and_of_equal_ones_the_newest_counts() -> None:
+def test_the_newest_draws_are_stored_as_they_were_drawn_and_choices_pass_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     remembered = ActionCache(BOX)
     latents = np.float32([[0.1, -0.2, 0.3], [30, 0, 0], [-50, 60, 0], [40, 0, 0]])
     taken = [remembered.given_out(latent, POLICY) for latent in latents]
@@ -256,14 +258,11 @@ def test_draws_beyond_the_bounds_are_stored_as_they_were_drawn_and_of_equal_ones
     nobody_drew = BOX.read(np.float32([1.0, 0.25, 6.0]))
     stored = remembered.stored(nobody_drew, POLICY)
     np.testing.assert_allclose(POLICY.to_environment(stored[None])[0], nobody_drew, rtol=1e-5)
-
-
-def test_the_oldest_draws_are_forgotten_and_choices_pass_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_MOST_DRAWN", 2)
     remembered = ActionCache(BOX)
     for number in range(5):
         remembered.given_out(np.float32([0.01 * number, 0, 0]), POLICY)
-    assert len(remembered._drawn) == 2
+    assert len(remembered._drawn) == 2, "the oldest are forgotten"
     remembered, action, policy = ActionCache(CHOICES), np.array([2, 6, -1]), _policy(CHOICES)
     np.testing.assert_array_equal(remembered.given_out(action, policy), action)
     assert remembered.stored(action, policy) is action

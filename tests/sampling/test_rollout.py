@@ -165,12 +165,6 @@ def test_episodes_begin_with_nothing(make: Callable[[int], Vector], monkeypatch:
     _check(witness, rollout, 14)
 
 
-def test_a_chunk_of_large_states_is_not_larger_than_is_taken() -> None:
-    steps = steps_that_fit(SPACES, {"seen": (8192,)})
-    assert steps * 4 * 8192 <= MAX_CHUNK_BYTES
-    assert steps < steps_that_fit(SPACES, {})
-
-
 LENGTH = 6
 
 
@@ -300,14 +294,6 @@ def check(segments: Segments) -> list[Transition]:
     return places(segments)
 
 
-def test_nothing_recorded_gives_no_segments() -> None:
-    recorder, stepper = SegmentRecorder(1, SPACES, 4), EnvStepper(NativeCounter(1))
-    assert recorder.cut(1, 1) is None
-    obs, action = stepper.reset(seed=1), np.zeros(1, np.int64)
-    recorder.add(obs, action, np.zeros(1, np.float32), stepper.step(action), np.array([False]))
-    assert (recorder.length, recorder.cut(1, 1), recorder.length) == (1, None, 0)
-
-
 def _saying(number: int = 1) -> Act:
     """Says its own number as log-probability, so that mixed-up weights are seen."""
 
@@ -341,15 +327,7 @@ def test_rounds_are_gapless_quotas(make: Callable[[int], Vector], quota: int, se
                 assert after == ([episode, step + 1] if step + 1 < 3 + env else [episode + 1, 0])
 
 
-def test_observations_are_moved_into_their_bounds() -> None:
-    box = BoxSpec((2,), "float32", (0.0,), (2.0,))
-    rollout = Rollout(EnvStepper(NativeCounter(1)), SpacesSpec(box, DiscreteSpec(2)), 16, 1, [].append)
-    (part,) = rollout.play(_saying(), 1, 7, 6, lambda: True)
-    assert part.obs.max() == 2
-    assert box.contains(part.obs).all()
-
-
-def test_an_early_end_leaves_nothing_for_the_next_weights() -> None:
+def test_an_early_end_leaves_nothing_for_the_next_weights_and_observations_are_within_bounds() -> None:
     rollout = _rollout(NativeCounter(2), 16)
     asked = iter([True, True, True, False])
     first = list(rollout.play(_saying(1), 1, 7, 100, lambda: next(asked)))
@@ -359,6 +337,11 @@ def test_an_early_end_leaves_nothing_for_the_next_weights() -> None:
     for parts, number in ((first, 1), (second, 2)):
         assert all((part.model_id_last == number).all() for part in parts)
         assert all((part.log_prob == -number).all() for part in parts)
+    box = BoxSpec((2,), "float32", (0.0,), (2.0,))
+    rollout = Rollout(EnvStepper(NativeCounter(1)), SpacesSpec(box, DiscreteSpec(2)), 16, 1, [].append)
+    (part,) = rollout.play(_saying(), 1, 7, 6, lambda: True)
+    assert part.obs.max() == 2
+    assert box.contains(part.obs).all()
 
 
 @MODES
@@ -390,7 +373,7 @@ def test_steps_are_held_back_for_a_time(hold_s: float, parts: int) -> None:
     assert rollout.open_steps == 0
 
 
-def test_what_is_cut_fits_into_a_chunk() -> None:
+def test_what_is_cut_fits_into_a_chunk_and_nothing_gives_no_segments() -> None:
     side = 256
     recorder = SegmentRecorder(4, SpacesSpec(BoxSpec((side, side), "float32"), DiscreteSpec(2)), 256)
     assert 1 < recorder.capacity < 256
@@ -401,6 +384,14 @@ def test_what_is_cut_fits_into_a_chunk() -> None:
         recorder.add(obs, np.zeros(4, np.int64), np.zeros(4, np.float32), result)
     segments = recorder.cut(1, 7)
     assert MAX_CHUNK_BYTES // 2 < len(pack_chunk("r", "c", segments)) <= MAX_CHUNK_BYTES
+    steps = steps_that_fit(SPACES, {"seen": (8192,)})
+    assert steps * 4 * 8192 <= MAX_CHUNK_BYTES
+    assert steps < steps_that_fit(SPACES, {})
+    recorder, stepper = SegmentRecorder(1, MASKED, 4), EnvStepper(NativeCounter(1))
+    assert recorder.cut(1, 1) is None
+    obs, action = stepper.reset(seed=1), np.zeros(1, np.int64)
+    recorder.add(obs, action, np.zeros(1, np.float32), stepper.step(action), np.array([False]))
+    assert (recorder.length, recorder.cut(1, 1), recorder.length) == (1, None, 0)
 
 
 def _draw(obs: NDArray[Any], rng: np.random.Generator, mask: Mask) -> Any:

@@ -68,7 +68,9 @@ def test_a_share_goes_to_the_first_client_fits_into_a_chunk_and_ends_with_its_cl
 
 
 @pytest.mark.allow_warnings
-def test_when_who_plays_is_silent_the_next_does(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_silent_or_sends_garbage_loses_its_share(
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("soulsgui.training.learners.limits.LOST_S", 0.0)
     with run_node(ENDLESS) as node:
         silent, other = join(node, "a"), join(node, "b")
@@ -85,15 +87,10 @@ def test_when_who_plays_is_silent_the_next_does(run_node: RunNode, monkeypatch: 
             silent.deliver(1)
         node.wait_for(lambda state: state.rejected == {"not_admitted": 30}, "what was on its way is counted")
         assert session.status == "accepted", "it is no fault of its client"
-
-
-@pytest.mark.allow_warnings
-def test_who_sends_garbage_loses_its_share(run_node: RunNode, caplog: pytest.LogCaptureFixture) -> None:
-    with run_node(ENDLESS) as node:
-        player = join(node, "a")
-        share = next_round(player)
-        player.send(b"garbage")
-        assert next_round(player, share.round_id).round_id == share.round_id + 1
+        caplog.clear()
+        share = next_round(other)
+        other.send(b"garbage")
+        assert next_round(other, share.round_id).round_id == share.round_id + 1
     assert any("can't be repeated to the bit" in line for line in caplog.messages)
 
 
