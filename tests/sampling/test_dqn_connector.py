@@ -67,17 +67,6 @@ def test_what_a_loop_pushes_arrives_whole(trainer: FreeTrainer, connector: DQNCo
     assert [one.number for one in trainer.episodes()] == [0, 1, 2, 3, 4]
 
 
-@settings(client__segment_seconds=60)
-def test_closing_sends_what_was_pushed(trainer: FreeTrainer, connector: DQNConnector) -> None:
-    for step in range(10):
-        _push(connector, step)
-    connector.close()
-    connector.close()  # twice does no harm
-    assert trainer.steps() == 10
-    beat = trainer.beat()
-    assert (beat.leaving, beat.env_steps, beat.dropped) == (True, 10, 0)
-
-
 def test_weights_change_but_never_within_the_context(trainer: FreeTrainer, connector: DQNConnector) -> None:
     assert (connector.model_id, connector.agent(OBS)) == (1, 1)
     with connector as (agent, model_id):
@@ -162,7 +151,9 @@ def test_what_is_no_sample_is_said_by_the_next_push(
 
 
 @settings(client__segment_length=10, client__segment_seconds=60)
-def test_what_the_server_does_not_take_is_dropped(trainer: FreeTrainer, connector: DQNConnector) -> None:
+def test_what_the_server_does_not_take_is_dropped_and_closing_sends_the_rest(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
     progress = connector._link.progress
     trainer.grant(20)
     until(lambda: not connector._uploader.has_room(20), "the grant is heard")
@@ -178,6 +169,15 @@ def test_what_the_server_does_not_take_is_dropped(trainer: FreeTrainer, connecto
     assert received[-1].segments.first_step.tolist() == [190]
     assert [one.number for one in received] == list(range(len(received)))
     assert progress.dropped == 170
+    trainer.grant(100)
+    until(lambda: connector._uploader.has_room(20), "the grant is heard")
+    for step in range(200, 205):
+        _push(connector, step)
+    connector.close()
+    connector.close()  # twice does no harm
+    assert trainer.steps() == 35, "closing sends what was pushed"
+    beat = trainer.beat()
+    assert (beat.leaving, beat.env_steps, beat.dropped) == (True, 205, 170)
 
 
 @pytest.mark.allow_warnings

@@ -199,24 +199,23 @@ def test_a_full_buffer_drops_the_oldest_chunks_first(client: _Client) -> None:
     assert client.uploader.failure is None
 
 
-def test_close_sends_what_waits(client: _Client, connection: redis.Redis) -> None:
+@pytest.mark.allow_warnings
+@pytest.mark.usefixtures("_hasty")
+def test_close_sends_what_waits_and_ends_while_the_server_is_away(
+    server: FaultyServer, connection: redis.Redis, client: _Client
+) -> None:
     client.grant(1000)
     client.push(50)
     client.uploader.push_episode(b"{}")
     client.uploader.close()
     assert _chunks(connection, client) == 50
     assert connection.xlen(client.keys.episodes("c")) == 2
-
-
-@pytest.mark.allow_warnings
-@pytest.mark.usefixtures("_hasty")
-def test_close_ends_while_the_server_is_away(server: FaultyServer) -> None:
-    client = _Client(server.address)
-    client.grant(10)
+    other = _Client(server.address)
+    other.grant(10)
     server.kill()
-    client.push(3)
-    client.uploader.close()
-    assert not client.uploader.is_alive()
+    other.push(3)
+    other.uploader.close()
+    assert not other.uploader.is_alive()
 
 
 @pytest.mark.allow_warnings

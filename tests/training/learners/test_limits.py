@@ -67,7 +67,7 @@ def test_the_ratio_is_met_whoever_is_faster() -> None:
         assert band.value == pytest.approx(16, rel=0.01)
 
 
-def test_the_pace_is_that_of_the_work_without_the_waits_and_forgets_half_each_second() -> None:
+def test_the_pace_is_that_of_the_work_and_forgets_half_each_second() -> None:
     pace = Pace()
     assert pace.steps_per_s is None
     for _ in range(50):
