@@ -1,4 +1,4 @@
-"""Reading and acknowledging the clients' streams of a real server, and what counts as an episode of the run."""
+"""Reading and acknowledging the clients' streams of a real server, and what counts as an episode."""
 
 import json
 import math
