@@ -172,8 +172,8 @@ def test_only_newer_weights_reclaim(
     assert [row.model_id for row in run.rows()] == [101, 102]
 
 
-def test_a_claim_of_evaluated_weights_is_played_on_from_there(run: Run) -> None:
-    with run.evaluated(FALLING, stop__mean_return=475.0):
+def test_a_claim_of_evaluated_weights_is_played_on_and_those_of_the_end_are_evaluated_once(run: Run) -> None:
+    with run.evaluated(FALLING, stop__mean_return=475.0) as evaluator:
         run.publish(5, FALLING)
         until(lambda: len(run.rows()) == 1, "an evaluation is due")
         run.claims(12)
@@ -183,19 +183,15 @@ def test_a_claim_of_evaluated_weights_is_played_on_from_there(run: Run) -> None:
         assert few.values["evaluation_return"] != more.values["evaluation_return"]
         aside = run.folder.evaluated / "105"
         assert read_checkpoint(aside).info.score == more.values["evaluation_return"]
-
-
-def test_the_weights_of_the_end_are_evaluated_once(run: Run) -> None:
-    with run.evaluated(FALLING) as evaluator:
-        run.publish(2, BALANCING)  # long before an evaluation is due
-        until(lambda: evaluator._seen.update == 2, "they are seen")
-        assert run.rows() == []
-    assert [(row.update, row.confirms) for row in run.rows()] == [(2, None)]
-    score = read_checkpoint(run.folder.evaluated / "102").info.score
-    assert score == run.rows()[0].values["evaluation_return"]
+        run.publish(7, BALANCING)  # long before an evaluation is due
+        until(lambda: evaluator._seen.update == 7, "they are seen")
+        assert len(run.rows()) == 2
+    *_, last = run.rows()
+    assert (len(run.rows()), last.update, last.confirms) == (3, 7, None)
+    assert read_checkpoint(run.folder.evaluated / "107").info.score == last.values["evaluation_return"]
     with run.evaluated(evaluation__max_steps=1):
         pass
-    assert len(run.rows()) == 2, "another attempt begins with them"
+    assert len(run.rows()) == 4, "another attempt begins with them"
 
 
 @pytest.mark.allow_warnings
