@@ -133,7 +133,7 @@ def test_a_memory_stays_with_its_episode_and_is_blank_at_the_beginning_of_the_ne
     assert list(found.returns) == [max(length - 2.0, 0.0) for length in found.lengths]
 
 
-def test_what_breaks_is_told_and_it_ends_when_asked(
+def test_what_breaks_or_is_no_return_is_told_in_words_and_it_ends_when_it_is_asked_to(
     made: list[Seeded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(EvaluationError, match="raised in a step: SystemExit: the game has crashed"):

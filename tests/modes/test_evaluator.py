@@ -141,7 +141,7 @@ def test_a_claimed_goal_is_looked_at_once_for_each_model_by_more_episodes(run: R
         assert first["evaluation_return"] < 12
 
 
-def test_only_newer_weights_reclaim(
+def test_what_was_refuted_is_claimed_again_with_newer_weights_only(
     run: Run, redis_address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("soulsgui.telemetry.node.Drawing", NoDrawing)
@@ -195,7 +195,7 @@ def test_a_claim_of_evaluated_weights_is_played_on_and_those_of_the_end_are_eval
 
 
 @pytest.mark.allow_warnings
-def test_a_missing_environment_is_told_and_the_end_given_up(
+def test_where_the_environment_is_missing_it_says_so_and_the_last_evaluation_is_given_up_after_a_time(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.publish(0, FALLING)

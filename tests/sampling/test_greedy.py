@@ -84,7 +84,7 @@ def test_the_first_environment_plays_what_is_asked_for(trainer: FreeTrainer, cli
     assert beat == GreedyPlay(model_id=2, played=COUNT, steps=COUNT * LENGTH)
 
 
-def test_evaluations_are_of_the_weights_asked_for_and_end(
+def test_an_evaluation_is_of_the_weights_asked_for_and_told_of_unless_it_is_withdrawn(
     trainer: FreeTrainer, client: PlayingClient
 ) -> None:
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(1))

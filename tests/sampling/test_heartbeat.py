@@ -145,7 +145,7 @@ def test_a_name_in_use_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("age_s", [0.5, -3600], ids=["a moment ago", "the server's clock was stepped back"])
-def test_silent_owners_lose_names(
+def test_a_name_whose_owner_is_silent_is_taken_over(
     redis_client: redis.Redis, keys: Keys, age_s: float, report: Report
 ) -> None:
     _beat(redis_client, keys, ELSEWHERE, age_s=age_s)

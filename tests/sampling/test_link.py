@@ -120,7 +120,7 @@ def test_damaged_weights_are_ignored(
     assert link.wait(lambda view: _model_id(view) == 10, 10)
 
 
-def test_large_weights_come_whole(
+def test_weights_arrive_whole_and_large_ones_in_one_answer_once_their_size_is_known(
     redis_address: Address, trainer: _Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     views: list[ServerView] = []
@@ -199,7 +199,7 @@ def test_a_round_is_ready_with_its_grant_and_its_weights(link: ClientLink, train
     ],
 )
 @pytest.mark.parametrize(("before", "own"), [("1-0", ""), ("9999999999999-0", "9999999999999-0")])
-def test_refusals_end_in_words(
+def test_refused_sessions_and_names_taken_over_end_in_words_and_the_grant_of_one_before_is_no_answer(
     link: ClientLink, trainer: _Server, grant: Grant, reason: str, before: str, own: str
 ) -> None:
     """Ours has a smaller id when the server lost its data, and its clock was stepped back."""

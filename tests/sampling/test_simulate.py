@@ -41,7 +41,7 @@ def playing(address: Address) -> Iterator[None]:
 
 
 @pytest.mark.allow_warnings
-def test_they_play_and_obey(
+def test_simulated_clients_are_trained_with_and_obey(
     redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
 ) -> None:
     # Put on the roster, as the runner does.

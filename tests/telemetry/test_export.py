@@ -196,7 +196,7 @@ def test_a_child_started_ahead_of_an_end_that_did_not_come_is_used_up(run: RunFo
     ],
     ids=["hangs", "fails", "can't be started"],
 )
-def test_a_failed_drawing_costs_the_figure_only(
+def test_a_drawing_that_fails_costs_the_figure_only(
     run: RunFolder, caplog: pytest.LogCaptureFixture, program: list[str], limit_s: float
 ) -> None:
     _play(run, episodes=10)

@@ -163,7 +163,7 @@ def _failing(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exce
 
 
 @pytest.mark.allow_warnings
-def test_what_was_not_stored_is_read_again(
+def test_what_was_not_stored_when_it_broke_is_read_again(
     run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     errors = _failing(monkeypatch, Recorder, "record", redis.ConnectionError("cut"))

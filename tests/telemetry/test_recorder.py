@@ -104,7 +104,7 @@ def test_a_resume_that_loses_no_update_goes_on_behind_the_last_episode(
     assert history.overwritten == [n > place[1] for n in range(1, 5)] + [False]
 
 
-def test_a_reached_goal_is_known_after_a_restart_and_open_under_another(
+def test_a_reached_goal_is_known_after_a_restart_and_open_again_under_another_goal_or_window(
     path: Path,
 ) -> None:
     returns = [(9.0, 7), (0.0, 2), (5.0, 3), (6.0, 4)]

@@ -200,7 +200,7 @@ def _without_blocks(path: Path, folder: Path) -> Path:
     return old
 
 
-def test_older_stores_are_rolled_up_when_written(
+def test_a_store_of_an_earlier_version_is_rolled_up_when_it_is_written_again(
     long: Long, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, old = long[0], _without_blocks(long[0], tmp_path)

@@ -24,7 +24,7 @@ VECTOR, IMAGE = False, True
         ("cuda", 1, VECTOR, (64,), "cuda"),
     ],
 )
-def test_small_stays_on_cpu(
+def test_small_networks_stay_on_the_cpu_unless_it_is_said_otherwise(
     wanted: str, gpus: int, observation: bool, hidden: tuple[int, ...], chosen: str
 ) -> None:
     assert choose_device(wanted, gpus, observation, hidden) == chosen

@@ -480,7 +480,7 @@ def test_training_goes_on_after_a_killed_server(tmp_path: Path, algorithm: str, 
 
 @pytest.mark.allow_warnings
 @each_learner
-def test_what_was_not_taken_is_sent_again(
+def test_what_the_server_did_not_take_is_sent_again_and_what_was_read_twice_is_taken_in_once(
     run_node: RunNode, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
     with run_node(settings_of(algorithm)) as node:
@@ -506,7 +506,7 @@ def test_what_was_not_taken_is_sent_again(
         assert node.node.training.env_steps == _steps(algorithm, 3)
 
 
-def test_ids_go_on_after_the_server_lost_all(
+def test_ids_go_on_after_everything_on_the_server_is_lost(
     run_node: RunNode, redis_address: Address, tmp_path: Path
 ) -> None:
     with run_node() as node:

@@ -390,7 +390,7 @@ def test_reads_without_rounds_are_chunks_alone(reads: Reads, goal: int | None, a
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("at_once", [None, 1])
-def test_who_is_cut_off_delivers_no_more_and_late_segments_use_no_quota(
+def test_who_is_cut_off_within_a_read_delivers_no_more_and_late_segments_use_up_no_quota(
     at_once: int | None,
 ) -> None:
     bad = [_chunk(n, "", [(1, "not_finite")] * 20) for n in range(3)]

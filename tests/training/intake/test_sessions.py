@@ -449,7 +449,7 @@ MANY = {"fast": 5000.0} | {f"c{n}": 1.0 for n in range(1000)}
     ],
     ids=["alone", "nothing came", "one", "another", "fast", "slow", "a thousand slow ones"],
 )
-def test_half_is_divided_by_deliveries(
+def test_half_is_divided_evenly_and_half_by_what_each_delivers(
     paces: dict[str, float], client: str, players: int, part: float
 ) -> None:
     assert measured(paces).part(client, players) == pytest.approx(part, abs=1e-6)

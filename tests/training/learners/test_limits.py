@@ -114,7 +114,7 @@ def test_as_much_is_on_its_way_as_the_learner_takes_in_while_it_is_fresh(
         (10_000, None, 0.02),
     ],
 )
-def test_weights_are_published_while_young(
+def test_weights_are_published_while_they_are_young_or_less_often_while_too_much_is_on_its_way(
     outstanding: int, steps_per_s: float | None, interval: float
 ) -> None:
     found = publish_interval(SETTINGS, 0.02, outstanding, steps_per_s, STEPS_PER_UPDATE)

@@ -185,7 +185,7 @@ def test_two_late_ones_are_given_nothing_of_each_other_and_what_nobody_can_make_
         (80, {"a": QuotaMember(30.0), "b": QuotaMember(10.0)}, {"a": 60, "b": 20}),
     ],
 )
-def test_all_end_together_in_units(
+def test_steps_are_shared_so_that_all_end_together_in_whole_units(
     steps: int, members: dict[str, QuotaMember], parts: dict[str, int]
 ) -> None:
     assert share_out(steps, members) == parts

@@ -126,7 +126,7 @@ def test_the_lag_is_told_in_updates(run_node: RunNode) -> None:
         assert ages == dict.fromkeys(told.bounds, 0) | {0: 4 * HALF, 1: 2 * HALF, 4: 2 * HALF}
 
 
-def test_exploration_goes_on_after_a_resume_and_samples_of_before_are_taken_in(
+def test_exploration_goes_on_after_a_resume_and_samples_of_the_weights_before_are_taken_in(
     run_node: RunNode,
 ) -> None:
     settings = dqn_settings(dqn__epsilon={"schedule": "linear", "from": 1, "to": 0, "over": 100})

@@ -36,7 +36,7 @@ def test_a_share_of_a_round_fits_into_memory(n_steps: int, observation_bytes: in
     assert most_envs(n_steps, observation_bytes) == envs
 
 
-def test_the_first_round_waits_for_enough_clients_and_late_ones_are_counted(
+def test_the_first_round_waits_for_enough_clients_and_what_is_late_or_too_much_is_counted(
     run_node: RunNode,
 ) -> None:
     with run_node(small_settings(ppo__n_clients=2)) as node:
