@@ -142,6 +142,8 @@ class TelemetryNode:
             self._connect(connection)
         if began - self._discovered_at >= _DISCOVER_S:
             self._streams.discover(connection)
+            # A connection that was cut between two commands is made anew in silence.
+            self._metrics.find_place(connection)
             self._discovered_at = began
         entries = self._streams.read(connection, block_ms)
         records = self._store(connection, entries)

@@ -60,8 +60,12 @@ class MetricsStream:
         self._own_bytes = own_bytes
 
     def resume(self, connection: redis.Redis) -> None:
-        """After (re)connecting: begin anew when the server came back without our place on the stream."""
+        """After (re)connecting: find our place on the stream again."""
         self._own.clear()  # a server without its data may give one of these ids to a row of the trainer
+        self.find_place(connection)
+
+    def find_place(self, connection: redis.Redis) -> None:
+        """Begin anew where the server came back without our place: nobody may have seen it go."""
         try:
             last = cast("dict[str, bytes]", connection.xinfo_stream(self._stream))["last-generated-id"]
         except redis.ResponseError as error:

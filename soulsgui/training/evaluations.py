@@ -111,11 +111,11 @@ class ClientEvaluations:
         self._goal = settings.stop.mean_return
         self._judges = settings.stop.judged_by == "evaluation"
         self._still_for_s = max(STILL_FOR_S, settings.client.hang_seconds)
-        self._run_id, self._attempt = attempt.run.folder.run_id, attempt.run.attempt
+        self._run_id, self._attempt_number = attempt.run.folder.run_id, attempt.run.attempt
         self._keys = [attempt.keys.node(name) for name in (EVALUATOR, TELEMETRY)]
         self._intake, self._publisher = attempt.intake, attempt.publisher
         self._schedule = Schedule(max(self._every, 1))
-        self._schedule.due(self._attempt, update)
+        self._schedule.due(self._attempt_number, update)
         self._wanted = False
         self._to_confirm: int | None = None
         self._confirmed: int | None = None
@@ -129,7 +129,7 @@ class ClientEvaluations:
         if not self._every:
             return
         confirms = None if self._to_confirm == self._confirmed else self._to_confirm
-        self._wanted |= self._schedule.due(self._attempt, position.update) or confirms is not None
+        self._wanted |= self._schedule.due(self._attempt_number, position.update) or confirms is not None
         if not (self._wanted and self.asks and self._open is None):
             return
         session = next_in_turn(self._players(self._known()), self._asked_last)
@@ -140,7 +140,7 @@ class ClientEvaluations:
         order = GreedyOrder(
             model_id=position.model_id,
             count=least if goal is None else max(least, MOST_TO_CONFIRM),
-            attempt=self._attempt,
+            attempt=self._attempt_number,
             update=position.update,
             env_steps=position.env_steps,
             episodes=position.episodes,

@@ -94,20 +94,26 @@ def test_every_episode_begins_from_its_own_seed_and_counts_whatever_its_length(m
     assert sorted(seed for env in made for seed in env.begun_with) == list(range(5, 45))
     assert len(made) == MOST_SIDE_BY_SIDE
     assert all(env.closed for env in made)
+    masked = evaluate(Stub(), lambda: Seeded(masked=True), episodes=4, seed=0)
+    assert list(masked.returns) == [1.0, 2.0, 3.0, 4.0], "only valid actions are offered"
+    first, again, other = (
+        evaluate(Stub(), Seeded, episodes=20, seed=seed, greedy=False).returns for seed in (3, 3, 10)
+    )
+    assert first == again != other, "what is drawn is the same again from the same seed only"
 
 
 def test_figures_are_those_of_the_episodes() -> None:
     found = evaluate(Stub(), Seeded, episodes=3, seed=0).to_json()
-    assert (found["returns"], found["lengths"]) == ((2.0, 4.0, 6.0), (1, 2, 3))
-    assert (found["episodes"], found["mean_return"], found["mean_length"]) == (3, 4.0, 2.0)
-    assert (found["min_return"], found["max_return"]) == (2.0, 6.0)
+    told = {
+        "returns": (2.0, 4.0, 6.0),
+        "lengths": (1, 2, 3),
+        "episodes": 3,
+        "mean_return": 4.0,
+        "mean_length": 2.0,
+    }
+    assert found == found | told | {"min_return": 2.0, "max_return": 6.0}
     assert found["std_return"] == pytest.approx((8 / 3) ** 0.5)
     assert found["seconds"] >= 0
-
-
-def test_only_valid_actions_are_offered() -> None:
-    found = evaluate(Stub(), lambda: Seeded(masked=True), episodes=4, seed=0)
-    assert list(found.returns) == [1.0, 2.0, 3.0, 4.0]
 
 
 class Counting(Stub):
@@ -127,32 +133,21 @@ def test_a_memory_stays_with_its_episode_and_is_blank_at_the_beginning_of_the_ne
     assert list(found.returns) == [max(length - 2.0, 0.0) for length in found.lengths]
 
 
-def test_what_is_drawn_is_the_same_again_from_the_same_seed_only() -> None:
-    first, again, other = (
-        evaluate(Stub(), Seeded, episodes=20, seed=seed, greedy=False).returns for seed in (3, 3, 10)
-    )
-    assert first == again
-    assert first != other
-
-
-def test_an_environment_that_breaks_is_told_in_words_and_all_are_closed(made: list[Seeded]) -> None:
+def test_what_breaks_or_is_no_return_is_told_in_words_and_it_ends_when_it_is_asked_to(
+    made: list[Seeded], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(EvaluationError, match="raised in a step: SystemExit: the game has crashed"):
         evaluate(Stub(), lambda: Seeded(breaks_at=2), episodes=4)
     assert [env.closed for env in made] == [True] * 4
-
-
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 1e300])
-def test_a_reward_that_is_no_number_is_no_return(monkeypatch: pytest.MonkeyPatch, reward: float) -> None:
-    monkeypatch.setattr(Seeded, "step", lambda *_: (np.zeros(1, np.float32), reward, True, False, {}))
-    with pytest.raises(EvaluationError, match=r"raised in a step: .*It gave the reward (nan|inf)"):
-        evaluate(Stub(), Seeded, episodes=1)
-
-
-def test_it_ends_when_it_is_asked_to(made: list[Seeded]) -> None:
     asked = iter([True, True, False])
     with pytest.raises(Unfinished):
         evaluate(Stub(), Seeded, episodes=7, go_on=lambda: next(asked))
-    assert len(made) == 1, "it is asked before each environment is made and begun"
+    assert len(made) == 4 + 1, "it is asked before each environment is made and begun"
+    for reward in (float("nan"), float("inf"), 1e300):
+        ended = np.zeros(1, np.float32), reward, True, False, {}
+        monkeypatch.setattr(Seeded, "step", lambda *_, ended=ended: ended)
+        with pytest.raises(EvaluationError, match=r"raised in a step: .*It gave the reward (nan|inf)"):
+            evaluate(Stub(), Seeded, episodes=1)
 
 
 def test_an_environment_with_other_spaces_is_refused() -> None:

@@ -100,16 +100,12 @@ def test_the_newest_one_is_meant_and_told_in_words(made: RunFolder, capsys: Capt
     assert lines[0] == str(made.checkpoint)
     assert lines[1].startswith("CartPole-v1, ppo, model 400 after 4,000 steps; 1 episode, stochastic, from")
     assert lines[2].startswith("mean return ")
-
-
-def test_the_environment_is_that_of_the_run_unless_it_is_set(made: RunFolder, capsys: Capture) -> None:
+    # The environment is that of the run, unless it is set.
     set_up(made, wrappers=[{"TimeLimit": {"max_episode_steps": 3}}])
-    write_checkpoint(made.checkpoint, balancing(4000))
-    assert evaluate(made, "--episodes", "2", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["lengths"] == [3, 3]
     shorter = "env.wrappers=[{TimeLimit: {max_episode_steps: 2}}]"
-    assert evaluate(made, "--episodes", "2", "--json", "--set", shorter) == 0
-    assert json.loads(capsys.readouterr().out)["lengths"] == [2, 2]
+    for words, length in (([], 3), (["--set", shorter], 2)):
+        assert evaluate(made, "--episodes", "2", "--json", *words) == 0
+        assert json.loads(capsys.readouterr().out)["lengths"] == [length, length]
 
 
 def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Capture) -> None:

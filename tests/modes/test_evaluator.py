@@ -21,7 +21,6 @@ from soulsgui.modes.evaluator import Evaluator, best_aside, forget_older
 from soulsgui.policies.exploration import with_still
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from soulsgui.training.evaluations import Schedule
 from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
@@ -42,12 +41,6 @@ def settings(**changed: Any) -> Settings:
     wanted = {"evaluation.every_updates": 5, "evaluation.episodes": EPISODES}
     changes = {key.replace("__", "."): value for key, value in changed.items()}
     return combine([defaults_layer(), Layer("test", wanted | changes)])
-
-
-def test_an_evaluation_is_due_behind_each_multiple_once_and_not_where_an_attempt_begins() -> None:
-    schedule = Schedule(5)
-    asked = [(1, 0), (1, 3), (1, 5), (1, 6), (1, 9), (1, 23), (1, 24), (2, 30), (2, 34), (2, 35)]
-    assert [place for place in asked if schedule.due(*place)] == [(1, 5), (1, 23), (2, 35)]
 
 
 class Run:
@@ -179,8 +172,8 @@ def test_what_was_refuted_is_claimed_again_with_newer_weights_only(
     assert [row.model_id for row in run.rows()] == [101, 102]
 
 
-def test_a_claim_of_evaluated_weights_is_played_on_from_there(run: Run) -> None:
-    with run.evaluated(FALLING, stop__mean_return=475.0):
+def test_a_claim_of_evaluated_weights_is_played_on_and_those_of_the_end_are_evaluated_once(run: Run) -> None:
+    with run.evaluated(FALLING, stop__mean_return=475.0) as evaluator:
         run.publish(5, FALLING)
         until(lambda: len(run.rows()) == 1, "an evaluation is due")
         run.claims(12)
@@ -190,41 +183,34 @@ def test_a_claim_of_evaluated_weights_is_played_on_from_there(run: Run) -> None:
         assert few.values["evaluation_return"] != more.values["evaluation_return"]
         aside = run.folder.evaluated / "105"
         assert read_checkpoint(aside).info.score == more.values["evaluation_return"]
-
-
-def test_the_weights_of_the_end_are_evaluated_once(run: Run) -> None:
-    with run.evaluated(FALLING) as evaluator:
-        run.publish(2, BALANCING)  # long before an evaluation is due
-        until(lambda: evaluator._seen.update == 2, "they are seen")
-        assert run.rows() == []
-    assert [(row.update, row.confirms) for row in run.rows()] == [(2, None)]
-    score = read_checkpoint(run.folder.evaluated / "102").info.score
-    assert score == run.rows()[0].values["evaluation_return"]
+        run.publish(7, BALANCING)  # long before an evaluation is due
+        until(lambda: evaluator._seen.update == 7, "they are seen")
+        assert len(run.rows()) == 2
+    *_, last = run.rows()
+    assert (len(run.rows()), last.update, last.confirms) == (3, 7, None)
+    assert read_checkpoint(run.folder.evaluated / "107").info.score == last.values["evaluation_return"]
     with run.evaluated(evaluation__max_steps=1):
         pass
-    assert len(run.rows()) == 2, "another attempt begins with them"
+    assert len(run.rows()) == 4, "another attempt begins with them"
 
 
 @pytest.mark.allow_warnings
-def test_the_last_evaluation_is_given_up_after_a_time(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("soulsgui.modes.evaluator.FINAL_WITHIN_HURRIED_S", 0.0)
-    run.publish(2, BALANCING)
-    with run.evaluated():
-        until(run.state, "it is there")
-    assert run.rows() == []
-    assert getattr(run.state(), "farewell", "") == "ended as asked"
-
-
-@pytest.mark.allow_warnings
-def test_where_the_environment_is_missing_it_says_so_and_lives_on(run: Run) -> None:
+def test_where_the_environment_is_missing_it_says_so_and_the_last_evaluation_is_given_up_after_a_time(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run.publish(0, FALLING)
     with run.evaluated(env__id="nowhere:Game-v0"):
         until(lambda: getattr(run.state(), "phase", "") == "frozen", "it says that it can't play")
         state = run.state()
         assert "can't be imported" in state.error
-        before = state.tick
-        until(lambda: (run.state() or state).tick > before + 1, "it shows that it lives")
+        until(lambda: (run.state() or state).tick > state.tick + 1, "it shows that it lives")
     assert run.rows() == []
+    monkeypatch.setattr("soulsgui.modes.evaluator.FINAL_WITHIN_HURRIED_S", 0.0)
+    run.publish(2, BALANCING)
+    with run.evaluated():
+        until(lambda: run.state().phase != "stopping", "it is there")
+    assert run.rows() == []
+    assert run.state().farewell == "ended as asked"
 
 
 def _aside(folder: RunFolder, model_id: int, score: float) -> None:
@@ -266,9 +252,7 @@ gymnasium.register("SlowlyLoaded-v0", "gymnasium.envs.classic_control:CartPoleEn
 """
 
 
-def test_a_slow_environment_is_told_of_meanwhile(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_environment_is_told_of(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go = tmp_path / "go"
     (tmp_path / "slowly_loaded.py").write_text(SLOW_GAME.format(go=str(go)))
     monkeypatch.syspath_prepend(tmp_path)

@@ -102,12 +102,7 @@ class Received(NamedTuple):
 
 
 class FreeTrainer:
-    """What the server says to one client, and what it got of it.
-
-    Args:
-        address: The server.
-        changed: Settings, by dotted key with `__` for the dot.
-    """
+    """What the server says to one client, and what it got of it; settings by dotted key, `__` for the dot."""
 
     def __init__(self, address: Address, **changed: Any) -> None:
         self.keys = Keys(address.prefix)
@@ -195,9 +190,9 @@ class FreeTrainer:
 
 
 class PlayingClient:
-    def __init__(self, address: Address, owner: ClientFolder | None = None) -> None:
+    def __init__(self, address: Address, owner: ClientFolder | None = None, name: str = "c") -> None:
         self.stop = threading.Event()
-        self.link = ClientLink(address, "c", 1, self.stop, owner)
+        self.link = ClientLink(address, name, 1, self.stop, owner)
         self.progress = self.link.progress
         self.failure: BaseException | None = None
         self.hangs: list[ProcessFault] = []
@@ -231,9 +226,11 @@ class PlayingClient:
 
 
 @contextmanager
-def playing_client(address: Address, owner: ClientFolder | None = None) -> Iterator[PlayingClient]:
+def playing_client(
+    address: Address, owner: ClientFolder | None = None, name: str = "c"
+) -> Iterator[PlayingClient]:
     """Play until the block ends; what the client raised is raised here."""
-    client = PlayingClient(address, owner)
+    client = PlayingClient(address, owner, name)
     try:
         yield client
     finally:
@@ -242,15 +239,16 @@ def playing_client(address: Address, owner: ClientFolder | None = None) -> Itera
         raise client.failure
 
 
+def places(segments: Segments) -> list[tuple[int, int, int]]:
+    """Return (environment, episode, step) of every step, in order."""
+    names = "env_index", "episode", "first_step", "length"
+    rows = zip(*(getattr(segments, name).tolist() for name in names), strict=True)
+    return [(env, episode, first + step) for env, episode, first, length in rows for step in range(length)]
+
+
 def stored_steps(received: list[Received]) -> set[tuple[int, int, int]]:
     """Return (environment, episode, step) of all that came, after checking that nothing came twice."""
-    found: list[tuple[int, int, int]] = []
-    for one in received:
-        segments = one.segments
-        for env, episode, first, length in zip(
-            segments.env_index, segments.episode, segments.first_step, segments.length, strict=True
-        ):
-            found += [(int(env), int(episode), int(first) + step) for step in range(int(length))]
+    found = [place for one in received for place in places(one.segments)]
     assert len(found) == len(set(found))
     return set(found)
 

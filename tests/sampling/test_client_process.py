@@ -15,6 +15,7 @@ import redis
 
 import soulsgui
 from soulsgui.errors import SoulsGuiError
+from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
@@ -35,6 +36,7 @@ from tests.training.nodes import RunningNode, running_node, small_settings
 
 ROOT = str(Path(soulsgui.__file__).parents[1])
 ENVS = 2
+NOWHERE = TorchPolicySpec("nowhere_at_all:Net", (2,), "float32", 2, 0, (3,), "relu", False)
 
 Process = subprocess.Popen[bytes]
 Start = Callable[[Address], Process]
@@ -67,7 +69,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.allow_warnings
-def test_a_client_plays_pauses_leaves_is_killed_and_replaced(tmp_path: Path, start: Start) -> None:
+def test_a_client_plays_pauses_and_leaves_also_without_a_server(tmp_path: Path, start: Start) -> None:
     (tmp_path / "server").mkdir()
     with faulty_server(tmp_path / "server") as server:
         address = server.address
@@ -95,17 +97,9 @@ def test_a_client_plays_pauses_leaves_is_killed_and_replaced(tmp_path: Path, sta
             process = start(address)
             until(lambda: (newer := _beat(node)).instance.pid == process.pid and newer.session, "a session")
             node.wait_for_updates(node.node.agent.updates + 1)
-            process.kill()
-            process.wait()
-            beat = _beat(node)
-            assert not beat.leaving  # no goodbye
-            updates, following = node.node.agent.updates, start(address)
-            until(lambda: _beat(node).session > beat.session, "a session of the next client")
-            assert _beat(node).instance.pid == following.pid
-            node.wait_for_updates(updates + 2)
         server.kill()
-        following.send_signal(signal.SIGTERM)
-        assert following.wait(LIMIT_S) == 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
 
 
 def _beat(node: RunningNode) -> Heartbeat:
@@ -132,6 +126,7 @@ def test_nonsense_of_a_server_ends_a_client_with_a_sentence(
         ({"spaces": {"observation": 7, "action": []}}, "A description of spaces can't be read"),
         ({"policy": {"kind": ["mlp"]}}, "The server's policy is of a kind that is not known here"),
         ({"policy": {"kind": "mlp", "hidden": "lots"}}, "can't be"),
+        ({"policy": NOWHERE.to_json()}, "There is no network 'nowhere_at_all:Net'"),
     ],
 )
 def test_whatever_a_server_tells_badly_is_a_sentence(redis_address: Address, told: Any, said: str) -> None:
@@ -142,6 +137,10 @@ def test_whatever_a_server_tells_badly_is_a_sentence(redis_address: Address, tol
     trainer.close()
     assert isinstance(client.failure, SoulsGuiError)
     assert said in client.failure.message
+    refused = [name for name, good in client.progress.checks.items() if not good]
+    assert refused == [
+        {"settings": "version", "spaces": "environment", "policy": "network"}[name] for name in told
+    ]
 
 
 class _OwnedClient:

@@ -1,6 +1,7 @@
 """What a loop written by hand hands over: read with care, and made segments of its episodes."""
 
 import json
+import math
 from functools import partial
 from typing import Any
 
@@ -39,18 +40,16 @@ OBS = np.zeros(2, np.float32)
 
 
 def _packed(**changed: Any) -> bytes:
-    fields: dict[str, Any] = {
+    step = {
         "obs": OBS,
         "action": 2,
         "reward": 0.5,
         "next_obs": OBS + 1,
-        "terminated": False,
-        "truncated": True,
         "info": {},
         "model_id": 4,
         "step_id": 7,
     }
-    return pack_sample(**(fields | changed))
+    return pack_sample(**({"terminated": False, "truncated": True} | step | changed))
 
 
 def test_samples_are_read() -> None:
@@ -64,28 +63,18 @@ def test_samples_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    "changed",
     [
-        b"garbage",
-        pack([1, 2, 3]),
-        _packed(obs=np.zeros(3, np.float32)),
-        _packed(next_obs=np.float32(1)),
-        _packed(action=0),
-        _packed(action=4),
-        _packed(action=np.array([1, 2])),
-        _packed(action="left"),
-        _packed(step_id=-1),
-        _packed(info=[]),
-        _packed(info={"log_prob": "low"}),
-        _packed(reward=float("nan")),
-        _packed(reward=1e16),
-        _packed(model_id=None),
+        *({"action": action} for action in (0, 4, np.array([1, 2]), "left")),
+        *({"reward": reward} for reward in (math.nan, 1e16)),
+        *({"info": info} for info in ([], {"log_prob": "low"})),
+        *({"obs": np.zeros(3, np.float32)}, {"next_obs": np.float32(1)}, {"step_id": -1}, {"model_id": None}),
     ],
-    ids=lambda data: data[:24].hex(),
 )
-def test_what_is_no_sample_is_refused(data: bytes) -> None:
-    with pytest.raises(UsageError):
-        read_sample(data, SPACES)
+def test_what_is_no_sample_is_refused(changed: dict[str, Any]) -> None:
+    for data in (_packed(**changed), b"garbage", pack([1, 2, 3])):
+        with pytest.raises(UsageError):
+            read_sample(data, SPACES)
 
 
 def test_episodes_are_told_in_a_few_words_or_as_the_message_of_the_wire() -> None:
@@ -96,24 +85,17 @@ def test_episodes_are_told_in_a_few_words_or_as_the_message_of_the_wire() -> Non
         assert read_episode_info(told.encode()) == EpisodeInfo(-1.5, 3, False, 0.5, 1)
 
 
+NUMBERS_OF_NONE = ("[1]", '"x"', "NaN", "1e999")
+
+
 @pytest.mark.parametrize(
     "data",
-    [
-        b"",
-        b"[]",
-        b"3",
-        b"{}",
-        b'{"total_return": 1}',
-        b'{"total_return": "x", "length": 1}',
-        b'{"total_return": NaN, "length": 1}',
-        b'{"total_return": 1e999, "length": 1}',
-        b'{"total_return": 1, "length": 0}',
-        b"\xff",
-    ],
+    ["", "[]", "3", "{}", '{"total_return": 1}', '{"total_return": 1, "length": 0}', "\udcff"]
+    + [f'{{"total_return": {number}, "length": 1}}' for number in NUMBERS_OF_NONE],
 )
-def test_what_tells_of_no_episode_is_refused(data: bytes) -> None:
+def test_what_tells_of_no_episode_is_refused(data: str) -> None:
     with pytest.raises(UsageError):
-        read_episode_info(data)
+        read_episode_info(data.encode(errors="surrogateescape"))
 
 
 MASKED = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(3, start=1, masked=True))
@@ -160,7 +142,7 @@ CARDS = SpacesSpec(
 ROOM = SpacesSpec(observation_from_space(Room().observation_space), DiscreteSpec(2))
 
 
-def test_observations_of_parts_are_pushed_as_the_environment_shows_them() -> None:
+def test_observations_of_parts_are_pushed_as_the_environment_shows_them_and_assembled() -> None:
     sample = read_sample(_packed(obs=(14, 10, 0), next_obs=(np.int64(20), 10, 1), action=1), CARDS)
     assert (sample.obs.tolist(), sample.next_obs.tolist()) == ([14, 10, 0], [20, 10, 1])
     room = Room()
@@ -170,17 +152,12 @@ def test_observations_of_parts_are_pushed_as_the_environment_shows_them() -> Non
     for wrong in ((14, 10), (14, 10, 0.5), {"a": 1}, 3):
         with pytest.raises(UsageError, match="This is no sample"):
             read_sample(_packed(obs=wrong, next_obs=(1, 1, 1), action=1), CARDS)
-
-
-@pytest.mark.parametrize(
-    ("spaces_of_run", "space"), [(CARDS, (1, 2, 0)), (ROOM, Room().reset()[0])], ids=["cards", "room"]
-)
-def test_steps_of_parts_are_assembled(spaces_of_run: SpacesSpec, space: Any) -> None:
-    step = partial(_packed, obs=space, next_obs=space, action=1, info={"log_prob": 0.0})
-    samples = [read_sample(step(step_id=number), spaces_of_run) for number in (0, 1)]
-    made = Assembler(spaces_of_run, 16).assemble(samples, HEADER, _not_asked)
-    assert spaces_of_run.observation.contains(made.obs).all()
-    assert len(made.obs) == 4, "each step was the last of its episode"
+    for run, shown in ((CARDS, (1, 2, 0)), (ROOM, first)):
+        step = partial(_packed, obs=shown, next_obs=shown, action=1, info={"log_prob": 0.0})
+        samples = [read_sample(step(step_id=number), run) for number in (0, 1)]
+        made = Assembler(run, 16).assemble(samples, HEADER, _not_asked)
+        assert run.observation.contains(made.obs).all()
+        assert len(made.obs) == 4, "each step was the last of its episode"
 
 
 def _not_asked(*_: Any) -> Any:
@@ -193,14 +170,13 @@ HEADER = WeightsHeader("run-1", 1, 5, 40, "00000000000000ff")
 
 def _step(step_id: int, terminated: bool = False, truncated: bool = False, **changed: Any) -> Sample:
     fields: dict[str, Any] = {
-        "obs": np.array([step_id, 0.0]),
         "action": step_id % 2,
         "reward": float(step_id),
-        "next_obs": np.array([step_id + 1, 0.0]),
         "log_prob": None,
         "model_id": 5,
     }
-    return Sample(terminated=terminated, truncated=truncated, step_id=step_id, **(fields | changed))
+    seen = {"obs": np.array([step_id, 0.0]), "next_obs": np.array([step_id + 1, 0.0])}
+    return Sample(terminated=terminated, truncated=truncated, step_id=step_id, **(fields | seen | changed))
 
 
 def _asked(obs: NDArray[Any], action: Any, mask: Any) -> NDArray[np.float32]:
@@ -230,32 +206,22 @@ def test_steps_come_back_as_segments_of_their_episodes() -> None:
     assert found.log_prob.tolist() == [0, -1, -2, -3, 0, -1, 0]
     for name, value in {"model_id_first": 5, "model_id_last": 5, "digest": 255, "env_index": 0}.items():
         assert (getattr(found, name) == value).all()
-
-
-def test_an_episode_goes_on_in_the_next_call() -> None:
-    assembler = Assembler(NUMBERS, 256)
-    _assemble(assembler, _step(0), _step(1))
-    found = _assemble(assembler, _step(2), _step(3, terminated=True))
-    assert _places(found) == [(0, 2, 2)]
-    assert _places(_assemble(assembler, _step(0))) == [(1, 0, 1)]
-
-
-def test_left_out_steps_cut_and_an_episode_that_was_given_up_ends() -> None:
-    found = _assemble(Assembler(NUMBERS, 256), *(_step(n) for n in (0, 1, 2, 5, 6, 0, 1)))
-    assert _places(found) == [(0, 0, 3), (0, 5, 2), (1, 0, 2)]
-    assert found.obs[:, 0].tolist() == [0, 1, 2, 3, 5, 6, 7, 0, 1, 2]
-
-
-def test_probabilities_are_asked_for_only_where_they_were_not_said() -> None:
+    # Probabilities are asked for only where they were not said.
     found = _assemble(Assembler(NUMBERS, 256), _step(0), _step(1, log_prob=-0.5), _step(2))
     assert found.log_prob.tolist() == [0, -0.5, -2]
     all_said = Assembler(NUMBERS, 256).assemble([_step(0, log_prob=-1.0)], HEADER, _not_asked)
     assert all_said.log_prob.tolist() == [-1]
 
 
-def test_observations_of_samples_are_moved_into_their_bounds() -> None:
-    found = _assemble(Assembler(NUMBERS, 256), _step(0, obs=np.array([-3, 99]), next_obs=np.array([51, 1])))
-    assert found.obs.tolist() == [[0, 50], [50, 1]]
+def test_an_episode_goes_on_in_the_next_call_left_out_steps_cut_and_one_given_up_ends() -> None:
+    assembler = Assembler(NUMBERS, 256)
+    _assemble(assembler, _step(0), _step(1))
+    assert _places(_assemble(assembler, _step(2), _step(3, terminated=True))) == [(0, 2, 2)]
+    found = _assemble(assembler, *(_step(n) for n in (0, 1, 2, 5, 6, 0, 1)))
+    assert _places(found) == [(1, 0, 3), (1, 5, 2), (2, 0, 2)]
+    assert found.obs[:, 0].tolist() == [0, 1, 2, 3, 5, 6, 7, 0, 1, 2]
+    found = _assemble(assembler, _step(2, obs=np.array([-3, 99]), next_obs=np.array([51, 1])))
+    assert found.obs.tolist() == [[0, 50], [50, 1]], "moved into their bounds"
 
 
 @pytest.mark.parametrize(("side", "capacity"), [(8, 256), (512, None)])
@@ -279,7 +245,9 @@ def _policy(spec: ActionSpec) -> Policy:
 POLICY = _policy(BOX)
 
 
-def test_draws_beyond_the_bounds_are_stored_as_they_were_drawn_and_of_equal_ones_the_newest_counts() -> None:
+def test_the_newest_draws_are_stored_as_they_were_drawn_and_choices_pass_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     remembered = ActionCache(BOX)
     latents = np.float32([[0.1, -0.2, 0.3], [30, 0, 0], [-50, 60, 0], [40, 0, 0]])
     taken = [remembered.given_out(latent, POLICY) for latent in latents]
@@ -290,19 +258,12 @@ def test_draws_beyond_the_bounds_are_stored_as_they_were_drawn_and_of_equal_ones
     nobody_drew = BOX.read(np.float32([1.0, 0.25, 6.0]))
     stored = remembered.stored(nobody_drew, POLICY)
     np.testing.assert_allclose(POLICY.to_environment(stored[None])[0], nobody_drew, rtol=1e-5)
-
-
-def test_the_oldest_draws_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_MOST_DRAWN", 2)
     remembered = ActionCache(BOX)
     for number in range(5):
         remembered.given_out(np.float32([0.01 * number, 0, 0]), POLICY)
-    assert len(remembered._drawn) == 2
-
-
-def test_choices_pass_as_they_are() -> None:
-    policy = _policy(CHOICES)
-    remembered, action = ActionCache(CHOICES), np.array([2, 6, -1])
+    assert len(remembered._drawn) == 2, "the oldest are forgotten"
+    remembered, action, policy = ActionCache(CHOICES), np.array([2, 6, -1]), _policy(CHOICES)
     np.testing.assert_array_equal(remembered.given_out(action, policy), action)
     assert remembered.stored(action, policy) is action
     assert not remembered._drawn

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,17 +67,6 @@ def test_what_a_loop_pushes_arrives_whole(trainer: FreeTrainer, connector: DQNCo
     assert [one.number for one in trainer.episodes()] == [0, 1, 2, 3, 4]
 
 
-@settings(client__segment_seconds=60)
-def test_closing_sends_what_was_pushed(trainer: FreeTrainer, connector: DQNConnector) -> None:
-    for step in range(10):
-        _push(connector, step)
-    connector.close()
-    connector.close()  # twice does no harm
-    assert trainer.steps() == 10
-    beat = trainer.beat()
-    assert (beat.leaving, beat.env_steps, beat.dropped) == (True, 10, 0)
-
-
 def test_weights_change_but_never_within_the_context(trainer: FreeTrainer, connector: DQNConnector) -> None:
     assert (connector.model_id, connector.agent(OBS)) == (1, 1)
     with connector as (agent, model_id):
@@ -125,25 +115,21 @@ def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, connector
 
 @settings(algorithm="vtrace")
 def test_unsaid_probabilities_are_those_of_who_chose(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    def sent(steps: int) -> Any:
+        until(lambda: trainer.steps() == steps, "the steps")
+        return np.concatenate([one.segments.log_prob for one in trainer.received()])
+
     _newer_weights(trainer, connector)
     _push(connector, 0, model_id=1, action=1)  # its best one, by odds of e to 1
     _push(connector, 1, model_id=2, action=1)  # no longer
     _push(connector, 2, model_id=2, action=1, log_prob=-0.125)
-    until(lambda: trainer.steps() == 3, "the steps")
-    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])
     best = -np.log(1 + np.exp(-1))
-    np.testing.assert_allclose(log_prob, [best, best - 1, -0.125], atol=1e-6)
-
-
-@settings(algorithm="vtrace")
-def test_what_weights_of_long_ago_chose_is_dropped(trainer: FreeTrainer, connector: DQNConnector) -> None:
-    connector._policies.clear()
-    _push(connector, 0)
-    _push(connector, 1, log_prob=-0.125)
-    _push(connector, 2)
+    np.testing.assert_allclose(sent(3), [best, best - 1, -0.125], atol=1e-6)
+    connector._policies.clear()  # of long ago
+    for step, said in ((3, {}), (4, {"log_prob": -0.25}), (5, {})):
+        _push(connector, step, **said)
     until(lambda: connector._link.progress.dropped == 2, "they are dropped")
-    until(lambda: trainer.steps() == 1, "the one is sent")
-    assert trainer.received()[0].segments.log_prob.tolist() == [-0.125]
+    assert sent(4)[3] == -0.25
 
 
 @pytest.mark.allow_warnings
@@ -165,7 +151,9 @@ def test_what_is_no_sample_is_said_by_the_next_push(
 
 
 @settings(client__segment_length=10, client__segment_seconds=60)
-def test_what_the_server_does_not_take_is_dropped(trainer: FreeTrainer, connector: DQNConnector) -> None:
+def test_what_the_server_does_not_take_is_dropped_and_closing_sends_the_rest(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
     progress = connector._link.progress
     trainer.grant(20)
     until(lambda: not connector._uploader.has_room(20), "the grant is heard")
@@ -181,6 +169,15 @@ def test_what_the_server_does_not_take_is_dropped(trainer: FreeTrainer, connecto
     assert received[-1].segments.first_step.tolist() == [190]
     assert [one.number for one in received] == list(range(len(received)))
     assert progress.dropped == 170
+    trainer.grant(100)
+    until(lambda: connector._uploader.has_room(20), "the grant is heard")
+    for step in range(200, 205):
+        _push(connector, step)
+    connector.close()
+    connector.close()  # twice does no harm
+    assert trainer.steps() == 35, "closing sends what was pushed"
+    beat = trainer.beat()
+    assert (beat.leaving, beat.env_steps, beat.dropped) == (True, 205, 170)
 
 
 @pytest.mark.allow_warnings

@@ -84,7 +84,13 @@ def test_the_first_environment_plays_what_is_asked_for(trainer: FreeTrainer, cli
     assert beat == GreedyPlay(model_id=2, played=COUNT, steps=COUNT * LENGTH)
 
 
-def test_newer_weights_change_nothing_of_an_evaluation(trainer: FreeTrainer, client: PlayingClient) -> None:
+def test_an_evaluation_is_of_the_weights_asked_for_and_told_of_unless_it_is_withdrawn(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(1))
+    before = trainer.steps()
+    until(lambda: trainer.steps() > before + 10 * LENGTH, "it plays on: those weights are gone")
+    assert (client.progress.greedy, greedy(trainer)) == (GreedyPlay(), [])
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2, count=50))
     until(lambda: greedy(trainer), "it has begun")
     trainer.publish(3)
@@ -92,19 +98,8 @@ def test_newer_weights_change_nothing_of_an_evaluation(trainer: FreeTrainer, cli
     until(lambda: len(greedy(trainer)) == 50, "the evaluation")
     assert {one.model_id for one in greedy(trainer)} == {2}
     assert 3 in {one.model_id for one in trained(trainer)}
-
-
-def test_an_order_for_weights_that_are_gone_is_not_begun(trainer: FreeTrainer, client: PlayingClient) -> None:
-    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(1))
-    before = trainer.steps()
-    until(lambda: trainer.steps() > before + 10 * LENGTH, "it plays on")
-    assert client.progress.greedy == GreedyPlay()
-    assert greedy(trainer) == []
-
-
-def test_what_is_withdrawn_is_not_told_of(trainer: FreeTrainer, client: PlayingClient) -> None:
-    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2, count=10_000))
-    until(lambda: greedy(trainer), "it has begun")
+    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(3, count=10_000))
+    until(lambda: len(greedy(trainer)) > 50, "the next has begun")
     trainer.grant(ENOUGH, epsilon=1.0)
     until(lambda: trains_again(trainer), "its first environment trains again")
     told = len(greedy(trainer))
@@ -114,8 +109,11 @@ def test_what_is_withdrawn_is_not_told_of(trainer: FreeTrainer, client: PlayingC
     assert [(one.model_id, one.number) for one in greedy(trainer)[told:]] == [(4, n) for n in range(COUNT)]
 
 
-@pytest.mark.parametrize("trainer", [{"env__num_envs": 1}], indirect=True)
-def test_one_environment_plays_it_between_two_episodes(trainer: FreeTrainer, client: PlayingClient) -> None:
+@pytest.mark.parametrize("trainer", [{"env__num_envs": 1, "evaluation__max_steps": 15}], indirect=True)
+@pytest.mark.allow_warnings
+def test_one_environment_plays_it_between_two_episodes_and_is_cut_where_it_does_not_end(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
     until(trainer.received, "it trains")
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2))
     until(lambda: len(greedy(trainer)) == COUNT, "the evaluation")
@@ -123,20 +121,10 @@ def test_one_environment_plays_it_between_two_episodes(trainer: FreeTrainer, cli
     client.end()
     for one in trainer.received():
         np.testing.assert_array_equal(one.segments.env_index, 0)
-    assert {one.length for one in trainer.episodes()} == {LENGTH}
-
-
-@pytest.mark.parametrize("trainer", [{"evaluation__max_steps": 15}], indirect=True)
-@pytest.mark.allow_warnings
-def test_an_episode_that_does_not_end_is_cut(trainer: FreeTrainer, client: PlayingClient) -> None:
-    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2))
-    until(lambda: len(greedy(trainer)) == COUNT, "the evaluation")
     # Step k gives k: each begins anew.
     found = {(one.length, one.total_return, one.terminated, one.cut) for one in greedy(trainer)}
     assert found == {(15, sum(range(16)), False, True)}
-    assert not any(one.cut for one in trained(trainer))
-    before = trainer.steps()
-    until(lambda: trainer.steps() > before + 10, "it trains on")
+    assert {(one.length, one.cut) for one in trained(trainer)} == {(LENGTH, False)}
 
 
 def test_it_acts_greedily_without_noise_in_the_first_environment_alone() -> None:

@@ -20,13 +20,12 @@ from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.owner import (
     KEPT_EPISODES,
     MOST_EPISODES,
-    ClientFolder,
     ClientReport,
     OwnerState,
-    OwnerWish,
 )
 from soulsgui.wire.messages.session import Wish
 from tests.faults.waiting import until
+from tests.sampling.free_trainer import OwnersFolder
 
 GO_ON = Plan()
 END_THEN_WAIT = Plan(Stepping.TO_THE_END)
@@ -54,10 +53,10 @@ class _Owner:
     """The owner's side of the folder, and a client's link to it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = ClientFolder(folder)
+        self.folder = OwnersFolder(folder)
+        self.want = self.folder.want
         self.progress = Progress("c", Instance(pid=os.getpid()), 1, {})
         self.changes = 0
-        self.watched_by(os.getpid())
         self.link = OwnerLink(self.folder, lambda: ClientReport(beat=self.progress.beat()), self._changed)
 
     def _changed(self) -> None:
@@ -65,9 +64,6 @@ class _Owner:
 
     def watched_by(self, pid: int) -> None:
         self.folder.runner.write_text(json.dumps(started_process_identity(pid)))
-
-    def want(self, state: OwnerState) -> None:
-        self.folder.wish.write_text(OwnerWish(state=state).to_json())
 
     def report(self) -> ClientReport | None:
         return ClientReport.read(self.folder.state.read_bytes()) if self.folder.state.exists() else None
@@ -82,15 +78,12 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Owner]:
     made.link.close()
 
 
-def test_a_wish_that_stands_already_holds_from_the_beginning(tmp_path: Path) -> None:
-    for wish in ("run", "pause"):  # the first one where nothing was written yet
-        link = _Owner(tmp_path).link
-        assert link.wish == wish
-        link.close()
-        ClientFolder(tmp_path).wish.write_text(OwnerWish(state="pause").to_json())
-
-
-def test_every_wish_is_heard_once(mine: _Owner) -> None:
+def test_every_wish_is_heard_once_also_one_that_stands_already(mine: _Owner, tmp_path: Path) -> None:
+    for number, wish in enumerate(("run", "pause")):  # the first one where nothing was written yet
+        other = _Owner(tmp_path / "other")
+        assert (number, other.link.wish) == (number, wish)
+        other.link.close()
+        other.want("pause")
     mine.link.start()
     states: tuple[OwnerState, ...] = ("pause", "run", "pause_after_episode", "stop")
     for count, state in enumerate(states, start=1):
@@ -115,18 +108,12 @@ def test_without_its_runner_it_is_to_end_until_another_one_comes(mine: _Owner) -
     runner.communicate()
     until(lambda: mine.link.wish == "stop_after_episode", "the end is noticed")
     assert mine.link.runner_is_gone
-    mine.watched_by(os.getpid())
-    until(lambda: mine.link.wish == "pause", "the next one is noticed")
-
-
-@pytest.mark.allow_warnings
-@pytest.mark.parametrize(
-    "identity", ["", "{}", "[1]", '{"pid": 1, "start_time": 0, "boot_id": "x", "cmdline": []}']
-)
-def test_a_forged_runner_is_none(mine: _Owner, identity: str) -> None:
-    mine.folder.runner.write_text(identity)
-    mine.link.start()
-    until(lambda: mine.link.runner_is_gone, "nobody watches")
+    no_such_process = '{"pid": 1, "start_time": 0, "boot_id": "x", "cmdline": []}'
+    for forged in ("", "{}", "[1]", no_such_process):
+        mine.watched_by(os.getpid())
+        until(lambda: mine.link.wish == "pause", "the next one is noticed")
+        mine.folder.runner.write_text(forged)
+        until(lambda: mine.link.runner_is_gone, "nobody watches")
 
 
 def test_reports_come_each_second_at_once_and_at_last(mine: _Owner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,19 +161,15 @@ def test_a_full_disk_is_said_once_and_survived(
     assert mine.report() is not None
 
 
-def test_a_report_names_the_newest_episodes_bounded() -> None:
+def test_a_report_names_the_newest_episodes_bounded_and_few_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     progress = Progress("c", Instance(pid=1), 1, {})
     progress.begin_run("run-1")
     for number in range(MOST_EPISODES + 500):
         progress.stepped(7)
         progress.episode_ended(float(number), 7)
     young = progress.recent_episodes()
-    assert len(young) == MOST_EPISODES
     assert [episode.number for episode in young] == list(range(500, MOST_EPISODES + 500))
     assert (young[-1].run_id, young[-1].env_steps) == ("run-1", 7 * (MOST_EPISODES + 500))
-
-
-def test_old_episodes_are_named_and_kept_as_long_as_there_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soulsgui.sampling.progress.KEPT_FOR_S", -1.0)
     owned, nobodys = (Progress("c", Instance(pid=1), 1, {}, keeps_episodes=keeps) for keeps in (True, False))
     for progress in (owned, nobodys):

@@ -47,21 +47,6 @@ def test_counting_from_several_threads_loses_nothing() -> None:
     assert (beat.env_steps, beat.episodes, beat.counter) == (2000, 2000, 2001)
 
 
-def test_what_went_wrong_in_the_run_before_is_no_news_of_another_one() -> None:
-    progress = _progress()
-    progress.goes_on_after(
-        Heartbeat(client="c", instance=Instance(), counter=1, error="crashed", env_restarts=2)
-    )
-    progress.begin_run("a")  # known from the process before this one
-    progress.environment_failed(EnvironmentFault("crashed again", "Traceback"))
-    progress.begin_run("a")
-    beat = progress.beat()
-    assert (beat.error, beat.error_details, beat.env_restarts) == ("crashed again", "Traceback", 3)
-    progress.begin_run("b")
-    beat = progress.beat()
-    assert (beat.error, beat.error_details, beat.env_restarts) == ("", "", 0)
-
-
 def test_every_figure_begins_at_0_with_another_run_and_goes_on_in_the_same() -> None:
     progress, blank = _progress(), _progress()
     blank.begin_run("b")
@@ -91,6 +76,17 @@ def test_every_figure_begins_at_0_with_another_run_and_goes_on_in_the_same() -> 
     beat = progress.beat()
     assert (beat.env_steps, beat.episodes, beat.mean_return) == (4, 1, 1.0)
     assert beat.env_steps_per_s > 0
+    # So does what went wrong, also in the process before this one.
+    progress = _progress()
+    earlier = Heartbeat(client="c", instance=Instance(), counter=1, error="crashed", env_restarts=2)
+    progress.goes_on_after(earlier)
+    for run, told in (("a", ("crashed again", "Traceback", 3)), ("b", ("", "", 0))):
+        progress.begin_run(run)
+        if run == "a":
+            progress.environment_failed(EnvironmentFault("crashed again", "Traceback"))
+            progress.begin_run("a")
+        beat = progress.beat()
+        assert (beat.error, beat.error_details, beat.env_restarts) == told
 
 
 def test_a_line_is_written_each_half_minute(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,13 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soulsgui.errors import ClientRegistrationError, UsageError
-from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.runner.server.bus import describing_no_run
-from soulsgui.training.publisher import Publisher
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.session import SessionHello
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import until
 from tests.sampling.free_trainer import (
@@ -87,38 +82,32 @@ def test_segments_end_with_episodes_or_at_their_length(trainer: FreeTrainer, cli
     assert client.progress.dropped == 0
 
 
-def test_it_waits_for_its_grant_its_weights_and_the_release_of_a_quarantine(redis_address: Address) -> None:
+def test_it_waits_for_grant_weights_release_and_credit_and_stops_when_told_to(redis_address: Address) -> None:
     trainer = FreeTrainer(redis_address)
     trainer.connection.set(trainer.keys.config, trainer.config.to_json())
     with playing_client(redis_address) as client:
-        trainer.grant(300)
+        trainer.grant(100)
         client.until_phase("waiting")
         assert client.progress.env_steps == 0
         trainer.publish(1)
-        until(lambda: trainer.steps() >= 300, "steps")
-        trainer.grant(10**6, status="quarantined")
+        for credit in (100, 250, 251, 400):
+            trainer.grant(credit)
+            until(lambda wanted=credit: trainer.steps() >= wanted, "the credit is used up")
+            client.until_phase("waiting")
+            # All it has is here, and no more of it than the credit and the rest of one step.
+            assert client.progress.env_steps == trainer.steps() < credit + ENVS
+            trainer.grant(10**6, status="quarantined")
         client.until_phase("waiting")
-        assert trainer.steps() < 300 + ENVS
-        trainer.grant(400)
-        until(lambda: trainer.steps() >= 400, "steps go on")
-    trainer.close()
-
-
-def test_it_stops_with_its_credit_and_when_told_to(trainer: FreeTrainer, client: PlayingClient) -> None:
-    for credit in (100, 250, 251, 400):
-        trainer.grant(credit)
-        until(lambda wanted=credit: trainer.steps() >= wanted, "the credit is used up")
-        client.until_phase("waiting")
-        # All it has is here, and no more of it than the credit and the rest of one step.
-        assert client.progress.env_steps == trainer.steps() < credit + ENVS
-    trainer.grant(None)
-    until(lambda: trainer.steps() > 500, "steps")
-    trainer.wish("stop")
-    client.join()
+        assert trainer.steps() < 400 + ENVS
+        trainer.grant(None)
+        until(lambda: trainer.steps() > 500, "steps")
+        trainer.wish("stop")
+        client.join()
     assert client.link.farewell == "the server asked it to stop"
     assert trainer.steps() == client.progress.env_steps, "what it has is sent before it goes"
     check_whole(trainer.received())
     assert client.progress.dropped == 0
+    trainer.close()
 
 
 def _fill_the_buffer(trainer: FreeTrainer, client: PlayingClient, **changed: Any) -> None:
@@ -241,27 +230,6 @@ def test_its_owner_has_his_way_too(trainer: FreeTrainer, redis_address: Address,
         client.join()
 
 
-def test_another_run_is_played_with_a_session_of_its_own(trainer: FreeTrainer, client: PlayingClient) -> None:
-    trainer.grant(300)
-    until(lambda: trainer.steps() >= 300, "steps")
-    first = trainer.hello()
-    trainer.begin_run("run-2")
-    trainer.connection.delete(trainer.keys.chunks("c"))
-    trainer.publish(7)
-    until(lambda: trainer.sessions() and trainer.hello() > first, "another session")
-    (hello,) = trainer.hellos()
-    assert (hello.run_id, hello.contract) == ("run-2", trainer.config.contract)
-    assert trainer.steps() == 0
-    trainer.grant(50)  # counted since that hello
-    until(lambda: trainer.steps() >= 50, "steps of the other run")
-    client.until_phase("waiting")
-    assert trainer.steps() < 50 + ENVS
-    received = trainer.received()
-    check_weights(trainer, received)
-    check_whole(received)
-    assert _models(received) == [7]
-
-
 @pytest.mark.allow_warnings
 def test_nothing_is_lost_nor_doubled_when_the_server_is_back(keeping_server: FaultyServer) -> None:
     trainer = FreeTrainer(keeping_server.address, client__segment_seconds=0.01)
@@ -286,42 +254,6 @@ def test_nothing_is_lost_nor_doubled_when_the_server_is_back(keeping_server: Fau
     trainer.close()
 
 
-@pytest.mark.allow_warnings
-def test_a_server_without_its_data_is_a_new_session_whose_credit_begins_anew(server: FaultyServer) -> None:
-    trainer = FreeTrainer(server.address)
-    trainer.publish(1)
-    with playing_client(server.address) as client:
-        trainer.grant(1000)
-        until(lambda: trainer.steps() >= 1000, "the credit is used up")
-        first = trainer.hello()
-        server.restart()
-        until(lambda: trainer.sessions() and trainer.hello() > first, "a new session")
-        client.until_phase("waiting")
-        trainer.publish(2)
-        trainer.grant(100)
-        until(lambda: trainer.steps() >= 100, "the new credit is used up")
-        client.until_phase("waiting")
-        received = trainer.received()
-        assert sum(one.segments.steps for one in received) < 100 + ENVS
-        assert [one.number for one in received] == list(range(len(received)))
-        assert {one.session for one in received} == {trainer.hello()}
-        check_weights(trainer, received)
-    trainer.close()
-
-
-@pytest.mark.allow_warnings
-def test_who_takes_its_name_over_ends_it(trainer: FreeTrainer, redis_address: Address) -> None:
-    client = PlayingClient(redis_address)
-    trainer.hello()
-    hello = SessionHello(client="c", instance=Instance(pid=1), run_id="run-1", contract="x", num_envs=1)
-    trainer.connection.xadd(trainer.keys.chunks("c"), {"hello": hello.to_json()})
-    trainer.grant(None)
-    client.join()
-    assert isinstance(client.failure, ClientRegistrationError)
-    assert "took over" in client.failure.message
-    assert len(trainer.sessions()) == 2, "after the other's it said none"
-
-
 @settings(algorithm="ppo", client__buffer_bytes=2**16, client__segment_length=16)
 def test_a_round_waits_too_while_its_buffer_is_full(trainer: FreeTrainer, client: PlayingClient) -> None:
     share = _share(1, 2000 * ENVS)
@@ -341,45 +273,22 @@ def test_who_is_asked_to_stop_does_not_sleep_on(trainer: FreeTrainer, client: Pl
     assert client.failure is None
 
 
-def test_a_network_that_can_not_be_made_here_is_told(redis_address: Address) -> None:
-    trainer = FreeTrainer(redis_address)
-    policy = TorchPolicySpec("nowhere_at_all:Net", (2,), "float32", 2, 0, (3,), "relu", False)
-    trainer.config = trainer.config.model_copy(update={"policy": policy.to_json()})
-    trainer.publisher = Publisher(trainer.keys, trainer.config)
-    trainer.publish(1)
-    client = PlayingClient(redis_address)
-    client.join()
-    assert isinstance(client.failure, UsageError)
-    assert [name for name, good in client.progress.checks.items() if not good] == ["network"]
-    trainer.close()
-
-
 ROUNDS = settings(algorithm="ppo")
 
 
+@pytest.mark.allow_warnings
 @ROUNDS
-def test_a_share_is_played_to_its_end_and_grows(trainer: FreeTrainer, client: PlayingClient) -> None:
+def test_a_share_is_that_of_its_session_and_may_grow(trainer: FreeTrainer, client: PlayingClient) -> None:
+    def stored_in(session: str) -> int:
+        return sum(one.segments.steps for one in trainer.received() if one.session == session)
+
     for steps in (31, 100, 100, 101):  # also such that are no whole steps of all environments
         trainer.grant(None, **_share(1, steps))
         until(lambda wanted=steps: trainer.steps() == wanted, "the share")
         client.until_phase("waiting")
     stored_steps(trainer.received())
-    assert {one.session for one in trainer.received()} == {trainer.hello()}
-    trainer.publish(2)
-    trainer.grant(None, **_share(2, 60))
-    until(lambda: trainer.steps() == 161, "the next round has a share of its own")
-
-
-@pytest.mark.allow_warnings
-@ROUNDS
-def test_a_share_is_that_of_the_present_session(trainer: FreeTrainer, client: PlayingClient) -> None:
-    def stored_in(session: str) -> int:
-        return sum(one.segments.steps for one in trainer.received() if one.session == session)
-
-    trainer.grant(None, **_share(1, 90))
-    until(lambda: trainer.steps() == 90, "the share")
-    client.until_phase("waiting")
     first = trainer.hello()
+    assert {one.session for one in trainer.received()} == {first}
     # Somebody else's garbage ends the session, and the trainer wants the rest of the same round in the next.
     garbage = trainer.connection.xadd(trainer.keys.chunks("c"), {"x": "garbage"})
     client.link._uploader.distrust()
@@ -388,7 +297,10 @@ def test_a_share_is_that_of_the_present_session(trainer: FreeTrainer, client: Pl
     trainer.grant(None, **_share(1, 30))
     until(lambda: stored_in(trainer.hello()) == 30, "the rest")
     client.until_phase("waiting")
-    assert client.progress.env_steps == 120
+    assert client.progress.env_steps == 131
+    trainer.publish(2)
+    trainer.grant(None, **_share(2, 60))
+    until(lambda: stored_in(trainer.hello()) == 90, "the next round has a share of its own")
 
 
 @ROUNDS
@@ -408,6 +320,27 @@ def test_waits_for_rounds_are_told_and_a_pause_is_none(trainer: FreeTrainer, cli
     until(lambda: (beat := trainer.beat()) and beat.waits >= 1, "the wait is counted")
     assert 0.2 < trainer.beat().waiting <= 1
     until(lambda: (beat := trainer.beat()) and beat.sent_steps == 60, "all it sent is told")
+
+
+def test_another_run_is_played_with_a_session_of_its_own(trainer: FreeTrainer, client: PlayingClient) -> None:
+    trainer.grant(300)
+    until(lambda: trainer.steps() >= 300, "steps")
+    first = trainer.hello()
+    trainer.begin_run("run-2")
+    trainer.connection.delete(trainer.keys.chunks("c"))
+    trainer.publish(7)
+    until(lambda: trainer.sessions() and trainer.hello() > first, "another session")
+    (hello,) = trainer.hellos()
+    assert (hello.run_id, hello.contract) == ("run-2", trainer.config.contract)
+    assert trainer.steps() == 0
+    trainer.grant(50)  # counted since that hello
+    until(lambda: trainer.steps() >= 50, "steps of the other run")
+    client.until_phase("waiting")
+    assert trainer.steps() < 50 + ENVS
+    received = trainer.received()
+    check_weights(trainer, received)
+    check_whole(received)
+    assert _models(received) == [7]
 
 
 @settings(client__when_full="drop_oldest", client__segment_length=16)

@@ -16,27 +16,21 @@ from soulsgui.sampling.watchdog import EnvironmentLimits, SampleRate, Watchdog
 from tests.faults.waiting import LIMIT_S, until
 
 
-def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_healthy_minute() -> None:
+def test_pauses_double_and_begin_anew_after_a_healthy_minute_and_rates_are_of_the_last_window() -> None:
     patience = RestartBackoff()
     assert not patience.works(0.0)
     assert [patience.failed() for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
-    assert not patience.works(100.0)
-    assert not patience.works(100.0 + HEALTHY_S - 1)
-    assert patience.works(100.0 + HEALTHY_S)
-    assert not patience.works(100.0 + 2 * HEALTHY_S), "told once"
+    healthy = [100.0, 100.0 + HEALTHY_S - 1, 100.0 + HEALTHY_S, 100.0 + 2 * HEALTHY_S]
+    assert [patience.works(now) for now in healthy] == [False, False, True, False], "told once"
     assert patience.failed() == 0.5
     assert not patience.works(1000.0)
     assert patience.failed() == 1, "a failure begins the healthy minute anew"
     assert not patience.works(1000.0 + HEALTHY_S + 1)
     assert patience.failed() == 2
-
-
-def test_the_rate_is_that_of_the_last_window() -> None:
     window_s = 4 * watchdog.LOOK_EVERY_S
     rate = SampleRate(window_s)
     assert [rate.look(steps) for steps in (0, 10, 20, 30)] == [None] * 4
-    assert rate.look(40) == 40 / window_s
-    assert rate.look(40) == 30 / window_s
+    assert [rate.look(40), rate.look(40)] == [40 / window_s, 30 / window_s]
     rate.forget()
     assert rate.look(40) is None
 
@@ -84,7 +78,14 @@ def test_many_short_steps_are_no_hang_and_neither_is_waiting() -> None:
     assert hangs.empty()
 
 
-def test_too_much_memory_is_told_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_much_memory_or_too_few_steps_are_told_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _watching(EnvironmentLimits(0.2, min_steps_per_s=10.0), _no_hang) as dog:
+        with dog.sampling():
+            until(lambda: dog._complaint, "it is noticed")
+        with pytest.raises(EnvironmentFault, match=r"0\.0 steps/s, below the 10") as told:
+            dog.enter("a step")
+        assert not isinstance(told.value, ProcessFault)
+        dog.enter("a step")  # it complains once
     with _watching(EnvironmentLimits(1000.0, max_memory=200 * 2**20), _no_hang) as dog:
         monkeypatch.setattr(watchdog, "family_memory", lambda: 300 * 2**20)
         until(lambda: dog._complaint, "it is measured")
@@ -104,20 +105,8 @@ def test_an_environment_that_closes_our_files_is_told_at_the_next_step() -> None
             os.close(taken)
 
 
-def test_too_few_steps_while_sampling_are_told_at_the_next_step() -> None:
-    with _watching(EnvironmentLimits(0.2, min_steps_per_s=10.0), _no_hang) as dog:
-        with dog.sampling():
-            until(lambda: dog._complaint, "it is noticed")
-        with pytest.raises(EnvironmentFault, match=r"0\.0 steps/s, below the 10") as told:
-            dog.enter("a step")
-        assert not isinstance(told.value, ProcessFault)
-        dog.enter("a step")  # it complains once
-
-
 @pytest.mark.allow_warnings
-def test_looks_that_fail_are_logged_and_are_not_the_last_ones(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_looks_are_repeated(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     hangs = Hangs()
 
     def fails(fault: ProcessFault) -> None:

@@ -1,4 +1,4 @@
-"""Environments in processes of their own: as if they were in one vector."""
+"""The environments of a client: in processes as in one vector, their masks, and what hangs."""
 
 import json
 import os
@@ -14,20 +14,21 @@ from gymnasium.vector import AutoresetMode
 
 from soulsgui.environments.make import make_vector
 from soulsgui.environments.step import EnvStepper, StepResult
-from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
+from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
 from soulsgui.process import child_env, own_command
+from soulsgui.sampling import environment
+from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog
 from soulsgui.sampling.workers import SpreadStepper, send
+from soulsgui.system import kill_descendants
+from soulsgui.wire.messages.server_config import ON_POLICY
 
 TOYS = "tests.environments.toys"
 
 
 @pytest.fixture
 def watchdog() -> Iterator[Watchdog]:
-    def hung(_fault: object) -> None:
-        raise AssertionError
-
-    made = Watchdog(EnvironmentLimits(60.0), hung)
+    made = Watchdog(EnvironmentLimits(60.0), _hung)
     made.start()
     yield made
     made.close()
@@ -74,9 +75,7 @@ def assert_same(told: StepResult, expected: StepResult) -> None:
     ],
     ids=["numbers", "images and numbers", "masks"],
 )
-def test_several_processes_give_the_numbers_of_one(
-    spread: Spread, env: tuple[str, Any, Any], workers: int
-) -> None:
+def test_processes_give_the_numbers_of_one(spread: Spread, env: tuple[str, Any, Any], workers: int) -> None:
     alone, several = EnvStepper(make_vector(*env, 3)), spread(env, 3, workers)
     assert alone.vector_env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     assert several.spaces.action.n == alone.vector_env.single_action_space.n
@@ -145,3 +144,58 @@ def test_a_worker_that_hangs_ends_also_when_its_client_is_gone() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+HANGING = {
+    "env.id": "tests.sampling.odd_toys:ToysHangs-v0",
+    "env.kwargs": {},
+    "env.wrappers": [],
+    "env.num_envs": 2,
+    "client.workers": 2,
+    "client.hang_seconds": 100.0,
+}
+
+
+def _hung(_fault: object) -> None:
+    raise AssertionError
+
+
+def made(name: str, workers: int, masked: bool | None = None) -> Environment:
+    settings: dict[str, Any] = {"env.id": f"{TOYS}:Toys{name}-v0", "env.kwargs": {}, "env.wrappers": []}
+    return Environment(settings, 2, _hung, workers, masked)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("name", "masked", "workers"), [("Masked", True, 0), ("Masked", True, 1), ("Camera", False, 0)]
+)
+def test_where_nobody_says_so_it_is_asked_for_its_masks(name: str, masked: bool, workers: int) -> None:
+    with closing(made(name, workers)) as found:
+        assert found.spaces.action.masked is masked
+        found.make_anew()
+        assert found.spaces.action.masked is masked
+
+
+def test_what_the_server_says_of_masks_is_believed_until_the_first_reset_and_in_the_contract() -> None:
+    contracts = set()
+    for masked in (True, False):
+        with closing(made("Masked", 0, masked)) as found:
+            assert found.stepper.mask is None
+            assert found.spaces.action.masked is masked
+            contracts |= {found.contract(ON_POLICY, state) for state in ({}, {"hidden": (3,)})}
+    assert len(contracts) == 4, "and the state of the policy"
+
+
+@pytest.mark.processes
+def test_workers_that_hang_while_they_are_made_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Their own watchdogs find nothing: the client's, which looks later by rights, looks first.
+    monkeypatch.setattr(environment, "_LATER_S", -99.0)
+    ended: list[ProcessFault] = []
+
+    def on_hang(fault: ProcessFault) -> None:
+        ended.append(fault)
+        kill_descendants()
+
+    with pytest.raises(EnvironmentFault, match="A worker process of the environment is gone"):
+        Environment(HANGING, None, on_hang)
+    assert ended == []

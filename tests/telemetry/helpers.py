@@ -46,44 +46,23 @@ def arrivals(*episodes: Episode, client: str = "a", first: int = 1) -> list[Arri
     return [Arrival(client, EntryId(1000, first + n), one) for n, one in enumerate(episodes)]
 
 
+def _place(attempt: int, update: int, env_steps: int, episodes: int) -> dict[str, Any]:
+    figures = {"env_steps": env_steps, "episodes": episodes, "model_id": update}
+    return {"run_id": RUN_ID, "attempt": attempt, "update": update} | figures
+
+
 def attempt_row(attempt: int, env_steps: int = 0, episodes: int = 0, update: int = 0) -> AttemptRow:
-    return AttemptRow(
-        run_id=RUN_ID,
-        attempt=attempt,
-        update=update,
-        env_steps=env_steps,
-        episodes=episodes,
-        model_id=update,
-        time=50.0 + attempt,
-    )
+    return AttemptRow(time=50.0 + attempt, **_place(attempt, update, env_steps, episodes))
 
 
 def update_row(update: int, attempt: int = 1, env_steps: int = 0, **values: float) -> UpdateRow:
-    return UpdateRow(
-        run_id=RUN_ID,
-        attempt=attempt,
-        update=update,
-        previous=update - 1,
-        env_steps=env_steps,
-        episodes=update * 10,
-        model_id=update,
-        time=100.0 + update,
-        values=values,
-    )
+    place = _place(attempt, update, env_steps, update * 10)
+    return UpdateRow(previous=update - 1, time=100.0 + update, values=values, **place)
 
 
 def checkpoint_row(update: int, attempt: int = 1, saved: str = "current") -> CheckpointRow:
-    return CheckpointRow(
-        run_id=RUN_ID,
-        attempt=attempt,
-        update=update,
-        env_steps=update * 100,
-        episodes=update,
-        model_id=update,
-        time=200.0 + update,
-        saved=saved,
-        path="checkpoint",
-    )
+    place = _place(attempt, update, update * 100, update)
+    return CheckpointRow(time=200.0 + update, saved=saved, path="checkpoint", **place)
 
 
 @contextmanager

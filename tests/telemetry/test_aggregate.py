@@ -37,6 +37,11 @@ def test_only_full_windows_rank_models_and_whoever_played_most_of_one_earned_it(
     assert aggregator.best == Best(104.0, 5), "the newest of those that played as much"
     aggregator.add(1, 103.0, 6)
     assert aggregator.best == Best(104.0, 5), "the first of equals stays the best"
+    episodes = [(1, 1.0, 1), (1, 9.0, 2), (1, 3.0, 3), (2, 2.0, 4), (2, 5.0, 5)]
+    live = Aggregator(2, None)
+    for episode in episodes:
+        live.add(*episode)
+    assert best_of(2, episodes) == live.best == Best(6.0, 3), "of a history, as seen live"
 
 
 @pytest.mark.parametrize(
@@ -50,9 +55,7 @@ def test_only_full_windows_rank_models_and_whoever_played_most_of_one_earned_it(
     ],
     ids=["not full", "full", "below", "equal", "it stays reached"],
 )
-def test_a_full_window_reaches_the_goal(
-    window: int, returns: list[float], reached_with: float | None
-) -> None:
+def test_full_windows_reach_the_goal(window: int, returns: list[float], reached_with: float | None) -> None:
     aggregator = Aggregator(window, 10.0)
     aggregator.begin_attempt(1, ())
     for value in returns:
@@ -69,26 +72,15 @@ def test_what_a_resume_carries_over_counts_for_the_mean_only() -> None:
     assert (aggregator.best, aggregator.reached) == (None, False)
     aggregator.add(2, 3.0, 8)
     assert (aggregator.best, aggregator.reached) == (Best(1.0, 1), False)
-
-
-def test_a_new_attempt_opens_the_goal_again_keeps_the_best_and_stragglers_do_not_move_it() -> None:
+    # A new attempt opens the goal again and keeps the best; stragglers do not move it.
     aggregator = Aggregator(1, 10.0)
     aggregator.begin_attempt(1, ())
     aggregator.add(1, 12.0, 3)
     aggregator.begin_attempt(2, [12.0])
-    assert not aggregator.reached
-    assert aggregator.best == Best(12.0, 3)
+    assert (aggregator.reached, aggregator.best) == (False, Best(12.0, 3))
     aggregator.add(2, 1.0, 5)
     assert aggregator.add(1, 99.0, 4) == 99.0
     assert (aggregator.mean_return, aggregator.reached) == (1.0, False)
-
-
-def test_best_of_a_history_is_the_best_seen_live() -> None:
-    episodes = [(1, 1.0, 1), (1, 9.0, 2), (1, 3.0, 3), (2, 2.0, 4), (2, 5.0, 5)]
-    live = Aggregator(2, None)
-    for attempt, value, model_id in episodes:
-        live.add(attempt, value, model_id)
-    assert best_of(2, episodes) == live.best == Best(6.0, 3)
 
 
 def claiming() -> Aggregator:
@@ -101,15 +93,12 @@ def claiming() -> Aggregator:
     return aggregator
 
 
-def test_greedy_episodes_confirm_a_claimed_goal() -> None:
+def test_greedy_episodes_confirm_a_claim_or_it_takes_a_new_window_of_newer_weights() -> None:
     aggregator = claiming()
     aggregator.add(1, 99.0, 3)
     assert aggregator.claim == 11.0, "there is one claim at a time"
     aggregator.answer(10.0)
     assert (aggregator.claim, aggregator.reached_with) == (None, 11.0)
-
-
-def test_what_is_not_confirmed_needs_a_whole_new_window() -> None:
     aggregator = claiming()
     aggregator.answer(9.9)
     aggregator.add(7, 99.0, 4)  # of another attempt
@@ -118,26 +107,19 @@ def test_what_is_not_confirmed_needs_a_whole_new_window() -> None:
     assert aggregator.mean_return == 55.0, "the shown mean goes on"
     aggregator.add(1, 13.0, 4)
     assert aggregator.claim == 56.0
-
-
-def test_refuted_weights_claim_nothing_more_and_are_ranked_all_the_same() -> None:
     aggregator = claiming()
     aggregator.answer(9.9, 5)
     for model_id in (4, 5, 5):
         aggregator.add(1, 13.0, model_id)
-    assert aggregator.claim is None, "the same weights would be refuted again"
-    assert aggregator.best == Best(13.0, 5)
+    assert (aggregator.claim, aggregator.best) == (None, Best(13.0, 5)), "the same would be refuted again"
     aggregator.add(1, 13.0, 6)
     assert aggregator.claim == 13.0
-
-
-def test_a_claim_counts_where_nobody_can_confirm_it_and_ends_with_its_attempt() -> None:
     aggregator = claiming()
     aggregator.answer()
-    assert aggregator.reached_with == 11.0
+    assert aggregator.reached_with == 11.0, "nobody can confirm it"
     aggregator = claiming()
     aggregator.begin_attempt(2, [11.0, 11.0])
-    assert (aggregator.claim, aggregator.reached) == (None, False)
+    assert (aggregator.claim, aggregator.reached) == (None, False), "it ends with its attempt"
 
 
 def _start(attempt: int, env_steps: int, episodes: int, update: int = 0) -> AttemptStart:
@@ -156,12 +138,9 @@ def test_attempts_begin_at_zero_or_their_checkpoint_once_and_stragglers_stay_in_
     assert curve.advance(2, 7) == Place(507, 51)
     assert curve.advance(1, 10) == Place(35, 2)
     assert curve.place(2) == Place(507, 51)
-
-
-def test_an_attempt_nobody_told_of_goes_on_where_the_newest_stands() -> None:
+    # One that nobody told of goes on where the newest stands.
     assert Curve([], {}).advance(1, 25) == Place(25, 1)
-    curve = Curve([_start(1, 0, 0)], {1: Place(300, 30)})
-    assert curve.advance(4, 1) == Place(301, 31)
+    assert Curve([_start(1, 0, 0)], {1: Place(300, 30)}).advance(4, 1) == Place(301, 31)
 
 
 def test_the_limit_of_an_attempt_is_the_earliest_place_any_later_one_began_at() -> None:
@@ -169,10 +148,9 @@ def test_the_limit_of_an_attempt_is_the_earliest_place_any_later_one_began_at() 
     assert limits.of(1) == limits.of(2) == (200, 20, 2)
     assert limits.of(3) == (400, 40, 4)
     assert limits.of(4) == (math.inf, math.inf, math.inf)
-
-
-def test_an_episode_beyond_either_axis_is_overwritten_and_one_at_the_limit_is_not() -> None:
-    limit = Limits([_start(2, 500, 50)]).of(1)
-    assert not limit.overwrites_episode(env_steps=500, episode=50)
-    assert limit.overwrites_episode(env_steps=501, episode=50)
-    assert limit.overwrites_episode(env_steps=500, episode=51)
+    limit = limits.of(1)
+    beyond = [
+        limit.overwrites_episode(env_steps=steps, episode=at)
+        for steps, at in ((200, 20), (201, 20), (200, 21))
+    ]
+    assert beyond == [False, True, True], "beyond either axis"

@@ -92,16 +92,6 @@ def test_what_nobody_asked_for_is_refused_and_counted(run: RunFolder, stage: Sta
         assert state.episodes == 0
 
 
-def test_training_ranks_only_where_it_is_known_that_no_client_can(run: RunFolder, stage: Stage) -> None:
-    stage.join("a")
-    node_says(stage, "evaluator", phase="frozen")
-    node_says(stage, "trainer", asks_clients=None)
-    with node_at_work(run, stage.address, algorithm="dqn", stop={"window": 1}):
-        stage.play("a", episode(5.0, model_id=3))
-        state = stage.wait_state(lambda state: state.episodes == 1, "counted")
-        assert state.verdict == Verdict(best_by="evaluation")
-
-
 JUDGED = ORDER.model_copy(update={"count": 100, "goal": 8.0, "least": 2})
 CLAIMED = JUDGED.model_copy(update={"least": 20, "confirms": 4})
 NEAR = [7.0, 10.0] * 10
@@ -128,9 +118,7 @@ NEAR = [7.0, 10.0] * 10
         (CLAIMED.model_copy(update={"count": 120, "least": 120}), [1.0] * 120, 120),
     ],
 )
-def test_an_evaluation_is_over_when_it_says_whether_the_goal_is_reached(
-    order: GreedyOrder, returns: list[float], count: int | None
-) -> None:
+def test_evaluations_end_with_enough(order: GreedyOrder, returns: list[float], count: int | None) -> None:
     assert enough(order, returns) == count
 
 

@@ -14,6 +14,7 @@ from soulsgui.telemetry.streams import MetricsStream
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.metrics import ROW_FIELD
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import EPISODE_FIELD
@@ -100,19 +101,19 @@ def test_a_stream_of_another_type_or_deleted_leaves_the_others_alone(run: RunFol
 
 
 @pytest.mark.allow_warnings
-def test_the_server_comes_back_without_its_data(run: RunFolder, stage: Stage) -> None:
+@pytest.mark.parametrize("cut", [True, False], ids=["connections cut", "made anew in silence"])
+def test_the_server_comes_back_without_its_data(run: RunFolder, stage: Stage, cut: bool) -> None:
     stage.join("a")
-    stage.tell(attempt_row(1), update_row(1, loss=1.0))
+    stage.tell(attempt_row(1))
+    # Its clock is earlier when it comes back.
+    stage.redis.xadd(stage.keys.metrics, {ROW_FIELD: update_row(1, loss=1.0).to_json()}, id=f"{2**53}-0")
     with node_at_work(run, stage.address):
         stage.play("a", episode(1.0), episode(2.0))
         until(lambda: stage.live_numbers() == [1, 2], "the first two")
-        # What a restart without data looks like from here: connections cut, keys gone.
-        pipeline = stage.redis.pipeline(transaction=True)
-        for key in stage.redis.scan_iter(f"{stage.keys.config.removesuffix('config')}*"):
-            pipeline.delete(key)
-        pipeline.execute()
+        # What a restart without data looks like from here: keys gone, connections cut.
+        stage.redis.delete(*stage.redis.scan_iter(f"{stage.keys.config.removesuffix('config')}*"))
         for one in stage.redis.client_list():
-            if one["name"] == "telemetry":
+            if cut and one["name"] == "telemetry":
                 stage.redis.client_kill_filter(_id=one["id"])
         stage.join("a")
         stage.tell(update_row(2, loss=2.0))
@@ -148,40 +149,36 @@ def _begun_further_on(stage: Stage) -> None:
     stage.play("a", episode(1.0))
 
 
+def _failing(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exception) -> list[Exception]:
+    """Let a method raise an error as long as it is in the list that is returned."""
+    works, errors = getattr(owner, name), [error]
+
+    def fail(*given: Any) -> Any:
+        if errors:
+            raise errors[0]
+        return works(*given)
+
+    monkeypatch.setattr(owner, name, fail)
+    return errors
+
+
 @pytest.mark.allow_warnings
 def test_what_was_not_stored_when_it_broke_is_read_again(
-    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    record = Recorder.record
-    broken = 0
-
-    def break_first(self: Recorder, *given: Any) -> Any:
-        nonlocal broken
-        broken += 1
-        if broken == 1:
-            raise redis.ConnectionError("cut")
-        return record(self, *given)
-
-    monkeypatch.setattr(Recorder, "record", break_first)
+    errors = _failing(monkeypatch, Recorder, "record", redis.ConnectionError("cut"))
     _begun_further_on(stage)
     with node_at_work(run, stage.address):
+        until(lambda: "is away" in caplog.text, "it breaks")
+        errors.clear()
         until(lambda: stage.live_numbers() == [1], "the episode after all")
-    assert broken == 2
     assert query_history(run.store, HistoryQueryParams()).env_steps == [110]
 
 
-def test_a_full_server_is_drained_and_windows_told_later(
-    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish = MetricsStream.publish
-    full = True
-
-    def refuse(self: MetricsStream, *given: Any) -> int:
-        if full:
-            raise redis.OutOfMemoryError("used memory > 'maxmemory'")
-        return publish(self, *given)
-
-    monkeypatch.setattr(MetricsStream, "publish", refuse)
+def test_a_full_server_is_drained(run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = _failing(
+        monkeypatch, MetricsStream, "publish", redis.OutOfMemoryError("used memory > 'maxmemory'")
+    )
     stage.join("a")
     with node_at_work(run, stage.address):
         for n in range(3):
@@ -189,30 +186,21 @@ def test_a_full_server_is_drained_and_windows_told_later(
             until(lambda n=n: len(_returns(run)) == 2 * n + 2 and stage.left("a") == 0, "drained")
         state = stage.wait_state(lambda state: "memory is full" in state.error, "said so")
         assert state.phase == "collecting"
-        full = False
+        full.clear()
         until(lambda: stage.live_numbers() == [1, 2, 3, 4, 5, 6], "told without gap or double")
         stage.wait_state(lambda state: not state.error, "mended")
 
 
 @pytest.mark.allow_warnings
-def test_a_full_disk_is_told_and_survived(
-    run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = True
-    add = StoreWriter.add_episodes
-
-    def refuse(self: StoreWriter, records: object) -> None:
-        if full:
-            raise sqlite3.OperationalError("database or disk is full")
-        add(self, records)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(StoreWriter, "add_episodes", refuse)
+def test_a_full_disk_is_survived(run: RunFolder, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = sqlite3.OperationalError("database or disk is full")
+    full = _failing(monkeypatch, StoreWriter, "add_episodes", error)
     _begun_further_on(stage)
     with node_at_work(run, stage.address):
         state = stage.wait_state(lambda state: state.phase == "frozen", "frozen")
         assert "disk is full" in state.error
         assert stage.left("a") == 1
-        full = False
+        full.clear()
         stage.wait_state(lambda state: state.phase == "collecting" and not state.error, "mended")
     history = query_history(run.store, HistoryQueryParams())
     assert (history.env_steps, history.episode, stage.live_numbers()) == ([110], [6], [1])
@@ -230,7 +218,14 @@ def test_where_the_evaluator_can_not_play_training_ranks_the_models(run: RunFold
         assert (state.verdict, state.best_mean_return) == (Verdict(best_by="evaluation"), None)
         assert state.judged_by == "evaluation", "it may yet be able to"
         frozen = evaluator.model_copy(update={"phase": "frozen"})
-        stage.redis.set(stage.keys.node("evaluator"), frozen.to_json())
+        playing = {"name": "trainer", "phase": "collecting", "asks_clients": None}
+        trainer = evaluator.model_copy(update=playing)
+        for told in (trainer, frozen):
+            stage.redis.set(stage.keys.node(told.name), told.to_json())
+        state = stage.wait_state(lambda new: new.tick > state.tick + 4, "a few turns later")
+        assert state.verdict == Verdict(best_by="evaluation"), "it is not known that no client can"
+        nobody = trainer.model_copy(update={"asks_clients": False})
+        stage.redis.set(stage.keys.node("trainer"), nobody.to_json())
         best = Verdict(best_model_id=3, best_score=5.0)
         state = stage.wait_state(lambda state: state.verdict == best, "ranked by training")
         assert (state.best_mean_return, state.judged_by) == (5.0, "training")

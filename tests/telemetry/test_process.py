@@ -1,12 +1,9 @@
 """The node as the process it is: started, killed at any moment, started again, asked to stop."""
 
 import json
-import random
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +15,7 @@ from soulsgui.telemetry.store import query_history
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import History, HistoryQueryParams
 from tests.faults.waiting import LIMIT_S, until
-from tests.telemetry.helpers import Stage, arrivals, attempt_row, episode, make_run, recorder_of
+from tests.telemetry.helpers import Stage, attempt_row, episode, make_run
 
 _START = """
 import sys
@@ -52,10 +49,6 @@ def _process(run: RunFolder, address: Address, before: str = "") -> "Iterator[su
         process.wait()
 
 
-def _last_row(run: RunFolder) -> int:
-    return query_history(run.store, HistoryQueryParams(points=1)).last_row
-
-
 def _history(run: RunFolder, **asked: str) -> History:
     return query_history(run.store, HistoryQueryParams(points=200_000, **asked))
 
@@ -77,47 +70,6 @@ def test_kills_between_two_steps_neither_lose_nor_double(run: RunFolder, stage: 
     history = _history(run)
     assert history.value == [float(n) for n in range(60)]
     assert history.episode == list(range(11, 71))
-
-
-def test_kills_at_random_moments_neither_lose_nor_double(run: RunFolder, stage: Stage) -> None:
-    rng = random.Random(7)
-    clients = ["a", "b", "c"]
-    stage.join(*clients)
-    sent = dict.fromkeys(clients, 0)
-
-    def play(most: int) -> None:
-        """Send a few episodes of each client, unless there were many: what windows are told is bounded."""
-        for client in clients:
-            number = rng.randint(1, 40) if sum(sent.values()) < most else 0
-            returns = range(sent[client], sent[client] + number)
-            stage.play(client, *(episode(float(n), n % 9 + 1) for n in returns))
-            sent[client] += number
-        threading.Event().wait(0.01)
-
-    for kills in range(2):
-        before, latest = _last_row(run), time.monotonic() + LIMIT_S
-        with _process(run, stage.address):
-            while _last_row(run) == before:
-                assert time.monotonic() < latest, f"no progress after {kills} kills"
-                play(3000 * (kills + 1))
-            for _ in range(rng.randint(0, 8)):
-                play(6000)
-    total = sum(sent.values())
-    with _process(run, stage.address):
-        until(lambda: stage.live_numbers()[-1:] == [total], "everything told")
-    assert stage.live_numbers() == list(range(1, total + 1))
-    for client in clients:
-        assert _history(run, client=client).value == [float(n) for n in range(sent[client])]
-    # Axes and means are those of one uninterrupted recorder given the same episodes.
-    history = _history(run)
-    again = run.root / "again.sqlite"
-    with recorder_of(again, 20) as recorder:
-        episodes = (episode(value, int(value) % 9 + 1) for value in history.value)
-        recorder.record([], arrivals(*episodes), recorder.cursor, 0.0)
-    means = HistoryQueryParams(metric="mean_return", points=200_000)
-    found, expected = query_history(run.store, means), query_history(again, means)
-    assert found.value == expected.value
-    assert (found.env_steps, found.episode) == (expected.env_steps, expected.episode)
 
 
 def test_asked_to_stop_it_drains_draws_and_says_goodbye(tmp_path: Path, stage: Stage) -> None:

@@ -3,7 +3,7 @@
 import random
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -35,15 +35,12 @@ def _store(
     return recorder.record(rows, given, _CURSOR, 1000.0)
 
 
-def test_rows_count_up_without_gaps_and_carry_their_place_on_the_curve(path: Path) -> None:
-    with _recorder(path) as recorder:
+def test_rows_carry_their_place_on_the_curve_and_entries_read_again_are_left_out(path: Path) -> None:
+    with _recorder(path.with_name("places")) as recorder:
         first = _store(recorder, arrivals(episode(1.0, 10), episode(2.0, 5)))
         second = _store(recorder, arrivals(episode(6.0, 1), client="b"))
     places = [(one.row, one.episode, one.env_steps, one.mean_return) for one in [*first, *second]]
     assert places == [(1, 1, 10, 1.0), (2, 2, 15, 1.5), (3, 3, 16, 3.0)]
-
-
-def test_entries_read_again_are_left_out(path: Path) -> None:
     given = arrivals(*(episode(float(n)) for n in range(5)))
     with _recorder(path) as recorder:
         _store(recorder, given[:3])
@@ -55,14 +52,10 @@ def test_entries_read_again_are_left_out(path: Path) -> None:
     with _recorder(path) as recorder:
         assert [record.total_return for record in _store(recorder, [*given, older])] == [5.0]
         assert _store(recorder, [older]) == []
-
-
-def test_the_same_entry_id_of_two_clients_is_two_episodes_however_large(path: Path) -> None:
-    entry = EntryId(2**64 - 1, 2**64 - 1)
-    given = [Arrival(client, entry, episode()) for client in ("a", "b")]
-    for left in (2, 0):
+    largest = [Arrival(client, EntryId(2**64 - 1, 2**64 - 1), episode()) for client in ("a", "b")]
+    for left in (2, 0):  # of two clients
         with _recorder(path) as recorder:
-            assert len(_store(recorder, given)) == left
+            assert len(_store(recorder, largest)) == left
 
 
 def test_a_resume_carries_what_it_did_not_overwrite_into_the_mean(path: Path) -> None:
@@ -76,6 +69,13 @@ def test_a_resume_carries_what_it_did_not_overwrite_into_the_mean(path: Path) ->
         assert recorder.mean_return == 3.0
     with _recorder(path) as recorder:
         assert recorder.mean_return == 3.0
+    # What a resume overwrote does not reach the goal.
+    path = path.with_name("goal")
+    for attempt, first, count in ((1, 1, 2), (2, 3, 1), (2, 4, 1), (2, 5, 1)):
+        with _recorder(path, goal=50.0) as recorder:
+            given = arrivals(*(episode(90.0, attempt=attempt) for _ in range(count)), first=first)
+            _store(recorder, given, [attempt_row(attempt)])
+            assert recorder.verdict.reached is (first == 5)
 
 
 @pytest.mark.parametrize(
@@ -104,35 +104,19 @@ def test_a_resume_that_loses_no_update_goes_on_behind_the_last_episode(
     assert history.overwritten == [n > place[1] for n in range(1, 5)] + [False]
 
 
-def test_episodes_that_a_resume_overwrote_do_not_reach_the_goal(path: Path) -> None:
-    with _recorder(path, goal=50.0) as recorder:
-        _store(recorder, arrivals(episode(90.0), episode(90.0)), [attempt_row(1)])
-        _store(recorder, arrivals(episode(90.0, attempt=2), first=3), [attempt_row(2)])
-        assert not recorder.verdict.reached
-    with _recorder(path, goal=50.0) as recorder:
-        _store(recorder, arrivals(episode(90.0, attempt=2), first=4))
-        assert not recorder.verdict.reached
-        _store(recorder, arrivals(episode(90.0, attempt=2), first=5))
-        assert recorder.verdict.reached
-
-
-def test_a_reached_goal_is_known_after_a_restart_and_open_again_under_another_goal(path: Path) -> None:
+def test_a_reached_goal_is_known_after_a_restart_and_open_again_under_another_goal_or_window(
+    path: Path,
+) -> None:
+    returns = [(9.0, 7), (0.0, 2), (5.0, 3), (6.0, 4)]
     with _recorder(path, window=1, goal=5.0) as recorder:
-        _store(recorder, arrivals(episode(6.0, model_id=7), episode(4.0, model_id=7)))
-    with _recorder(path, window=1, goal=5.0) as recorder:
-        assert recorder.mean_return == 4.0
-        assert recorder.verdict == Verdict(best_model_id=7, best_score=6.0, reached=True, reached_with=6.0)
-    with _recorder(path, window=1, goal=9.0) as recorder:
-        assert recorder.verdict == Verdict(best_model_id=7, best_score=6.0, reached=False)
-
-
-def test_another_window_ranks_the_models_anew(path: Path) -> None:
-    returns = [(9.0, 1), (0.0, 2), (5.0, 3), (6.0, 4)]
-    with _recorder(path, window=1) as recorder:
         _store(recorder, arrivals(*(episode(value, model_id=model) for value, model in returns)))
-        assert recorder.verdict.best_model_id == 1
+    with _recorder(path, window=1, goal=5.0) as recorder:
+        assert recorder.mean_return == 6.0
+        assert recorder.verdict == Verdict(best_model_id=7, best_score=9.0, reached=True, reached_with=9.0)
+    with _recorder(path, window=1, goal=10.0) as recorder:
+        assert recorder.verdict == Verdict(best_model_id=7, best_score=9.0, reached=False)
     with _recorder(path, window=2) as recorder:
-        assert (recorder.verdict.best_model_id, recorder.verdict.best_score) == (4, 5.5)
+        assert (recorder.verdict.best_model_id, recorder.verdict.best_score) == (4, 5.5), "ranked anew"
 
 
 def test_restarts_at_any_moment_change_nothing(path: Path) -> None:
@@ -214,6 +198,17 @@ def test_models_are_ranked_by_their_evaluation_where_that_is_chosen(path: Path) 
         assert recorder.verdict == Verdict(best_model_id=10, best_score=9.0, best_by="evaluation")
         _store(recorder, [], [_evaluation(20, 9.5)])
         assert recorder.verdict == Verdict(best_model_id=20, best_score=9.5, best_by="evaluation")
+    path = path.with_name("newest")  # the newest one that nothing overwrote is told
+    for rows, newest in (
+        ([], None),
+        ([attempt_row(1), _evaluation(5, 9.0), _evaluation(10, 4.0)], 4.0),
+        ([attempt_row(2, update=7)], 9.0),
+        ([_evaluation(9, 6.0, attempt=2), _evaluation(6, 1.0)], 6.0),
+        ([attempt_row(3)], None),
+    ):
+        with _recorder(path) as recorder:
+            _store(recorder, [], rows)
+            assert recorder.evaluation_return == newest
 
 
 def test_an_evaluation_reaches_the_goal_where_that_is_chosen(path: Path) -> None:
@@ -226,30 +221,12 @@ def test_an_evaluation_reaches_the_goal_where_that_is_chosen(path: Path) -> None
         assert recorder.verdict.reached_with == 9.25
     with _recorder(path, goal=9.0) as recorder:
         assert recorder.verdict.reached_with == 9.25
-
-
-def test_training_reaches_the_goal_when_nobody_can_evaluate(path: Path) -> None:
-    with _judging(path, "evaluation") as recorder:
-        _store(recorder, arrivals(*(episode(100.0) for _ in range(3))))
+    with _judging(path.with_name("other"), "evaluation") as recorder:
+        _store(recorder, good)
         assert not recorder.verdict.reached
-        recorder.judged_by = "training"
+        recorder.judged_by = "training"  # nobody can evaluate
         _store(recorder, arrivals(episode(100.0), client="b"), [_evaluation(5, 1.0)])
         assert recorder.verdict.reached_with == 100.0
-
-
-def test_the_newest_evaluation_that_nothing_overwrote_is_told(path: Path) -> None:
-    with _recorder(path) as recorder:
-        assert recorder.evaluation_return is None
-        _store(recorder, [], [attempt_row(1), _evaluation(5, 9.0), _evaluation(10, 4.0)])
-        assert recorder.evaluation_return == 4.0
-    with _recorder(path) as recorder:
-        assert recorder.evaluation_return == 4.0
-        _store(recorder, [], [attempt_row(2, update=7)])
-        assert recorder.evaluation_return == 9.0
-        _store(recorder, [], [_evaluation(9, 6.0, attempt=2), _evaluation(6, 1.0)])
-        assert recorder.evaluation_return == 6.0
-        _store(recorder, [], [attempt_row(3)])
-        assert recorder.evaluation_return is None
 
 
 def _confirmation(update: int, score: float, confirms: int | None) -> UpdateRow:
@@ -271,7 +248,7 @@ def test_a_goal_of_the_training_is_reached_when_greedy_episodes_confirm_it(path:
         assert (recorder.verdict.reached_with, recorder.verdict.to_confirm) == (11.0, None)
 
 
-def test_a_claim_whose_answer_was_not_stored_before_a_kill_is_made_again(path: Path) -> None:
+def test_a_claim_stands_over_kills_until_it_is_answered_and_then_takes_other_weights(path: Path) -> None:
     for row, claim in ((1, None), (2, None), (3, 3), (4, 4)):
         with _judging(path, "both") as recorder:
             _store(recorder, arrivals(episode(10.0), first=row))
@@ -279,9 +256,7 @@ def test_a_claim_whose_answer_was_not_stored_before_a_kill_is_made_again(path: P
             if row == 4:
                 _store(recorder, [], [_confirmation(3, 9.0, row)])
                 assert recorder.verdict.reached_with == 10.0
-
-
-def test_a_refuted_window_claims_nothing_after_a_restart(path: Path) -> None:
+    path = path.with_name("refuted")
     with _judging(path, "both") as recorder:
         _store(recorder, arrivals(*(episode(10.0) for _ in range(3))), [attempt_row(1)])
         _store(recorder, [], [_confirmation(3, 8.9, 3)])
@@ -290,14 +265,6 @@ def test_a_refuted_window_claims_nothing_after_a_restart(path: Path) -> None:
         with _judging(path, "both") as recorder:
             _store(recorder, [given])
             assert recorder.verdict.to_confirm == claims
-
-
-def test_what_answers_a_claim_takes_the_place_of_the_shorter_evaluation(path: Path) -> None:
-    with _recorder(path) as recorder:
-        _store(recorder, [], [_evaluation(5, 8.0), _confirmation(5, 3.0, 7), _evaluation(5, 8.0)])
-        assert recorder.evaluation_return == 3.0
-    found = query_history(path, HistoryQueryParams(metric="evaluation_return"))
-    assert found.value == [3.0]
 
 
 def test_evaluations_are_a_curve_of_their_own_beside_the_updates(path: Path) -> None:
@@ -311,16 +278,15 @@ def test_evaluations_are_a_curve_of_their_own_beside_the_updates(path: Path) -> 
     assert query_history(path, HistoryQueryParams(metric="loss")).last_update == (1, 8)
     unknown = query_history(path, HistoryQueryParams(metric="evaluation_std"))
     assert (unknown.value, unknown.last_update) == ([], (1, 5))
-
-
-def test_a_store_of_before_there_were_evaluations_is_read_and_gets_their_tables(path: Path) -> None:
     with _recorder(path) as recorder:
-        _store(recorder, arrivals(episode(1.0)))
-    with sqlite3.connect(path) as db:
+        _store(recorder, [], [_confirmation(5, 2.5, 7), _evaluation(5, 8.0)])
+        assert recorder.evaluation_return == 2.5
+    found = query_history(path, HistoryQueryParams(metric="evaluation_return"))
+    assert found.value == [2.5], "what answers a claim takes the place of the shorter one"
+    with closing(sqlite3.connect(path)) as db:  # of before there were evaluations
         db.executescript("DROP TABLE evaluations; DROP TABLE evaluation_values;")
-    db.close()
-    assert query_history(path, HistoryQueryParams()).value == [1.0]
+    assert query_history(path, HistoryQueryParams(metric="loss")).value == [1.0, 2.0]
     assert query_history(path, HistoryQueryParams(metric="evaluation_return")).value == []
     with _recorder(path) as recorder:
-        _store(recorder, [], [_evaluation(5, 7.0)])
+        _store(recorder, [], [_evaluation(9, 7.0)])
     assert query_history(path, HistoryQueryParams(metric="evaluation_return")).value == [7.0]

@@ -81,6 +81,20 @@ def test_each_metric_reads_its_own_values_which_pass_as_a_message(resumed: Path)
         assert History.model_validate_json(history.to_json()) == history
     assert history.metrics == ["return", "length", "mean_return", "loss"]
     assert query_history(resumed, HistoryQueryParams(metric="no such")).row == []
+    before = resumed.read_bytes()
+    history = query_history(resumed, HistoryQueryParams(client="b"))
+    assert resumed.read_bytes() == before, "who reads does not write"
+    assert (history.row, history.count, history.last_row) == ([6, 7], [1, 1], 8)
+    for nothing in ({"client": "nobody"}, {"client": "b", "metric": "loss"}):
+        assert query_history(resumed, HistoryQueryParams(**nothing)).row == []
+    with closing(sqlite3.connect(resumed)) as db:
+        db.execute("PRAGMA user_version = 99")
+    for refused in (
+        lambda: query_history(resumed, HistoryQueryParams()),
+        lambda: Recorder(resumed, RUN_ID, 2, None),
+    ):
+        with pytest.raises(StoreError, match="format 99"):
+            refused()
 
 
 Long = tuple[Path, dict[str, NDArray[np.float64]]]
@@ -170,6 +184,11 @@ def test_rows_that_are_few_enough_are_kept_apart(long: Long, axis: str) -> None:
     few = params.model_copy(update={"points": asked})
     for history in (query_history(path, params), query_history(path, few)):
         assert history.count == [1] * asked
+    # Updates come in buckets too.
+    history = query_history(path, HistoryQueryParams(metric="loss", points=100, end=250 * 10))
+    assert len(history.row) <= 100
+    assert (sum(history.count), history.row[-1], history.low[0], history.high[-1]) == (250, 250, 1.0, 250.0)
+    assert np.repeat(history.value, history.count).mean() == pytest.approx(np.arange(1, 251).mean())
 
 
 def _without_blocks(path: Path, folder: Path) -> Path:
@@ -179,14 +198,6 @@ def _without_blocks(path: Path, folder: Path) -> Path:
     with closing(sqlite3.connect(old)) as db:
         db.executescript("DROP TABLE blocks; DROP TABLE rolled_up;")
     return old
-
-
-def test_updates_come_in_buckets_too(long: Long) -> None:
-    history = query_history(long[0], HistoryQueryParams(metric="loss", points=100, end=250 * 10))
-    assert len(history.row) <= 100
-    assert (sum(history.count), history.row[-1], history.low[0], history.high[-1]) == (250, 250, 1.0, 250.0)
-    means = np.repeat(history.value, history.count)
-    assert means.mean() == pytest.approx(np.arange(1, 251).mean())
 
 
 def test_a_store_of_an_earlier_version_is_rolled_up_when_it_is_written_again(
@@ -204,16 +215,6 @@ def test_a_store_of_an_earlier_version_is_rolled_up_when_it_is_written_again(
         assert set(other.execute(query)) <= set(expected)
         counted = "SELECT size, sum(count) FROM blocks WHERE metric = 'return' GROUP BY size"
         assert other.execute(counted).fetchall() == [(size, ROWS + 1) for size in (16, 256, 4096)]
-
-
-def test_a_client_filter_leaves_only_its_episodes(resumed: Path) -> None:
-    before = resumed.read_bytes()
-    history = query_history(resumed, HistoryQueryParams(client="b"))
-    assert resumed.read_bytes() == before, "who reads does not write"
-    assert (history.row, history.count) == ([6, 7], [1, 1])
-    assert history.last_row == 8
-    assert query_history(resumed, HistoryQueryParams(client="nobody")).row == []
-    assert query_history(resumed, HistoryQueryParams(client="b", metric="loss")).row == []
 
 
 @pytest.mark.parametrize(
@@ -236,27 +237,19 @@ def test_start_and_end_are_on_the_chosen_axis_and_inclusive(
     assert (history.attempt, history.count) == ([1, 2], [1, 1])
 
 
-def test_values_that_are_no_numbers_are_left_out(path: Path) -> None:
-    rows = [update_row(1, loss=1.0), update_row(2, loss=math.nan), update_row(3, loss=3.0)]
-    with recorder_of(path) as recorder:
-        recorder.record(rows, [], EntryId(1, 1), 1.0)
-    history = query_history(path, HistoryQueryParams(metric="loss"))
-    assert (history.row, history.value, history.count) == ([1, 3], [1.0, 3.0], [1, 1])
-    assert history.last_update == (1, 3)
-
-
-def test_rows_told_twice_are_stored_once(path: Path) -> None:
-    rows = [attempt_row(1), update_row(1, loss=1.0), checkpoint_row(1)]
+def test_rows_told_twice_are_stored_once_and_what_is_no_number_is_left_out(path: Path) -> None:
+    rows = [attempt_row(1), update_row(1, loss=1.0), update_row(2, loss=math.nan), checkpoint_row(1)]
     with recorder_of(path) as recorder:
         for _ in range(2):
             recorder.record(rows, [], EntryId(1, 1), 1.0)
-        recorder.record([attempt_row(1, env_steps=99), update_row(1, loss=9.0)], [], EntryId(1, 2), 1.0)
+        more = [attempt_row(1, env_steps=99), update_row(1, loss=9.0), update_row(3, loss=3.0)]
+        recorder.record(more, [], EntryId(1, 2), 1.0)
         assert recorder.cursor == EntryId(1, 2)
     history = query_history(path, HistoryQueryParams(metric="loss"))
-    assert (history.value, history.attempts[0].env_steps) == ([1.0], 0)
-    with sqlite3.connect(path) as db:
+    assert (history.row, history.value, history.count) == ([1, 3], [1.0, 3.0], [1, 1])
+    assert (history.last_update, history.attempts[0].env_steps) == ((1, 3), 0)
+    with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM checkpoints").fetchone() == (1,)
-    db.close()
 
 
 def test_readers_see_committed_rows_while_the_writer_is_open_and_do_not_stop_it(path: Path) -> None:
@@ -282,16 +275,6 @@ def test_a_store_in_a_folder_that_can_not_be_written_to_is_read(resumed: Path) -
         resumed.parent.chmod(0o700)
 
 
-def test_a_store_of_a_newer_version_is_refused_in_words(resumed: Path) -> None:
-    with sqlite3.connect(resumed) as db:
-        db.execute("PRAGMA user_version = 99")
-    db.close()
-    with pytest.raises(StoreError, match="format 99"):
-        query_history(resumed, HistoryQueryParams())
-    with pytest.raises(StoreError, match="format 99"):
-        Recorder(resumed, RUN_ID, 2, None)
-
-
 @pytest.mark.allow_warnings
 def test_a_damaged_store_is_set_aside_and_a_new_one_begun(path: Path) -> None:
     damage = b"this is not a database, whatever its name says" * 100
@@ -312,7 +295,7 @@ def test_a_damaged_store_is_set_aside_and_a_new_one_begun(path: Path) -> None:
         assert (recorder.lost, recorder.last_row) == (path.with_name("telemetry.sqlite.damaged-3"), 0)
 
 
-def test_a_store_that_is_damaged_in_use_is_told_with_a_remedy_and_set_aside(path: Path) -> None:
+def test_a_store_that_is_damaged_in_use_is_set_aside_with_its_log(path: Path) -> None:
     recorder = Recorder(path, RUN_ID, 2, None)
     error = sqlite3.DatabaseError("database disk image is malformed")
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
@@ -321,15 +304,13 @@ def test_a_store_that_is_damaged_in_use_is_told_with_a_remedy_and_set_aside(path
     assert told.remedy
     assert path.with_name("telemetry.sqlite.damaged").exists()
     assert not path.exists()
-
-
-def test_the_log_of_a_store_is_set_aside_with_it(path: Path) -> None:
-    path.write_bytes(b"store")
-    path.with_name("telemetry.sqlite-wal").write_bytes(b"its log")
+    log = path.with_name("telemetry.sqlite-wal")
+    for file in (path, log):
+        file.write_bytes(file.name.encode())
     aside = set_aside(path)
-    assert aside.read_bytes() == b"store"
-    assert aside.with_name("telemetry.sqlite.damaged-wal").read_bytes() == b"its log"
-    assert not path.with_name("telemetry.sqlite-wal").exists()
+    assert aside.read_bytes() == path.name.encode()
+    assert aside.with_name(f"{aside.name}-wal").read_bytes() == log.name.encode()
+    assert not log.exists()
 
 
 def test_a_reader_finds_none_of_the_tables_or_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,20 @@
-"""Reading and acknowledging the clients' streams of a real server."""
+"""Reading and acknowledging the clients' streams of a real server, and what counts as an episode."""
+
+import json
+import math
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from soulsgui.telemetry.intake import Arrival, DropReason, Refusal, judge, sort_out
 from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams, MetricsStream
 from soulsgui.wire.group_reader import Entry
 from soulsgui.wire.keys import TELEMETRY_GROUP, EntryId, Keys
 from soulsgui.wire.messages.metrics import ROW_FIELD, EpisodeRows
-from tests.telemetry.helpers import RUN_ID, Stage, attempt_row, update_row
+from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD, Episode
+from tests.telemetry.helpers import RUN_ID, Stage, attempt_row, episode, update_row
 
 
 @pytest.fixture
@@ -60,9 +68,7 @@ def test_trimming_leaves_what_is_not_acknowledged(streams: EpisodeStreams, stage
     assert seen == [("a", number) for number in range(1, count + 1)]
 
 
-def test_pending_entries_trimmed_by_others_are_over(
-    streams: EpisodeStreams, stage: Stage, keys: Keys
-) -> None:
+def test_pending_entries_others_trimmed_are_over(streams: EpisodeStreams, stage: Stage, keys: Keys) -> None:
     stage.join("a")
     streams.discover(stage.redis)
     _add(stage, "a", 1, 2)
@@ -90,17 +96,14 @@ def metrics(keys: Keys) -> MetricsStream:
     return MetricsStream(keys, RUN_ID, _START)
 
 
-def test_rows_of_the_trainer_are_read_once_and_in_order(metrics: MetricsStream, stage: Stage) -> None:
+@pytest.mark.allow_warnings
+def test_rows_of_the_trainer_are_read_once_others_passed(metrics: MetricsStream, stage: Stage) -> None:
     rows = [attempt_row(1), *(update_row(n, loss=0.1) for n in range(1, 700))]
     stage.tell(*rows[:600])
     assert metrics.read(stage.redis) == rows[:600]
     stage.tell(*rows[600:])
     assert metrics.read(stage.redis) == rows[600:]
     assert metrics.read(stage.redis) == []
-
-
-@pytest.mark.allow_warnings
-def test_rows_of_other_runs_our_own_and_garbage_are_passed(metrics: MetricsStream, stage: Stage) -> None:
     stage.tell(update_row(1).model_copy(update={"run_id": "another"}))
     metrics.publish(stage.redis, _message(1))
     for fields in ({ROW_FIELD: b"\x80"}, {b"other": b"{}"}):
@@ -121,11 +124,9 @@ def test_a_server_that_lost_the_stream_is_read_from_its_beginning(stage: Stage, 
     place = metrics.cursor
     metrics.resume(stage.redis)
     assert metrics.cursor == place
-
-
-def test_a_row_with_an_id_that_ours_had_is_read(metrics: MetricsStream, stage: Stage, keys: Keys) -> None:
+    # A row of the trainer comes under an id that one of ours had.
     metrics.publish(stage.redis, _message(1))
-    ((entry, _),) = stage.redis.xrange(keys.metrics)
+    *_, (entry, _) = stage.redis.xrange(keys.metrics)
     stage.redis.delete(keys.metrics)
     stage.redis.xadd(keys.metrics, {ROW_FIELD: update_row(2).to_json()}, id=entry)
     metrics.resume(stage.redis)
@@ -147,3 +148,46 @@ def test_our_rows_take_a_bounded_share_of_the_servers_memory(stage: Stage, keys:
     held = sum(len(row.to_json()) for row in stage.live_rows())
     assert held <= 20_000
     assert stage.live_numbers()[-1] == 2000
+
+
+def _payload(**changes: Any) -> bytes:
+    return json.dumps(episode().model_dump() | changes).encode()
+
+
+BAD: dict[DropReason, list[dict[str, Any]]] = {
+    DropReason.UNREADABLE: [{"length": "many"}],
+    DropReason.TOO_LARGE: [{"padding": "x" * 5000}],
+    DropReason.RUN: [{"run_id": "another"}],
+    DropReason.NOT_FINITE: [{"total_return": math.nan}, {"total_return": math.inf}, {"seconds": -math.inf}],
+    DropReason.BOUNDS: [
+        *({"length": length} for length in (0, 2**70)),
+        *({"model_id": model_id} for model_id in (2**63, -1)),
+        *({"total_return": 1e300}, {"attempt": 0}, {"env_index": -1}),
+    ],
+}
+
+
+@pytest.mark.parametrize(("reason", "changes"), [(name, one) for name, bad in BAD.items() for one in bad])
+def test_everything_else_is_refused_with_its_reason(reason: DropReason, changes: dict[str, Any]) -> None:
+    assert judge(_payload(**changes), RUN_ID) is reason
+    for unreadable in (b"", b"\x80\x04K\x01.", b"[]"):
+        assert judge(unreadable, RUN_ID) is DropReason.UNREADABLE
+
+
+@given(st.binary(max_size=200))
+def test_no_payload_makes_it_fail(payload: bytes) -> None:
+    assert isinstance(judge(payload, RUN_ID), Episode | DropReason)
+
+
+def test_hellos_and_trimmed_entries_are_neither_episodes_nor_refused() -> None:
+    good = episode(1.0)
+    entries = [
+        Entry("a", EntryId(1, 0), {HELLO_FIELD: b"{}"}),
+        Entry("a", EntryId(1, 1), {EPISODE_FIELD: good.to_json().encode()}),
+        Entry("a", EntryId(1, 2), {}),
+        Entry("b", EntryId(1, 3), {b"other": b"field"}),
+    ]
+    assert sort_out(entries, RUN_ID) == (
+        [Arrival("a", EntryId(1, 1), good)],
+        [Refusal("b", DropReason.UNREADABLE)],
+    )

@@ -20,7 +20,6 @@ from soulsgui.experience.segments import Segments
 from soulsgui.sampling.progress import Progress
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.nodes import NODES
-from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.metrics import ROW_FIELD, Row, UpdateRow, read_row
@@ -237,23 +236,6 @@ def let_play(node: RunningNode, updates: int) -> Progress:
     assert client.failure is None
     assert state.rejected == {}
     return client.progress
-
-
-def play_by_hand(connector: Any, env: Any, go_on: Callable[[], object]) -> None:
-    """A loop over one environment, as somebody would write it; at the end its episode is not over."""
-    obs, info = env.reset()
-    step_id = 0
-    while go_on():
-        with connector as (agent, model_id):
-            action = agent(obs, info.get("action_mask"))
-        after, reward, terminated, truncated, told = env.step(action)
-        masks = dict(info) | {f"next_{name}": told[name] for name in told}
-        connector.push_sample(
-            pack_sample(obs, action, reward, after, terminated, truncated, masks, model_id, step_id)
-        )
-        obs, info, step_id = after, told, step_id + 1
-        if terminated or truncated:
-            (obs, info), step_id = env.reset(), 0
 
 
 def join(node: RunningNode, name: str = "c", num_envs: int = 2) -> Player:

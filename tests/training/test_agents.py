@@ -30,23 +30,20 @@ def test_small_networks_stay_on_the_cpu_unless_it_is_said_otherwise(
     assert choose_device(wanted, gpus, observation, hidden) == chosen
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "network", "chosen"),
-    [
+def test_every_network_that_is_trained_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    spaces = SimpleNamespace(observation=SimpleNamespace(fields=((None, SimpleNamespace(shape=(8,))),)))
+    for algorithm, network, chosen in (
         ("sac", {"value_hidden_sizes": [64, 2048]}, "cuda"),
         ("ppo", {"value_hidden_sizes": [64, 2048]}, "cuda"),
         ("dqn", {"value_hidden_sizes": [64, 2048]}, "cpu"),
         ("ppo", {"recurrent": "lstm", "recurrent_size": 2048}, "cuda"),
         ("ppo", {"recurrent_size": 2048}, "cpu"),
-    ],
-)
-def test_every_network_that_is_trained_counts(
-    monkeypatch: pytest.MonkeyPatch, algorithm: str, network: dict[str, Any], chosen: str
-) -> None:
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    settings = as_settings({"algorithm": algorithm, "network": network, "learner": {"device": "auto"}})
-    spaces = SimpleNamespace(observation=SimpleNamespace(fields=((None, SimpleNamespace(shape=(8,))),)))
-    assert learner_device(settings, cast(Any, spaces)) == chosen
+    ):
+        settings = as_settings({"algorithm": algorithm, "network": network, "learner": {"device": "auto"}})
+        assert learner_device(settings, cast(Any, spaces)) == chosen
+    told = [hardware_words(*on) for on in (("cpu", 1), ("cpu", 3), ("cuda", 1), ("cuda", 4))]
+    assert told == ["the CPU", "the CPU, 3 processes", "a GPU", "4 GPUs"]
 
 
 def test_a_gpu_that_is_wanted_and_not_there_is_said() -> None:
@@ -58,14 +55,6 @@ def test_a_gpu_that_is_wanted_and_not_there_is_said() -> None:
         assert choose_device(wanted, 2, IMAGE, (64,), processes=2) == "cuda"
     assert choose_device("auto", 0, IMAGE, (64,), processes=4) == "cpu"
     assert choose_device("auto", 4, VECTOR, (64,), processes=4) == "cuda", "they are wanted for their GPUs"
-
-
-@pytest.mark.parametrize(
-    ("device", "processes", "words"),
-    [("cpu", 1, "the CPU"), ("cpu", 3, "the CPU, 3 processes"), ("cuda", 1, "a GPU"), ("cuda", 4, "4 GPUs")],
-)
-def test_what_it_learns_on_is_told(device: str, processes: int, words: str) -> None:
-    assert hardware_words(device, processes) == words
 
 
 @pytest.mark.parametrize(

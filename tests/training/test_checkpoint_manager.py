@@ -144,35 +144,21 @@ def test_saves_are_answered_with_their_path_and_stand_side_by_side(managed: _Man
         ("release", {"client": "gamer-02"}, "gamer-02 is not cut off"),
         ("release", {}, "is not cut off"),
         ("hold", {}, "seconds"),
+        ("snooze", {}, "there is no command called 'snooze'"),
     ],
 )
 def test_what_can_not_be_done_is_said(
-    managed: _Managed, command: str, args: dict[str, Any], reason: str
+    managed: _Managed, monkeypatch: pytest.MonkeyPatch, command: str, args: dict[str, Any], reason: str
 ) -> None:
-    answer = managed.ask(command, **args)
+    asked = NodeCommand.model_construct(id="1", command=command, args=args)
+    with monkeypatch.context() as patched:
+        patched.setattr(managed.manager._reader, "poll", lambda _: [asked])
+        managed.manager.look(managed.connection)
+    answer = managed.answer("1")
     assert not answer.ok
     assert reason in answer.error
     assert managed.saved == []
     assert managed.ask("release", client="gamer-01").ok
-
-
-def test_a_command_nobody_knows_is_answered_so(managed: _Managed, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = NodeCommand.model_construct(id="1", command="snooze", args={})
-    monkeypatch.setattr(managed.manager._reader, "poll", lambda _: [asked])
-    managed.manager.look(managed.connection)
-    monkeypatch.undo()
-    answer = managed.answer("1")
-    assert (answer.ok, answer.error) == (False, "there is no command called 'snooze'")
-
-
-def test_a_full_disk_is_told_and_forgotten(managed: _Managed, monkeypatch: pytest.MonkeyPatch) -> None:
-    _fail_once(monkeypatch, CheckpointError("no space", "Free some."))
-    answer, manager = managed.ask("save", kind="current"), managed.manager
-    assert (answer.ok, answer.error, manager.last_error) == (False, "no space\nFree some.", "no space")
-    assert manager.last_current is None
-    assert managed.ask("save", kind="current").ok
-    assert manager.last_error == ""
-    assert manager.last_current is not None
 
 
 @pytest.mark.parametrize(
@@ -181,66 +167,60 @@ def test_a_full_disk_is_told_and_forgotten(managed: _Managed, monkeypatch: pytes
 def test_what_found_no_room_is_saved_later_and_once(
     managed: _Managed, monkeypatch: pytest.MonkeyPatch, args: dict[str, Any], name: str
 ) -> None:
-    managed.manager._again = Backoff(0.01, 0.01)
+    manager = managed.manager
+    _fail_once(monkeypatch, CheckpointError("no space", "Free some."))
+    answer = managed.ask("save", **args)
+    assert (answer.ok, answer.error, manager.last_error) == (
+        False,
+        "no space\nFree some.",
+        "no space" * (name == "checkpoint"),
+    )
+    assert (manager.last_current, managed.saved) == (None, [])
+    manager._again = Backoff(0.01, 0.01)
     _fail_once(monkeypatch, UnsavedError(managed.run.root, "no space left", disk_full=True))
     assert not managed.ask("save", **args).ok
 
     def looked_until_saved() -> bool:
-        managed.manager.look(managed.connection)
-        return bool(managed.saved) and not managed.manager.saving
+        manager.look(managed.connection)
+        return bool(managed.saved) and not manager.saving
 
     until(looked_until_saved, "it is saved")
-    managed.manager._next_try = 0.0
-    managed.manager.look(managed.connection)
-    assert not managed.manager.saving
+    assert manager.last_error == ""
+    assert (manager.last_current is not None) is (name == "checkpoint")
+    manager._next_try = 0.0
+    manager.look(managed.connection)
+    assert not manager.saving
     assert [path.name for _, path in managed.saved] == [name]
-
-
-def test_stop_saves_ends_and_answers(managed: _Managed) -> None:
-    stop = ask_node(managed.connection, managed.keys, "stop")
-    managed.manager.look(managed.connection)
-    assert managed.node.stopped
-    managed.close(save=True)
-    assert managed.answer(stop).ok
-    assert read_checkpoint(managed.run.checkpoint).info.updates == 5
-    assert len(managed.saved) == 1  # not once more at the end
 
 
 @pytest.mark.parametrize(
     ("save", "fails", "saved"), [(True, False, [5, 6]), (False, False, [5]), (True, True, [6])]
 )
-def test_the_end_writes_what_was_ordered_and_saves_what_is_newer_or_was_not_saved(
+def test_the_end_writes_what_was_ordered_and_saves_what_is_newer(
     managed: _Managed, monkeypatch: pytest.MonkeyPatch, save: bool, fails: bool, saved: list[int]
 ) -> None:
     if fails:
         _fail_once(monkeypatch, CheckpointError("no space"))
+    telemetry = NodeState(name="telemetry", instance=Instance(), tick=1, run_id=managed.run.run_id)
+    told = telemetry.model_copy(update={"mean_return": 33.5}).to_json()
+    managed.connection.set(managed.keys.node("telemetry"), told)
+    managed.manager.look(managed.connection)
     managed.manager.save_current()
     managed.node.updates = 6
     managed.close(save=save)
     assert [info.updates for info, _ in managed.saved] == saved
-    assert read_checkpoint(managed.run.checkpoint).info.updates == saved[-1]
-
-
-def test_regular_checkpoints_carry_the_return_telemetry_tells(managed: _Managed) -> None:
-    run_id = managed.run.run_id
-    state = NodeState(name="telemetry", instance=Instance(), tick=1, run_id=run_id, mean_return=33.5)
-    managed.connection.set(managed.keys.node("telemetry"), state.to_json())
-    managed.manager.look(managed.connection)
-    managed.manager.save_current()
-    managed.close()
-    assert read_checkpoint(managed.run.checkpoint).info.score == 33.5
+    info = read_checkpoint(managed.run.checkpoint).info
+    assert (info.updates, info.score) == (saved[-1], 33.5), "with the return that telemetry tells"
     assert score_of(managed.connection, managed.keys, "another run") is None
 
 
-def test_the_newest_state_is_kept_aside_when_going_on_from_an_older_one(managed: _Managed) -> None:
-    managed.manager.keep_current_aside("nothing there yet")
-    assert not managed.run.manual_saves.exists()
-    assert managed.ask("save", kind="current").ok
-    managed.manager.keep_current_aside("the newest")
-    (kept,) = managed.run.manual_saves.iterdir()
-    assert read_checkpoint(kept).info.updates == 5
-    assert (kept / NOTE).read_text() == "the newest"
-    assert not managed.run.checkpoint.exists()
+def test_stop_saves_once_ends_and_answers(managed: _Managed) -> None:
+    stop = ask_node(managed.connection, managed.keys, "stop")
+    managed.manager.look(managed.connection)
+    assert managed.node.stopped
+    managed.close(save=True)
+    assert managed.answer(stop).ok
+    assert [info.updates for info, _ in managed.saved] == [5]
 
 
 def test_writing_goes_on_after_every_error_in_the_order_of_the_orders(
@@ -303,9 +283,7 @@ def test_training_pauses_while_the_disk_is_full_and_goes_on(redis_address: Addre
         assert read_checkpoint(node.run.checkpoint).info.updates == 3
 
 
-def test_a_best_model_is_saved_later_and_a_stop_says_that_it_can_not(
-    redis_address: Address, disk: Path
-) -> None:
+def test_a_best_model_is_saved_later_and_a_stop_says_it_can_not(redis_address: Address, disk: Path) -> None:
     with running_node(redis_address, disk) as node:
         last = play(join(node), rounds=2)
         node.wait_for_updates(2)

@@ -78,14 +78,27 @@ def test_what_was_compiled_is_kept_if_it_is_quicker(compiled_s: float, kept: boo
         ("on", True, 1e9, True),
     ],
 )
-def test_nothing_is_compiled_meanwhile_where_it_is_not_wanted_or_does_not_repay(
-    wish: str, exact: bool, expected: float, at_once: bool
+def test_nothing_is_compiled_where_it_is_not_wanted_does_not_repay_or_can_not_be(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    wish: str,
+    exact: bool,
+    expected: float,
+    at_once: bool,
 ) -> None:
     part = Part()
     it = made(part, wish, exact)
     run(it, 0.01, 10, expected)
     assert (it._thread, part.compiled) == (None, at_once)
     assert (repays(0.01, 1000), repays(0.01, 100_000)) == (False, True)
+    monkeypatch.setattr(compiling, "missing_compiler", missing_compiler)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with caplog.at_level(logging.INFO):
+        it = made(part)
+    run(it, 0.01, 10)
+    assert it._thread is None
+    assert "there is no no-such-compiler here" in caplog.text
+    assert missing_compiler("cuda") == ""
 
 
 @pytest.mark.allow_warnings
@@ -99,20 +112,6 @@ def test_a_compiler_that_fails_costs_one_line(caplog: pytest.LogCaptureFixture) 
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
         "learner.compile: not compiled: RuntimeError: CppCompileError: g++ said no"
     ]
-
-
-def test_without_compiler_nothing_is_tried(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(compiling, "missing_compiler", missing_compiler)
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    part = Part()
-    with caplog.at_level(logging.INFO):
-        it = made(part)
-    run(it, 0.01, 10)
-    assert it._thread is None
-    assert "there is no no-such-compiler here" in caplog.text
-    assert missing_compiler("cuda") == ""
 
 
 @pytest.mark.allow_warnings

@@ -76,34 +76,6 @@ def test_agent_and_memory_go_on_from_a_checkpoint_to_the_bit(tmp_path: Path, age
         np.testing.assert_array_equal(array, other[name], err_msg=name)
 
 
-def test_learner_and_clients_stay_in_step_over_a_checkpoint_with_the_memory(tmp_path: Path) -> None:
-    changes = {"dqn__learning_starts": 40, "dqn__replay_ratio": 1.0}
-    first = node(tmp_path / "a", **changes)
-    fill(first)
-    first.learner.learning = True
-    first.learner.band.drawn, first.learner.band.inserted = 72, 80
-    first.checkpoint(tmp_path / "with", {"buffer": True})
-    first.checkpoint(tmp_path / "without")
-    for name, ratio, expected in (
-        ("with", 1.0, (True, 72, 80)),
-        ("without", 1.0, (False, 0, 0)),
-        ("with", 4.0, (False, 0, 0)),
-    ):
-        second = node(tmp_path / "b", **(changes | {"dqn__replay_ratio": ratio}))
-        second.load_checkpoint(tmp_path / name)
-        assert (second.learner.learning, second.learner.band.drawn, second.learner.band.inserted) == expected
-
-
-@pytest.mark.parametrize("always", [False, True])
-def test_the_memory_is_saved_when_that_is_asked_for(tmp_path: Path, always: bool) -> None:
-    made = node(tmp_path, checkpoint__with_buffer=always)
-    fill(made)
-    assert {kind: bool(made.snapshot(kind).memory) for kind in ("current", "best", "manual")} == {
-        "current": always, "best": False, "manual": False,
-    }  # fmt: skip
-    assert made.snapshot("manual", buffer=True).memory["reward"].shape == (80,)
-
-
 def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
     """Make the agent's weights the newest ones, as the node's loop does; return what clients get."""
     if not hasattr(made, "attempt"):
@@ -114,22 +86,7 @@ def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
     return made.attempt.publisher.kept(model_id).tensors
 
 
-def test_the_best_of_the_newest_weights_holds_those_that_earned_it(tmp_path: Path) -> None:
-    made = node(tmp_path)
-    fill(made)
-    learn(made)
-    played = publish(made, 5)
-    at_once = made.weights_snapshot(5, 1.0, "evaluation")
-    assert at_once.info.resumable
-    learn(made)
-    later = made.weights_snapshot(5, 1.0, "evaluation")
-    assert (later.info.updates, later.info.resumable) == (2, False)
-    for found in (at_once, later):
-        for name, array in played.items():
-            np.testing.assert_array_equal(found.weights[name], array)
-
-
-def test_checkpoints_and_best_weights_are_without_the_noise_that_explores(tmp_path: Path) -> None:
+def test_best_weights_are_those_that_earned_it_without_the_noise_that_explores(tmp_path: Path) -> None:
     made = node(tmp_path, dqn__agent="rainbow")
     fill(made)
     learn(made)
@@ -140,10 +97,14 @@ def test_checkpoints_and_best_weights_are_without_the_noise_that_explores(tmp_pa
     noisy = made.agent.export_weights()
     np.testing.assert_array_equal(published["policy.0.weight"], noisy["policy.0.weight"])
     assert not np.array_equal(still["policy.0.weight"], noisy["policy.0.weight"])
-    newest = made.weights_snapshot(5, 1.0, "evaluation").weights
+    newest = made.weights_snapshot(5, 1.0, "evaluation")
+    learn(made)
+    later = made.weights_snapshot(5, 1.0, "evaluation")
     publish(made, 6)
-    older = made.weights_snapshot(5, 1.0, "evaluation").weights
-    for found in (newest, older, without_noise(published)):
+    older = made.weights_snapshot(5, 1.0, "evaluation")
+    assert [one.info.resumable for one in (newest, later, older)] == [True, False, False]
+    assert {one.info.updates for one in (newest, later, older)} == {2}
+    for found in (newest.weights, later.weights, older.weights, without_noise(published)):
         assert found.keys() == still.keys()
         for name, array in still.items():
             np.testing.assert_array_equal(found[name], array)
@@ -181,38 +142,52 @@ def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path)
 
 
 @pytest.mark.allow_warnings
-@pytest.mark.parametrize(("limit", "whole"), [(None, True), (0, False)], ids=["in memory", "in a file"])
-def test_checkpoints_say_whether_memory_is_in_them(tmp_path: Path, limit: int | None, whole: bool) -> None:
-    made = node(tmp_path, learner__memory_limit=limit)
-    fill(made)
-    run = made.training.folder
-    for name, buffer in (("with", True), ("without", False)):
-        made.checkpoint(run.manual_saves / name, {"buffer": buffer})
-    made.learner.memory.close()
-    saved, without = (
-        Checkpoints().get(run, f"{run.manual_saves.name}/{name}") for name in ("with", "without")
-    )
-    assert (saved.memory, saved.memory_in_file) == (whole, not whole)
-    assert (without.memory, without.memory_in_file) == (False, False)
+def test_the_memory_is_saved_where_asked_with_how_far_learner_and_clients_are(tmp_path: Path) -> None:
+    changes = {"dqn__learning_starts": 40, "dqn__replay_ratio": 1.0}
+    for always in (False, True):
+        first = node(tmp_path / "a", checkpoint__with_buffer=always, **changes)
+        fill(first)
+        kinds = {kind: bool(first.snapshot(kind).memory) for kind in ("current", "best", "manual")}
+        assert kinds == {"current": always, "best": False, "manual": False}
+        assert first.snapshot("manual", buffer=True).memory["reward"].shape == (80,)
+    first.learner.learning = True
+    first.learner.band.drawn, first.learner.band.inserted = 72, 80
+    first.checkpoint(tmp_path / "with", {"buffer": True})
+    first.checkpoint(tmp_path / "without")
+    for name, ratio, expected in (
+        ("with", 1.0, (True, 72, 80)),
+        ("without", 1.0, (False, 0, 0)),
+        ("with", 4.0, (False, 0, 0)),
+    ):
+        second = node(tmp_path / "b", **(changes | {"dqn__replay_ratio": ratio}))
+        second.load_checkpoint(tmp_path / name)
+        assert (second.learner.learning, second.learner.band.drawn, second.learner.band.inserted) == expected
+    for limit in (None, 0):  # in memory, or in a file
+        made = node(tmp_path / f"limit {limit}", learner__memory_limit=limit)
+        fill(made)
+        run = made.training.folder
+        for buffer in (True, False):
+            made.checkpoint(run.manual_saves / str(buffer), {"buffer": buffer})
+        made.learner.memory.close()
+        told = [Checkpoints().get(run, f"{run.manual_saves.name}/{name}") for name in (True, False)]
+        saved = [(one.memory, one.memory_in_file) for one in told]
+        assert saved == [(limit is None, limit == 0), (False, False)]
 
 
 @pytest.mark.parametrize(
     ("changes", "steps"), [({}, 5), ({"n_step": 1}, 1), ({"agent": "rainbow", "n_step": 3}, 3)]
 )
-def test_windows_are_as_long_as_is_set(tmp_path: Path, changes: dict[str, Any], steps: int) -> None:
+def test_windows_and_priorities_are_as_is_set(tmp_path: Path, changes: dict[str, Any], steps: int) -> None:
     made = node(tmp_path, dqn__gamma=0.5, **{f"dqn__{name}": value for name, value in changes.items()})
     fill(made, episodes=1, length=100)
     batch, _ = made.learner.memory.draw(500, np.random.default_rng(0))
     assert np.count_nonzero(batch.discount == 0.5**steps) > 400
-
-
-@pytest.mark.parametrize(("exponent", "share"), [(0.0, 0.5), (0.5, 2 / 3), (1.0, 0.8)])
-def test_priorities_count_as_much_as_is_set(tmp_path: Path, exponent: float, share: float) -> None:
-    made = node(tmp_path, dqn__replay="prioritised", dqn__priority_exponent=exponent)
-    fill(made)
-    made.learner.memory.learned(np.arange(80), np.where(np.arange(80) < 40, 4.0, 1.0))
-    number = made.learner.memory.draw(3000, np.random.default_rng(0)).number
-    assert (number < 40).mean() == pytest.approx(share, abs=0.01)
+    for exponent, share in ((0.0, 0.5), (0.5, 2 / 3), (1.0, 0.8)):
+        made = node(tmp_path, dqn__replay="prioritised", dqn__priority_exponent=exponent)
+        fill(made)
+        made.learner.memory.learned(np.arange(80), np.where(np.arange(80) < 40, 4.0, 1.0))
+        number = made.learner.memory.draw(3000, np.random.default_rng(0)).number
+        assert (number < 40).mean() == pytest.approx(share, abs=0.01)
 
 
 EPSILON = {"dqn__epsilon": {"schedule": "linear", "from": 1.0, "to": 0.5, "over": 100}}

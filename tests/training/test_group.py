@@ -91,9 +91,7 @@ class Failing(nn.Linear):
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize(("network", "code"), [("mlp", -9), (f"{__name__}:Failing", 1)])
-def test_when_one_of_them_is_gone_the_trainer_ends_and_says_so(
-    redis_address: Address, tmp_path: Path, network: str, code: int
-) -> None:
+def test_when_one_is_gone_it_ends(redis_address: Address, tmp_path: Path, network: str, code: int) -> None:
     settings = dqn_settings(learner__processes=2, dqn__dueling=True, network__name=network)
     node = RunningNode(redis_address, tmp_path, settings)
     try:

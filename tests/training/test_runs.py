@@ -27,15 +27,14 @@ from tests.environments.toys import SPACES_TAKEN, Masked, Room, Taking
 from tests.rl.support import SPACES
 from tests.rl.support import dqn_settings as agent_settings
 from tests.sampling.free_trainer import playing_client
+from tests.sampling.loops import play_by_hand
 from tests.training.nodes import (
     RunningNode,
     RunNode,
     dqn_settings,
     let_play,
-    play_by_hand,
     settings_of,
     small_settings,
-    vtrace_settings,
 )
 from tests.wire.chunks import unpack_chunk
 
@@ -99,17 +98,8 @@ def test_a_client_plays_for_ppo(run_node: RunNode, monkeypatch: pytest.MonkeyPat
         _check_actions(node, heard)
 
 
-def test_a_client_plays_for_vtrace(run_node: RunNode) -> None:
-    settings = vtrace_settings(env__id=TAKING, env__kwargs={"takes": "box"}, env__num_envs=2)
-    with run_node(settings) as node:
-        let_play(node, updates=3)
-        assert node.node.agent.export_weights()["policy.std"].any(), "deviations are learned"
-
-
 @pytest.mark.parametrize(("takes", "squash"), [("choices", "tanh"), ("box", "tanh"), ("box", "clip")])
-def test_a_loop_by_hand_samples_for_ppo(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, takes: str, squash: str
-) -> None:
+def test_loops_play_ppo(run_node: RunNode, monkeypatch: pytest.MonkeyPatch, takes: str, squash: str) -> None:
     settings = _taking(takes, network__squash=squash)
     with run_node(settings) as node:
         heard = _heard(node, monkeypatch)
@@ -288,9 +278,7 @@ def _play_rounds(connector: PPOConnector, node: RunningNode, memory: bool) -> No
 
 @pytest.mark.parametrize("by_hand", [False, True], ids=["client", "by hand"])
 @pytest.mark.parametrize("memory", [False, True], ids=["without", "memory"])
-def test_a_replay_memory_holds_valid_actions_and_what_was_remembered(
-    run_node: RunNode, memory: bool, by_hand: bool
-) -> None:
+def test_memories_hold_valid_actions_and_states(run_node: RunNode, memory: bool, by_hand: bool) -> None:
     with run_node(R2D2 if memory else dqn_settings(**MASKED)) as node:
         node.connection.hset(node.keys.clients, "c", "{}")
         if by_hand:
@@ -353,9 +341,7 @@ def test_the_networks_are_told_in_log_and_folder(tmp_path: Path, caplog: pytest.
         ("vtrace", {"env__id": "Taxi-v4"}),
     ],
 )
-def test_images_with_numbers_beside_them_and_choices_are_trained_on(
-    run_node: RunNode, algorithm: str, settings: dict[str, Any]
-) -> None:
+def test_images_and_choices_are_learned(run_node: RunNode, algorithm: str, settings: dict[str, Any]) -> None:
     with run_node(settings_of(algorithm, **settings)) as node:
         # Joining, it compared its network with the server's.
         assert let_play(node, updates=3).checks["network"]

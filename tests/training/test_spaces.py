@@ -103,11 +103,23 @@ def test_it_describes_the_run_and_takes_the_first_spaces_that_fit(
         _hello(redis_client, keys, bad, **changed)
     _looked_again(redis_client, keys)
     assert not run.spaces.exists()
-    _hello(redis_client, keys, SPACES)
+
+    def sent() -> int:
+        return int(redis_client.info("stats")["total_net_output_bytes"])  # type: ignore[index]
+
+    for _ in range(4):
+        redis_client.xadd(keys.chunks("c"), {"c": bytes(2**20)})
+    _looked_again(redis_client, keys)
+    before = sent()
+    _looked_again(redis_client, keys)
+    assert sent() - before < 2**20, "what was looked at once is not read again"
+    masked = SPACES | {"action": SPACES["action"] | {"masked": True}}
+    _hello(redis_client, keys, masked)
     waiting.thread.join(LIMIT_S)
     assert waiting.found is True
-    assert json.loads(run.spaces.read_bytes()) == SPACES
+    assert json.loads(run.spaces.read_bytes()) == masked
     assert spaces_found(SETTINGS, run)
+    assert find_spaces(SETTINGS, run).action.masked, "masks are part of the spaces that are told"
 
 
 @pytest.mark.allow_warnings
@@ -117,26 +129,6 @@ def test_asked_to_stop_it_answers_and_ends(redis_client: redis.Redis, keys: Keys
     assert waiting.found is False
     assert [[one.ok for one in answers_of(redis_client, keys, id_)] for id_ in asked] == [[False], [True]]
     assert _state(redis_client, keys).farewell == "ended as asked"
-
-
-def test_what_was_looked_at_once_is_not_read_again(
-    redis_client: redis.Redis, keys: Keys, run: RunFolder, waiting: _Waiting
-) -> None:
-    def sent() -> int:
-        return int(redis_client.info("stats")["total_net_output_bytes"])  # type: ignore[index]
-
-    redis_client.hset(keys.clients, "c", "{}")
-    for _ in range(4):
-        redis_client.xadd(keys.chunks("c"), {"c": bytes(2**20)})
-    _looked_again(redis_client, keys)
-    before = sent()
-    _looked_again(redis_client, keys)
-    assert sent() - before < 2**20
-    masked = SPACES | {"action": SPACES["action"] | {"masked": True}}
-    _hello(redis_client, keys, masked)
-    waiting.thread.join(LIMIT_S)
-    assert waiting.found is True
-    assert find_spaces(SETTINGS, run).action.masked, "masks are part of the spaces that are told"
 
 
 def test_only_a_missing_module_without_local_clients_waits_for_a_client(run: RunFolder) -> None:

@@ -37,10 +37,12 @@ def _weights(value: float, size: int = 3) -> dict[str, np.ndarray[tuple[int], np
     return {"w": np.full(size, value, np.float32)}
 
 
+@pytest.mark.allow_warnings
 def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, keys: Keys) -> None:
     publisher = Publisher(keys, CONFIG)
-    header = publisher.prepare(TrainingPosition(5, 4, 3, 2), _weights(1))
+    header = publisher.prepare(TrainingPosition(5, 4, 3, 2), _weights(1, size=10_000))
     assert redis_client.get(keys.weights) is None
+    assert published_header(redis_client, keys, "run-1") is None
     listener = redis_client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
     listener.subscribe(keys.weights_event)
     listener.get_message(timeout=LIMIT_S)
@@ -51,14 +53,15 @@ def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, ke
     assert ServerConfig.read(redis_client.get(keys.config)) == CONFIG
     assert Grant.read(redis_client.get(keys.grant("c"))) is not None
     found, tensors = unpack_weights(redis_client.get(keys.weights))
-    assert found == header
+    assert found == header == published_header(redis_client, keys, "run-1")
     assert (found.run_id, found.attempt, found.model_id, found.update) == ("run-1", 2, 5, 4)
-    np.testing.assert_array_equal(tensors["w"], np.ones(3))
+    np.testing.assert_array_equal(tensors["w"], np.ones(10_000))
+    assert published_header(redis_client, keys, "run-2") is None
+    redis_client.set(keys.weights, b"garbage")
+    assert published_header(redis_client, keys, "run-1") is None
 
 
-def test_the_last_weights_are_kept_with_where_the_run_was_and_their_digests_longer(
-    keys: Keys, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_last_weights_are_kept_and_digests_longer(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher_module, "_KEPT", 2)
     publisher = Publisher(keys, CONFIG, remembered=4)
     headers = [publisher.prepare(TrainingPosition(n, n * 10, n * 100, 0), _weights(n)) for n in range(10)]
@@ -68,28 +71,14 @@ def test_the_last_weights_are_kept_with_where_the_run_was_and_their_digests_long
         assert (kept.position.env_steps, kept.tensors["w"][0]) == (n * 100, n)
     assert publisher.digests == {n: digest_number(headers[n].digest) for n in (6, 7, 8, 9)}
     assert publisher.updates == {6: 60, 7: 70, 8: 80, 9: 90}
-
-
-def test_large_weights_are_kept_by_their_bytes(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publisher_module, "_KEPT_BYTES", 10_000)
+    monkeypatch.setattr(publisher_module, "_KEPT", 100)
     publisher = Publisher(keys, CONFIG)
     for model_id in range(10):
         publisher.prepare(TrainingPosition(model_id, 0, 0, 0), _weights(model_id, size=1000))
     assert [n for n in range(10) if publisher.kept(n)] == [8, 9]
     publisher.prepare(TrainingPosition(10, 0, 0, 0), _weights(1, size=100_000))
     assert [n for n in range(11) if publisher.kept(n)] == [10]  # the newest always
-
-
-@pytest.mark.allow_warnings
-def test_what_was_published_is_found_again(redis_client: redis.Redis, keys: Keys) -> None:
-    assert published_header(redis_client, keys, "run-1") is None
-    publisher = Publisher(keys, CONFIG)
-    header = publisher.prepare(TrainingPosition(7, 0, 0, 0), _weights(1, size=10_000))
-    publisher.publish(redis_client, {})
-    assert published_header(redis_client, keys, "run-1") == header
-    assert published_header(redis_client, keys, "run-2") is None
-    redis_client.set(keys.weights, b"garbage")
-    assert published_header(redis_client, keys, "run-1") is None
 
 
 def test_attempts_are_counted_in_the_folder_of_the_run(tmp_path: Path) -> None:
@@ -122,39 +111,35 @@ def test_rows_are_sent_in_order_once_and_again_after_errors(redis_client: redis.
     rows.flush(redis_client, keys)
     entries = redis_client.xrange(keys.metrics)
     assert [fields[b"row"].decode() for _, fields in entries] == [_row(n).to_json() for n in range(3)]
-
-
-def test_rows_may_be_added_while_others_are_sent(redis_client: redis.Redis, keys: Keys) -> None:
-    rows = Rows()
     writer = threading.Thread(target=lambda: [rows.add(_row(n)) for n in range(500)])
-    writer.start()
+    writer.start()  # more may be added while others are sent
     while writer.is_alive():
         rows.flush(redis_client, keys)
     rows.flush(redis_client, keys)
-    assert redis_client.xlen(keys.metrics) == 500
+    assert redis_client.xlen(keys.metrics) == 3 + 500
 
 
-def test_rates_are_taken_over_the_last_seconds() -> None:
+def test_rates_are_taken_over_the_last_seconds_and_waits_summed_up_and_taken_once() -> None:
     rate = Rate()
-    assert rate.update(100, now=0.0) == 0
-    assert rate.update(150, now=1.0) == 50
+    assert [rate.update(100, now=0.0), rate.update(150, now=1.0)] == [0, 50]
     for second in range(2, 100):
         last = rate.update(150 + 10 * second, now=float(second))
     assert last == pytest.approx(10)
     assert len(rate._points) < 15
-
-
-def test_waits_are_summed_up_and_taken_once() -> None:
     waiting = Waiting()
     assert waiting.take(5.0) == 0
-    waiting.set(True, 10.0)
-    waiting.set(True, 11.0)
-    waiting.set(False, 12.5)
-    waiting.set(False, 20.0)
+    for waits, now in ((True, 10.0), (True, 11.0), (False, 12.5), (False, 20.0)):
+        waiting.set(waits, now)
     assert waiting.take(30.0) == 2.5
     waiting.set(True, 31.0)
-    assert waiting.take(32.0) == 1.0  # and goes on
-    assert waiting.take(34.0) == 2.0
+    assert [waiting.take(32.0), waiting.take(34.0)] == [1.0, 2.0], "it goes on"
+    timing = Timing()
+    measured = Stopwatch(timing)
+    for _ in range(2):
+        timing.last_s = -1.0
+        with measured:
+            pass
+        assert timing.last_s >= 0
 
 
 @pytest.mark.parametrize("kind", [Gauge, Histogram, Summary])
@@ -208,13 +193,3 @@ def test_accepted_and_late_transitions_are_counted_apart_by_their_lag_and_add_up
 )
 def test_the_ages_are_told_in_words(told: Staleness, words: str) -> None:
     assert told.words() == words
-
-
-def test_a_stopwatch_may_be_used_again() -> None:
-    timing = Timing()
-    measured = Stopwatch(timing)
-    for _ in range(2):
-        timing.last_s = -1.0
-        with measured:
-            pass
-        assert timing.last_s >= 0

@@ -166,9 +166,9 @@ class ValueRule:
 
 
 class QuantileRule:
-    """Quantiles of the return at fixed levels `[N]`: outputs are `[B, A, N]`."""
+    """Quantiles of the return at levels, fixed ones `[N]` or those of the rows: outputs are `[B, A, N]`."""
 
-    def __init__(self, level: Tensor) -> None:
+    def __init__(self, level: Tensor | None) -> None:
         self._level = level
 
     def target(self, rows: DQNRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Target:
@@ -179,7 +179,8 @@ class QuantileRule:
     def loss(self, outputs: Tensor, target: Target, rows: DQNRows, dqn: DQNSettings) -> LossResult:
         """Return the quantile regression loss."""
         taken = pick_action(outputs, rows.action)
-        loss, error = quantile_huber_loss(taken, self._level, target.numbers, dqn.kappa, rows.weight)
+        level = rows.level if self._level is None else self._level
+        loss, error = quantile_huber_loss(taken, level, target.numbers, dqn.kappa, rows.weight)
         return LossResult(loss, error, taken.detach().mean(), target.numbers.mean())
 
 
@@ -259,10 +260,16 @@ def _loss(
     mixed: bool,
 ) -> LossResult:
     with torch.no_grad():
-        following = forward(target, rows.next_obs, mixed=mixed)
-        chooser = forward(online, rows.next_obs, mixed=mixed) if double else following
+        chooser = following = _outputs(target, rows.next_obs, rows.valued, mixed)
+        if double or rows.chosen is not None:
+            chooser = _outputs(online if double else target, rows.next_obs, rows.chosen, mixed)
         drawn_to = rule.target(rows, following, chooser, dqn)
-    return rule.loss(forward(online, rows.obs, mixed=mixed), drawn_to, rows, dqn)
+    return rule.loss(_outputs(online, rows.obs, rows.level, mixed), drawn_to, rows, dqn)
+
+
+def _outputs(network: nn.Module, obs: Tensor, level: Tensor | None, mixed: bool) -> Tensor:
+    """Return what a network says, at levels where it is asked for some."""
+    return forward(network, obs, mixed=mixed) if level is None else forward(network, obs, level, mixed=mixed)
 
 
 def to_tensors(rows: DQNRows, device: torch.device) -> DQNRows:
@@ -289,30 +296,11 @@ class ImplicitGradient(AutogradDQNGradient):
         levels: int,
         rng: np.random.Generator,
     ) -> None:
-        super().__init__(online, target, flat)
+        super().__init__(online, target, flat, QuantileRule(None))
         self._levels, self._rng = levels, rng
-        self.compiled_loss = CompiledLoss(_loss_at_levels, attrgetter("loss"))
 
     def prepare(self, rows: DQNRows, settings: DQNSettings) -> DQNRows:
         """Copy rows to where the networks live, and draw their levels."""
         size, device = (len(rows.obs), self._levels), self._flat.parameter.device
         levels = [torch.from_numpy(self._rng.random(size, np.float32)).to(device) for _ in range(3)]
         return to_tensors(rows, device)._replace(chosen=levels[0], valued=levels[1], level=levels[2])
-
-
-def _loss_at_levels(
-    online: ImplicitQuantileNetwork,
-    target: ImplicitQuantileNetwork,
-    _: Rule,
-    rows: DQNRows,
-    dqn: DQNSettings,
-    double: bool,
-    mixed: bool,
-) -> LossResult:
-    with torch.no_grad():
-        chooser = forward(online if double else target, rows.next_obs, rows.chosen, mixed=mixed)
-        following = limited(forward(target, rows.next_obs, rows.valued, mixed=mixed), dqn)
-        drawn_to = quantile_target(rows.reward, rows.discount, following, chooser, True, rows.next_mask)
-    taken = pick_action(forward(online, rows.obs, rows.level, mixed=mixed), rows.action)
-    loss, error = quantile_huber_loss(taken, rows.level, drawn_to, dqn.kappa, rows.weight)
-    return LossResult(loss, error, taken.detach().mean(), drawn_to.mean())

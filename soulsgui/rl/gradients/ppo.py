@@ -94,8 +94,7 @@ class AutogradPPOGradient(PPOGradient):
     Args:
         flat: Holds the parameters of policy, value and distribution.
         distribution: Makes a distribution over actions of the policy's outputs and a mask; of one choice if
-        not
-            given.
+            not given.
     """
 
     def __init__(

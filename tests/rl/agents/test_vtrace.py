@@ -24,11 +24,13 @@ def make_agent(seed: int = 0, spaces: SpacesSpec = SPACES, **changes: Any) -> VT
 
 @pytest.mark.parametrize("takes", ["one choice", *(kind for kind in SPACES_TAKEN if kind != "words")])
 def test_samples_of_the_present_weights_have_ratio_1(takes: str) -> None:
-    agent = make_agent(spaces=SPACES if takes == "one choice" else taking(takes))
+    falling = {"schedule": "linear", "from": 1e-2, "to": 0.0}
+    agent = make_agent(spaces=SPACES if takes == "one choice" else taking(takes), learning_rate=falling)
     for index in range(3):
         agent.settings = changed(agent.settings, "vtrace", epochs=1 + index % 2)
-        agent.update(random_batch(agent, seed=index), START)
+        agent.update(random_batch(agent, seed=index), Moment(250 * index, 1000))
         figures = agent.figures()
+        assert figures["learning_rate"] == pytest.approx(1e-2 * (1 - 0.25 * index))
         if index != 1:
             assert figures["rho_mean"] == pytest.approx(1, abs=1e-4)
             assert figures["behaviour_kl"] == pytest.approx(0, abs=1e-4)
@@ -123,11 +125,3 @@ def test_a_probability_that_nobody_can_mean_spoils_nothing(said: float, clip: fl
     figures = agent.figures()
     assert np.isfinite(list(figures.values())).all()
     assert abs(figures["behaviour_kl"]) < 1, "the guard against divergence is not moved by it"
-
-
-def test_the_learning_rate_follows_its_schedule_and_is_told() -> None:
-    agent = make_agent(learning_rate={"schedule": "linear", "from": 1e-2, "to": 0.0})
-    agent.update(random_batch(agent, seed=1), Moment(250, 1000))
-    figures = agent.figures()
-    assert figures["learning_rate"] == pytest.approx(0.75e-2)
-    assert 0 < figures["entropy"] <= np.log(3)

@@ -56,9 +56,7 @@ def assert_alike(one: UniformReplay, other: UniformReplay) -> None:
 
 @pytest.mark.parametrize("box", [WHOLE, STACKED, BESIDE], ids=["numbers", "stacks", "both"])
 @pytest.mark.parametrize("segments", [4, 60])
-def test_a_file_holds_what_memory_would_and_is_gone_on_with(
-    box: ObservationSpec, segments: int, tmp_path: Path
-) -> None:
+def test_a_file_is_as_memory_and_goes_on(box: ObservationSpec, segments: int, tmp_path: Path) -> None:
     plain, mapped = memory(box, None), memory(box, tmp_path / "replay")
     for ring in (plain, mapped):
         fill(ring, box, 0, segments)
@@ -76,6 +74,10 @@ def test_a_file_holds_what_memory_would_and_is_gone_on_with(
     assert_alike(again, plain)
     again.close()
     assert not (tmp_path / "replay").exists()
+    empty = memory(box, None)
+    empty.load_state(memory(box, None).state())
+    fill(empty, box, 0, 1)
+    assert len(empty)
 
 
 def test_what_was_written_to_since_is_not_gone_on_with(tmp_path: Path) -> None:
@@ -106,9 +108,7 @@ def test_what_was_written_to_since_is_not_gone_on_with(tmp_path: Path) -> None:
     ],
     ids=["numbers", "stacks", "both"],
 )
-def test_the_limit_is_of_all_that_is_seen_and_another_one_moves_what_is_gone_on_with(
-    box: ObservationSpec, row: int, tmp_path: Path
-) -> None:
+def test_another_limit_of_all_that_is_seen_moves_it(box: ObservationSpec, row: int, tmp_path: Path) -> None:
     ring = memory(box, tmp_path / "replay", limit=CAPACITY * row)
     fill(ring, box, 0, 60)
     assert not (tmp_path / "replay").exists()
@@ -159,30 +159,10 @@ def test_a_file_that_can_not_be_sealed_goes_and_ends_nothing(
     assert "No space left on device. Make room there" in caplog.text
 
 
-def test_an_empty_memory_comes_back_as_one() -> None:
-    for box in (WHOLE, STACKED, BESIDE):
-        ring = memory(box, None)
-        ring.load_state(memory(box, None).state())
-        fill(ring, box, 0, 1)
-        assert len(ring)
-
-
-def test_a_disk_that_is_too_small_is_said_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(array_storage, "_free_bytes", lambda folder: 1000)
-    ring = memory(WHOLE, tmp_path / "replay")
-    with pytest.raises(StorageError, match=r"0\.3 GB .* 0\.0 GB are free.*learner\.memory_limit"):
-        fill(ring, WHOLE, 0, 1)
-    assert not (tmp_path / "replay").exists()
-
-
 @pytest.mark.skipif(
     not hasattr(os, "posix_fallocate"), reason="the system takes disk only when it is written to"
 )
-def test_a_disk_that_fills_up_ends_in_words_and_not_in_a_signal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_up_ends_in_words_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[tuple[int, int]] = []
 
     def allocate(file: int, begin: int, size: int) -> None:
@@ -200,3 +180,9 @@ def test_a_disk_that_fills_up_ends_in_words_and_not_in_a_signal(
         (begin, size), following = column
         assert following[0] == begin + size
     ring.close()
+    # One that is too small is said before anything is written.
+    monkeypatch.setattr(array_storage, "_free_bytes", lambda folder: 1000)
+    ring = memory(WHOLE, tmp_path / "another")
+    with pytest.raises(StorageError, match=r"0\.3 GB .* 0\.0 GB are free.*learner\.memory_limit"):
+        fill(ring, WHOLE, 0, 1)
+    assert not (tmp_path / "another").exists()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from soulsgui.environments.box import BoxSpec
@@ -84,6 +84,10 @@ def test_an_error_that_arrives_after_its_transition_gave_way_touches_nothing() -
     np.testing.assert_allclose(found, [0, 0, 10_000, 10_000, 100, 100], atol=2)
     replay.update_priorities(drawn.number[:2], np.array([1e9, 1e9]))
     assert replay.state()["largest"] < 101, "what is gone sets no priority for new ones"
+    replay = replay_of(3, 3)
+    with pytest.raises(ValueError, match="finite"):
+        replay.update_priorities(np.arange(3), np.array([5.0, np.nan, 1.0]))
+    assert (replay.state()["priority"].tolist(), replay.state()["largest"]) == ([1, 1, 1], 1)
 
 
 @pytest.mark.parametrize("steps", [3, 7, 10, 23])
@@ -103,49 +107,23 @@ def test_numbers_lead_to_the_transitions_drawn(steps: int) -> None:
     np.testing.assert_array_equal(batch.obs[:, 0], batch.action)
 
 
-def test_an_error_that_is_not_finite_is_refused_and_changes_nothing() -> None:
-    replay = replay_of(3, 3)
-    with pytest.raises(ValueError, match="finite"):
-        replay.update_priorities(np.arange(3), np.array([5.0, np.nan, 1.0]))
-    assert replay.state()["priority"].tolist() == [1, 1, 1]
-    assert replay.state()["largest"] == 1
-
-
 def tree_of(*values: float) -> SumTree:
     tree = SumTree(len(values))
     tree.update(np.arange(len(values)), np.array(values))
     return tree
 
 
-def test_the_total_is_the_sum_of_the_leaves() -> None:
-    tree = tree_of(1, 2, 3, 4)
-    assert tree.total == 10
-    tree.update(np.array([1]), np.array([7.0]))
-    assert tree.total == 15
-    assert tree.values(np.array([3, 1])).tolist() == [4, 7]
-
-
-def test_a_position_falls_into_the_leaf_that_covers_it() -> None:
-    tree = tree_of(1, 2, 0, 4)
-    positions = np.array([0.0, 0.5, 1.0, 2.999, 3.0, 6.999])
-    assert tree.find(positions).tolist() == [0, 0, 1, 1, 3, 3]
-    assert tree_of(1, 2, 4, 0, 0).find(np.array([7.0])).tolist() == [2], "the very end: the last with a value"
-
-
 @pytest.mark.parametrize("leaves", [1, 15, 16, 17, 256, 257, 5_000])
-def test_every_size_finds_every_leaf(leaves: int) -> None:
+def test_every_size_finds_every_leaf_and_a_batch_takes_one_out_of_each_equal_part(leaves: int) -> None:
     tree = SumTree(leaves)
     everything = np.arange(leaves)
     tree.update(everything, np.ones(leaves))
     assert tree.total == leaves == len(tree)
     np.testing.assert_array_equal(tree.find(everything + 0.5), everything)
-
-
-def test_of_an_index_that_repeats_in_one_update_the_last_value_holds_and_the_sums_count_it_once() -> None:
-    tree = tree_of(*[1.0] * 100)
-    tree.update(np.array([7, 50, 7, 7]), np.array([10.0, 3.0, 20.0, 5.0]))
-    assert tree.values(np.array([7, 50])).tolist() == [5, 3]
-    assert tree.total == 98 + 5 + 3
+    np.testing.assert_array_equal(tree.draw(leaves, np.random.default_rng(leaves)), everything)
+    uneven = tree_of(1, 2, 0, 4)
+    assert uneven.find(np.array([0.0, 0.5, 1.0, 2.999, 3.0, 6.999])).tolist() == [0, 0, 1, 1, 3, 3]
+    assert tree_of(1, 2, 4, 0, 0).find(np.array([7.0])).tolist() == [2], "the very end: the last with a value"
 
 
 @settings(deadline=None)
@@ -155,9 +133,8 @@ def test_of_an_index_that_repeats_in_one_update_the_last_value_holds_and_the_sum
         st.lists(st.tuples(st.integers(0, 599), st.floats(0, 1e6)), min_size=1, max_size=30), max_size=8
     ),
 )
-def test_any_updates_leave_exact_sums_on_every_level(
-    leaves: int, batches: list[list[tuple[int, float]]]
-) -> None:
+@example(100, [[(7, 10.0), (50, 3.0), (7, 20.0), (7, 5.0)]])
+def test_any_updates_leave_exact_sums(leaves: int, batches: list[list[tuple[int, float]]]) -> None:
     tree, plain = SumTree(leaves), np.zeros(leaves)
     for batch in batches:
         for index, value in batch:
@@ -185,30 +162,16 @@ def test_draws_are_in_proportion_to_the_values() -> None:
     assert chi2 < 61.1, "exceeded by chance once in 1000 (31 degrees)"
 
 
-def test_a_batch_takes_one_out_of_each_equal_part() -> None:
-    tree = tree_of(*[1.0] * 64)
-    for seed in range(20):
-        np.testing.assert_array_equal(tree.draw(64, np.random.default_rng(seed)), np.arange(64))
-
-
-def test_no_leaf_is_drawn_where_all_are_0() -> None:
+def test_what_would_spoil_the_sums_is_refused_and_changes_nothing() -> None:
+    tree = tree_of(1, 2, 3)
+    for value in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="finite"):
+            tree.update(np.array([0, 1]), np.array([5.0, value]))
+    for index in (-1, 3):
+        with pytest.raises(IndexError, match="0 to 2"):
+            tree.update(np.array([0, index]), np.array([5.0, 5.0]))
+    assert (tree.values(np.arange(3)).tolist(), tree.total) == ([1, 2, 3], 6)
     with pytest.raises(ValueError, match="all leaves"):
         SumTree(5).draw(1, np.random.default_rng(0))
     with pytest.raises(ValueError, match="at least one leaf"):
         SumTree(0)
-
-
-@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
-def test_a_value_that_would_spoil_the_sums_is_refused_and_changes_nothing(value: float) -> None:
-    tree = tree_of(1, 2, 3)
-    with pytest.raises(ValueError, match="finite"):
-        tree.update(np.array([0, 1]), np.array([5.0, value]))
-    assert tree.values(np.arange(3)).tolist() == [1, 2, 3]
-
-
-@pytest.mark.parametrize("index", [-1, 3])
-def test_a_leaf_that_does_not_exist_is_refused(index: int) -> None:
-    tree = tree_of(1, 2, 3)
-    with pytest.raises(IndexError, match="0 to 2"):
-        tree.update(np.array([0, index]), np.array([5.0, 5.0]))
-    assert tree.total == 6

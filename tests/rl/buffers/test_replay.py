@@ -74,15 +74,20 @@ def test_transitions_come_back_whole_and_typed() -> None:
     batch = drawn(replay, 6, np.random.default_rng(0))
     assert [column.dtype for column in batch[:5]] == [np.float32, np.int64, *[np.float32] * 3]
     assert [column.shape for column in batch[:5]] == [(6, 2), (6,), (6,), (6, 2), (6,)]
+    copies = [column.copy() for column in batch[:5]]
+    replay.add(**source.segments(100))
+    assert all(np.array_equal(column, old) for column, old in zip(batch[:5], copies, strict=True))
+    replay = UniformReplay(10, BOX)
+    assert replay.add(**Source().segments()) == 0
+    with pytest.raises(ValueError, match="no transition"):
+        drawn(replay, 1, np.random.default_rng(0))
 
 
 @given(
     capacity=st.integers(1, 12),
     calls=st.lists(st.lists(st.integers(1, 9), max_size=5), min_size=1, max_size=12),
 )
-def test_any_order_of_segments_keeps_the_newest_and_a_row_per_observation(
-    capacity: int, calls: list[list[int]]
-) -> None:
+def test_any_order_keeps_the_newest_and_a_row_per_observation(capacity: int, calls: list[list[int]]) -> None:
     replay, source = UniformReplay(capacity, BOX), Source()
     ends: deque[bool] = deque(maxlen=capacity)
     for call, lengths in enumerate(calls):
@@ -110,16 +115,6 @@ def rows_in_use(replay: UniformReplay) -> int:
     return len(used)
 
 
-def test_an_observation_is_kept_once_and_long_segments_leave_half_the_rows_untouched() -> None:
-    replay = UniformReplay(1_000, BOX)
-    source = Source()
-    for _ in range(100):
-        replay.add(**source.segments(50, 50))
-    touched = replay._rows._fresh
-    assert len(replay) == 1_000
-    assert touched == 1_000 + 20, "a row per observation: 20 segments of 50 steps and one more"
-
-
 def test_observations_that_follow_each_other_lie_together_however_often_the_memory_was_filled() -> None:
     replay, source = UniformReplay(1_000, BOX), Source()
     lengths = [60, 30, 10] * 55
@@ -129,6 +124,11 @@ def test_observations_that_follow_each_other_lie_together_however_often_the_memo
     follow = (np.diff(row) == 1) | last[:-1]
     assert np.count_nonzero(~follow) < 20, "so that they are written in a few pieces"
     check_draws(replay, source, lengths)
+    replay, source = UniformReplay(1_000, BOX), Source()
+    for _ in range(100):
+        replay.add(**source.segments(50, 50))
+    assert len(replay) == 1_000
+    assert replay._rows._fresh == 1_000 + 20, "a row per observation: 20 segments of 50 steps and one more"
 
 
 def test_every_transition_is_drawn_alike() -> None:
@@ -138,22 +138,6 @@ def test_every_transition_is_drawn_alike() -> None:
     batch = drawn(replay, 20_000, np.random.default_rng(0))
     found = np.bincount(batch.action - (source.steps - 20), minlength=20)
     assert ((found - 1_000) ** 2 / 1_000).sum() < 43.8, "exceeded by chance once in 1000 (19 degrees)"
-
-
-def test_a_batch_is_not_changed_by_what_is_added_later() -> None:
-    replay, source = UniformReplay(5, BOX), Source()
-    replay.add(**source.segments(5))
-    batch = drawn(replay, 10, np.random.default_rng(0))
-    copies = [column.copy() for column in batch[:5]]
-    replay.add(**source.segments(5))
-    assert all(np.array_equal(column, old) for column, old in zip(batch[:5], copies, strict=True))
-
-
-def test_nothing_is_added_by_nothing_and_nothing_is_drawn_from_nothing() -> None:
-    replay = UniformReplay(10, BOX)
-    assert replay.add(**Source().segments()) == 0
-    with pytest.raises(ValueError, match="no transition"):
-        drawn(replay, 1, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -175,16 +159,16 @@ def test_arrays_that_do_not_fit_together_are_refused_and_change_nothing(change: 
         replay.add(**(source.segments(3, 2) | change))
     assert (len(replay), replay.inserted) == (5, 5)
     assert held(replay) == set(range(5))
-
-
-@pytest.mark.parametrize("masked_actions", [0, 3])
-def test_masks_must_be_there_exactly_where_they_are_expected(masked_actions: int) -> None:
-    replay = UniformReplay(10, BOX, masked_actions)
-    made = Source().segments(2)
-    wrong = None if masked_actions else np.ones((3, 3), np.bool_)
-    with pytest.raises(ValueError, match="masks of shape"):
-        replay.add(**made, action_mask=wrong)
-    assert not len(replay)
+    for masked_actions, wrong in ((0, np.ones((3, 3), np.bool_)), (3, None)):
+        masked = UniformReplay(10, BOX, masked_actions)
+        with pytest.raises(ValueError, match="masks of shape"):
+            masked.add(**Source().segments(2), action_mask=wrong)
+        assert not len(masked)
+    wide = UniformReplay(10, BOX, action_shape=(2,), action_dtype="float32")
+    with pytest.raises(ValueError, match="actions of shape"):
+        wide.add(**Source().segments(2))
+    with pytest.raises(CheckpointError, match="actions of shape"):
+        wide.load_state(replay.state())
 
 
 @pytest.mark.parametrize("lengths", [(), (3,), (6, 1, 3), (9, 4, 1, 5)])
@@ -229,13 +213,3 @@ def test_actions_of_any_shape_stay_with_their_observations(shape: tuple[int, ...
     steps = replay.steps(slots[:3, None], np.array([[True], [True], [False]]))
     np.testing.assert_array_equal(steps.action[:2, 0], in_slots(replay, slots[:2]).action)
     assert not steps.action[2].any()
-
-
-def test_actions_of_another_shape_are_refused() -> None:
-    replay, source = UniformReplay(10, BOX, action_shape=(2,), action_dtype="float32"), Source()
-    with pytest.raises(ValueError, match="actions of shape"):
-        replay.add(**source.segments(2))
-    other = UniformReplay(10, BOX)
-    other.add(**source.segments(2))
-    with pytest.raises(CheckpointError, match="actions of shape"):
-        replay.load_state(other.state())

@@ -64,6 +64,17 @@ def test_segments_come_in_the_order_of_client_environment_episode_and_step() -> 
     assert batch.obs[:, 0].tolist() == [0, 1, 2, 3, 3, 4, 100, 101, 102, 1007, 1008, 1009, 1010, 1011]
     assert batch.terminated.tolist() == [True, False, True, False]
     assert batch.reward[-1] == np.float32(100.7)
+    store.begin(4)  # another round begins empty
+    _add(store, PARTS[0])
+    assert (store.steps, store.clients) == (3, [0])
+    with pytest.raises(ValueError, match="more than 4"):
+        _add(store, PARTS[3])
+    store.begin(STEPS)  # and may be larger
+    assert (store.steps, store.clients) == (0, [])
+    with pytest.raises(ValueError, match="segments"):
+        store.batch([])
+    _add(store, *PARTS[2:6])
+    assert (store.steps, store.clients) == (2 + 4 + 3 + 1, [0, 1])
 
 
 @pytest.mark.parametrize("names", [["a", "b"], ["b", "a"]])
@@ -84,21 +95,6 @@ def test_the_batch_does_not_depend_on_what_came_first_or_together(names: list[st
         for some in (order[:cut], order[cut:]):
             _add(store, *[PARTS[n] for n in some])
         _equal(store.batch(names), whole)
-
-
-def test_another_round_begins_empty_and_may_be_larger() -> None:
-    store = RolloutStore()
-    store.begin(4)
-    _add(store, PARTS[0])
-    assert (store.steps, store.clients) == (3, [0])
-    with pytest.raises(ValueError, match="more than 4"):
-        _add(store, PARTS[3])
-    store.begin(STEPS)
-    assert (store.steps, store.clients) == (0, [])
-    with pytest.raises(ValueError, match="segments"):
-        store.batch([])
-    _add(store, *PARTS[2:6])
-    assert (store.steps, store.clients) == (2 + 4 + 3 + 1, [0, 1])
 
 
 def arrived(lengths: list[int], model_ids: list[int], first: int = 0, masked: bool = False) -> Segments:
@@ -139,13 +135,10 @@ def test_as_few_whole_segments_as_hold_the_steps_are_taken_oldest_first() -> Non
     assert waiting.steps == 0
     with pytest.raises(ValueError, match="no segments"):
         waiting.take(1)
-
-
-@pytest.mark.parametrize(("wanted", "got"), [(1, 2), (2, 2), (3, 5), (5, 5)])
-def test_a_batch_ends_with_the_segment_that_fills_it(wanted: int, got: int) -> None:
-    waiting = SegmentQueue()
-    waiting.add(arrived([2, 3, 4], [1, 1, 1]))
-    assert (waiting.take(wanted).steps, waiting.steps) == (got, 9 - got)
+    for wanted, got in ((1, 2), (2, 2), (3, 5), (5, 5)):
+        waiting = SegmentQueue()
+        waiting.add(arrived([2, 3, 4], [1, 1, 1]))
+        assert (waiting.take(wanted).steps, waiting.steps) == (got, 9 - got)
 
 
 def test_what_older_weights_made_is_dropped_and_counted() -> None:
@@ -183,10 +176,7 @@ def test_chains_are_cut_into_stretches_whatever_their_segments_were() -> None:
     assert found.rows.tolist() == [[0, 1, 3, 4], [4, 5, 6, 6], [7, 8, 8, 8]]
     assert found.ends().tolist() == [False, False, False, False, True, True]
     assert found.valid(2).tolist() == [[True, True], [True, True], [True, False]]
-
-
-def test_a_stretch_that_ends_with_its_chain_is_not_followed_by_an_empty_one() -> None:
-    found = BPTTChunks.of(round_of([4, 2], None), 2)
+    found = BPTTChunks.of(round_of([4, 2], None), 2)  # none follows one that ends with its chain
     assert found.length.tolist() == [2, 2, 2]
     assert found.rows.tolist() == [[0, 1, 2], [2, 3, 4], [5, 6, 7]]
     assert found.goes_on.tolist() == [True, False, False]

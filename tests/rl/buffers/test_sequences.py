@@ -29,20 +29,6 @@ def begins(batch: SequenceBatch) -> set[tuple[int, int]]:
     return {(int(episode), int(step)) for episode, step in batch.state}
 
 
-def test_a_sequence_goes_on_over_the_segments_of_its_episode() -> None:
-    replay = replay_of()
-    add(replay, (7, 1, 0, 3), (8, 2, 0, 1))
-    add(replay, (7, 1, 3, 3))
-    batch = draw(replay)
-    assert begins(batch) == {(1, 0), (2, 0), (1, 3)}
-    column = [tuple(state) for state in batch.state].index((1, 0))
-    assert batch.action[:, column].tolist() == [1, 2, 3, 4, 5]
-    assert batch.obs[:, column].tolist() == [[1, k] for k in range(6)]
-    assert batch.valid[:, column].all()
-    assert (batch.obs.shape, batch.action.shape) == ((6, 60, 2), (5, 60))
-    assert (batch.reward.dtype, batch.state.dtype, batch.weight.dtype) == (np.float32,) * 3
-
-
 def test_behind_its_end_a_sequence_is_empty_and_its_last_observation_stays() -> None:
     replay = replay_of()
     add(replay, (7, 1, 0, 2), terminated=True)
@@ -51,6 +37,7 @@ def test_behind_its_end_a_sequence_is_empty_and_its_last_observation_stays() -> 
     assert batch.action[:, 0].tolist() == batch.reward[:, 0].tolist() == [1, 2, 0, 0, 0]
     assert batch.terminated[:, 0].tolist() == [False, True, False, False, False]
     assert batch.obs[:, 0].tolist() == [[1, 0], [1, 1], [1, 2], [1, 2], [1, 2], [1, 2]]
+    assert (batch.reward.dtype, batch.state.dtype, batch.weight.dtype) == (np.float32,) * 3
 
 
 def test_an_episode_is_learned_from_its_first_step_and_others_from_behind_the_burn_in() -> None:
@@ -79,6 +66,10 @@ def test_a_sequence_is_drawn_once_it_has_a_step_to_learn_from() -> None:
     add(replay, (7, 1, 9, 2))
     assert begins(draw(replay)) == {(1, 5), (1, 7)}
     assert draw(replay).learned.any(axis=0).all()
+    replay = replay_of(burn_in=3)
+    for part in ((7, 1, 5, 2), (7, 1, 8, 9), (7, 1, 17, 9)):
+        add(replay, part)
+    assert begins(draw(replay)) == {(1, 8), (1, 17)}, "one cut short by a gap waits for nothing"
 
 
 def test_a_memory_counts_what_can_be_drawn_and_gives_sequences_for_transitions() -> None:
@@ -93,14 +84,6 @@ def test_a_memory_counts_what_can_be_drawn_and_gives_sequences_for_transitions()
     np.testing.assert_array_equal(batch.learned.sum(0), 2)
 
 
-def test_a_sequence_cut_short_by_a_gap_waits_for_nothing() -> None:
-    replay = replay_of(burn_in=3)
-    add(replay, (7, 1, 5, 2))
-    add(replay, (7, 1, 8, 9))
-    add(replay, (7, 1, 17, 9))
-    assert begins(draw(replay)) == {(1, 8), (1, 17)}
-
-
 def test_sequences_give_way_with_their_first_step_or_when_there_are_too_many() -> None:
     replay = replay_of(capacity=10, burn_in=0)
     for first in range(0, 20, 4):
@@ -113,11 +96,8 @@ def test_sequences_give_way_with_their_first_step_or_when_there_are_too_many() -
     for first in range(0, 20, 4):
         add(replay, (7, 1, first, 4))
     assert begins(draw(replay)) == {(1, 8), (1, 12), (1, 16)}
-
-
-def test_a_segment_longer_than_the_memory_begins_no_sequence() -> None:
     replay = replay_of(capacity=5, burn_in=0)
-    add(replay, (7, 1, 0, 9))
+    add(replay, (7, 1, 0, 9))  # longer than the memory: it begins none
     with pytest.raises(ValueError, match="nothing to draw"):
         draw(replay)
     add(replay, (7, 1, 9, 2))
@@ -157,22 +137,12 @@ def test_priorities_count_and_weights_undo_them() -> None:
     add(replay, (9, 3, 0, 3))
     found = np.bincount(draw(replay, 7_000, 1.0).number)
     np.testing.assert_allclose(found, [3_000, 1_000, 3_000], atol=2)
-
-
-def test_the_error_of_a_sequence_that_gave_way_touches_no_other() -> None:
     replay = replay_of(burn_in=0, sequences=2, alpha=1.0)
     add(replay, (7, 1, 0, 3), (8, 2, 0, 3))
     add(replay, (9, 3, 0, 3))
-    replay.learned(np.array([0]), np.array([1e9]))
+    replay.learned(np.array([0]), np.array([1e9]))  # of one that gave way
     found = np.bincount(draw(replay, 1_000, 1.0).number, minlength=3)
     assert found.tolist() == [0, 500, 500]
-
-
-def test_sources_that_never_come_back_are_forgotten() -> None:
-    replay = replay_of(capacity=30, burn_in=3)
-    for source in range(200):
-        add(replay, (source, source, 5, 2))
-    assert len(replay._waiting) <= replay.sequences == 15
 
 
 def test_states_stay_those_of_their_numbers_and_take_no_more_room_than_are_held() -> None:
@@ -183,3 +153,7 @@ def test_states_stay_those_of_their_numbers_and_take_no_more_room_than_are_held(
         held = np.arange(oldest, number + 1)
         np.testing.assert_array_equal(rows.of(held), np.stack((held, held), 1))
         assert len(rows._rows) == (64 if number < 64 else 128 if number < 128 else 256)
+    replay = replay_of(capacity=30, burn_in=3)
+    for source in range(200):  # none of them comes back
+        add(replay, (source, source, 5, 2))
+    assert len(replay._waiting) <= replay.sequences == 15

@@ -68,10 +68,6 @@ def test_unbounded_observations_must_be_fit_to_compute_with(value: float, passes
     assert _check(made, UNBOUNDED) == ([True, passes], {} if passes else {Reason.BOUNDS: 1})
 
 
-def test_the_last_observation_of_a_segment_is_looked_at_too() -> None:
-    assert _check(_with("obs", np.nan, at=3)) == ([False, True], {Reason.NOT_FINITE: 1})
-
-
 CHOICES = MultiDiscreteSpec((3, 2), (0, 5), (2,))
 SWITCHES = MultiBinarySpec((2,))
 NUMBERS = BoxActionSpec(BoxSpec((2,), "float32", (-1.0,), (1.0,)))
@@ -121,18 +117,15 @@ def test_masks_of_several_choices_are_looked_at_choice_by_choice() -> None:
     assert _check(_of_kind(CHOICES, action_mask=nothing), spaces) == ([False, True], {Reason.MASK: 1})
 
 
-def test_a_segment_is_refused_for_one_reason_only() -> None:
+def test_a_segment_is_refused_for_one_reason_only_also_at_its_end() -> None:
     spoilt = segments(model_id=4, digest=9, reward=np.full(5, np.nan, np.float32))
     assert _check(spoilt) == ([False, False], {Reason.LATE: 2})
-
-
-def test_samples_of_weights_that_nobody_remembers_are_late() -> None:
+    assert _check(_with("obs", np.nan, at=3)) == ([False, True], {Reason.NOT_FINITE: 1}), (
+        "its last observation"
+    )
     made = segments(model_id=5, model_id_first=np.array([3, 5]), model_id_last=np.array([3, 5]))
-    codes = check_segments(made, SPACES, DIGESTS, 1, 5, num_envs=2)
+    codes = check_segments(made, SPACES, DIGESTS, 1, 5, num_envs=2)  # of weights that nobody remembers
     assert ((codes == GOOD).tolist(), count_refused(codes)) == ([False, True], {Reason.LATE: 1})
-
-
-def test_whole_number_observations_are_checked_by_their_bounds() -> None:
     spaces = SpacesSpec(BoxSpec((2,), "uint8", (0,), (9,)), DiscreteSpec(2))
     obs = np.zeros((7, 2), np.uint8)
     obs[5] = 10
@@ -163,16 +156,11 @@ def _masked(row: int | None = None, valid: tuple[bool, bool] = (True, True), **c
         (5, (False, True), [True, False]),
     ],
 )
-def test_masks_leave_an_action_and_the_one_taken(
-    row: int, valid: tuple[bool, bool], accepted: list[bool]
-) -> None:
+def test_masks_leave_the_action_taken(row: int, valid: tuple[bool, bool], accepted: list[bool]) -> None:
     refused = {} if all(accepted) else {Reason.MASK: 1}
     assert _check(_masked(row, valid), MASKED) == (accepted, refused)
-
-
-def test_an_action_that_does_not_exist_is_out_of_bounds_whatever_the_mask() -> None:
-    made = _masked(action=np.array([0, 1, 0, 2**40, 0]))
-    assert _check(made, MASKED) == ([True, False], {Reason.BOUNDS: 1})
+    unknown = _masked(action=np.array([0, 1, 0, 2**40, 0]))
+    assert _check(unknown, MASKED) == ([True, False], {Reason.BOUNDS: 1}), "whatever the mask"
 
 
 @pytest.mark.parametrize(
@@ -201,9 +189,7 @@ ROOM = SpacesSpec(observation_from_space(Room().observation_space), DiscreteSpec
         (8, np.inf, Reason.NOT_FINITE),
     ],
 )
-def test_the_parts_of_observations_are_checked(
-    column: int, value: float, reason: Reason, pictures: bool
-) -> None:
+def test_parts_of_observations_are_checked(column: int, value: float, reason: Reason, pictures: bool) -> None:
     room = Room()
     obs = np.stack([ROOM.observation.read(room.reset()[0])] * 7)
     assert _check(segments(model_id=5, obs=obs), ROOM) == ([True, True], {})

@@ -377,35 +377,27 @@ def _compare(reads: Reads, sink: Any, model: Model, at_once: int | None) -> None
 @pytest.mark.allow_warnings
 @settings(max_examples=60)
 @given(_reads(), st.fixed_dictionaries({client: st.integers(1, 40) for client in CLIENTS}), AT_ONCE)
-def test_reads_in_a_round_are_as_chunks_alone(
-    reads: Reads, quota: dict[str, int], at_once: int | None
-) -> None:
+def test_reads_in_rounds_are_chunks_alone(reads: Reads, quota: dict[str, int], at_once: int | None) -> None:
     _compare(reads, Synchronous(quota), Model(dict(quota), None), at_once)
 
 
 @pytest.mark.allow_warnings
 @settings(max_examples=60)
 @given(_reads(), st.one_of(st.none(), st.integers(1, 60)), AT_ONCE)
-def test_reads_without_rounds_are_as_chunks_alone(
-    reads: Reads, goal: int | None, at_once: int | None
-) -> None:
+def test_reads_without_rounds_are_chunks_alone(reads: Reads, goal: int | None, at_once: int | None) -> None:
     _compare(reads, Asynchronous(goal), Model(None, goal), at_once)
 
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("at_once", [None, 1])
-def test_who_is_cut_off_within_a_read_delivers_no_more_of_it(at_once: int | None) -> None:
+def test_who_is_cut_off_within_a_read_delivers_no_more_and_late_segments_use_up_no_quota(
+    at_once: int | None,
+) -> None:
     bad = [_chunk(n, "", [(1, "not_finite")] * 20) for n in range(3)]
-    _compare(
-        [_read(_hello("a"), *bad, _chunk(3, "", [(2, "")]))], Asynchronous(None), Model(None, None), at_once
-    )
-
-
-@pytest.mark.allow_warnings
-def test_late_segments_use_up_nothing_of_a_quota() -> None:
+    cut_off = _read(_hello("a"), *bad, _chunk(3, "", [(2, "")]))
+    _compare([cut_off], Asynchronous(None), Model(None, None), at_once)
     late = _read(_chunk(0, "", [(2, "late"), (2, "")]), _chunk(1, "", [(2, "")]))
-    reads = [{"a": [(b"0-1", _hello("a"))]}, late]
-    _compare(reads, Synchronous({"a": 4}), Model({"a": 4}, None), None)
+    _compare([{"a": [(b"0-1", _hello("a"))]}, late], Synchronous({"a": 4}), Model({"a": 4}, None), at_once)
 
 
 def test_no_more_is_opened_at_once_than_fits() -> None:
@@ -433,21 +425,6 @@ def test_what_comes_again_after_a_lost_acknowledgement_is_taken_once_and_no_faul
     assert intake.sessions.by_client["a"].entries == 3
 
 
-def test_refused_chunks_are_kept_to_be_looked_at() -> None:
-    sent = [
-        _hello("a"),
-        _chunk(0, "unreadable", [(2, "")]),
-        _chunk(1, "", [(2, ""), (1, "late"), (2, "late"), (1, "lineage")]),
-        _chunk(1, "", [(2, "")]),
-    ]
-    kept = list(_taken([_read(*sent)], Asynchronous(None)).rejects._ring)
-    assert [(one.entry, one.reason, one.segments) for one in kept] == [
-        ("1-1", "unreadable", 1), ("1-2", "late", 3), ("1-3", "repeated", 1),
-    ]  # fmt: skip
-    assert (kept[0].client, bytes.fromhex(kept[0].head), kept[0].size) == ("a", b"garbage", 7)
-    assert len(kept[1].head) == 2 * 64
-
-
 def _ring(keys: Keys, run: str = "run-1") -> RejectRing:
     return RejectRing(keys, run, clock=lambda: 12.5)
 
@@ -457,9 +434,18 @@ def _written(connection: redis.Redis, keys: Keys) -> list[Reject]:
     return [] if found is None else found.rejects
 
 
-def test_the_beginnings_of_what_was_refused_are_written_now_and_then(
-    redis_client: redis.Redis, keys: Keys
-) -> None:
+def test_beginnings_of_what_was_refused_are_written_and_read(redis_client: redis.Redis, keys: Keys) -> None:
+    sent = [
+        _hello("a"),
+        _chunk(0, "unreadable", [(2, "")]),
+        _chunk(1, "", [(2, ""), (1, "late"), (2, "late"), (1, "lineage")]),
+        _chunk(1, "", [(2, "")]),
+    ]
+    kept = list(_taken([_read(*sent)], Asynchronous(None)).rejects._ring)
+    told = [(one.entry, one.reason, one.segments) for one in kept]
+    assert told == [("1-1", "unreadable", 1), ("1-2", "late", 3), ("1-3", "repeated", 1)]
+    assert (kept[0].client, bytes.fromhex(kept[0].head), kept[0].size) == ("a", b"garbage", 7)
+    assert len(kept[1].head) == 2 * 64
     ring = _ring(keys)
     ring.flush(redis_client, 0.0)
     assert _written(redis_client, keys) == []
@@ -473,9 +459,16 @@ def test_the_beginnings_of_what_was_refused_are_written_now_and_then(
     for now, count in ((1.1, 1), (2.0, 2)):
         ring.flush(redis_client, now)
         assert len(_written(redis_client, keys)) == count
+    following, other = _ring(keys), _ring(keys, "run-2")
+    following.load(redis_client)
+    other.load(redis_client)
+    assert (len(following), len(other)) == (2, 0), "the next trainer of the run goes on with it"
     redis_client.delete(keys.rejects)
     ring.flush(redis_client, 9.0)  # nothing has changed
     assert not redis_client.exists(keys.rejects)
+    redis_client.lpush(keys.rejects, "something else")
+    following.load(redis_client)
+    assert len(following) == 2
 
 
 def test_the_ring_is_bounded_and_who_always_fails_hides_nobody(redis_client: redis.Redis, keys: Keys) -> None:
@@ -493,20 +486,3 @@ def test_the_ring_is_bounded_and_who_always_fails_hides_nobody(redis_client: red
     entries = [one.entry for one in _written(redis_client, keys)]
     assert entries == [f"1-{number}" for number in range(1000 - KEPT, 1000)]
     assert redis_client.strlen(keys.rejects) < 1000 * KEPT
-
-
-def test_the_next_trainer_of_the_run_goes_on_with_it(redis_client: redis.Redis, keys: Keys) -> None:
-    ring = _ring(keys)
-    ring.add("c", b"1-1", b"x", "shape")
-    ring.flush(redis_client, 1.0)
-    following, other = _ring(keys), _ring(keys, "run-2")
-    following.load(redis_client)
-    other.load(redis_client)
-    assert (len(following), len(other)) == (1, 0)
-    for number in range(20):
-        following.add("c", b"2-%d" % number, b"x", "shape")
-    assert len(following) == KEPT_OF_A_KIND
-    redis_client.delete(keys.rejects)
-    redis_client.lpush(keys.rejects, "something else")
-    following.load(redis_client)
-    assert len(following) == KEPT_OF_A_KIND

@@ -76,9 +76,7 @@ def test_who_greets_another_run_comes_in_with_its_next_hello(trainer: IntakeOfTe
 
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("hello", [b"\xff", b"{}", b"x" * (MAX_BYTES + 1), None], ids=repr)
-def test_other_hellos_are_refused_with_their_chunks(
-    trainer: IntakeOfTest, player: Player, hello: bytes | None
-) -> None:
+def test_other_hellos_are_refused(trainer: IntakeOfTest, player: Player, hello: bytes | None) -> None:
     if hello is None:
         player.hello(contract="other")
     else:
@@ -91,25 +89,7 @@ def test_other_hellos_are_refused_with_their_chunks(
     assert trainer.intake.eligible() == {}
 
 
-def test_chunks_of_a_session_before_the_present_one_are_not_used(
-    trainer: IntakeOfTest, player: Player
-) -> None:
-    # A trainer that goes on with the newer session finds what an earlier one had not acknowledged.
-    joined(trainer, player)
-    player.send(chunk())
-    trainer.intake.reader.read(player.connection, 0)  # delivered, and then the trainer is killed
-    player.hello()
-    player.beat()
-    player.granted_before()
-    following = IntakeOfTest(player.connection, player.keys)
-    following.intake.begin(player.connection)
-    following.turn()
-    assert following.used == {}
-    assert following.rejected() == {"not_admitted": 1}
-    assert following.intake.sessions.by_client["c"].id == player.session
-
-
-def test_what_the_run_before_left_is_no_refusal(trainer: IntakeOfTest, member: Player) -> None:
+def test_what_an_earlier_run_or_session_left_is_not_used(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(3):  # that run takes nothing any more
         member.send(chunk())
     trainer.intake.reader.read(member.connection, 0)  # some was delivered
@@ -124,6 +104,17 @@ def test_what_the_run_before_left_is_no_refusal(trainer: IntakeOfTest, member: P
     following.turn()
     assert following.used == {"c": STEPS}
     assert following.rejected() == {"not_admitted": 1}, "what came while it was there, without a session"
+    # A trainer that goes on with the newer session finds what an earlier one had not acknowledged.
+    member.send(chunk())
+    following.intake.reader.read(member.connection, 0)  # delivered, and then the trainer is killed
+    member.hello()
+    member.beat()
+    member.granted_before()
+    last = IntakeOfTest(member.connection, member.keys)
+    last.intake.begin(member.connection)
+    last.turn()
+    assert (last.used, last.rejected()) == ({}, {"not_admitted": 1})
+    assert last.intake.sessions.by_client["c"].id == member.session
 
 
 def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, member: Player) -> None:
@@ -139,40 +130,30 @@ def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, 
     member.send(chunk())
     trainer.turn()
     assert trainer.rejected() == {"not_admitted": 1}, "it has said that nothing would come"
-
-
-def test_who_left_and_comes_back_plays_on(trainer: IntakeOfTest, member: Player) -> None:
-    member.send(chunk())
-    member.beat(leaving=True)
-    trainer.look_around()
     joined(trainer, member)
     member.send(chunk())
     trainer.turn()
-    assert (trainer.used, trainer.rejected()) == ({"c": 2 * STEPS}, {})
-    assert set(trainer.intake.eligible()) == {"c"}
+    assert trainer.used == {"c": (2 * PER_STREAM + 1) * STEPS}, "it is back and plays on"
+    assert (set(trainer.intake.eligible()), trainer.rejected()) == ({"c"}, {"not_admitted": 1})
 
 
-def test_forged_numbers_count_as_none(trainer: IntakeOfTest, member: Player) -> None:
+def test_forged_numbers_and_entries_taken_back_are_none(trainer: IntakeOfTest, member: Player) -> None:
     forged = [b"-1", b"1e3", b"x", b"9" * 30, b"", b"\xd9\xa3"]
     for number in forged:
         member.connection.xadd(member.keys.chunks("c"), {"c": chunk(), "n": number})
         trainer.turn()
-    assert trainer.used == {"c": len(forged) * STEPS}
-    assert trainer.intake.sessions.refusals().missing == 0
-
-
-def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, member: Player) -> None:
     member.send(chunk())
     trainer.intake.reader.read(trainer.connection, 1)
     member.connection.xtrim(member.keys.chunks("c"), maxlen=0, approximate=False)
     trainer.intake.refused()
     trainer.turn()
-    assert (trainer.used, trainer.rejected()) == ({}, {})
+    assert (trainer.used, trainer.rejected()) == ({"c": len(forged) * STEPS}, {})
+    assert trainer.intake.sessions.refusals().missing == 0
 
 
 @pytest.mark.allow_warnings
 def test_who_makes_its_stream_into_something_else_is_cut_off(trainer: IntakeOfTest, member: Player) -> None:
-    stream = member.keys.chunks("c")
+    stream, session = member.keys.chunks("c"), trainer.intake.sessions.by_client["c"]
     member.connection.set(stream, "mine")
     trainer.turn()
     assert trainer.rejected() == {"wrong_type": 1}
@@ -181,27 +162,19 @@ def test_who_makes_its_stream_into_something_else_is_cut_off(trainer: IntakeOfTe
     grant = member.granted()
     assert (grant.status, grant.reason) == ("quarantined", "it held too much")
     assert member.connection.exists(stream) == 0
-
-
-@pytest.mark.allow_warnings
-def test_what_comes_again_of_who_is_cut_off_is_counted_once(trainer: IntakeOfTest, member: Player) -> None:
-    session = trainer.intake.sessions.by_client["c"]
-    trainer.intake.cut_off(member.connection, "c", "it held too much")
     for _ in range(2):
         member.send(chunk())
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(trainer.intake.reader, "acknowledge_parts", lambda *_: trainer.intake.refused())
         trainer.turn()  # read three times, and never acknowledged
     trainer.turn()
-    assert trainer.rejected() == {"not_admitted": 2}
+    assert trainer.rejected() == {"wrong_type": 1, "not_admitted": 2}, "what comes again is counted once"
     assert (session.entries, session.size) == (2, 2 * len(chunk()))
-    assert member.connection.xlen(member.keys.chunks("c")) == 0
+    assert member.connection.xlen(stream) == 0
 
 
 @pytest.mark.allow_warnings
-def test_of_who_is_cut_off_only_what_its_session_sent_is_counted(
-    trainer: IntakeOfTest, player: Player
-) -> None:
+def test_of_who_is_cut_off_what_its_session_sent_counts(trainer: IntakeOfTest, player: Player) -> None:
     player.hello()
     earlier = player.session
     player.send(chunk())  # of a session before, left over by an earlier trainer
@@ -246,15 +219,12 @@ def brought(client: str, count: int, size: int) -> StreamPart:
 
 
 @pytest.mark.parametrize("size", [500, 3_300, 13_000, 200_000])
-def test_reads_of_a_backlog_fit_and_the_first_is_small_as_nothing_is_known(size: int) -> None:
+def test_reads_of_a_backlog_fit_and_slow_clients_do_not_shorten_those_of_a_fast_one(size: int) -> None:
     read = ReadSize()
-    assert read.next(16, MOST) * 16 * 16384 <= READ_BYTES
+    assert read.next(16, MOST) * 16 * 16384 <= READ_BYTES, "small, as nothing is known"
     for _ in range(3):
         read.note([brought(str(n), read.next(16, MOST), size) for n in range(16)])
     assert read.next(16, MOST) == min(MOST, max(8, READ_BYTES // (16 * size)))
-
-
-def test_slow_clients_do_not_shorten_the_reads_of_a_fast_one() -> None:
     read = ReadSize()
     count = read.next(1001, MOST)
     assert count == 8
@@ -264,6 +234,13 @@ def test_slow_clients_do_not_shorten_the_reads_of_a_fast_one() -> None:
     assert read.next(2, MOST) == MOST
     read.note([StreamPart("a", [b"1-1"] * MOST, [None] * MOST)])  # trimmed entries
     assert read.next(2, 3) == 3
+
+
+def test_who_begins_session_after_session_is_found() -> None:
+    hellos = HelloCounter()
+    assert not any(hellos.too_many("crashing", float(second)) for second in range(200))
+    assert [hellos.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10
+    assert not hellos.too_many("flooding", 60.0)
 
 
 def test_a_backlog_of_large_entries_comes_in_several_reads(
@@ -304,9 +281,7 @@ def test_a_stream_that_holds_more_than_all_may_is_a_flood(redis_client: redis.Re
 
 
 @pytest.mark.allow_warnings
-def test_a_flooding_stream_is_swept_unread_until_its_client_is_released(
-    trainer: IntakeOfTest, member: Player
-) -> None:
+def test_a_flooding_stream_is_swept_until_it_is_released(trainer: IntakeOfTest, member: Player) -> None:
     for _ in range(3):
         member.connection.xadd(member.keys.chunks("c"), {"c": bytes(2**20)})
     trainer.turn()
@@ -352,10 +327,3 @@ def test_who_only_fails_is_cut_off_until_it_is_released(trainer: IntakeOfTest, m
     assert member.connection.get(member.keys.grant("c")) is None
     joined(trainer, member)
     assert member.granted().status == "accepted"
-
-
-def test_who_begins_session_after_session_is_found() -> None:
-    hellos = HelloCounter()
-    assert not any(hellos.too_many("crashing", float(second)) for second in range(200))
-    assert [hellos.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10
-    assert not hellos.too_many("flooding", 60.0)

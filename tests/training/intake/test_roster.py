@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 import redis
 
-from soulsgui.training.intake import reader as intake_module
 from soulsgui.training.intake import roster
 from soulsgui.training.intake.sessions import Session
 from soulsgui.wire.beats import LATE_S
@@ -46,26 +45,27 @@ def test_only_who_could_have_been_heard_is_silent(redis_client: redis.Redis, clo
     assert seen.why_not(session) == "silent"
 
 
-@pytest.mark.parametrize("phase", ["paused", "finishing", "stopping"])
-def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, member: Player, phase: str) -> None:
-    member.beat(phase=phase)
+@pytest.mark.parametrize("how", ["paused", "finishing", "stopping", "left", "was taken off the list"])
+def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, member: Player, how: str) -> None:
+    looks, read = [], trainer.intake.roster.read
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(trainer.intake.roster, "read", lambda _: looks.append(read(_)))
+        for _ in range(10):
+            trainer.intake.look_around(trainer.connection, often=False)
+    assert not looks, "it is not looked around every turn"
+    if how == "was taken off the list":
+        member.connection.hdel(member.keys.clients, "c")
+    else:
+        member.beat(**({"leaving": True} if how == "left" else {"phase": how}))
     trainer.turn()
     assert trainer.intake.eligible() == {}
-    assert ("c", phase) in trainer.losses
-    member.beat()
-    trainer.turn()
-    assert set(trainer.intake.eligible()) == {"c"}
-
-
-@pytest.mark.parametrize("how", ["left", "was taken off the list"])
-def test_goodbyes_and_the_list_end_sessions(trainer: IntakeOfTest, member: Player, how: str) -> None:
-    if how == "left":
-        member.beat(leaving=True)
-    else:
-        member.connection.hdel(member.keys.clients, "c")
-    trainer.turn()
-    assert trainer.intake.sessions.by_client == {}
     assert ("c", how) in trainer.losses
+    ends = how in ("left", "was taken off the list")
+    assert (trainer.intake.sessions.by_client == {}) is ends
+    if not ends:
+        member.beat()
+        trainer.turn()
+        assert set(trainer.intake.eligible()) == {"c"}
 
 
 @pytest.mark.parametrize("beats", [True, False], ids=["fell silent", "died after its hello"])
@@ -84,15 +84,17 @@ def test_a_silent_client_begins_no_round_but_is_not_thrown_out_of_one(
     assert trainer.losses == [("c", "began a new session")]
 
 
-FORGED = [
-    b"x",
-    b"x" * (MAX_BYTES + 10),
-    b'{"client": "d", "counter": 1, "instance": {}}',
-    b'{"counter": NaN}',
-]
-
-
-@pytest.mark.parametrize("beat", [*FORGED, None], ids=range(5))
+@pytest.mark.parametrize(
+    "beat",
+    [
+        b"x",
+        b"x" * (MAX_BYTES + 10),
+        b'{"client": "d", "counter": 1, "instance": {}}',
+        b'{"counter": NaN}',
+        None,
+    ],
+    ids=range(5),
+)
 def test_forged_beats_are_no_beats(trainer: IntakeOfTest, player: Player, beat: bytes | None) -> None:
     if beat is None:
         player.connection.lpush(player.keys.beat("c"), "of another type")
@@ -110,9 +112,7 @@ def _restarted(trainer: IntakeOfTest, keys: Keys) -> tuple[IntakeOfTest, int]:
 
 
 @pytest.mark.parametrize("found_later", [False, True])
-def test_sessions_go_on_after_a_restart(
-    trainer: IntakeOfTest, member: Player, keys: Keys, found_later: bool
-) -> None:
+def test_sessions_go_on_later(trainer: IntakeOfTest, member: Player, keys: Keys, found_later: bool) -> None:
     member.send(chunk())
     trainer.turn()
     if found_later:
@@ -138,12 +138,3 @@ def test_the_newest_believable_model_that_clients_of_this_run_know_is_told(
 ) -> None:
     player.beat(model_id=model_id, **run)
     assert _restarted(trainer, keys)[1] == believed
-
-
-def test_looks_around_are_not_made_every_turn(trainer: IntakeOfTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[redis.Redis] = []
-    monkeypatch.setattr(trainer.intake.roster, "read", looks.append)
-    monkeypatch.setattr(intake_module, "_ROSTER_EVERY_S", 1000)
-    for _ in range(10):
-        trainer.intake.look_around(trainer.connection, often=False)
-    assert len(looks) == 1

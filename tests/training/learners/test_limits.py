@@ -1,5 +1,7 @@
 """How learner and clients of an asynchronous algorithm are kept in step."""
 
+import itertools
+
 import pytest
 
 from soulsgui.config.sections.algorithms import DQNSettings
@@ -35,18 +37,10 @@ def test_the_learner_waits_above_the_band_and_the_streams_below_it() -> None:
     assert (band.owes, band.value) == (True, 3.0)
     band.drawn = 40
     assert (band.owes, band.may_draw) == (False, True)
-
-
-@pytest.mark.parametrize(
-    ("settings", "slack"),
-    [
-        (DQNSettings(replay_ratio=16, replay_ratio_tolerance=0.1, learning_starts=1000), 1600),
-        (DQNSettings(replay_ratio=1, replay_ratio_tolerance=0.1, learning_starts=10, batch_size=64), 64),
-    ],
-    ids=["tolerance", "a batch"],
-)
-def test_the_band_is_as_wide_as_its_tolerance_or_a_batch(settings: DQNSettings, slack: float) -> None:
-    assert ReplayBand.of(settings, settings.batch_size).slack == pytest.approx(slack)
+    # It is as wide as its tolerance, or a batch.
+    for ratio, starts, slack in ((16, 1000, 1600), (1, 10, 64)):
+        settings = DQNSettings(replay_ratio=ratio, replay_ratio_tolerance=0.1, learning_starts=starts)
+        assert ReplayBand.of(settings, 64).slack == pytest.approx(slack)
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.3, 1, 16, 700])
@@ -73,7 +67,7 @@ def test_the_ratio_is_met_whoever_is_faster() -> None:
         assert band.value == pytest.approx(16, rel=0.01)
 
 
-def test_the_pace_is_that_of_the_work_without_the_waits_and_forgets_half_each_second() -> None:
+def test_the_pace_is_that_of_the_work_and_forgets_half_each_second() -> None:
     pace = Pace()
     assert pace.steps_per_s is None
     for _ in range(50):
@@ -109,13 +103,6 @@ def test_as_much_is_on_its_way_as_the_learner_takes_in_while_it_is_fresh(
 
 
 @pytest.mark.parametrize(
-    ("waiting", "granted"), [(0, 101), (30.9, 71), (50.9, 51), (51, 0), (101, 0), (300, 0)]
-)
-def test_what_waits_is_on_its_way_and_beyond_half_nothing_is_granted(waiting: float, granted: int) -> None:
-    assert beside_waiting(101, waiting) == granted
-
-
-@pytest.mark.parametrize(
     ("outstanding", "steps_per_s", "interval"),
     [
         (0, 1000.0, 0.2),  # weights are a quarter of 200 updates old
@@ -132,14 +119,19 @@ def test_weights_are_published_while_they_are_young_or_less_often_while_too_much
 ) -> None:
     found = publish_interval(SETTINGS, 0.02, outstanding, steps_per_s, STEPS_PER_UPDATE)
     assert found == pytest.approx(interval)
+    for publish_s, pace in itertools.product([0.01, 0.2, 3.0], [5.0, 4000.0]):
+        granted = steps_ahead(SETTINGS, publish_s, pace, STEPS_PER_UPDATE)
+        alone, beside = (
+            publish_interval(SETTINGS, publish_s, steps, pace, STEPS_PER_UPDATE) for steps in (0, granted)
+        )
+        assert alone == beside, "what is granted never slows publishing down"
 
 
-@pytest.mark.parametrize("publish_s", [0.01, 0.2, 3.0])
-@pytest.mark.parametrize("steps_per_s", [5.0, 4000.0])
-def test_what_is_granted_never_slows_publishing_down(publish_s: float, steps_per_s: float) -> None:
-    ahead = steps_ahead(SETTINGS, publish_s, steps_per_s, STEPS_PER_UPDATE)
-    alone = publish_interval(SETTINGS, publish_s, 0, steps_per_s, STEPS_PER_UPDATE)
-    assert publish_interval(SETTINGS, publish_s, ahead, steps_per_s, STEPS_PER_UPDATE) == alone
+def test_beyond_half_of_what_may_wait_nothing_is_granted_and_entries_are_read_as_room_allows() -> None:
+    granted = [beside_waiting(101, waiting) for waiting in (0, 30.9, 50.9, 51, 101, 300)]
+    assert granted == [101, 71, 51, 0, 0, 0]
+    cases = [(1000, 10, 5), (1000, 10, 0), (5, 10, 1), (-5, 10, 1), (1e9, 1, 1), (100, 0, 1)]
+    assert [entries_to_read(*case, 200) for case in cases] == [20, 100, 1, 1, 200, 100]
 
 
 @pytest.mark.parametrize("learner", [200.0, 1000.0])  # updates per second
@@ -173,23 +165,6 @@ def test_samples_are_no_older_than_max_policy_lag_wants(learner: float, ratio: f
             published_at, weights = now, updates
     assert sorted(lags)[int(0.95 * len(lags))] <= settings.max_policy_lag
     assert updates > 0.9 * turn * tick * learner
-
-
-@pytest.mark.parametrize(
-    ("room", "steps_per_entry", "streams", "entries"),
-    [
-        (1000, 10, 5, 20),
-        (1000, 10, 0, 100),
-        (5, 10, 1, 1),
-        (-5, 10, 1, 1),
-        (1e9, 1, 1, 200),
-        (100, 0, 1, 100),
-    ],
-)
-def test_entries_are_read_as_room_allows(
-    room: float, steps_per_entry: float, streams: int, entries: int
-) -> None:
-    assert entries_to_read(room, steps_per_entry, streams, 200) == entries
 
 
 def test_rates_waits_and_lag_are_those_since_the_last_row() -> None:

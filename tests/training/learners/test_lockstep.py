@@ -1,8 +1,6 @@
 """The same seed gives the same curve, to the bit: real nodes and real clients, in threads of this process."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +10,13 @@ from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import combine
 from soulsgui.config.parsing import Layer
 from soulsgui.config.schema import Settings
-from soulsgui.sampling.client import Client
-from soulsgui.sampling.link import ClientLink
 from soulsgui.training.intake.sessions import Session
 from soulsgui.training.learners.limits import STEPS_PER_ENV, Lockstep
 from soulsgui.wire.beats import LOST_S
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.session import RoundShare
-from tests.faults.waiting import LIMIT_S, until
+from tests.faults.waiting import until
+from tests.sampling.free_trainer import playing_client
 from tests.servers import delete_prefix, with_fresh_prefix
 from tests.training.nodes import SMALL, SMALL_DQN, RunNode, join, next_round, running_node
 
@@ -56,23 +53,23 @@ def test_a_share_goes_to_the_first_client_fits_into_a_chunk_and_ends_with_its_cl
     assert lockstep.left == 3 * STEPS_PER_ENV
     lockstep.drop("a")
     assert not lockstep.waits
-
-
-def test_a_share_of_a_silent_client_is_given_up_when_another_could_play() -> None:
-    lockstep = Lockstep(longest=8)
-    lockstep.begin({"a": Session("a", "1-0", 2), "b": Session("b", "2-0", 2)}, 5)
-    assert not lockstep.lost(["a", "b"], 0.0)
-    assert not lockstep.lost([], 1000.0)  # nobody else: it may come back
-    assert not lockstep.lost(["b"], 2000.0)
-    assert not lockstep.lost(["b"], 2000.0 + LOST_S - 1)
-    assert not lockstep.lost(["a", "b"], 2000.0 + LOST_S)  # it was heard: nothing is lost
-    assert not lockstep.lost(["b"], 3000.0)
-    assert lockstep.lost(["b"], 3000.0 + LOST_S)
+    # That of a silent one is given up when another could play.
+    lockstep.begin({"a": Session("a", "1-0", 2), "b": Session("b", "2-0", 2)}, 6)
+    looks = [
+        (["a", "b"], 0.0, False),
+        ([], 1000.0, False),  # nobody else: it may come back
+        (["b"], 2000.0, False),
+        (["b"], 2000.0 + LOST_S - 1, False),
+        (["a", "b"], 2000.0 + LOST_S, False),  # it was heard: nothing is lost
+        (["b"], 3000.0, False),
+        (["b"], 3000.0 + LOST_S, True),
+    ]
+    assert [lockstep.lost(there, now) for there, now, _ in looks] == [lost for *_, lost in looks]
 
 
 @pytest.mark.allow_warnings
-def test_when_who_plays_falls_silent_the_next_one_does(
-    run_node: RunNode, monkeypatch: pytest.MonkeyPatch
+def test_who_is_silent_or_sends_garbage_loses_its_share(
+    run_node: RunNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("soulsgui.training.learners.limits.LOST_S", 0.0)
     with run_node(ENDLESS) as node:
@@ -90,46 +87,11 @@ def test_when_who_plays_falls_silent_the_next_one_does(
             silent.deliver(1)
         node.wait_for(lambda state: state.rejected == {"not_admitted": 30}, "what was on its way is counted")
         assert session.status == "accepted", "it is no fault of its client"
-
-
-@pytest.mark.allow_warnings
-def test_who_sends_what_is_refused_loses_its_share(
-    run_node: RunNode, caplog: pytest.LogCaptureFixture
-) -> None:
-    with run_node(ENDLESS) as node:
-        player = join(node, "a")
-        share = next_round(player)
-        player.send(b"garbage")
-        assert next_round(player, share.round_id).round_id == share.round_id + 1
+        caplog.clear()
+        share = next_round(other)
+        other.send(b"garbage")
+        assert next_round(other, share.round_id).round_id == share.round_id + 1
     assert any("can't be repeated to the bit" in line for line in caplog.messages)
-
-
-def test_settings_that_can_not_be_repeated_are_refused() -> None:
-    with pytest.raises(ConfigError, match="determinism"):
-        combine([Layer("test", DQN | {"clients.local": 2})])
-
-
-@contextmanager
-def _client(address: Address, name: str) -> Iterator[None]:
-    stop = threading.Event()
-    link = ClientLink(address, name, 2, stop)
-    client = Client(link, stop, None, None, lambda fault: None)
-
-    def play() -> None:
-        try:
-            link.open()
-            client.run()
-        finally:
-            link.close()
-
-    thread = threading.Thread(target=play, name=name)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(LIMIT_S)
-        assert not thread.is_alive()
 
 
 def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) -> list[Any]:
@@ -139,7 +101,7 @@ def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) 
         with running_node(address, root, settings) as node, ExitStack() as playing:
             for name in clients:
                 node.connection.hset(node.keys.clients, name, "{}")
-                playing.enter_context(_client(address, name))
+                playing.enter_context(playing_client(address, name=name))
             node.wait_for(lambda state: state.stop_reached, "the goal")
             until(lambda: not node.node.attempt.rows._waiting, "the last row")
             updates = node.update_rows()
@@ -159,6 +121,8 @@ def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) 
 def test_the_same_seed_gives_the_same_curve_to_the_bit(
     redis_server: Address, tmp_path: Path, values: dict[str, Any], clients: list[str]
 ) -> None:
+    with pytest.raises(ConfigError, match="determinism"):
+        combine([Layer("test", DQN | {"clients.local": 2})])
     settings = combine([Layer("test", values)])
     first, again = (_curve(redis_server, tmp_path / n, settings, clients) for n in ("first", "again"))
     assert len(first[0]) > 5

@@ -1,4 +1,6 @@
-"""Learning from a memory, in a whole node on a real server: DQN and SAC."""
+"""Learning from a memory, or from segments as they come, in a whole node: DQN, SAC, V-trace."""
+
+import math
 
 import gymnasium as gym
 import numpy as np
@@ -8,6 +10,7 @@ from soulsgui.sampling import DQNConnector
 from soulsgui.training.intake.sessions import Exploration
 from soulsgui.training.learners import asynchronous
 from tests.faults.waiting import until
+from tests.sampling.loops import play_by_hand
 from tests.training.nodes import (
     BATCH,
     STARTS,
@@ -15,10 +18,11 @@ from tests.training.nodes import (
     RunNode,
     Training,
     dqn_settings,
+    heard_batches,
     join,
     let_play,
-    play_by_hand,
     settings_of,
+    vtrace_settings,
 )
 from tests.training.players import Player, played_with
 
@@ -56,22 +60,6 @@ def test_learning_starts_late_and_draws_as_much_as_the_ratio_says(run_node: RunN
     assert last.values["replay_ratio"] == pytest.approx(drawn * BATCH / (8 * 2 * HALF))
     assert last.values["buffer_fill"] == 10 * 2 * HALF / 1000
     assert {"loss", "q_mean", "policy_lag", "epsilon"} <= set(last.values)
-
-
-def test_exploration_falls_is_told_and_goes_on_after_a_resume(run_node: RunNode) -> None:
-    settings = dqn_settings(dqn__epsilon={"schedule": "linear", "from": 1, "to": 0, "over": 100})
-    with run_node(settings) as node:
-        player = join(node)
-        grant = player.granted()
-        assert (grant.credit_steps, grant.epsilon) == (180, 1.0)  # 22.5 of 30 updates: 8 transitions each
-        _play_on(player, node, 3)
-        node.wait_for_updates(1)
-        until(lambda: player.granted().epsilon == pytest.approx(0.52), "it is told")
-        assert (player.granted().credit_steps or 0) >= 180  # what was granted is not taken back
-    with run_node(settings, resume=True) as node:
-        node.wait_for(lambda state: state.attempt == 2, "it has begun")
-        sessions = node.node.attempt.intake.sessions
-        until(lambda: sessions.exploration == Exploration(pytest.approx(0.52)), "it explores as before")
 
 
 def test_credits_follow_what_was_taken_in_or_lost_and_go_on_after_a_restart(run_node: RunNode) -> None:
@@ -138,25 +126,33 @@ def test_the_lag_is_told_in_updates(run_node: RunNode) -> None:
         assert ages == dict.fromkeys(told.bounds, 0) | {0: 4 * HALF, 1: 2 * HALF, 4: 2 * HALF}
 
 
-def test_samples_of_the_weights_before_a_restart_are_taken_in(run_node: RunNode) -> None:
-    with run_node(dqn_settings()) as node:
+def test_exploration_goes_on_after_a_resume_and_samples_of_the_weights_before_are_taken_in(
+    run_node: RunNode,
+) -> None:
+    settings = dqn_settings(dqn__epsilon={"schedule": "linear", "from": 1, "to": 0, "over": 100})
+    with run_node(settings) as node:
         training = Training(node)
         player = training.player
-        oldest, _ = player.weights()
+        grant, (oldest, _) = player.granted(), player.weights()
+        assert (grant.credit_steps, grant.epsilon) == (180, 1.0)  # 22.5 of 30 updates: 8 transitions each
         training.update(2)
         newest, _ = player.weights()
+        epsilon = pytest.approx(1 - (STARTS + BATCH) / 100)
+        until(lambda: player.granted().epsilon == epsilon, "it is told")
+        assert (player.granted().credit_steps or 0) >= 180  # what was granted is not taken back
     for header in (newest, oldest):
         player.deliver(HALF, **played_with(header))
-    with run_node(dqn_settings(), resume=True) as node:
+    with run_node(settings, resume=True) as node:
         state = node.wait_for(lambda now: now.rejected, "those of weights that nobody remembers")
         # Late is no fault of the client: it is not cut off for it.
         assert (state.rejected, state.env_steps) == ({"late": 2}, STARTS + BATCH + 2 * HALF)
+        sessions = node.node.attempt.intake.sessions
+        following = Exploration(pytest.approx(1 - state.env_steps / 100))
+        until(lambda: sessions.exploration == following, "it explores as before")
 
 
 @pytest.mark.allow_warnings
-def test_a_memory_in_a_file_goes_on_and_goes_with_the_run(
-    run_node: RunNode, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_memory_in_a_file_goes_with_the_run(run_node: RunNode, caplog: pytest.LogCaptureFixture) -> None:
     settings = dqn_settings(learner__memory_limit=0, checkpoint__with_buffer=True)
     with run_node(settings) as node:
         player = join(node)
@@ -210,3 +206,72 @@ def test_a_loop_by_hand_samples_for_sac(run_node: RunNode) -> None:
             _look_at_memory(node)
         finally:
             connector.close()
+
+
+PART = BATCH // 2  # steps per environment: with two of them, a batch
+
+
+def test_every_transition_is_learned_from_once_as_it_comes(run_node: RunNode) -> None:
+    goal = 12 * BATCH + 2
+    with run_node(vtrace_settings(stop__env_steps=goal)) as node:
+        one, other = join(node, "a"), join(node, "b")
+        grant = one.granted()
+        # Nobody is given a part of a round, or told to act at random.
+        assert (grant.round, grant.epsilon, grant.credit_steps) == (None, None, 48)  # six of eight updates
+        one.deliver(PART - 1)
+        node.quiet()
+        assert (node.node.agent.updates, node.node.learner.waiting.steps) == (0, BATCH - 2)
+        other.deliver(PART)  # it takes a segment of the other to fill the first batch
+        state = node.wait_for_updates(1)
+        assert state.env_steps == BATCH - 2 + PART
+        for count in range(2, 12):
+            one.deliver(PART)
+            state = node.wait_for_updates(count)
+        assert (state.rejected, state.env_steps + node.node.learner.waiting.steps) == ({}, 12 * BATCH - 2)
+        one.deliver(2)
+        state = node.wait_for(lambda now: now.stop_reached, "the goal is told")
+        assert state.env_steps == goal, "what is left at the goal makes a smaller batch"
+
+
+def test_an_episode_in_two_chunks_is_one_trace(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    with run_node(vtrace_settings()) as node:
+        learned = heard_batches(node, monkeypatch)
+        player, begun = join(node), PART // 2
+        goes_on = np.zeros(2, np.uint8)
+        first = player.play(begun, flags=goes_on)
+        rest = {"first_step": np.full(2, begun), "episode": first.episode}
+        second = player.play(PART - begun, flags=goes_on, **rest)
+        second.obs[:: PART - begun + 1] = first.obs[begun :: begun + 1]
+        for segments in (first, second):
+            player.send(player.packed(segments))
+        node.wait_for_updates(1)
+        (batch,) = learned
+        assert batch.length.tolist() == [begun, PART - begun] * 2
+        assert np.flatnonzero(batch.ends).tolist() == [PART - 1, BATCH - 1]
+
+
+def test_what_became_too_old_waiting_is_counted(run_node: RunNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asynchronous, "_ROW_EVERY_S", math.inf)  # one row, at the end
+    settings = vtrace_settings(vtrace__max_model_delay=1, publish__min_seconds=1000.0)
+    with run_node(settings) as node:
+        training = Training(node)
+        player = training.player
+        old, _ = player.weights()
+        made_then = played_with(old)
+        training.deliver()
+        node.wait_for_updates(1)
+        node.node.learner.published_at = -math.inf
+        until(lambda: player.weights()[0].update == 1, "newer weights")
+        training.deliver(**made_then)
+        node.wait_for_updates(2)
+        player.deliver(1, **made_then)  # good when it came, too old when it would be learned from
+        until(lambda: node.node.learner.waiting.steps == 2, "it waits")
+        node.node.training.model_id += 1  # as if newer weights had been published
+        until(lambda: node.node.learner.waiting.steps == 0, "it is dropped")
+        state = node.node.state()
+        assert (state.rejected, state.env_steps) == ({}, 2 * BATCH)
+    (row,) = node.update_rows()
+    node.connection.close()
+    assert row.values["too_old_steps"] == 2
+    assert row.values["policy_lag"] == pytest.approx((0 + 1) / 2)
+    assert {"entropy", "rho_mean", "rho_clip_fraction", "behaviour_kl"} <= set(row.values)

@@ -25,6 +25,8 @@ from tests.training.nodes import (
 
 FALLING = {"schedule": "linear", "from": 1e-3, "to": 0}
 
+pytestmark = pytest.mark.allow_warnings
+
 
 @pytest.mark.parametrize(
     ("n_steps", "observation_bytes", "envs"),
@@ -34,44 +36,35 @@ def test_a_share_of_a_round_fits_into_memory(n_steps: int, observation_bytes: in
     assert most_envs(n_steps, observation_bytes) == envs
 
 
-def test_a_long_update_gives_signs_of_life(run_node: RunNode) -> None:
-    with run_node() as node:
-        player = join(node)
-        agent, told = node.node.agent, []
-        alive = agent.after_step
-
-        def step() -> None:
-            alive()
-            told.append(node.node.state().tick)
-
-        agent.after_step = step
-        play(player)
-        node.wait_for_updates(1)
-        assert len(set(told)) == len(told) > 1
-
-
-@pytest.mark.allow_warnings
-def test_the_first_round_waits_for_enough_clients(run_node: RunNode) -> None:
+def test_the_first_round_waits_for_enough_clients_and_what_is_late_or_too_much_is_counted(
+    run_node: RunNode,
+) -> None:
     with run_node(small_settings(ppo__n_clients=2)) as node:
         first = join(node, "a")
         node.wait_for(lambda state: state.detail == "1 of 2 clients", "one is not enough")
         assert first.share() is None
         second = join(node, "b")
-        last = play(first, second)
+        next_round(first, -1, second)
+        stale = first.play(STEPS)
+        first.deliver(STEPS)
+        first.deliver(STEPS)  # more than its share
+        second.deliver(STEPS)
         node.wait_for_updates(1)
+        last = next_round(first, 1).round_id
+        first.send(first.packed(stale))
+        state = node.wait_for(lambda now: now.rejected.get("late"), "late ones are counted")
+        assert state.rejected == {"not_admitted": 2, "late": 2}
+        assert state.rejected_by_client == {"a": {"not_admitted": 2, "late": 2}}
+        assert state.env_steps == 2 * 2 * STEPS
         first.beat(leaving=True)
-        play(second, last=last, rounds=2)  # later rounds need one
+        play(second, last=last - 1, rounds=2)  # later rounds need one
         node.wait_for_updates(3)
-
-
-def test_local_clients_that_were_taken_away_are_not_waited_for_without_an_end(run_node: RunNode) -> None:
     settings = small_settings(ppo__round_timeout=1.0, ppo__n_clients=None, clients__local=2)
-    with run_node(settings) as node:
-        play(join(node, "a"))
+    with run_node(settings) as node:  # local ones that were taken away are not waited for without an end
+        play(join(node, "c"))
         assert node.wait_for_updates(1).env_steps == 2 * STEPS
 
 
-@pytest.mark.allow_warnings
 def test_who_is_absent_or_begins_anew_shrinks_the_round_and_enters_the_next_one(run_node: RunNode) -> None:
     settings = small_settings(ppo__round_timeout=1.5, ppo__n_clients=2)
     with run_node(settings) as node:
@@ -91,8 +84,7 @@ def test_who_is_absent_or_begins_anew_shrinks_the_round_and_enters_the_next_one(
         assert next_round(idle, last + 1).round_id == last + 2
 
 
-@pytest.mark.allow_warnings
-def test_an_empty_round_is_published_again_under_a_new_id(run_node: RunNode) -> None:
+def test_an_empty_round_is_published_again_and_a_long_update_gives_signs_of_life(run_node: RunNode) -> None:
     with run_node(small_settings(ppo__round_timeout=1.0)) as node:
         player = join(node)
         share = next_round(player)
@@ -101,11 +93,14 @@ def test_an_empty_round_is_published_again_under_a_new_id(run_node: RunNode) -> 
         after, _ = player.weights()
         assert following.round_id == share.round_id + 1
         assert (after.update, after.digest) == (0, before.digest)
+        agent, told = node.node.agent, []
+        alive = agent.after_step
+        agent.after_step = lambda: (alive(), told.append(node.node.state().tick))
         player.deliver(STEPS)
         node.wait_for_updates(1)
+        assert len(set(told)) == len(told) > 1
 
 
-@pytest.mark.allow_warnings
 @pytest.mark.parametrize("policy", ["shrink", "wait"])
 def test_a_member_whose_chunks_are_damaged_is_asked_again_at_once(
     run_node: RunNode, policy: str, caplog: pytest.LogCaptureFixture
@@ -130,24 +125,6 @@ def test_a_member_whose_chunks_are_damaged_is_asked_again_at_once(
     assert len([line for line in caplog.messages if "asked for the rest" in line]) == 1
 
 
-@pytest.mark.allow_warnings
-def test_late_and_surplus_segments_are_counted_and_not_trained_on(run_node: RunNode) -> None:
-    with run_node(small_settings(ppo__n_clients=2)) as node:
-        player, other = join(node, "a"), join(node, "b")
-        next_round(player, -1, other)
-        stale = player.play(STEPS)
-        player.deliver(STEPS)
-        player.deliver(STEPS)  # more than its share
-        other.deliver(STEPS)
-        node.wait_for_updates(1)
-        next_round(player, 1)
-        player.send(player.packed(stale))
-        state = node.wait_for(lambda now: now.rejected.get("late"), "late ones are counted")
-        assert state.rejected == {"not_admitted": 2, "late": 2}
-        assert state.rejected_by_client == {"a": {"not_admitted": 2, "late": 2}}
-        assert state.env_steps == 2 * 2 * STEPS
-
-
 def test_what_changes_over_the_run_is_on_the_curves(run_node: RunNode) -> None:
     told = {"normalize__rewards": True, "ppo__normalize_value": True}
     settings = small_settings(stop__env_steps=6 * STEPS, ppo__learning_rate=FALLING, **told)
@@ -161,7 +138,6 @@ def test_what_changes_over_the_run_is_on_the_curves(run_node: RunNode) -> None:
         np.testing.assert_allclose(rates, 1e-3 * np.array([1, 2 / 3, 1 / 3]))
 
 
-@pytest.mark.allow_warnings
 def test_a_stop_in_between_leaves_the_weights_equal_to_the_bit(redis_server: Address, tmp_path: Path) -> None:
     settings = small_settings(ppo__learning_rate=FALLING, stop__env_steps=10_000)
     digests = []
@@ -184,7 +160,6 @@ def test_a_stop_in_between_leaves_the_weights_equal_to_the_bit(redis_server: Add
     assert digests[0] == digests[1]
 
 
-@pytest.mark.allow_warnings
 def test_absences_and_updates_are_no_collecting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long_s = 1.0
     passed: list[float] = []
@@ -216,10 +191,7 @@ def test_absences_and_updates_are_no_collecting(tmp_path: Path, monkeypatch: pyt
     assert max(passed) < long_s
 
 
-@pytest.mark.allow_warnings
-def test_a_refusing_server_loses_no_round_and_no_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusing_server_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with faulty_node(tmp_path) as (server, node), connect(server.address) as admin:
         player = join(node)
         last = play(player)
