@@ -32,13 +32,14 @@ class Store:
 
 
 @pytest.fixture
-def store() -> Store:
-    return Store()
+def store(fake: FakeFeed) -> Store:
+    made = Store()
+    fake.answers["history.query"] = made.answer
+    return made
 
 
 @pytest.fixture
 def feed(fake: FakeFeed, store: Store) -> FakeFeed:
-    fake.answers["history.query"] = store.answer
     return fake
 
 
@@ -150,10 +151,11 @@ def test_an_attempt_told_of_before_it_was_stored_stays_known(
     store.episodes = 10
     complete.take([episodes(range(1, 11))])
     complete.take([attempt_row(2, 6), episodes([11, 12], attempt=2, episode=[7, 8])])
-    assert [x for x, _ in drawn(complete.series, overwritten=True)] == [7, 8, 9, 10]
-    complete.renew()
-    qtbot.waitUntil(lambda: complete.complete)
-    assert [x for x, _ in drawn(complete.series, overwritten=True)] == [7, 8, 9, 10]
+    for renewed in (False, True):
+        if renewed:
+            complete.renew()
+            qtbot.waitUntil(lambda: complete.complete)
+        assert [x for x, _ in drawn(complete.series, overwritten=True)] == [7, 8, 9, 10]
 
 
 def test_rows_wait_while_nobody_looks_and_many_are_asked_for_again(
@@ -194,15 +196,7 @@ def test_the_answer_to_an_older_question_is_not_drawn(
     assert "loss" in curve.metrics
 
 
-def test_the_metrics_of_a_run_that_has_just_begun_are_learned_from_its_updates(
-    qtbot: QtBot, complete: LiveCurve
-) -> None:
-    with qtbot.waitSignal(complete.loaded):
-        complete.take([update(1, entropy=0.5)])
-    assert "entropy" in complete.metrics
-
-
-def test_without_connection_it_waits_and_goes_on_afterwards(
+def test_without_connection_it_waits_and_goes_on_and_learns_the_metrics_of_a_run_from_its_updates(
     qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
 ) -> None:
     store.episodes = 2
@@ -214,6 +208,9 @@ def test_without_connection_it_waits_and_goes_on_afterwards(
     curve.go_on()
     qtbot.waitUntil(lambda: curve.complete)
     assert values(curve) == [1, 2]
+    with qtbot.waitSignal(curve.loaded):
+        curve.take([update(1, entropy=0.5)])
+    assert "entropy" in curve.metrics
 
 
 def bucketed(params: dict[str, Any]) -> History:

@@ -49,6 +49,8 @@ def test_what_was_lost_is_shown_only_when_something_was() -> None:
     assert found["lost"].value == "2"
     assert said(run(rejected={"not_admitted": 2}))["rejected"].tone is Tone.TEXT, "on their way"
     assert not {"rejected", "lost"} & said(RUNNING).keys()
+    assert window_words(run(goal_window=1)) == "Return of the last episode"
+    assert window_words(run(goal_window=0)) == "Mean of the last episodes (stop.window)"
 
 
 def test_a_run_is_named_with_what_it_trains_and_waits_for() -> None:
@@ -114,11 +116,6 @@ def test_rounds_without_those_who_are_paused(
 ) -> None:
     clients = [client(name, state) for name, state in zip("abcd", states, strict=False)]
     assert round_words(run(**changes), clients) == words
-
-
-def test_the_mean_return_says_what_it_is_over() -> None:
-    assert window_words(run(goal_window=1)) == "Return of the last episode"
-    assert window_words(run(goal_window=0)) == "Mean of the last episodes (stop.window)"
 
 
 def test_where_evaluations_decide_that_is_said() -> None:
