@@ -23,7 +23,7 @@ Make = Callable[[FakeFeed, FakeShell], QWidget]
 
 
 def events_tab(feed: FakeFeed, shell: FakeShell) -> EventsTab:
-    tab = EventsTab(feed, shell)  # type: ignore[arg-type]
+    tab = EventsTab(feed, shell)
     tab.show_run(RunSummary(id="run-1"))
     return tab
 
@@ -83,7 +83,7 @@ def test_a_hidden_page_asks_nothing(qtbot: QtBot, fake: FakeFeed, shell: FakeShe
 
 
 def new_run(feed: FakeFeed, shell: FakeShell) -> NewRunDialog:
-    return NewRunDialog(feed)  # type: ignore[arg-type]
+    return NewRunDialog(feed)
 
 
 @pytest.mark.parametrize(

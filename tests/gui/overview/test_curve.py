@@ -48,7 +48,7 @@ def curve(qtbot: QtBot, feed: FakeFeed) -> Iterator[LiveCurve]:
     widget = QWidget()
     qtbot.addWidget(widget)
     widget.show()
-    made = LiveCurve(feed, widget)  # type: ignore[arg-type]
+    made = LiveCurve(feed, widget)
     yield made
     widget.hide()
 

@@ -49,7 +49,7 @@ def server(fake: FakeFeed) -> FakeFeed:
 @pytest.fixture
 def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[OverviewPage]:
     """The page on the screen; time stands still for its cards."""
-    made = OverviewPage(server, shell, clock=lambda: 100.0)  # type: ignore[arg-type]
+    made = OverviewPage(server, shell, clock=lambda: 100.0)
     qtbot.addWidget(made)
     made.resize(1120, 710)
     made.show()
@@ -78,7 +78,7 @@ def again(qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell) 
     """Makes the page once more, as the next start of the window does."""
 
     def make() -> OverviewPage:
-        made = OverviewPage(server, shell)  # type: ignore[arg-type]
+        made = OverviewPage(server, shell)
         qtbot.addWidget(made)
         return made
 
@@ -513,7 +513,7 @@ def test_nothing_has_to_be_scrolled_sideways_with_large_letters(
     solved = {"state": "finished", "reached": "mean_return"} if ended else {}
     change(server, rejected={"late": 3}, seconds=40_000.0, **solved)
     server.change_clients([client("gamer-2", "paused")])
-    page = OverviewPage(server, shell, clock=lambda: 100.0)  # type: ignore[arg-type]
+    page = OverviewPage(server, shell, clock=lambda: 100.0)
     area = PageArea(page)
     qtbot.addWidget(area)
     # What a window of 1280x800 leaves for a page beside navigation and toolbar of that size.

@@ -44,7 +44,7 @@ def running(feed: FakeFeed) -> FakeFeed:
 
 
 def opened(qtbot: QtBot, feed: FakeFeed, **more: object) -> NewRunDialog:
-    dialog = NewRunDialog(feed, **more)  # type: ignore[arg-type]
+    dialog = NewRunDialog(feed, **more)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(dialog)
     dialog.open()

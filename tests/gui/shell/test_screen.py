@@ -77,18 +77,18 @@ def dialogs(theme: Theme, tmp_path: Path) -> dict[str, Made]:
     broken.write_text("ppo:\n  gama: 0.9\n")
     steps = UpdateSteps(9 * "Bring it up to date. ", ("git pull", "python3 bootstrap.py"), "Start it again.")
     return {
-        "new run": lambda: NewRunDialog(feed),  # type: ignore[arg-type]
-        "config": lambda: ConfigDialog(feed, shell),  # type: ignore[arg-type]
-        "invite": lambda: InviteDialog(feed, shell),  # type: ignore[arg-type]
+        "new run": lambda: NewRunDialog(feed),
+        "config": lambda: ConfigDialog(feed, shell),
+        "invite": lambda: InviteDialog(feed, shell),
         "settings": lambda: SettingsDialog(preferences, theme),
         "update": lambda: UpdateDialog("The server is newer.", steps),
-        "log": lambda: ClientLogDialog(feed, CLIENT),  # type: ignore[arg-type]
-        "closing": lambda: ClosingDialog(feed),  # type: ignore[arg-type]
+        "log": lambda: ClientLogDialog(feed, CLIENT),
+        "closing": lambda: ClosingDialog(feed),
         "leaving": LeavingDialog,
         "mend": lambda: MendConfigDialog(broken),
-        "rename": lambda: RenameDialog(feed, CLIENT),  # type: ignore[arg-type]
+        "rename": lambda: RenameDialog(feed, CLIENT),
         "note": lambda: NoteDialog("Note", "a", "b", lambda *_: feed.call("runs.edit", {"run": "r"})),
-        "address": lambda: ChangeAddressDialog(feed, SERVER),  # type: ignore[arg-type]
+        "address": lambda: ChangeAddressDialog(feed, SERVER),
     }
 
 
@@ -131,7 +131,7 @@ def test_the_window_fits_its_screen_at_the_first_start_and_later(
         qtbot.addWidget(larger)
         larger.setGeometry(300, 200, 2000, 1400)
         preferences.settings.setValue("window/geometry", larger.saveGeometry())
-    window = MainWindow(FakeFeed(), theme, preferences)  # type: ignore[arg-type]
+    window = MainWindow(FakeFeed(), theme, preferences)
     qtbot.addWidget(window)
     assert room.width() >= window.width() >= window.minimumWidth()
     assert room.height() - 30 >= window.height() >= window.minimumHeight()
@@ -174,7 +174,7 @@ def test_nothing_of_a_page_is_out_of_reach_at_any_scale(
         "history.logs": {"lines": []},
         "checkpoint.list": {"checkpoints": []},
     }
-    window = MainWindow(feed, theme, Preferences(Folders(tmp_path / "c", tmp_path / "d")))  # type: ignore[arg-type]
+    window = MainWindow(feed, theme, Preferences(Folders(tmp_path / "c", tmp_path / "d")))
     qtbot.addWidget(window)
     window.show()
     qtbot.waitUntil(lambda: window.pages.page is not None)

@@ -71,7 +71,7 @@ class Closing:
         qtbot.addWidget(self.window)
         self.window.show()
         self.preferences = Preferences(Folders(folder / "c", folder / "d"))
-        self.closer = WindowCloser(self.feed, self.preferences, self.window)  # type: ignore[arg-type]
+        self.closer = WindowCloser(self.feed, self.preferences, self.window)
         self.closed: list[bool] = []
         self.closer.closed.connect(self.closed.append)
 
@@ -209,7 +209,7 @@ def window(
     """A window on a computer that helps, with a tray."""
     monkeypatch.setattr("soulsgui.gui.shell.window.page_entries", stub_pages)
     monkeypatch.setattr(trays, "has_tray", lambda: True)
-    made = MainWindow(FakeFeed(), both_themes, Preferences(Folders(tmp_path / "c", tmp_path / "d")))  # type: ignore[arg-type]
+    made = MainWindow(FakeFeed(), both_themes, Preferences(Folders(tmp_path / "c", tmp_path / "d")))
     with qtbot.waitSignal(made.first_shown):
         made.show()
     own = made.client_side().feed
@@ -306,8 +306,8 @@ def test_a_desktop_without_a_tray_ends_with_the_window_and_says_why_in_the_setti
 def test_the_menu_of_the_tray_pauses_resumes_and_stops(qtbot: QtBot, window: MainWindow) -> None:
     feed = FakeFeed(helping())
     side = window.client_side()
-    side.feed = feed  # type: ignore[assignment]
-    tray = Tray(side, FakeFeed(), window)  # type: ignore[arg-type]
+    side.feed = feed
+    tray = Tray(side, FakeFeed(), window)
     tray.show()
     assert not tray.resume.isEnabled()
     tray.pause.trigger()

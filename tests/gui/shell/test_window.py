@@ -76,7 +76,7 @@ def make(qtbot: QtBot, both_themes: Theme, folders: Folders, feed: FakeFeed) -> 
     made: list[MainWindow] = []
 
     def build(page: str = "", mode: Mode | None = None, show: bool = True) -> MainWindow:
-        window = MainWindow(feed, both_themes, Preferences(folders), mode)  # type: ignore[arg-type]
+        window = MainWindow(feed, both_themes, Preferences(folders), mode)
         made.append(window)
         if show:
             with qtbot.waitSignal(window.first_shown):
@@ -630,7 +630,7 @@ def test_a_computer_that_only_plays_opens_in_client_mode_starts_no_server_and_sa
 
 
 def event(number: int, level: str = "error", **more: Any) -> Event:
-    return Event(number=number, time=NOW, level=level, what=f"event {number}", **more)  # type: ignore[arg-type]
+    return Event(number=number, time=NOW, level=level, what=f"event {number}", **more)
 
 
 def test_the_button_of_the_events_counts_until_its_list_was_open(
