@@ -29,9 +29,7 @@ def told() -> Told:
     return Told()
 
 
-def test_timers_of_qt_and_coroutines_run_beside_each_other_and_give_the_exit_code(
-    qapp: QApplication, told: Told
-) -> None:
+def test_timers_and_coroutines_run_and_give_the_exit_code(qapp: QApplication, told: Told) -> None:
     async def life() -> int:
         fired = asyncio.get_running_loop().create_future()
         QTimer.singleShot(5, lambda: fired.set_result(7))
@@ -41,9 +39,7 @@ def test_timers_of_qt_and_coroutines_run_beside_each_other_and_give_the_exit_cod
 
 
 @pytest.mark.allow_warnings
-def test_an_error_in_a_task_is_told_and_the_others_go_on(
-    qapp: QApplication, told: Told, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_error_in_a_task_is_told(qapp: QApplication, told: Told, caplog: pytest.LogCaptureFixture) -> None:
     done: list[str] = []
 
     async def breaks() -> None:
@@ -153,9 +149,7 @@ def allocate_much() -> None:
         [[] for _ in range(10_000)]
 
 
-def test_no_other_thread_collects_and_the_window_does_but_not_what_there_was_at_first(
-    qapp: QApplication,
-) -> None:
+def test_no_other_thread_collects_and_the_window_only_what_is_new(qapp: QApplication) -> None:
     gc.enable()
     with Collector() as collector:
         collector.spare_the_present()

@@ -57,9 +57,7 @@ READS: dict[Make, tuple[str, dict[str, object] | None, str, str]] = {
 
 
 @pytest.mark.parametrize("make", READS)
-def test_while_an_answer_is_outstanding_a_page_says_what_it_reads(
-    qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make
-) -> None:
+def test_a_page_says_what_it_waits_for(qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make) -> None:
     command, answer, reading, empty = READS[make]
     page = make(fake, shell)
     qtbot.addWidget(page)

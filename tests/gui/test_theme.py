@@ -99,9 +99,7 @@ def test_the_theme_changes_colours_of_widgets_that_are_shown(qtbot: QtBot, both_
         QApplication.styleHints().colorSchemeChanged.emit(Qt.ColorScheme.Light)
 
 
-def test_icons_of_buttons_follow_the_theme_and_show_on_a_main_button(
-    qtbot: QtBot, both_themes: Theme
-) -> None:
+def test_icons_follow_the_theme_and_show_on_a_main_button(qtbot: QtBot, both_themes: Theme) -> None:
     window = QWidget()
     qtbot.addWidget(window)
     button = QPushButton("Stop", window)

@@ -30,9 +30,7 @@ def test_many_requests_become_few_calls_and_the_last_one_counts(qtbot: QtBot, wi
     assert 1 <= len(calls) <= clock.elapsed() / 45 + 1
 
 
-def test_nothing_is_called_while_hidden_or_minimised_and_once_when_shown(
-    qtbot: QtBot, widget: QWidget
-) -> None:
+def test_nothing_is_called_while_hidden_or_small_and_once_when_shown(qtbot: QtBot, widget: QWidget) -> None:
     calls: list[int] = []
     throttle = Throttle(QWidget(widget), lambda: calls.append(1), 10)
     for show in (widget.hide, widget.showMinimized):

@@ -94,9 +94,7 @@ def test_live_rows_go_on_where_the_history_ends_and_a_missing_one_makes_it_ask_a
     assert queries(feed) == 2
 
 
-def test_rows_before_the_answer_are_not_lost_when_it_is_refused(
-    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
-) -> None:
+def test_rows_before_a_refusal_stay(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store) -> None:
     feed.answers["history.query"] = refusal("The store is busy.")
     with qtbot.waitSignal(curve.failed):
         curve.follow(RUN, "return")
@@ -145,9 +143,7 @@ def test_what_may_be_missing_between_stored_and_live_updates(
     assert leaves_gap(stored, row) is gap
 
 
-def test_an_attempt_told_of_before_it_was_stored_stays_known(
-    qtbot: QtBot, complete: LiveCurve, store: Store
-) -> None:
+def test_an_attempt_that_is_not_stored_yet_is_known(qtbot: QtBot, complete: LiveCurve, store: Store) -> None:
     store.episodes = 10
     complete.take([episodes(range(1, 11))])
     complete.take([attempt_row(2, 6), episodes([11, 12], attempt=2, episode=[7, 8])])
@@ -179,9 +175,7 @@ def test_rows_wait_while_nobody_looks_and_many_are_asked_for_again(
     assert values(complete) == list(range(1, 21))
 
 
-def test_the_answer_to_an_older_question_is_not_drawn(
-    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
-) -> None:
+def test_an_older_answer_is_not_drawn(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store) -> None:
     store.episodes, store.updates = 3, 2
     del feed.answers["history.query"]
     curve.follow(RUN, "return")
@@ -233,9 +227,7 @@ def long(qtbot: QtBot, feed: FakeFeed, curve: LiveCurve) -> LiveCurve:
     return curve
 
 
-def test_what_is_in_view_is_asked_for_again_until_every_row_is_drawn(
-    qtbot: QtBot, long: LiveCurve, feed: FakeFeed
-) -> None:
+def test_what_is_in_view_is_asked_for_to_the_last_row(qtbot: QtBot, long: LiveCurve, feed: FakeFeed) -> None:
     assert len(long.series) == 10_000
     assert drawn(long.series)[0][1] == 1.0, "the first episode is there"
     assert not long.look_at(0, 10_100)
@@ -249,9 +241,7 @@ def test_what_is_in_view_is_asked_for_again_until_every_row_is_drawn(
     assert {y for x, y in drawn(long.series) if x > 10_000} == {10_001}
 
 
-def test_an_answer_for_another_view_or_metric_is_not_drawn(
-    qtbot: QtBot, long: LiveCurve, feed: FakeFeed
-) -> None:
+def test_an_answer_for_another_view_is_not_drawn(qtbot: QtBot, long: LiveCurve, feed: FakeFeed) -> None:
     del feed.answers["history.query"]
     assert long.look_at(2000, 2040)
     qtbot.waitUntil(lambda: queries(feed) == 2)

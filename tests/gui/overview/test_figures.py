@@ -111,9 +111,7 @@ def test_the_next_environment_is_another_one() -> None:
         ({"algorithm": "dqn"}, ("online", "paused"), ""),
     ],
 )
-def test_rounds_without_those_who_are_paused(
-    changes: dict[str, str], states: tuple[str, ...], words: str
-) -> None:
+def test_rounds_without_who_are_paused(changes: dict[str, str], states: tuple[str, ...], words: str) -> None:
     clients = [client(name, state) for name, state in zip("abcd", states, strict=False)]
     assert round_words(run(**changes), clients) == words
 

@@ -88,9 +88,7 @@ def again(qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell) 
 # --- services ---
 
 
-def test_each_kind_of_service_has_a_card_that_leads_to_its_log_and_clients_share_one(
-    page: OverviewPage, shell: FakeShell
-) -> None:
+def test_services_have_a_card_that_leads_to_their_log(page: OverviewPage, shell: FakeShell) -> None:
     assert list(page.services.cards) == ["redis", "trainer", "telemetry"]
     assert words_of(page.services.cards["redis"]) == (
         "Redis\nRunning\npid 4121 · port 6379 · 00:01:00\nCPU 0.4 % · 12.0 MB"
@@ -101,9 +99,7 @@ def test_each_kind_of_service_has_a_card_that_leads_to_its_log_and_clients_share
     assert shell.shown == [("logs", {"service": name}) for name in ("redis", "client-1", "")]
 
 
-def test_local_clients_become_more_and_fewer_and_are_stopped_each(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
-) -> None:
+def test_local_clients_become_more_and_fewer(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     clients = page.services.clients
     server.answers |= {"service.local_clients": {"count": 3}, "service.stop": {}}
     for button in (clients.more, clients.fewer):
@@ -155,9 +151,7 @@ def test_what_cant_be_done_is_off_and_says_why(page: OverviewPage, server: FakeF
 # --- the run and its end ---
 
 
-def test_key_figures_follow_the_run_and_take_a_second_line_in_a_narrow_page(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
-) -> None:
+def test_key_figures_follow_the_run_and_the_width(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     in_one_line = page.figures.height()
     page.resize(600, 710)
     qtbot.waitUntil(lambda: page.figures.height() > 1.5 * in_one_line)
@@ -186,7 +180,7 @@ def test_key_figures_follow_the_run_and_take_a_second_line_in_a_narrow_page(
     assert not says("rounds")
 
 
-def test_a_solved_run_offers_what_next(
+def test_a_solved_run_offers_a_next(
     qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
 ) -> None:
     assert words_of(page.end) == ""
@@ -209,9 +203,7 @@ def test_a_solved_run_offers_what_next(
     assert "Solved" in words_of(page.end)
 
 
-def test_a_failed_run_leads_to_the_log_and_none_to_a_new_one(
-    page: OverviewPage, server: FakeFeed, shell: FakeShell
-) -> None:
+def test_a_failed_run_leads_to_the_log(page: OverviewPage, server: FakeFeed, shell: FakeShell) -> None:
     change(server, state="failed", error="out of <b>memory</b>")
     assert words_of(page.end) == "The run failed\nout of <b>memory</b>"
     detail = next(label for label in page.end.findChildren(QLabel) if "memory" in label.text())
@@ -228,9 +220,7 @@ def test_a_failed_run_leads_to_the_log_and_none_to_a_new_one(
 # --- the curve ---
 
 
-def test_the_curve_goes_on_live_and_is_asked_for_again_after_a_snapshot(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
-) -> None:
+def test_the_curve_goes_on_by_rows_and_snapshots(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     server.bring_rows(episodes([10, 11, 12]))
     assert [y for _, y in drawn(page.plot.curve.series)] == list(range(1, 13))
     canvas = plot(qtbot, page)
@@ -242,9 +232,7 @@ def test_the_curve_goes_on_live_and_is_asked_for_again_after_a_snapshot(
     assert len(page.plot.curve.series) == 30
 
 
-def test_another_run_is_another_curve_that_is_seen_from_its_beginning(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
-) -> None:
+def test_another_run_is_another_curve_seen_whole(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     canvas = plot(qtbot, page)
     canvas.show_x(2.0, 5.0)
     assert not page.plot.controls.follow.isChecked()
@@ -301,9 +289,7 @@ def test_x_smoothing_and_follow_act_on_the_plot(
     assert controls.follow.isChecked()
 
 
-def test_what_is_zoomed_into_is_drawn_finer_and_loading_is_said_when_that_takes_long(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
-) -> None:
+def test_what_is_zoomed_into_is_drawn_finer(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     def notes() -> set[str]:
         return {label.text() for label in page.plot.controls.findChildren(QLabel)}
 
@@ -369,9 +355,7 @@ def test_a_curve_that_cant_be_read_is_told_once_and_asked_for_again(
 # --- clients ---
 
 
-def test_the_chosen_clients_are_asked_each_also_by_the_context_menu_and_come_and_go(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
-) -> None:
+def test_the_chosen_clients_are_asked_each(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     server.answers |= {"clients.forget": {}, "clients.pause": {}}
     page.clients.choose("gamer-1", "gamer-2")
     page.clients.buttons["pause"].click()
@@ -394,9 +378,7 @@ def test_the_chosen_clients_are_asked_each_also_by_the_context_menu_and_come_and
 # --- connection, sight, memory ---
 
 
-def test_without_connection_values_stay_and_nothing_can_be_pressed(
-    page: OverviewPage, server: FakeFeed
-) -> None:
+def test_without_connection_values_stay_and_nothing_is_pressed(page: OverviewPage, server: FakeFeed) -> None:
     page.clients.choose("gamer-1")
     change(server, checkpoint_env_steps=16_400)
     assert "Checkpoint: 1 min ago" in page.figures.words
@@ -416,9 +398,7 @@ def test_without_connection_values_stay_and_nothing_can_be_pressed(
     assert "Checkpoint: at 16.4 k" in page.figures.words
 
 
-def test_nothing_is_asked_and_nothing_shown_while_hidden(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
-) -> None:
+def test_nothing_is_asked_or_shown_while_hidden(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     page.hide()
     asked = len(server.sent)
     change(server, updates=7)
@@ -463,9 +443,7 @@ def test_the_arrangement_is_remembered(page: OverviewPage, again: Callable[[], O
     next_start.hide()
 
 
-def test_a_dimmed_curve_that_is_drawn_anew_leaves_nothing_of_the_old_picture(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
-) -> None:
+def test_a_dimmed_curve_is_drawn_anew_cleanly(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     made = plot(qtbot, page)
     qtbot.waitUntil(lambda: not made.drawing_waits)
     server.connect_as(LOST)
@@ -484,9 +462,7 @@ def test_a_dimmed_curve_that_is_drawn_anew_leaves_nothing_of_the_old_picture(
     assert not made.is_dimmed
 
 
-def test_with_large_letters_the_curve_keeps_its_height_and_the_page_scrolls(
-    qtbot: QtBot, page: OverviewPage, both_themes: Theme
-) -> None:
+def test_with_large_letters_the_curve_is_high(qtbot: QtBot, page: OverviewPage, both_themes: Theme) -> None:
     made = plot(qtbot, page)
     page.services.clients.each.setChecked(True)
     both_themes.set_font_scale(150)

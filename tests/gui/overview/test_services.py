@@ -112,9 +112,7 @@ def test_a_card_goes_on_with_ticks_and_is_read_aloud(card: ServiceCard, time: Si
     assert card.accessibleName() == "Trainer: Restarting in 5 s (2/5). killed by signal 9"
 
 
-def test_without_connection_it_stands_still_and_says_why_nothing_works(
-    card: ServiceCard, time: SimpleNamespace
-) -> None:
+def test_without_connection_it_stands_still_and_says_why(card: ServiceCard, time: SimpleNamespace) -> None:
     card.show_status(service(uptime_s=60.0))
     card.connect_commands(False, "Not connected to my-server.")
     time.now += 30

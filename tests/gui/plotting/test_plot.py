@@ -81,9 +81,7 @@ def test_an_empty_plot_says_what_to_do_and_a_full_one_does_not(qtbot: QtBot, plo
     assert plot.empty_text == ""
 
 
-def test_the_newest_row_is_followed_until_the_wheel_zooms_and_space_brings_it_back(
-    qtbot: QtBot, plot: Plot
-) -> None:
+def test_the_newest_row_is_followed_until_the_wheel_zooms_and_after_space(qtbot: QtBot, plot: Plot) -> None:
     series = curve(100)
     shown(qtbot, plot, series)
     assert plot.x_view()[1] >= 100
@@ -273,9 +271,7 @@ def test_a_plot_shows_its_goal_over_the_curves_until_it_is_taken_away(qtbot: QtB
 
 
 @pytest.mark.parametrize("x_title", [True, False])
-def test_x_can_be_changed_and_is_named_in_the_plot_only_when_nobody_else_does(
-    qtbot: QtBot, theme: Theme, x_title: bool
-) -> None:
+def test_x_can_be_changed_and_is_named_once(qtbot: QtBot, theme: Theme, x_title: bool) -> None:
     plot, series = Plot(x_title=x_title), curve(100)
     qtbot.addWidget(plot)
     plot.resize(600, 300)

@@ -57,9 +57,7 @@ def wait_connected(folder: Path) -> None:
 
 @ON_POSIX
 @pytest.mark.parametrize("mode", ["server", "client"])
-def test_asked_to_end_the_window_takes_the_idle_runner_along_that_it_started_unless_it_only_helps(
-    tmp_path: Path, windows: list[Window], mode: str
-) -> None:
+def test_a_window_ends_the_idle_runner_it_started(tmp_path: Path, windows: list[Window], mode: str) -> None:
     (tmp_path / "data" / "server").mkdir(parents=True)  # this computer was a server once
     windows.append(open_window(tmp_path, "--mode", mode))
     wait_connected(tmp_path)
@@ -73,9 +71,7 @@ def test_asked_to_end_the_window_takes_the_idle_runner_along_that_it_started_unl
 
 
 @ON_POSIX
-def test_a_runner_of_somebody_else_survives_the_window_and_its_crash(
-    tmp_path: Path, windows: list[Window]
-) -> None:
+def test_a_runner_of_somebody_else_survives_window_and_crash(tmp_path: Path, windows: list[Window]) -> None:
     server = RunningServer(tmp_path)
     try:
         windows.append(open_window(tmp_path))

@@ -85,9 +85,7 @@ def test_a_forgotten_question_is_not_told_of(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_an_answer_that_comes_late_is_taken_where_it_is_of_use_unless_there_is_a_newer_one(
-    qtbot: QtBot, late: bool
-) -> None:
+def test_a_late_answer_is_taken_where_it_is_of_use_unless_there_is_a_newer(qtbot: QtBot, late: bool) -> None:
     asked = Asked(qtbot, late)
     for times in (1, 2, 3):
         asked.request(times)

@@ -124,9 +124,7 @@ def lead_to(folders: Folders, place: Folders, port: int) -> Folders:
 # --- finding ---
 
 
-def test_a_feed_finds_its_runner_and_carries_commands(
-    qtbot: QtBot, link: OpenLink, server: RunningServer, place: Folders
-) -> None:
+def test_a_feed_finds_its_runner(qtbot: QtBot, link: OpenLink, server: RunningServer, place: Folders) -> None:
     made = link(place)
     made.until(S.NO_RUN)
     assert made.feed.hello is not None
@@ -150,9 +148,7 @@ def test_without_a_runner_nothing_is_started_unasked(link: OpenLink, folders: Fo
 # --- starting, crashing, ending ---
 
 
-def test_a_runner_is_started_crashes_is_taken_over_and_is_ended(
-    qtbot: QtBot, own_runner: Folders, link: OpenLink
-) -> None:
+def test_a_runner_is_started_taken_over_and_ended(qtbot: QtBot, own_runner: Folders, link: OpenLink) -> None:
     made = link(own_runner, may_start=True)
     with qtbot.waitSignal(made.connector.runner_started) as started:
         pass
@@ -178,9 +174,7 @@ def test_a_runner_is_started_crashes_is_taken_over_and_is_ended(
     assert not control_path(own_runner).exists()
 
 
-def test_a_runner_that_somebody_starts_later_is_found(
-    link: OpenLink, folders: Folders, tmp_path: Path
-) -> None:
+def test_a_runner_that_is_started_later_is_found(link: OpenLink, folders: Folders, tmp_path: Path) -> None:
     folders.server.mkdir(parents=True)
     made = link(folders)
     made.until(S.WELCOME)
@@ -193,9 +187,7 @@ def test_a_runner_that_somebody_starts_later_is_found(
 
 
 @pytest.mark.allow_warnings
-def test_a_runner_that_ends_at_once_says_why_and_can_be_tried_again(
-    own_runner: Folders, link: OpenLink
-) -> None:
+def test_a_runner_that_ends_at_once_says_why_and_is_tried_again(own_runner: Folders, link: OpenLink) -> None:
     own_runner.config.mkdir(parents=True)
     own_runner.overrides.write_text("ppo:\n  gama: 0.9\n")
     made = link(own_runner, may_start=True)
@@ -272,9 +264,7 @@ def test_another_program_on_the_port_does_not_end_the_search(
     opened.result().close()
 
 
-def test_a_wrong_token_is_named_and_a_right_one_found_by_itself(
-    link: OpenLink, place: Folders, folders: Folders
-) -> None:
+def test_a_wrong_token_is_named_a_right_one_found(link: OpenLink, place: Folders, folders: Folders) -> None:
     write_control(folders, control_of(place).model_copy(update={"token": "wrong"}))
     made = link(folders)
     made.until(S.WRONG_TOKEN)
@@ -282,9 +272,7 @@ def test_a_wrong_token_is_named_and_a_right_one_found_by_itself(
     made.until(S.NO_RUN)
 
 
-def test_a_control_file_of_somebody_else_is_not_allowed(
-    link: OpenLink, folders: Folders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_file_is_told(link: OpenLink, folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -385,9 +373,7 @@ class SleptOnce(SleepWatch):
         return slept
 
 
-def test_after_sleep_the_whole_state_is_taken_anew_and_nothing_is_called_lost(
-    qtbot: QtBot, link: OpenLink, place: Folders
-) -> None:
+def test_after_sleep_the_whole_state_is_taken_anew(qtbot: QtBot, link: OpenLink, place: Folders) -> None:
     sleep = SleptOnce()
     made = link(place, sleep=sleep)
     made.until(S.NO_RUN)

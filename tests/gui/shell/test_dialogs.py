@@ -155,9 +155,7 @@ def give_settings(feed: FakeFeed) -> None:
     feed.sent_of("config.get")[-1].call.answer(CONFIG)
 
 
-def test_enter_before_the_settings_are_here_begins_the_run_as_soon_as_they_are(
-    qtbot: QtBot, running: FakeFeed
-) -> None:
+def test_enter_before_the_settings_are_here_begins_with_them(qtbot: QtBot, running: FakeFeed) -> None:
     dialog = asking(qtbot, running)
     qtbot.keyClicks(dialog.name, "walk")
     qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
@@ -171,9 +169,7 @@ def test_enter_before_the_settings_are_here_begins_the_run_as_soon_as_they_are(
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_enter_is_forgotten_where_the_settings_can_not_be_had(
-    qtbot: QtBot, feed: FakeFeed, lost: bool
-) -> None:
+def test_enter_is_forgotten_where_no_settings_come(qtbot: QtBot, feed: FakeFeed, lost: bool) -> None:
     dialog = asking(qtbot, feed)
     qtbot.keyClick(dialog.name, Qt.Key.Key_Return)
     for sent in list(feed.sent):

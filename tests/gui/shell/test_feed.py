@@ -68,9 +68,7 @@ def test_a_snapshot_is_the_whole_state(feed: Feed) -> None:
     assert feed.connection == Connection(ConnectionState.CONNECTED, "my-server")
 
 
-def test_a_message_that_was_taken_already_is_not_taken_twice_and_a_missing_one_asks_for_a_new_beginning(
-    feed: Feed,
-) -> None:
+def test_a_message_is_taken_once_and_a_missing_one_asks_for_a_new_beginning(feed: Feed) -> None:
     told = heard(feed.log_arrived)
     for cursor in (11, 11, 10, 12):
         assert feed.take(lines(cursor))
@@ -155,9 +153,7 @@ def test_the_same_connection_is_told_once(feed: Feed) -> None:
 # --- commands ---
 
 
-def test_a_command_goes_to_the_connection_and_is_kept_until_its_answer(
-    qapp: QApplication, feed: Feed
-) -> None:
+def test_a_command_is_carried_and_kept_until_its_answer(qapp: QApplication, feed: Feed) -> None:
     carried: list[tuple[Call, dict[str, Any]]] = []
     feed.carry_with(lambda call, params: carried.append((call, params)))
     told = heard(feed.call("service.stop", {"name": "trainer"}).done)

@@ -67,9 +67,7 @@ def raised_once(qtbot: QtBot, folders: Folders, opens: str) -> "weakref.ref[Sing
 
 
 @pytest.mark.parametrize("opens", ["", "grüße mine.soulsgui"])
-def test_a_second_start_raises_the_first_window_hands_its_invitation_over_and_leaves_nothing_behind(
-    qtbot: QtBot, folders: Folders, opens: str
-) -> None:
+def test_a_second_start_raises_the_window_and_hands_over(qtbot: QtBot, folders: Folders, opens: str) -> None:
     held = raised_once(qtbot, folders, opens)
     gc.collect()
     assert held() is None

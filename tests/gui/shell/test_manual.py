@@ -54,9 +54,7 @@ def test_it_opens_at_the_page_that_is_shown(qtbot: QtBot, manual: ManualDialog, 
     qtbot.waitUntil(lambda: heading_in_view(manual) == title)
 
 
-def test_links_lead_to_other_pages_and_back(
-    qtbot: QtBot, manual: ManualDialog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_links_lead_on_and_back(qtbot: QtBot, manual: ManualDialog, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     follow = manual.text.anchorClicked.emit
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: asked.append(url.toString()))

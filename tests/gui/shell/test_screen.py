@@ -122,9 +122,7 @@ def scrolled(widget: QWidget) -> bool:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_the_window_fits_its_screen_at_the_first_start_and_later(
-    qtbot: QtBot, theme: Theme, tmp_path: Path, room: QRect, known: bool
-) -> None:
+def test_a_window_fits_a_screen(qtbot: QtBot, theme: Theme, tmp_path: Path, room: QRect, known: bool) -> None:
     preferences = Preferences(Folders(tmp_path / "c", tmp_path / "d"))
     if known:
         larger = QWidget()
@@ -161,9 +159,7 @@ STATUS = Status(
 
 
 @pytest.mark.parametrize("name", page_entries())
-def test_nothing_of_a_page_is_out_of_reach_at_any_scale(
-    qtbot: QtBot, theme: Theme, tmp_path: Path, room: QRect, name: str
-) -> None:
+def test_a_page_is_all_in_reach(qtbot: QtBot, theme: Theme, tmp_path: Path, room: QRect, name: str) -> None:
     feed = FakeFeed()
     run = RunSummary(id=STATUS.run.id, name=STATUS.run.name, dir="r", state="finished")
     feed.answers = {
@@ -217,9 +213,7 @@ def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme
 
 
 @pytest.mark.parametrize("width", [480, 1280])
-def test_the_words_of_what_is_offered_next_are_never_cut(
-    qtbot: QtBot, theme: Theme, tmp_path: Path, width: int
-) -> None:
+def test_the_words_of_an_offer_are_never_cut(qtbot: QtBot, theme: Theme, tmp_path: Path, width: int) -> None:
     feed: Any = FakeFeed()
     pages = PageStack({}, feed, FakeShell(tmp_path))
     qtbot.addWidget(pages)

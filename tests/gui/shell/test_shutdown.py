@@ -95,9 +95,7 @@ def idle(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Closing:
     return made
 
 
-def test_keep_training_closes_the_window_sends_nothing_and_may_be_remembered(
-    qtbot: QtBot, closing: Closing, tmp_path: Path
-) -> None:
+def test_keep_training_is_silent_and_remembered(qtbot: QtBot, closing: Closing, tmp_path: Path) -> None:
     closing.preferences.remember_runner(HELLO)
     closing.closer.begin()
     assert closing.closed == []
@@ -115,9 +113,7 @@ def test_keep_training_closes_the_window_sends_nothing_and_may_be_remembered(
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_stop_and_quit_waits_for_the_save_and_ends_only_a_runner_of_its_own(
-    qtbot: QtBot, closing: Closing, ours: bool
-) -> None:
+def test_stop_and_quit_waits_and_ends_its_runner_alone(qtbot: QtBot, closing: Closing, ours: bool) -> None:
     if ours:
         closing.preferences.remember_runner(HELLO)
     closing.closer.begin()
@@ -159,9 +155,7 @@ def test_a_remembered_stop_shows_its_progress(closing: Closing) -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_asked_several_times_by_the_system_it_ends_once_also_when_the_runner_is_silent(
-    idle: Closing, answered: bool
-) -> None:
+def test_asked_several_times_it_ends_once_also_beside_a_silent_runner(idle: Closing, answered: bool) -> None:
     for end in (idle.closer.begin_quietly, idle.closer.begin_quietly, idle.closer.begin):
         end()
     assert idle.closed == []
@@ -174,9 +168,7 @@ def test_asked_several_times_by_the_system_it_ends_once_also_when_the_runner_is_
 
 
 @pytest.mark.parametrize("comes", [True, False])
-def test_a_runner_that_is_just_being_started_is_not_left_behind_nor_waited_for_when_it_can_not_be(
-    qtbot: QtBot, idle: Closing, comes: bool
-) -> None:
+def test_a_runner_that_is_being_started_is_not_left_behind(qtbot: QtBot, idle: Closing, comes: bool) -> None:
     idle.feed.answers["server.shutdown"] = {}
     idle.feed.connect_as(STARTING)
     idle.closer.begin()
@@ -257,9 +249,7 @@ def test_the_tray_says_why_something_can_not_be_done() -> None:
     assert all(why_off(playing, LOST))
 
 
-def test_the_first_close_is_explained_and_then_the_tray_plays_on_until_it_quits(
-    qtbot: QtBot, window: MainWindow, tmp_path: Path
-) -> None:
+def test_the_first_close_is_explained_then_the_tray(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
     ended: list[bool] = []
     window.closer.closed.connect(ended.append)
     dialog = asked(window)

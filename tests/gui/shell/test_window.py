@@ -130,9 +130,7 @@ def newest(window: MainWindow) -> Notice:
 # --- pages ---
 
 
-def test_the_first_start_shows_the_welcome_page_and_makes_no_other_until_the_keyboard_chooses_one(
-    qtbot: QtBot, make: Make
-) -> None:
+def test_the_first_start_shows_the_welcome_page_until_one_is_chosen(qtbot: QtBot, make: Make) -> None:
     window = make()
     assert window.navigation.currentRow() == -1
     window.navigation.clearFocus()
@@ -156,9 +154,7 @@ def test_a_window_that_is_hidden_before_it_was_shown_begins_once(qtbot: QtBot, m
     assert begun == [1]
 
 
-def test_the_welcome_page_does_not_move_when_a_banner_comes_or_goes(
-    qtbot: QtBot, make: Make, feed: FakeFeed
-) -> None:
+def test_the_welcome_page_does_not_move_for_a_banner(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make()
 
     def places() -> list[QPoint]:
@@ -175,9 +171,7 @@ def test_the_welcome_page_does_not_move_when_a_banner_comes_or_goes(
         assert places() == before, state
 
 
-def test_pages_are_reached_by_list_by_keys_and_by_name_with_a_place_and_remembered(
-    qtbot: QtBot, make: Make
-) -> None:
+def test_pages_are_reached_by_list_keys_and_name_and_remembered(qtbot: QtBot, make: Make) -> None:
     window = make()
     window.navigation.setCurrentRow(1)
     assert window.pages.shown == "clients"
@@ -293,9 +287,7 @@ def test_a_page_opens_with_the_keyboard_at_its_table_or_plot(qtbot: QtBot, make:
 
 
 @pytest.mark.usefixtures("real_pages")
-def test_a_button_that_is_switched_off_or_goes_gives_the_keyboard_to_the_page(
-    qtbot: QtBot, make: Make
-) -> None:
+def test_a_button_that_is_off_or_goes_gives_the_keyboard_to_the_page(qtbot: QtBot, make: Make) -> None:
     window = make("runs")
     with qtbot.waitActive(window):
         window.activateWindow()
@@ -309,9 +301,7 @@ def test_a_button_that_is_switched_off_or_goes_gives_the_keyboard_to_the_page(
 
 
 @pytest.mark.usefixtures("real_pages")
-def test_a_server_that_goes_leaves_the_keyboard_at_no_button(
-    qtbot: QtBot, make: Make, feed: FakeFeed
-) -> None:
+def test_a_server_that_goes_leaves_no_button_the_keyboard(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make("overview")
     feed.connect_as(SHUT_DOWN)
     assert window.pages.covered
@@ -328,9 +318,7 @@ def test_the_table_of_many_runs_is_not_scrolled_sideways(qtbot: QtBot, make: Mak
     qtbot.waitUntil(lambda: table.verticalScrollBar().maximum() > 0 == table.horizontalScrollBar().maximum())
 
 
-def test_the_keyboard_comes_from_the_list_to_the_offer_and_then_to_what_stands_below_it(
-    solved: MainWindow, feed: FakeFeed
-) -> None:
+def test_the_keyboard_comes_to_the_offer_before_what_is_below(solved: MainWindow, feed: FakeFeed) -> None:
     feed.connect_as(SHUT_DOWN)
     chain, one = [], solved.navigation.nextInFocusChain()
     while one is not solved.navigation:
@@ -355,9 +343,7 @@ def test_f1_opens_the_manual_at_the_page_that_is_shown(qtbot: QtBot, make: Make)
 # --- modes ---
 
 
-def test_client_mode_shows_its_page_alone_stops_nothing_and_is_remembered(
-    qtbot: QtBot, make: Make, feed: FakeFeed
-) -> None:
+def test_client_mode_stops_nothing_and_is_remembered(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     feed.status = RUNNING
     window = make("runs")
     to_server, to_client = window.toolbar.mode.menu().actions()
@@ -402,9 +388,7 @@ WAYS_OUT = {
 }
 
 
-def test_while_not_connected_every_command_is_off_and_says_why_and_the_banner_leads_out(
-    make: Make, feed: FakeFeed
-) -> None:
+def test_while_not_connected_commands_are_off_and_the_banner_leads_out(make: Make, feed: FakeFeed) -> None:
     window = make()
     wanted: list[str] = []
     window.start_wanted.connect(lambda: wanted.append("start"))
@@ -488,9 +472,7 @@ def test_one_button_pauses_a_run_and_lets_it_go_on(qtbot: QtBot, make: Make, fee
     assert [one.command for one in feed.sent if "run." in one.command] == ["run.pause", "run.continue"]
 
 
-def test_quicksave_by_keys_says_why_not_or_saves_and_offers_to_show_it(
-    qtbot: QtBot, make: Make, feed: FakeFeed
-) -> None:
+def test_quicksave_by_keys_saves_or_says_why_not(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make()
     keys = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
     qtbot.keyClick(window, Qt.Key.Key_S, keys)
@@ -510,9 +492,7 @@ def test_quicksave_by_keys_says_why_not_or_saves_and_offers_to_show_it(
     assert page_of(window, "runs").places == [{"run": "r1", "checkpoint": "manual_save/x"}]
 
 
-def test_a_refused_command_stands_in_the_message_bar(
-    qtbot: QtBot, running: MainWindow, feed: FakeFeed
-) -> None:
+def test_a_refusal_stands_in_the_message_bar(qtbot: QtBot, running: MainWindow, feed: FakeFeed) -> None:
     feed.answers["run.stop"] = refusal("The run is being stopped already.", "Wait for it.")
     with qtbot.waitSignal(running.toolbar.stop.problem):
         button(running, "stopRun").click()
@@ -523,9 +503,7 @@ def test_a_refused_command_stands_in_the_message_bar(
 # --- solved ---
 
 
-def test_a_goal_that_is_reached_offers_the_next_task_which_asks_where_something_is_unsaved(
-    qtbot: QtBot, solved: MainWindow, feed: FakeFeed
-) -> None:
+def test_a_reached_goal_offers_the_next_task(qtbot: QtBot, solved: MainWindow, feed: FakeFeed) -> None:
     page, offer = page_of(solved, "config"), solved.offer
     assert offer.words.text() == "Reached 475 after 31 s."
     page.unsaved = True
@@ -571,9 +549,7 @@ def test_the_solved_run_is_opened_or_goes_on_without_its_goal(solved: MainWindow
 # --- welcome ---
 
 
-def test_one_click_starts_the_first_run_with_the_presets_own_values(
-    qtbot: QtBot, make: Make, feed: FakeFeed
-) -> None:
+def test_one_click_starts_the_first_run_of_the_preset(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     values = {"env.id": "CartPole-v1", "stop.mean_return": 475}
     preset = {"name": "cartpole_ppo", "title": "CartPole", "values": values}
     feed.answers["config.presets"] = {"presets": [preset]}
@@ -713,9 +689,7 @@ def test_settings_that_can_not_be_kept_are_told(qtbot: QtBot, both_themes: Theme
 # --- menu, names, invitations ---
 
 
-def test_the_menu_asks_before_it_shuts_down_leads_to_pages_and_invites_while_there_is_a_server(
-    qtbot: QtBot, make: Make, feed: FakeFeed
-) -> None:
+def test_the_menu_asks_leads_to_pages_and_invites(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make("logs")
     window.menu.shut_down.trigger()
     assert not feed.sent_of("server.shutdown")
@@ -740,9 +714,7 @@ def test_the_menu_asks_before_it_shuts_down_leads_to_pages_and_invites_while_the
     assert window.client_side().invitation == invitation()
 
 
-def test_configure_opens_the_editor_as_a_dialog_that_is_gone_once_it_was_closed(
-    qtbot: QtBot, make: Make, feed: FakeFeed
-) -> None:
+def test_configure_opens_a_dialog_that_goes_when_closed(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make("logs")
     for _ in range(2):
         button(window, "configure").click()
@@ -768,9 +740,7 @@ def test_what_can_be_clicked_has_a_name(make: Make) -> None:
 # --- without a server ---
 
 
-def test_pages_that_live_from_the_server_say_that_it_is_shut_down_and_start_it(
-    qtbot: QtBot, make: Make, feed: FakeFeed
-) -> None:
+def test_pages_of_the_server_say_when_it_is_shut_down(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make("overview")
     for state in (S.RUNNER_GONE, S.STARTING, S.RECONNECTING):
         feed.connect_as(Connection(state, "my-server"))
@@ -812,9 +782,7 @@ def test_a_server_that_is_started_anew_is_shut_down_first(make: Make, feed: Fake
 # --- room ---
 
 
-def test_with_the_largest_letters_the_menu_stays_in_reach_and_words_give_way(
-    qtbot: QtBot, make: Make, both_themes: Theme
-) -> None:
+def test_with_the_largest_letters_words_give_way(qtbot: QtBot, make: Make, both_themes: Theme) -> None:
     window = make()
     window.resize(1280, 800)
     bar = window.toolbar
@@ -894,9 +862,7 @@ def test_what_was_typed_to_mend_a_mistake_is_never_dropped_unasked(
     assert (folders.overrides.read_text() if folders.overrides.exists() else None) == left
 
 
-def test_a_text_with_mistakes_is_discarded_only_when_that_is_said(
-    qtbot: QtBot, told_of_it: MainWindow, folders: Folders
-) -> None:
+def test_a_wrong_text_is_not_just_dropped(qtbot: QtBot, told_of_it: MainWindow, folders: Folders) -> None:
     dialog, before = part_of(told_of_it, MendConfigDialog), folders.overrides.read_text()
     dialog.text.setPlainText("seed: none of them\n")
     for words, stays in (("Mend it", True), ("Discard", False)):
@@ -922,9 +888,7 @@ def test_a_mistake_that_keeps_the_server_from_starting_is_mended_from_banner_pag
         mend(qtbot, window)
 
 
-def test_where_no_server_has_been_seen_yet_the_page_itself_leads_to_the_mistake(
-    make: Make, feed: FakeFeed, broken: Connection
-) -> None:
+def test_without_any_server_yet_the_page_leads_to_it(make: Make, feed: FakeFeed, broken: Connection) -> None:
     feed.connection = Connection(S.STARTING, "my-server")
     window = make("config")
     assert not window.pages.covered

@@ -36,9 +36,7 @@ def button(qtbot: QtBot, theme: Theme, server: Server) -> CommandButton:
     return made
 
 
-def test_a_click_sends_once_and_shows_how_far_it_is_and_that_it_is_done(
-    qtbot: QtBot, button: CommandButton, server: Server
-) -> None:
+def test_a_click_sends_once_and_shows_progress(qtbot: QtBot, button: CommandButton, server: Server) -> None:
     button.click()
     button.click()
     assert len(server.calls) == 1
@@ -73,9 +71,7 @@ def test_a_refusal_gives_cause_and_remedy(qtbot: QtBot, button: CommandButton, s
     assert "Start one first" in button.toolTip()
 
 
-def test_without_an_answer_it_names_the_server_and_offers_to_try_again(
-    qtbot: QtBot, button: CommandButton, server: Server
-) -> None:
+def test_without_an_answer_it_offers_a_retry(qtbot: QtBot, button: CommandButton, server: Server) -> None:
     server.patience_s = BRIEF_S
     with qtbot.waitSignal(button.problem) as signal:
         button.click()

@@ -73,9 +73,7 @@ def test_lines_of_one_service_do_not_name_it(pane: LogPane) -> None:
     assert pane.text == "INFO     line 2"
 
 
-def test_following_keeps_the_end_in_view_until_one_scrolls_up(
-    qtbot: QtBot, pane: LogPane, text: QPlainTextEdit
-) -> None:
+def test_the_end_stays_in_view_until_one_scrolls(qtbot: QtBot, pane: LogPane, text: QPlainTextEdit) -> None:
     pane.replace([line(number) for number in range(200)])
     bar = text.verticalScrollBar()
     assert bar.value() == bar.maximum()
@@ -128,9 +126,7 @@ def test_a_flood_of_lines_is_written_quickly(pane: LogPane, text: QPlainTextEdit
     assert len(changes) < 500
 
 
-def test_older_lines_are_put_above_and_what_is_in_view_stays_or_a_line_is_brought_into_view(
-    pane: LogPane, text: QPlainTextEdit
-) -> None:
+def test_what_is_in_view_stays_or_a_line_is_brought_there(pane: LogPane, text: QPlainTextEdit) -> None:
     pane.replace([line(number) for number in range(100, 300)])
     text.verticalScrollBar().setValue(40)
     assert not pane.prepend([line(number) for number in range(50, 100)])
@@ -144,9 +140,7 @@ def test_older_lines_are_put_above_and_what_is_in_view_stays_or_a_line_is_brough
     assert not pane.follow
 
 
-def test_a_traceback_goes_with_its_error_also_when_it_comes_later(
-    qtbot: QtBot, pane: LogPane, text: QPlainTextEdit
-) -> None:
+def test_a_late_traceback_goes_with_its_error(qtbot: QtBot, pane: LogPane, text: QPlainTextEdit) -> None:
     part_of(pane, QComboBox).setCurrentText("Errors")
     pane.replace([line(1), line(2, "no space left", "error")])
     pane.add(

@@ -72,9 +72,7 @@ def texts(bar: MessageBar) -> list[str]:
     return [row.notice.text for row in bar.rows]
 
 
-def test_a_message_stands_until_it_is_closed_or_acted_on_and_good_news_goes_by_itself(
-    qtbot: QtBot, bar: MessageBar
-) -> None:
+def test_a_message_stands_until_it_is_closed_or_acted_on_good_news_not(qtbot: QtBot, bar: MessageBar) -> None:
     assert not bar.isVisible()
     acted: list[int] = []
     bar.show_notice(Notice("error", "No space left", "Free 200 MB."))
@@ -91,9 +89,7 @@ def test_a_message_stands_until_it_is_closed_or_acted_on_and_good_news_goes_by_i
     assert not bar.isVisible()
 
 
-def test_the_same_message_counts_up_and_only_the_newest_three_are_shown(
-    qtbot: QtBot, bar: MessageBar
-) -> None:
+def test_the_same_message_counts_up_and_the_newest_three_are_shown(qtbot: QtBot, bar: MessageBar) -> None:
     for number in (0, 1, 2, 3, 4, 4, 4):
         bar.show_notice(Notice("warning", f"warning {number}"))
     assert texts(bar) == ["warning 2", "warning 3", "warning 4"]
@@ -183,9 +179,7 @@ def test_the_switch_toggles_by_click_and_by_space(qtbot: QtBot) -> None:
 
 
 @pytest.mark.parametrize("percent", [100, 150])
-def test_a_button_without_words_says_them_in_its_tooltip_and_knows_its_full_width(
-    qtbot: QtBot, both_themes: Theme, percent: int
-) -> None:
+def test_a_button_without_words_says_them_otherwise(qtbot: QtBot, both_themes: Theme, percent: int) -> None:
     button = shown(qtbot, FittingButton("&Restart", "restart"))
     both_themes.set_font_scale(percent)
     full = button.sizeHint().width()
@@ -201,9 +195,7 @@ def test_a_button_without_words_says_them_in_its_tooltip_and_knows_its_full_widt
     assert button.text() == "&Restart"
 
 
-def test_a_button_whose_menu_was_left_elsewhere_looks_as_if_nobody_points_at_it(
-    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_button_whose_menu_was_left_is_not_lit(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
     button = shown(qtbot, QPushButton("For"))
     menu = QMenu(button)
     menu.addAction("an hour")
@@ -274,9 +266,7 @@ def test_columns_survive_a_restart(qtbot: QtBot) -> None:
     assert second.horizontalHeader().visualIndex(0) == 2
 
 
-def test_columns_follow_the_letters_there_and_back_also_those_that_were_kept(
-    qtbot: QtBot, both_themes: Theme
-) -> None:
+def test_columns_follow_the_letters_there_and_back(qtbot: QtBot, both_themes: Theme) -> None:
     table = table_of_runs(qtbot)
     before = table.columnWidth(1)
     both_themes.set_font_scale(150)
