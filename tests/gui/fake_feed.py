@@ -14,6 +14,7 @@ from soulsgui.wire.control import (
     COMMANDS,
     ApiError,
     ClientStatus,
+    ConfigValues,
     ErrorCode,
     Event,
     Hello,
@@ -42,6 +43,15 @@ HELLO = Hello(
 
 Result = dict[str, Any] | Message | ApiError
 Answer = Result | Callable[[dict[str, Any]], Result]
+NOTHING_YET: dict[str, Answer] = {
+    "runs.list": {"runs": []},
+    "config.presets": {"presets": []},
+    "config.get": ConfigValues(defaults={}, saved={}, running={}, text="", hash="h", path="/c/config.yaml"),
+    "config.check": {"problems": []},
+    "history.logs": {"lines": [], "first": 1},
+    "checkpoint.list": {"checkpoints": []},
+}
+"""What a server answers on which nothing was done yet."""
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,6 @@ class Link:
         until(self._qapp, lambda: self.feed.connection.state is state, f"{state}, not {self.states}")
         return self.feed.connection
 
-    def seen(self, state: ConnectionState) -> Connection:
-        return next(one for one in self.states if one.state is state)
-
     def redis(self) -> int:
         return next(one.pid or 0 for one in self.feed.status.services if one.name == "redis")
 
@@ -78,9 +75,8 @@ def link(qapp: QApplication, qt_loop: asyncio.AbstractEventLoop) -> Iterator[Ope
 
 
 @pytest.fixture
-def own_runner(tmp_path: Path) -> Iterator[Folders]:
+def own_runner(folders: Folders, tmp_path: Path) -> Iterator[Folders]:
     """Folders of a runner that the test starts; it is ended with everything below it."""
-    folders = folders_below(tmp_path)
     yield folders
     if control_path(folders).exists():
         soulsgui("shutdown", folder=tmp_path)
@@ -90,12 +86,6 @@ def own_runner(tmp_path: Path) -> Iterator[Folders]:
 def place(server: RunningServer) -> Folders:
     """The folders of the runner that serves all tests."""
     return folders_below(server.folder)
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    """Folders of no runner."""
-    return folders_below(tmp_path)
 
 
 def control_of(folders: Folders) -> ControlFile:
@@ -153,7 +143,7 @@ def test_a_runner_is_started_taken_over_and_ended(qtbot: QtBot, own_runner: Fold
     with qtbot.waitSignal(made.connector.runner_started) as started:
         pass
     made.until(S.NO_RUN)
-    assert made.seen(S.STARTING).phase
+    assert next(one for one in made.states if one.state is S.STARTING).phase
     pid, redis = control_of(own_runner).pid, made.redis()
     assert started.args[0].pid == pid
     assert os.getsid(pid) == pid, "it leads a session of its own"

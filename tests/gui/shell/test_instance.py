@@ -33,11 +33,6 @@ sys.exit(app.exec())
 """
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path / "c", tmp_path / "d")
-
-
 def claimed(folders: Folders) -> SingleInstance:
     made = SingleInstance(folders)
     assert made.claim()

@@ -1,8 +1,5 @@
 """Closing the window: what it asks, what it ends, and what stays in the tray."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from PySide6.QtWidgets import QLabel, QSystemTrayIcon, QWidget
 from pytestqt.qtbot import QtBot
@@ -31,8 +28,7 @@ from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.control import RunStatus, ServerStatus, Snapshot, Status
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, refusal
 from tests.gui.reading import part_of
-from tests.gui.shell.driving import close_messages
-from tests.gui.shell.stub_pages import stub_pages
+from tests.gui.shell.conftest import Make
 from tests.states import client, service
 
 IDLE, STARTING, CONNECTING, START_FAILED = (
@@ -65,12 +61,12 @@ def test_closing_asks_about_a_run_and_leaves_no_runner_of_its_own_behind(
 class Closing:
     """A window that is being closed while a run goes on, or none."""
 
-    def __init__(self, qtbot: QtBot, folder: Path, run: RunStatus = RUNNING) -> None:
+    def __init__(self, qtbot: QtBot, folders: Folders, run: RunStatus = RUNNING) -> None:
         self.feed = FakeFeed(Status(run=run, server=ServerStatus(reachable=True)), LIVE, HELLO)
         self.window = QWidget()
         qtbot.addWidget(self.window)
         self.window.show()
-        self.preferences = Preferences(Folders(folder / "c", folder / "d"))
+        self.preferences = Preferences(folders)
         self.closer = WindowCloser(self.feed, self.preferences, self.window)
         self.closed: list[bool] = []
         self.closer.closed.connect(self.closed.append)
@@ -82,20 +78,20 @@ class Closing:
 
 
 @pytest.fixture
-def closing(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Closing:
+def closing(qtbot: QtBot, theme: Theme, folders: Folders) -> Closing:
     """A run goes on."""
-    return Closing(qtbot, tmp_path)
+    return Closing(qtbot, folders)
 
 
 @pytest.fixture
-def idle(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Closing:
+def idle(qtbot: QtBot, theme: Theme, folders: Folders) -> Closing:
     """No run goes on, and the runner was started by the window."""
-    made = Closing(qtbot, tmp_path, NONE)
+    made = Closing(qtbot, folders, NONE)
     made.preferences.remember_runner(HELLO)
     return made
 
 
-def test_keep_training_is_silent_and_remembered(qtbot: QtBot, closing: Closing, tmp_path: Path) -> None:
+def test_keep_training_is_silent_and_remembered(qtbot: QtBot, closing: Closing, folders: Folders) -> None:
     closing.preferences.remember_runner(HELLO)
     closing.closer.begin()
     assert closing.closed == []
@@ -106,7 +102,7 @@ def test_keep_training_is_silent_and_remembered(qtbot: QtBot, closing: Closing, 
     assert closing.closed == [True]
     assert not closing.window.isVisible()
     assert closing.feed.sent == []
-    again = Closing(qtbot, tmp_path)
+    again = Closing(qtbot, folders)
     assert again.preferences.at_closing is AtClosing.KEEP
     again.closer.begin()
     assert again.closed == [True]
@@ -195,22 +191,14 @@ def helping(state: str = "online", wish: str = "run") -> Status:
 
 
 @pytest.fixture
-def window(
-    qtbot: QtBot, both_themes: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[MainWindow]:
+def window(stubs: None, make: Make, monkeypatch: pytest.MonkeyPatch) -> MainWindow:
     """A window on a computer that helps, with a tray."""
-    monkeypatch.setattr("soulsgui.gui.shell.window.page_entries", stub_pages)
     monkeypatch.setattr(trays, "has_tray", lambda: True)
-    made = MainWindow(FakeFeed(), both_themes, Preferences(Folders(tmp_path / "c", tmp_path / "d")))
-    with qtbot.waitSignal(made.first_shown):
-        made.show()
+    made = make()
     own = made.client_side().feed
     own.set_connection(LIVE)
     own.take(Snapshot(cursor=1, status=helping()))
-    yield made
-    close_messages(made.messages)
-    made.hide()
-    made.deleteLater()
+    return made
 
 
 def asked(window: MainWindow) -> LeavingDialog:
@@ -249,7 +237,7 @@ def test_the_tray_says_why_something_can_not_be_done() -> None:
     assert all(why_off(playing, LOST))
 
 
-def test_the_first_close_is_explained_then_the_tray(qtbot: QtBot, window: MainWindow, tmp_path: Path) -> None:
+def test_the_first_close_is_explained_then_tray(qtbot: QtBot, window: MainWindow, folders: Folders) -> None:
     ended: list[bool] = []
     window.closer.closed.connect(ended.append)
     dialog = asked(window)
@@ -267,7 +255,7 @@ def test_the_first_close_is_explained_then_the_tray(qtbot: QtBot, window: MainWi
     assert not window.isVisible()
     assert tray.shown
     assert ended == []
-    assert Preferences(Folders(tmp_path / "c", tmp_path / "d")).at_leaving is AtLeaving.TRAY
+    assert Preferences(folders).at_leaving is AtLeaving.TRAY
     with qtbot.waitSignal(window.closer.closed):
         tray.quit.trigger()
     assert not tray.shown

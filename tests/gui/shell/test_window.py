@@ -1,5 +1,3 @@
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +22,6 @@ from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.message_bar import Notice
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import (
-    ConfigValues,
     Event,
     RunStatus,
     RunSummary,
@@ -32,10 +29,10 @@ from soulsgui.wire.control import (
     Snapshot,
     Status,
 )
-from tests.gui.fake_feed import HELLO, FakeFeed, refusal
+from tests.gui.fake_feed import HELLO, NOTHING_YET, FakeFeed, refusal
 from tests.gui.questions import answer
 from tests.gui.reading import part_of, words_of
-from tests.gui.shell.driving import close_messages
+from tests.gui.shell.conftest import Make
 from tests.gui.shell.stub_pages import StubPage, stub_pages
 from tests.states import checkpoint, client, invitation, service
 
@@ -50,46 +47,16 @@ SOLVED = RUN.model_copy(update={"state": "finished", "reached": "mean_return", "
 NO_RUN, CONNECTED, SHUT_DOWN = (
     Connection(state, "my-server") for state in (S.NO_RUN, S.CONNECTED, S.SHUT_DOWN)
 )
-Make = Callable[..., MainWindow]
+pytestmark = pytest.mark.usefixtures("stubs")
 REAL_PAGES = page_entries()
 
 
 @pytest.fixture(autouse=True)
-def _stubs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("soulsgui.gui.shell.window.page_entries", stub_pages)
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path / "c", tmp_path / "d")
-
-
-@pytest.fixture
-def feed() -> FakeFeed:
-    made = FakeFeed(IDLE, NO_RUN, HELLO)
-    made.answers = {"runs.list": {"runs": []}, "config.presets": {"presets": []}, "server.shutdown": {}}
-    return made
-
-
-@pytest.fixture
-def make(qtbot: QtBot, both_themes: Theme, folders: Folders, feed: FakeFeed) -> Iterator[Make]:
-    made: list[MainWindow] = []
-
-    def build(page: str = "", mode: Mode | None = None, show: bool = True) -> MainWindow:
-        window = MainWindow(feed, both_themes, Preferences(folders), mode)
-        made.append(window)
-        if show:
-            with qtbot.waitSignal(window.first_shown):
-                window.show()
-        if page:
-            window.show_page(page)
-        return window
-
-    yield build
-    for window in made:
-        close_messages(window.messages)
-        window.hide()
-        window.deleteLater()
+def feed(fake: FakeFeed) -> FakeFeed:
+    """No run goes on."""
+    fake.status, fake.connection, fake.hello = IDLE, NO_RUN, HELLO
+    fake.answers = NOTHING_YET | {"server.shutdown": {}}
+    return fake
 
 
 @pytest.fixture
@@ -224,21 +191,13 @@ def test_find_and_refresh_reach_the_page_from_outside_of_it(qtbot: QtBot, make: 
 
 
 @pytest.fixture
-def real_pages(monkeypatch: pytest.MonkeyPatch, feed: FakeFeed) -> None:
+def real_pages(stubs: None, monkeypatch: pytest.MonkeyPatch, feed: FakeFeed) -> None:
     """The window's own pages, before a server with many runs and a client."""
     monkeypatch.setattr("soulsgui.gui.shell.window.page_entries", lambda: REAL_PAGES)
     feed.connection = CONNECTED
     feed.status = RUNNING.model_copy(update={"clients": [client("client-1", local=True)]})
     runs = [RunSummary(id=f"r{number}", name="lunar-2", dir="r1") for number in range(1, 41)]
-    feed.answers |= {
-        "runs.list": {"runs": [run.model_dump(mode="json") for run in runs]},
-        "config.get": ConfigValues(
-            defaults={}, saved={}, running={}, text="", hash="h", path="/c/config.yaml"
-        ),
-        "config.check": {"problems": []},
-        "history.logs": {"lines": []},
-        "checkpoint.list": {"checkpoints": []},
-    }
+    feed.answers["runs.list"] = {"runs": [run.model_dump(mode="json") for run in runs]}
 
 
 def keyboard_at(window: MainWindow) -> QWidget:
@@ -699,7 +658,7 @@ def test_the_menu_asks_leads_to_pages_and_invites(qtbot: QtBot, make: Make, feed
     assert window.pages.shown == "welcome"
     window.menu.about.trigger()
     about: Any = next(box for box in window.findChildren(QDialog) if "About" in box.windowTitle())
-    assert "/d" in about.text()
+    assert HELLO.data_dir in about.text()
     about.close()
     for connection, why in ((SHUT_DOWN, "start it first"), (NO_RUN, "Let another computer")):
         feed.connect_as(connection)
