@@ -124,9 +124,8 @@ def test_updates_that_were_not_stored_yet_are_asked_for_until_the_history_meets_
     assert queries(feed) == asked
 
 
-@pytest.mark.parametrize(
-    ("stored", "first", "previous", "gap"),
-    [
+def test_what_may_be_missing_between_stored_and_live_updates() -> None:
+    for stored, first, previous, gap in (
         ((1, 5), (1, 6), 5, False),
         ((1, 5), (1, 905), 5, False),
         ((1, 5), (1, 4), 3, False),
@@ -134,13 +133,9 @@ def test_updates_that_were_not_stored_yet_are_asked_for_until_the_history_meets_
         ((1, 5), (2, 3), 2, True),
         ((2, 3), (2, 3), 2, False),
         ((0, 0), (1, 1), 0, True),
-    ],
-)
-def test_what_may_be_missing_between_stored_and_live_updates(
-    stored: tuple[int, int], first: tuple[int, int], previous: int, gap: bool
-) -> None:
-    row = update(first[1], attempt=first[0]).model_copy(update={"previous": previous})
-    assert leaves_gap(stored, row) is gap
+    ):
+        row = update(first[1], attempt=first[0]).model_copy(update={"previous": previous})
+        assert leaves_gap(stored, row) is gap
 
 
 def test_an_attempt_that_is_not_stored_yet_is_known(qtbot: QtBot, complete: LiveCurve, store: Store) -> None:

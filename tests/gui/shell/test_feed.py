@@ -122,15 +122,13 @@ def test_events_are_kept_but_not_for_ever(feed: Feed) -> None:
 # --- the state of the connection ---
 
 
-@pytest.mark.parametrize(
-    ("run_state", "active"),
-    [("none", False), ("finished", False), ("starting", True), ("paused", True), ("saving", True)],
-)
-def test_a_connection_is_with_or_without_a_run(run_state: str, active: bool) -> None:
-    run = RunStatus.model_validate({"id": "run-1", "state": run_state})
-    state = ConnectionState.CONNECTED if active else ConnectionState.NO_RUN
-    assert connection_over(Status(run=run, server=UP), "x").state is state
-    assert run_is_active(run_state) is active
+def test_a_connection_is_with_or_without_a_run() -> None:
+    states = {"none": False, "finished": False, "starting": True, "paused": True, "saving": True}
+    for run_state, active in states.items():
+        run = RunStatus.model_validate({"id": "run-1", "state": run_state})
+        state = ConnectionState.CONNECTED if active else ConnectionState.NO_RUN
+        assert connection_over(Status(run=run, server=UP), "x").state is state
+        assert run_is_active(run_state) is active
 
 
 def test_redis_down_says_how_it_ended() -> None:

@@ -39,9 +39,8 @@ RUNNING = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=1
 NONE = RunStatus()
 
 
-@pytest.mark.parametrize(
-    ("connection", "run", "ours", "remembered", "expected"),
-    [
+def test_closing_asks_about_a_run_and_leaves_no_runner_of_its_own_behind() -> None:
+    for connection, run, ours, remembered, expected in (
         (LIVE, RUNNING, True, AtClosing.ASK, Ending(ask=True, shut_down=True)),
         (LIVE, RUNNING, False, AtClosing.ASK, Ending(ask=True)),
         (LIVE, RUNNING, True, AtClosing.STOP, Ending(stop_run=True, shut_down=True)),
@@ -50,12 +49,8 @@ NONE = RunStatus()
         (IDLE, NONE, True, AtClosing.KEEP, Ending(shut_down=True)),
         (IDLE, NONE, False, AtClosing.STOP, Ending()),
         (LOST, RUNNING, True, AtClosing.ASK, Ending()),
-    ],
-)
-def test_closing_asks_about_a_run_and_leaves_no_runner_of_its_own_behind(
-    connection: Connection, run: RunStatus, ours: bool, remembered: AtClosing, expected: Ending
-) -> None:
-    assert ending(connection, run, ours, remembered) == expected
+    ):
+        assert ending(connection, run, ours, remembered) == expected
 
 
 class Closing:
@@ -213,20 +208,15 @@ def tray_of(window: MainWindow) -> Tray:
     return window.client_closer.tray
 
 
-@pytest.mark.parametrize(
-    ("playing", "has_tray", "remembered", "what"),
-    [
+def test_a_closed_window_stays_only_while_this_computer_helps() -> None:
+    for playing, has_tray, remembered, what in (
         (False, True, AtLeaving.TRAY, Leaving.CLOSE),
         (True, False, AtLeaving.TRAY, Leaving.CLOSE),
         (True, True, AtLeaving.QUIT, Leaving.CLOSE),
         (True, True, AtLeaving.TRAY, Leaving.TRAY),
         (True, True, AtLeaving.ASK, Leaving.ASK),
-    ],
-)
-def test_a_closed_window_stays_only_while_this_computer_helps(
-    playing: bool, has_tray: bool, remembered: AtLeaving, what: Leaving
-) -> None:
-    assert leaving(playing, has_tray, remembered) is what
+    ):
+        assert leaving(playing, has_tray, remembered) is what
 
 
 def test_the_tray_says_why_something_can_not_be_done() -> None:
