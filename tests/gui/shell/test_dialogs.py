@@ -255,17 +255,14 @@ def mnemonics(dialog: QWidget) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("yes", ["Stop it", "Continue", "Cancel it"])
-def test_each_button_of_a_question_has_a_mnemonic_of_its_own(qtbot: QtBot, yes: str) -> None:
-    window = QWidget()
-    qtbot.addWidget(window)
-    ask(window, Question("Stop?", "It is saved first.", yes), window.close)
-    box = part_of(window, QMessageBox)
-    assert len(mnemonics(box)) == 2
-    box.close()
-
-
-def test_the_dialog_of_a_note_has_mnemonics(qtbot: QtBot, feed: FakeFeed) -> None:
+def test_each_button_of_a_question_and_a_note_has_a_mnemonic_of_its_own(qtbot: QtBot, feed: FakeFeed) -> None:
+    for yes in ("Stop it", "Continue", "Cancel it"):
+        window = QWidget()
+        qtbot.addWidget(window)
+        ask(window, Question("Stop?", "It is saved first.", yes), window.close)
+        box = part_of(window, QMessageBox)
+        assert len(mnemonics(box)) == 2
+        box.close()
     dialog = NoteDialog("Note", "run", "", lambda *_: feed.call("runs.list"))
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(dialog)
