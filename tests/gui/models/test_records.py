@@ -59,9 +59,7 @@ def test_rows_come_as_given_until_they_are_sorted_and_those_with_every_word_alon
         assert names(pinned)[0] == "plum", "a pinned one stays on top"
 
 
-def test_of_two_records_alike_the_later_one_counts_and_a_change_keeps_the_row(
-    qapp: QApplication,
-) -> None:
+def test_of_two_records_alike_the_later_one_counts_and_a_change_keeps_the_row(qapp: QApplication) -> None:
     model = model_of(PLUM, FIG, Fruit("plum", 31))
     assert model.records == [Fruit("plum", 31), FIG]
     model.change(Fruit("plum", 32))

@@ -78,9 +78,7 @@ def card(qtbot: QtBot, theme: Theme, fake: FakeFeed, time: SimpleNamespace) -> S
     return made
 
 
-def test_only_buttons_that_make_sense_are_shown_and_send_their_command(
-    card: ServiceCard, fake: FakeFeed
-) -> None:
+def test_only_buttons_that_make_sense_are_shown_and_send_theirs(card: ServiceCard, fake: FakeFeed) -> None:
     shown = {name: getattr(card, name) for name in ("start", "stop", "restart")}
     for state, buttons, pressed in (
         ("stopped", {"start"}, "start"),

@@ -122,9 +122,7 @@ def scrolled(widget: QWidget, within: QWidget) -> bool:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_the_window_fits_its_screen(
-    qtbot: QtBot, make: Make, folders: Folders, room: QRect, known: bool
-) -> None:
+def test_a_window_fits_a_screen(qtbot: QtBot, make: Make, folders: Folders, room: QRect, known: bool) -> None:
     if known:
         larger = QWidget()
         qtbot.addWidget(larger)

@@ -76,9 +76,7 @@ def open_window(
         one.close()
 
 
-def test_a_run_is_begun_saved_stopped_and_resumed(
-    qtbot: QtBot, open_window: OpenWindow, server: RunningServer
-) -> None:
+def test_a_run_from_begin_to_resume(qtbot: QtBot, open_window: OpenWindow, server: RunningServer) -> None:
     opened = open_window(folders_below(server.folder))
     window, feed, toolbar = opened.window, opened.feed, opened.window.toolbar
     toolbar.new_run.click()
