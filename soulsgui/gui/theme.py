@@ -89,7 +89,7 @@ class Theme(QObject):
         self._system_font = QFont(app.font())
         self._colours: Colours | None = None
         app.setStyle("Fusion")
-        app.styleHints().colorSchemeChanged.connect(lambda: self._apply())
+        app.styleHints().colorSchemeChanged.connect(self._apply)
         self._apply()
 
     @property
@@ -112,7 +112,7 @@ class Theme(QObject):
         self._app.setFont(font)
         self._apply(again=True)
 
-    def _apply(self, again: bool = False) -> None:
+    def _apply(self, *, again: bool = False) -> None:
         colours = self.colours
         if colours is self._colours and not again:
             return

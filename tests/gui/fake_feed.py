@@ -1,10 +1,6 @@
-"""A feed without a runner: the test says what arrives and answers what is asked.
+"""A feed without a runner: the test says what arrives and answers what is asked; and a played window."""
 
-It has the signals, properties and `call` of `soulsgui.gui.feed.Feed`; `FakeShell` stands for the window that
-a page stands in.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +8,13 @@ from typing import Any
 from PySide6.QtCore import QObject, QSettings, QTimer, Signal
 
 from soulsgui.gui.client_mode.runner import ClientSide
-from soulsgui.gui.feed import Call
+from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.wire.control import (
     COMMANDS,
     ApiError,
     ClientStatus,
+    ConfigValues,
     ErrorCode,
     Event,
     Hello,
@@ -46,6 +43,15 @@ HELLO = Hello(
 
 Result = dict[str, Any] | Message | ApiError
 Answer = Result | Callable[[dict[str, Any]], Result]
+NOTHING_YET: dict[str, Answer] = {
+    "runs.list": {"runs": []},
+    "config.presets": {"presets": []},
+    "config.get": ConfigValues(defaults={}, saved={}, running={}, text="", hash="h", path="/c/config.yaml"),
+    "config.check": {"problems": []},
+    "history.logs": {"lines": [], "first": 1},
+    "checkpoint.list": {"checkpoints": []},
+}
+"""What a server answers on which nothing was done yet."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ def refusal(message: str = "Not now.", remedy: str = "", code: ErrorCode = Error
     return ApiError(code=code, message=message, remedy=remedy)
 
 
-class FakeFeed(QObject):
+class FakeFeed(Feed):
     """A feed that the test plays.
 
     Commands with an entry in `answers` are answered in the next turn of the event loop: with that result,
@@ -75,20 +81,6 @@ class FakeFeed(QObject):
         hello: What the runner says of itself.
     """
 
-    connection_changed = Signal(object)
-    snapshot_taken = Signal(object)
-    run_changed = Signal(object)
-    services_changed = Signal(object)
-    server_changed = Signal(object)
-    allowed_changed = Signal(object)
-    clients_changed = Signal(object, object)
-    rows_arrived = Signal(object)
-    event_arrived = Signal(object)
-    log_arrived = Signal(object)
-    job_changed = Signal(object)
-    answered_late = Signal(str)
-    asked = Signal(str)
-
     def __init__(
         self, status: Status | None = None, connection: Connection = LIVE, hello: Hello | None = None
     ) -> None:
@@ -96,12 +88,8 @@ class FakeFeed(QObject):
         self.status = status or Status()
         self.connection = connection
         self.hello = hello
-        self.events: list[Event] = []
-        self.last_data: float | None = None
         self.sent: list[Sent] = []
         self.answers: dict[str, Answer] = {}
-
-    # --- what the page does ---
 
     def call(
         self, command: str, params: dict[str, Any] | None = None, patience_s: float | None = None
@@ -116,10 +104,6 @@ class FakeFeed(QObject):
         if answer is not None:
             QTimer.singleShot(0, call, lambda: _give(call, answer, wanted))
         return call
-
-    def ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
-        """Take a command while it would be answered."""
-        return self.call(command, params) if self.connection.live else None
 
     def sent_of(self, command: str) -> list[Sent]:
         """What was sent under one name, oldest first."""
@@ -137,34 +121,32 @@ class FakeFeed(QObject):
         self.status = status
         self.snapshot_taken.emit(status)
 
+    def _change(self, part: str, value: object) -> None:
+        self.status = self.status.model_copy(update={part: value})
+        getattr(self, f"{part}_changed").emit(value)
+
     def change_run(self, run: RunStatus) -> None:
         """The run changes."""
-        self.status = self.status.model_copy(update={"run": run})
-        self.run_changed.emit(run)
+        self._change("run", run)
 
     def change_services(self, services: list[ServiceStatus]) -> None:
         """The services change."""
-        self.status = self.status.model_copy(update={"services": services})
-        self.services_changed.emit(services)
+        self._change("services", services)
 
     def change_server(self, server: ServerStatus) -> None:
         """The server changes."""
-        self.status = self.status.model_copy(update={"server": server})
-        self.server_changed.emit(server)
+        self._change("server", server)
 
     def change_allowed(self, **why: str) -> None:
         """The runner would refuse these commands, with a `_` for each dot, and no others."""
-        allowed = {command.replace("_", ".", 1): reason for command, reason in why.items()}
-        self.status = self.status.model_copy(update={"allowed": allowed})
-        self.allowed_changed.emit(allowed)
+        self._change("allowed", {name.replace("_", ".", 1): reason for name, reason in why.items()})
 
-    def change_clients(self, changed: list[ClientStatus], removed: list[str] | None = None) -> None:
+    def change_clients(self, changed: list[ClientStatus], removed: Sequence[str] = ()) -> None:
         """Clients change, or are gone."""
-        known = {client.id: client for client in self.status.clients}
-        known |= {client.id: client for client in changed}
-        left = [client for name, client in known.items() if name not in (removed or [])]
+        known = {client.id: client for client in [*self.status.clients, *changed]}
+        left = [client for name, client in known.items() if name not in removed]
         self.status = self.status.model_copy(update={"clients": left})
-        self.clients_changed.emit(changed, removed or [])
+        self.clients_changed.emit(changed, list(removed))
 
     def bring_rows(self, *rows: Row) -> None:
         """Rows of the curves arrive."""

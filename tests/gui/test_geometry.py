@@ -22,24 +22,20 @@ def arranged(qtbot: QtBot) -> tuple[QSplitter, Table]:
 
 
 def test_splitters_and_columns_come_back_as_they_were(qtbot: QtBot, tmp_path: Path) -> None:
-    path = str(tmp_path / "window.ini")
+    def kept() -> QSettings:
+        return QSettings(str(tmp_path / "window.ini"), QSettings.Format.IniFormat)
+
     splitter, table = arranged(qtbot)
+    usual = table.columnWidth(1)
+    Memory(kept(), "runs").restore(splitter, table)
+    assert table.columnWidth(1) == usual, "nothing was kept yet"
     splitter.setSizes([150, 445])
     table.setColumnWidth(1, 333)
-    kept, sizes = QSettings(path, QSettings.Format.IniFormat), splitter.sizes()
-    Memory(kept, "runs").keep(splitter, table)
-    kept.sync()
-
+    settings = kept()
+    Memory(settings, "runs").keep(splitter, table)
+    settings.sync()
     again, other = arranged(qtbot)
-    assert other.columnWidth(1) != 333
-    memory = Memory(QSettings(path, QSettings.Format.IniFormat), "runs")
-    memory.restore(again, other)
+    assert other.columnWidth(1) == usual != 333
+    Memory(kept(), "runs").restore(again, other)
     assert other.columnWidth(1) == 333
-    assert again.sizes() == sizes
-
-
-def test_without_anything_kept_all_stays_as_it_is(qtbot: QtBot, tmp_path: Path) -> None:
-    splitter, table = arranged(qtbot)
-    width = table.columnWidth(1)
-    Memory(QSettings(str(tmp_path / "none.ini"), QSettings.Format.IniFormat), "runs").restore(splitter, table)
-    assert table.columnWidth(1) == width
+    assert again.sizes() == splitter.sizes()

@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
-from soulsgui.gui.loop import Collector, Tasks, catching, report, run
+from soulsgui.gui.loop import Collector, Tasks, catching, run
 from tests.faults.waiting import LIMIT_S
 
 
@@ -19,11 +19,9 @@ class Told:
 
     def __init__(self) -> None:
         self.words: list[str] = []
-        self.errors: list[BaseException] = []
 
     def __call__(self, words: str, error: BaseException) -> None:
         self.words.append(words)
-        self.errors.append(error)
 
 
 @pytest.fixture
@@ -31,25 +29,17 @@ def told() -> Told:
     return Told()
 
 
-def run_for(app: QApplication, told: Told, main: object) -> int:
-    return run(app, main, told)  # type: ignore[arg-type]
-
-
-def test_timers_of_qt_and_coroutines_run_beside_each_other_and_give_the_exit_code(
-    qapp: QApplication, told: Told
-) -> None:
+def test_timers_and_coroutines_run_and_give_the_exit_code(qapp: QApplication, told: Told) -> None:
     async def life() -> int:
         fired = asyncio.get_running_loop().create_future()
         QTimer.singleShot(5, lambda: fired.set_result(7))
         return int(await asyncio.wait_for(fired, LIMIT_S))
 
-    assert run_for(qapp, told, life) == 7
+    assert run(qapp, life, told) == 7
 
 
 @pytest.mark.allow_warnings
-def test_an_error_in_a_task_is_told_and_the_others_go_on(
-    qapp: QApplication, told: Told, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_error_in_a_task_is_told(qapp: QApplication, told: Told, caplog: pytest.LogCaptureFixture) -> None:
     done: list[str] = []
 
     async def breaks() -> None:
@@ -65,7 +55,7 @@ def test_an_error_in_a_task_is_told_and_the_others_go_on(
         await tasks.spawn(goes_on(), "clock")
         return len(tasks)
 
-    assert run_for(qapp, told, life) == 0
+    assert run(qapp, life, told) == 0
     assert done == ["well"]
     assert told.words == ["ValueError: broken row"]
     assert "The task feed ended with an error" in caplog.text
@@ -88,20 +78,9 @@ def test_tasks_can_all_be_ended(qapp: QApplication, told: Told) -> None:
         await tasks.cancel_all()
         return len(tasks)
 
-    assert run_for(qapp, told, life) == 0
+    assert run(qapp, life, told) == 0
     assert sorted(ended) == ["a", "b"]
     assert told.words == []
-
-
-@pytest.mark.allow_warnings
-def test_an_error_in_a_callback_of_the_loop_is_told(qapp: QApplication, told: Told) -> None:
-    async def life() -> int:
-        asyncio.get_running_loop().call_soon(_break)
-        await asyncio.sleep(0.02)
-        return 0
-
-    run_for(qapp, told, life)
-    assert told.words == ["RuntimeError: broken"]
 
 
 def _break() -> None:
@@ -109,25 +88,26 @@ def _break() -> None:
 
 
 @pytest.mark.allow_warnings
-def test_an_error_in_a_thread_is_told_and_the_hooks_are_given_back(told: Told) -> None:
+def test_an_error_in_a_callback_or_a_thread_is_told_and_logged_and_the_hooks_are_given_back(
+    qapp: QApplication, told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def life() -> int:
+        asyncio.get_running_loop().call_soon(_break)
+        await asyncio.sleep(0.02)
+        return 0
+
+    run(qapp, life, told)
+    assert told.words == ["RuntimeError: broken"]
     before = sys.excepthook, threading.excepthook
+    caplog.clear()
     with catching(told):
         assert sys.excepthook is not before[0]
         thread = threading.Thread(target=_break)
         thread.start()
         thread.join()
-    assert told.words == ["RuntimeError: broken"]
-    assert (sys.excepthook, threading.excepthook) == before
-
-
-@pytest.mark.allow_warnings
-def test_an_uncaught_error_is_logged_with_its_traceback(told: Told, caplog: pytest.LogCaptureFixture) -> None:
-    try:
-        _break()
-    except RuntimeError as error:
-        report(error, told)
+    assert told.words == 2 * ["RuntimeError: broken"]
     assert "in _break" in caplog.text
-    assert isinstance(told.errors[0], RuntimeError)
+    assert (sys.excepthook, threading.excepthook) == before
 
 
 # A process of its own: what it is about ends the process.
@@ -169,9 +149,11 @@ def allocate_much() -> None:
         [[] for _ in range(10_000)]
 
 
-def test_no_other_thread_collects_and_the_window_does(qapp: QApplication) -> None:
+def test_no_other_thread_collects_and_the_window_only_what_is_new(qapp: QApplication) -> None:
     gc.enable()
     with Collector() as collector:
+        collector.spare_the_present()
+        assert gc.get_freeze_count() > 0
         made = in_a_cycle()
         thread = threading.Thread(target=allocate_much)
         thread.start()
@@ -182,12 +164,6 @@ def test_no_other_thread_collects_and_the_window_does(qapp: QApplication) -> Non
         assert made() is None
         assert held
     assert gc.isenabled()
-
-
-def test_what_there_was_at_first_is_spared_until_the_end() -> None:
-    with Collector() as collector:
-        collector.spare_the_present()
-        assert gc.get_freeze_count() > 0
     assert gc.get_freeze_count() == 0
 
 

@@ -21,11 +21,9 @@ from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell
 
 Make = Callable[[FakeFeed, FakeShell], QWidget]
 
-CONNECTING = Connection(ConnectionState.CONNECTING, "my-server")
-
 
 def events_tab(feed: FakeFeed, shell: FakeShell) -> EventsTab:
-    tab = EventsTab(feed, shell)  # type: ignore[arg-type]
+    tab = EventsTab(feed, shell)
     tab.show_run(RunSummary(id="run-1"))
     return tab
 
@@ -39,7 +37,7 @@ def words_on(page: QWidget) -> str:
 
 @pytest.mark.parametrize("make", [ClientsPage, LogsPage, OverviewPage, RunsPage])
 def test_while_connecting_a_page_says_so(qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make) -> None:
-    fake.connection = CONNECTING
+    fake.connection = Connection(ConnectionState.CONNECTING, "my-server")
     page = make(fake, shell)
     qtbot.addWidget(page)
     page.show()
@@ -48,33 +46,19 @@ def test_while_connecting_a_page_says_so(qtbot: QtBot, fake: FakeFeed, shell: Fa
     assert "Nobody" not in words_on(page)
 
 
-@pytest.mark.parametrize(
-    ("make", "command", "answer", "reading", "empty"),
-    [
-        (RunsPage, "runs.list", {"runs": []}, "Reading the list of runs …", "No run yet"),
-        (ConfigPage, "config.get", None, "Reading the configuration …", ""),
-        (LogsPage, "history.logs", {"lines": [], "first": 1}, "Reading …", "Nothing was written yet."),
-        (events_tab, "history.events", {"events": []}, "Reading the events …", "Nothing happened yet"),
-        (
-            OverviewPage,
-            "history.logs",
-            {"lines": [], "first": 1},
-            "Reading the last lines …",
-            "What the services write appears here.",
-        ),
-    ],
-)
-def test_while_an_answer_is_outstanding_a_page_says_what_it_reads(
-    qtbot: QtBot,
-    fake: FakeFeed,
-    shell: FakeShell,
-    make: Make,
-    command: str,
-    answer: dict[str, object] | None,
-    reading: str,
-    empty: str,
-) -> None:
-    fake.connection = LIVE
+LOGS, LINES = "history.logs", {"lines": [], "first": 1}
+READS: dict[Make, tuple[str, dict[str, object] | None, str, str]] = {
+    RunsPage: ("runs.list", {"runs": []}, "Reading the list of runs …", "No run yet"),
+    ConfigPage: ("config.get", None, "Reading the configuration …", ""),
+    LogsPage: (LOGS, LINES, "Reading …", "Nothing was written yet."),
+    events_tab: ("history.events", {"events": []}, "Reading the events …", "Nothing happened yet"),
+    OverviewPage: (LOGS, LINES, "Reading the last lines …", "What the services write appears here."),
+}
+
+
+@pytest.mark.parametrize("make", READS)
+def test_a_page_says_what_it_waits_for(qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make) -> None:
+    command, answer, reading, empty = READS[make]
     page = make(fake, shell)
     qtbot.addWidget(page)
     page.show()
@@ -97,15 +81,13 @@ def test_a_hidden_page_asks_nothing(qtbot: QtBot, fake: FakeFeed, shell: FakeShe
 
 
 def new_run(feed: FakeFeed, shell: FakeShell) -> NewRunDialog:
-    return NewRunDialog(feed)  # type: ignore[arg-type]
+    return NewRunDialog(feed)
 
 
 @pytest.mark.parametrize(
     "make", [ConfigDialog, ConfigPage, LogsPage, OverviewPage, RunsPage, WelcomePage, new_run]
 )
-def test_what_is_gone_hears_nothing_of_the_feed(
-    qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Callable[[FakeFeed, FakeShell], QWidget]
-) -> None:
+def test_what_is_gone_hears_nothing_of_the_feed(fake: FakeFeed, shell: FakeShell, make: Make) -> None:
     page = make(fake, shell)
     shiboken6.delete(page)
     # pytest-qt fails the test when a slot raises.

@@ -14,12 +14,9 @@ GUI = Path(soulsgui.gui.__file__).parent
 
 def imported(room: str) -> set[str]:
     """Every module that a room imports, at the top or later."""
-    found: set[str] = set()
-    for path in (GUI / room).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                found.add(node.module)
-    return found
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (GUI / room).rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {node.module for node in nodes if node.module}
 
 
 @pytest.mark.parametrize(

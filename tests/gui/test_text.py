@@ -6,6 +6,7 @@ import pytest
 from soulsgui.gui import text
 
 NAN = float("nan")
+NOON = datetime(2026, 11, 20, 12, 0).timestamp()
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,20 @@ NAN = float("nan")
         (text.percent, (0.42,), "0.4 %"),
         (text.percent, (38.2,), "38 %"),
         (text.percent, (9.97,), "10 %"),
+        (text.restarts, (1,), "1 restart"),
+        (text.restarts, (0,), "0 restarts"),
+        (text.restarts, (1200,), "1,200 restarts"),
+        (text.reasons, ({"shape": 3, "late": 12, "size": 0},), "12 late, 3 shape"),
+        (text.reasons, ({},), "—"),
+        (text.sentence, ("killed after 26 s",), "killed after 26 s."),
+        (text.sentence, ("It goes on.",), "It goes on."),
+        (text.sentence, ("Reading …",), "Reading …"),
+        (text.sentence, ("",), ""),
+        (text.clock, (NOON - 60, NOON), "11:59:00"),
+        (text.clock, (NOON - 86_400, NOON), "2026-11-19 12:00"),
+        (text.until, (NOON + 1800, NOON), "12:30"),
+        (text.until, (NOON + 1801, NOON), "12:31"),  # not before it is over
+        (text.until, (NOON + 13 * 3600, NOON), "2026-11-21 01:00"),
     ],
 )
 def test_numbers_times_and_sizes_are_said_as_people_read_them(
@@ -68,44 +83,7 @@ def test_numbers_times_and_sizes_are_said_as_people_read_them(
 
 
 def test_what_is_not_known_or_makes_no_sense_is_a_dash() -> None:
-    for say in (
-        text.duration,
-        text.ago,
-        text.heartbeat,
-        text.uptime,
-        text.size,
-        text.value,
-        text.compact,
-        text.percent,
-    ):
+    numbers = text.size, text.value, text.compact, text.percent
+    for say in (text.duration, text.ago, text.heartbeat, text.uptime, *numbers):
         assert say(None) == say(NAN) == "—"
     assert text.duration(-1) == text.size(-1) == text.rate(None, "steps") == text.rate(0.0, "steps") == "—"
-
-
-def test_a_moment_of_another_day_shows_its_date() -> None:
-    now = datetime(2026, 11, 20, 14, 30).timestamp()
-    assert text.clock(now - 60, now) == "14:29:00"
-    assert text.clock(now - 86_400, now) == "2026-11-19 14:30"
-
-
-def test_numbers_agree_with_their_nouns() -> None:
-    assert text.restarts(1) == "1 restart"
-    assert text.restarts(0) == "0 restarts"
-    assert text.restarts(1200) == "1,200 restarts"
-
-
-def test_reasons_begin_with_the_most_frequent() -> None:
-    assert text.reasons({"shape": 3, "late": 12, "size": 0}) == "12 late, 3 shape"
-    assert text.reasons({}) == "—"
-
-
-def test_a_sentence_ends_in_one_full_stop() -> None:
-    said = [text.sentence(words) for words in ("killed after 26 s", "It goes on.", "Reading …", "")]
-    assert said == ["killed after 26 s.", "It goes on.", "Reading …", ""]
-
-
-def test_the_end_of_something_is_told_to_the_minute_and_with_its_date_when_it_is_not_today() -> None:
-    noon = datetime(2026, 11, 20, 12, 0).timestamp()
-    assert text.until(noon + 1800, noon) == "12:30"
-    assert text.until(noon + 1801, noon) == "12:31", "not before it is over"
-    assert text.until(noon + 13 * 3600, noon) == "2026-11-21 01:00"

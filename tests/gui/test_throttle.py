@@ -1,3 +1,4 @@
+import pytest
 from PySide6.QtCore import QElapsedTimer
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
@@ -5,9 +6,14 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.throttle import Throttle
 
 
-def test_many_requests_become_few_calls_and_the_last_one_counts(qtbot: QtBot) -> None:
-    widget = QWidget()
-    qtbot.addWidget(widget)
+@pytest.fixture
+def widget(qtbot: QtBot) -> QWidget:
+    made = QWidget()
+    qtbot.addWidget(made)
+    return made
+
+
+def test_many_requests_become_few_calls_and_the_last_one_counts(qtbot: QtBot, widget: QWidget) -> None:
     widget.show()
     calls: list[int] = []
     throttle = Throttle(widget, lambda: calls.append(requests), 50)
@@ -24,29 +30,15 @@ def test_many_requests_become_few_calls_and_the_last_one_counts(qtbot: QtBot) ->
     assert 1 <= len(calls) <= clock.elapsed() / 45 + 1
 
 
-def test_nothing_is_called_while_hidden_and_once_when_shown(qtbot: QtBot) -> None:
-    widget = QWidget()
-    qtbot.addWidget(widget)
+def test_nothing_is_called_while_hidden_or_small_and_once_when_shown(qtbot: QtBot, widget: QWidget) -> None:
     calls: list[int] = []
-    throttle = Throttle(widget, lambda: calls.append(1), 10)
-    for _ in range(5):
-        throttle.request()
-    qtbot.wait(40)
-    assert calls == []
-    widget.show()
-    qtbot.waitUntil(lambda: calls == [1])
-
-
-def test_a_minimised_window_is_not_painted(qtbot: QtBot) -> None:
-    window = QWidget()
-    qtbot.addWidget(window)
-    inner = QWidget(window)
-    calls: list[int] = []
-    throttle = Throttle(inner, lambda: calls.append(1), 10)
-    window.showMinimized()
-    throttle.request()
-    qtbot.wait(40)
-    assert calls == []
-    window.showNormal()
+    throttle = Throttle(QWidget(widget), lambda: calls.append(1), 10)
+    for show in (widget.hide, widget.showMinimized):
+        show()
+        for _ in range(5):
+            throttle.request()
+        qtbot.wait(40)
+        assert calls == []
+    widget.showNormal()
     throttle.request()
     qtbot.waitUntil(lambda: calls == [1])

@@ -219,7 +219,7 @@ class ConsentPanel(QWidget):
         if self._invitation is None:
             return
         connection = self._side.feed.connection
-        if connection.commands_possible and self._asked is None and self._offered is None:
+        if connection.live and self._asked is None and self._offered is None:
             self._trouble = ""
             params = {"invitation": self._invitation.link}
             self._asked = call = self._side.feed.call("servers.look", params, patience_s=_LOOK_PATIENCE_S)

@@ -298,7 +298,7 @@ class ClientPage(QWidget):
             UpdateDialog(lack_words(lacks), steps, self).open()
 
     def _ask_switch(self, on: bool) -> Call | None:
-        if on and not self._feed.connection.commands_possible:
+        if on and not self._feed.connection.live:
             self._side.switch_on()
             return None
         if not on:

@@ -98,7 +98,7 @@ class RulesRow(QFrame):
     # --- what is known ---
 
     def _connection_changed(self) -> None:
-        if self._feed.connection.commands_possible:
+        if self._feed.connection.live:
             self._fetch.request()
         self._allow()
 

@@ -228,8 +228,8 @@ class ServersRow(QWidget):
         return next((one for one in self._saved.servers if one.server_id == self._saved.chosen), None)
 
     def _connection_changed(self) -> None:
-        self.box.setEnabled(self._feed.connection.commands_possible)
-        if self._feed.connection.commands_possible:
+        self.box.setEnabled(self._feed.connection.live)
+        if self._feed.connection.live:
             self.refresh()
         self._allow()
 
@@ -251,7 +251,7 @@ class ServersRow(QWidget):
         call.tell_problem(self._not_chosen)
 
     def _went_over(self) -> None:
-        self.box.setEnabled(self._feed.connection.commands_possible)
+        self.box.setEnabled(self._feed.connection.live)
         self.refresh()
 
     def _not_chosen(self, error: ApiError) -> None:

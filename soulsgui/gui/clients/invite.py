@@ -263,7 +263,7 @@ class InviteDialog(FittingDialog):
         self._allow()
 
     def _connection_changed(self) -> None:
-        if self._feed.connection.commands_possible:
+        if self._feed.connection.live:
             self._fetch.request()
         self._allow()
 

@@ -278,7 +278,7 @@ class ClientsSection(QWidget):
         self.chosen_changed.emit()
         for action in self._actions:
             able, reason = possible(action.name, chosen, self.feed.status)
-            allowed = bool(able) and connection.commands_possible
+            allowed = bool(able) and connection.live
             self.buttons[action.name].allow(allowed, action.tip if allowed else why_not(connection) or reason)
 
     def menu(self) -> QMenu:

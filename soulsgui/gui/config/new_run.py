@@ -177,7 +177,7 @@ class NewRunDialog(FormDialog):
         self.again.show()
 
     def _connection_changed(self) -> None:
-        if self._feed.connection.commands_possible:
+        if self._feed.connection.live:
             self._ask()
         self._update()
 

@@ -40,13 +40,8 @@ class Connection:
 
     @property
     def live(self) -> bool:
-        """Whether what is on screen is the present."""
+        """Whether what is on screen is the present, and a command would reach the runner."""
         return self.state in (ConnectionState.NO_RUN, ConnectionState.CONNECTED, ConnectionState.REDIS_DOWN)
-
-    @property
-    def commands_possible(self) -> bool:
-        """Whether a command would reach the runner."""
-        return self.live
 
 
 @dataclass(frozen=True)

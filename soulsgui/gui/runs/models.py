@@ -78,7 +78,7 @@ RUN_COLUMNS: tuple[Column[RunSummary], ...] = (
         lambda run: run.created,
         width=19,
     ),
-    Column("note", "Note", lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=16),
+    Column("note", "Note", lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=13),
 )
 
 

@@ -184,7 +184,7 @@ class RunsPage(QWidget):
         self.details.show_connection()
         self._say_empty()
         self._allow_start()
-        if self._feed.connection.commands_possible:
+        if self._feed.connection.live:
             self.refresh()
 
     def _allow_start(self) -> None:

@@ -149,7 +149,8 @@ class MainWindow(QMainWindow):
         self.messages = MessageBar(self)
         listed = [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER]
         self.navigation = Navigation(listed, self)
-        self.pages = PageStack(self._entries, self._feed, self, self)
+        # It joins the window below, after the offer that stands over it: so goes the keyboard, too.
+        self.pages = PageStack(self._entries, self._feed, self)
         self.offer = OfferBar(self._feed, self.pages, self)
         right = QWidget(self)
         around = QVBoxLayout(right)

@@ -136,7 +136,7 @@ def pc(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Iterat
         try:
             yield seen
         finally:
-            if seen.side.feed.connection.commands_possible:
+            if seen.side.feed.connection.live:
                 seen.end_runner()
     wait_for(lambda: not processes_below(tmp_path), "nothing is left running")
 

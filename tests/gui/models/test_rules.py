@@ -18,33 +18,24 @@ from soulsgui.wire.control import ClientStatus, RunStatus, RunSummary, Status
 from tests.states import checkpoint, client, service
 
 RUNNING = RunStatus(id="lunar-1", name="lunar", state="running", env_id="LunarLander-v3", algorithm="ppo")
-
-
 ACTIVE = Status(run=RUNNING)
-
-
 CONNECTED, NO_REDIS, CUT = (
     Connection(state, "my-server")
     for state in (ConnectionState.CONNECTED, ConnectionState.REDIS_DOWN, ConnectionState.RECONNECTING)
 )
 
 
-@pytest.mark.parametrize(
-    ("command", "connection", "reason"),
-    [
+def test_the_runner_says_what_it_would_refuse_and_the_window_that_it_is_away() -> None:
+    status = Status(allowed={"run.stop": "No run goes on.", "run.start": ""})
+    for command, connection, reason in (
         ("run.stop", CONNECTED, "No run goes on."),
         ("run.start", CONNECTED, ""),
         ("run.start", NO_REDIS, "Redis is down."),
         ("run.pause", NO_REDIS, ""),
         ("run.start", CUT, "Not connected to my-server."),
         ("run.stop", CUT, "Not connected to my-server."),
-    ],
-)
-def test_the_runner_says_what_it_would_refuse_and_the_window_that_it_is_away(
-    command: str, connection: Connection, reason: str
-) -> None:
-    status = Status(allowed={"run.stop": "No run goes on.", "run.start": ""})
-    assert why_refused(command, connection, status) == reason
+    ):
+        assert why_refused(command, connection, status) == reason
 
 
 def test_only_stopping_the_trainer_of_a_run_is_asked_about() -> None:
@@ -103,8 +94,7 @@ def test_a_local_client_is_started_again_for_a_run_once_its_process_has_ended() 
 def test_an_action_takes_those_of_the_chosen_it_is_possible_with() -> None:
     first, second = client("a", "left"), client("b")
     able, reason = possible("pause", [first, second], ACTIVE)
-    assert able == [second]
-    assert reason == ""
+    assert (able, reason) == ([second], "")
     assert possible("pause", [first], ACTIVE)[1].startswith("a is left")
     assert possible("stop", [], ACTIVE) == ([], "Choose a client first.")
 
@@ -124,20 +114,15 @@ NEW = RunSummary(id="2026-02-01_b", name="new", state="stopped", created=2.0, re
 AGAIN = RunStatus(id=OLD.id, name="old", state="running", env_steps=9000, checkpoint_age_s=125)
 
 
-@pytest.mark.parametrize(
-    ("run", "words"),
-    [
-        (None, "Choose"),
-        (OLD.model_copy(update={"state": "paused"}), "already"),
-        (OLD.model_copy(update={"resumable": False}), "no checkpoint"),
-        (OLD.model_copy(update={"reached": "mean_return"}), "reached its goal"),
-        (OLD, ""),
-    ],
-)
-def test_why_a_run_can_not_be_resumed(run: RunSummary | None, words: str) -> None:
-    reason = why_not_resumed(run)
-    assert words in reason
-    assert bool(reason) == bool(words)
+def test_why_a_run_can_not_be_resumed() -> None:
+    assert "Choose" in why_not_resumed(None)
+    assert why_not_resumed(OLD) == ""
+    for field, value, words in (
+        ("state", "paused", "already"),
+        ("resumable", False, "no checkpoint"),
+        ("reached", "mean_return", "reached its goal"),
+    ):
+        assert words in why_not_resumed(OLD.model_copy(update={field: value}))
 
 
 def test_resuming_asks_only_where_another_run_would_be_stopped() -> None:

@@ -32,13 +32,14 @@ class Store:
 
 
 @pytest.fixture
-def store() -> Store:
-    return Store()
+def store(fake: FakeFeed) -> Store:
+    made = Store()
+    fake.answers["history.query"] = made.answer
+    return made
 
 
 @pytest.fixture
 def feed(fake: FakeFeed, store: Store) -> FakeFeed:
-    fake.answers["history.query"] = store.answer
     return fake
 
 
@@ -47,7 +48,7 @@ def curve(qtbot: QtBot, feed: FakeFeed) -> Iterator[LiveCurve]:
     widget = QWidget()
     qtbot.addWidget(widget)
     widget.show()
-    made = LiveCurve(feed, widget)  # type: ignore[arg-type]
+    made = LiveCurve(feed, widget)
     yield made
     widget.hide()
 
@@ -93,9 +94,7 @@ def test_live_rows_go_on_where_the_history_ends_and_a_missing_one_makes_it_ask_a
     assert queries(feed) == 2
 
 
-def test_rows_before_the_answer_are_not_lost_when_it_is_refused(
-    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
-) -> None:
+def test_rows_before_a_refusal_stay(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store) -> None:
     feed.answers["history.query"] = refusal("The store is busy.")
     with qtbot.waitSignal(curve.failed):
         curve.follow(RUN, "return")
@@ -137,9 +136,8 @@ def test_an_update_sent_before_its_metric_was_chosen_and_stored_after_it_was_ask
     qtbot.waitUntil(lambda: values(complete) == [1, 2, 3, 4])
 
 
-@pytest.mark.parametrize(
-    ("stored", "first", "previous", "gap"),
-    [
+def test_what_may_be_missing_between_stored_and_live_updates() -> None:
+    for stored, first, previous, gap in (
         ((1, 5), (1, 6), 5, False),
         ((1, 5), (1, 905), 5, False),
         ((1, 5), (1, 4), 3, False),
@@ -147,25 +145,20 @@ def test_an_update_sent_before_its_metric_was_chosen_and_stored_after_it_was_ask
         ((1, 5), (2, 3), 2, True),
         ((2, 3), (2, 3), 2, False),
         ((0, 0), (1, 1), 0, True),
-    ],
-)
-def test_what_may_be_missing_between_stored_and_live_updates(
-    stored: tuple[int, int], first: tuple[int, int], previous: int, gap: bool
-) -> None:
-    row = update(first[1], attempt=first[0]).model_copy(update={"previous": previous})
-    assert leaves_gap(stored, row) is gap
+    ):
+        row = update(first[1], attempt=first[0]).model_copy(update={"previous": previous})
+        assert leaves_gap(stored, row) is gap
 
 
-def test_an_attempt_told_of_before_it_was_stored_stays_known(
-    qtbot: QtBot, complete: LiveCurve, store: Store
-) -> None:
+def test_an_attempt_that_is_not_stored_yet_is_known(qtbot: QtBot, complete: LiveCurve, store: Store) -> None:
     store.episodes = 10
     complete.take([episodes(range(1, 11))])
     complete.take([attempt_row(2, 6), episodes([11, 12], attempt=2, episode=[7, 8])])
-    assert [x for x, _ in drawn(complete.series, overwritten=True)] == [7, 8, 9, 10]
-    complete.renew()
-    qtbot.waitUntil(lambda: complete.complete)
-    assert [x for x, _ in drawn(complete.series, overwritten=True)] == [7, 8, 9, 10]
+    for renewed in (False, True):
+        if renewed:
+            complete.renew()
+            qtbot.waitUntil(lambda: complete.complete)
+        assert [x for x, _ in drawn(complete.series, overwritten=True)] == [7, 8, 9, 10]
 
 
 def test_rows_wait_while_nobody_looks_and_many_are_asked_for_again(
@@ -189,9 +182,7 @@ def test_rows_wait_while_nobody_looks_and_many_are_asked_for_again(
     assert values(complete) == list(range(1, 21))
 
 
-def test_the_answer_to_an_older_question_is_not_drawn(
-    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
-) -> None:
+def test_an_older_answer_is_not_drawn(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store) -> None:
     store.episodes, store.updates = 3, 2
     del feed.answers["history.query"]
     curve.follow(RUN, "return")
@@ -206,15 +197,7 @@ def test_the_answer_to_an_older_question_is_not_drawn(
     assert "loss" in curve.metrics
 
 
-def test_the_metrics_of_a_run_that_has_just_begun_are_learned_from_its_updates(
-    qtbot: QtBot, complete: LiveCurve
-) -> None:
-    with qtbot.waitSignal(complete.loaded):
-        complete.take([update(1, entropy=0.5)])
-    assert "entropy" in complete.metrics
-
-
-def test_without_connection_it_waits_and_goes_on_afterwards(
+def test_without_connection_it_waits_and_goes_on_and_learns_the_metrics_of_a_run_from_its_updates(
     qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store
 ) -> None:
     store.episodes = 2
@@ -226,6 +209,9 @@ def test_without_connection_it_waits_and_goes_on_afterwards(
     curve.go_on()
     qtbot.waitUntil(lambda: curve.complete)
     assert values(curve) == [1, 2]
+    with qtbot.waitSignal(curve.loaded):
+        curve.take([update(1, entropy=0.5)])
+    assert "entropy" in curve.metrics
 
 
 def bucketed(params: dict[str, Any]) -> History:
@@ -248,9 +234,7 @@ def long(qtbot: QtBot, feed: FakeFeed, curve: LiveCurve) -> LiveCurve:
     return curve
 
 
-def test_what_is_in_view_is_asked_for_again_until_every_row_is_drawn(
-    qtbot: QtBot, long: LiveCurve, feed: FakeFeed
-) -> None:
+def test_what_is_in_view_is_asked_for_to_the_last_row(qtbot: QtBot, long: LiveCurve, feed: FakeFeed) -> None:
     assert len(long.series) == 10_000
     assert drawn(long.series)[0][1] == 1.0, "the first episode is there"
     assert not long.look_at(0, 10_100)
@@ -264,9 +248,7 @@ def test_what_is_in_view_is_asked_for_again_until_every_row_is_drawn(
     assert {y for x, y in drawn(long.series) if x > 10_000} == {10_001}
 
 
-def test_an_answer_for_another_view_or_metric_is_not_drawn(
-    qtbot: QtBot, long: LiveCurve, feed: FakeFeed
-) -> None:
+def test_an_answer_for_another_view_is_not_drawn(qtbot: QtBot, long: LiveCurve, feed: FakeFeed) -> None:
     del feed.answers["history.query"]
     assert long.look_at(2000, 2040)
     qtbot.waitUntil(lambda: queries(feed) == 2)

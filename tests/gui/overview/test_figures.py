@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.overview.end import end_words, next_preset
 from soulsgui.gui.overview.figures import Figure, figures, round_words, run_words, state_words, window_words
@@ -49,6 +47,8 @@ def test_what_was_lost_is_shown_only_when_something_was() -> None:
     assert found["lost"].value == "2"
     assert said(run(rejected={"not_admitted": 2}))["rejected"].tone is Tone.TEXT, "on their way"
     assert not {"rejected", "lost"} & said(RUNNING).keys()
+    assert window_words(run(goal_window=1)) == "Return of the last episode"
+    assert window_words(run(goal_window=0)) == "Mean of the last episodes (stop.window)"
 
 
 def test_a_run_is_named_with_what_it_trains_and_waits_for() -> None:
@@ -61,32 +61,21 @@ def test_a_run_is_named_with_what_it_trains_and_waits_for() -> None:
     assert state_words(saving) == "Saving and ending its services"
 
 
-@pytest.mark.parametrize(
-    ("changes", "title", "detail"),
-    [
-        (
-            {"state": "finished", "reached": "mean_return", "goal_return": 475.0, "seconds": 31.0},
-            "Solved: reached 475 after 31 s",
-            "Mean of the last 20 episodes: 476.2, after 0 steps.",
-        ),
-        (
-            {"state": "finished", "reached": "mean_return", "goal_judged_by": "evaluation"},
-            "Solved: reached 0 after 0.0 s",
-            "Mean of an evaluation: 476.2. The run made 0 steps.",
-        ),
-        (
-            {"state": "finished", "reached": "env_steps"},
-            "Finished: made 0 steps in 0.0 s",
-            "Mean return at its end 476.2; the highest during the run, that of its best model: 494.9.",
-        ),
-        ({"state": "failed", "reached": "failed", "error": "no memory"}, "The run failed", "no memory"),
-        ({"state": "running"}, "", ""),
-        ({"state": "stopped", "reached": "stopped"}, "", ""),
-    ],
-)
-def test_only_an_end_by_itself_is_told(changes: dict[str, Any], title: str, detail: str) -> None:
-    words = end_words(run(mean_return=476.2, best_mean_return=494.9, goal_window=20, **changes))
-    assert ((words.title, words.detail) if words else ("", "")) == (title, detail)
+def test_only_an_end_by_itself_is_told() -> None:
+    def told(reached: str, state: str = "finished", **more: Any) -> tuple[str, str] | None:
+        seen = {"mean_return": 476.2, "best_mean_return": 494.9, "goal_window": 20} | more
+        words = end_words(run(state=state, reached=reached, **seen))
+        return (words.title, words.detail) if words else None
+
+    mean = "Mean of the last 20 episodes: 476.2, after 0 steps."
+    solved = told("mean_return", goal_return=475.0, seconds=31.0)
+    assert solved == ("Solved: reached 475 after 31 s", mean)
+    judged = "Mean of an evaluation: 476.2. The run made 0 steps."
+    assert told("mean_return", goal_judged_by="evaluation") == ("Solved: reached 0 after 0.0 s", judged)
+    best = "Mean return at its end 476.2; the highest during the run, that of its best model: 494.9."
+    assert told("env_steps") == ("Finished: made 0 steps in 0.0 s", best)
+    assert told("failed", "failed", error="no memory") == ("The run failed", "no memory")
+    assert told("", "running") is told("stopped", "stopped") is None
 
 
 def test_the_next_environment_is_another_one() -> None:
@@ -98,27 +87,20 @@ def test_the_next_environment_is_another_one() -> None:
     assert next_preset(presets[:1], "CartPole-v1") is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "states", "words"),
-    [
-        ({}, ("online", "late", "paused"), "rounds of 2 of 3 clients (c paused)"),
-        ({}, ("online", "paused", "paused", "paused"), "rounds of 1 of 4 clients (b, c and 1 more paused)"),
-        ({}, ("online", "lost", "draining"), ""),
-        ({}, ("paused", "paused"), ""),
-        ({"state": "paused"}, ("online", "paused"), ""),
-        ({"algorithm": "dqn"}, ("online", "paused"), ""),
-    ],
+ROUNDS: tuple[tuple[dict[str, str], str, str], ...] = (
+    ({}, "online late paused", "rounds of 2 of 3 clients (c paused)"),
+    ({}, "online paused paused paused", "rounds of 1 of 4 clients (b, c and 1 more paused)"),
+    ({}, "online lost draining", ""),
+    ({}, "paused paused", ""),
+    ({"state": "paused"}, "online paused", ""),
+    ({"algorithm": "dqn"}, "online paused", ""),
 )
-def test_rounds_without_those_who_are_paused(
-    changes: dict[str, str], states: tuple[str, ...], words: str
-) -> None:
-    clients = [client(name, state) for name, state in zip("abcd", states, strict=False)]
-    assert round_words(run(**changes), clients) == words
 
 
-def test_the_mean_return_says_what_it_is_over() -> None:
-    assert window_words(run(goal_window=1)) == "Return of the last episode"
-    assert window_words(run(goal_window=0)) == "Mean of the last episodes (stop.window)"
+def test_rounds_without_who_are_paused() -> None:
+    for changes, states, words in ROUNDS:
+        clients = [client(name, state) for name, state in zip("abcd", states.split(), strict=False)]
+        assert round_words(run(**changes), clients) == words
 
 
 def test_where_evaluations_decide_that_is_said() -> None:

@@ -22,23 +22,14 @@ def mark_words(marks: RunMarks) -> Sequence[str]:
 
 def test_a_newer_current_checkpoint_takes_the_place_of_the_older_and_quicksaves_stay() -> None:
     marks = RunMarks()
-    assert marks.take_rows(
-        [
-            checkpoint_row(3, "manual", "manual_save/1"),
-            checkpoint_row(5),
-            checkpoint_row(6, "manual", "manual_save/2"),
-            checkpoint_row(10),
-        ],
-        RUN,
-    )
+    saves = [checkpoint_row(update, "manual", f"manual_save/{update}") for update in (3, 6)]
+    assert marks.take_rows([saves[0], checkpoint_row(5), saves[1], checkpoint_row(10)], RUN)
     assert mark_words(marks) == [
         "Quicksave, update 3",
         "Quicksave, update 6",
         "Current checkpoint, update 10",
     ]
-
-
-def test_a_list_of_checkpoints_and_a_live_one_are_the_same_mark() -> None:
+    # A list of checkpoints and a live one are the same mark.
     marks = RunMarks()
     marks.take_list([checkpoint(env_steps=300, updates=3, episodes=30, created=3.0)])
     marks.take_rows([checkpoint_row(3, "manual", "manual_save/1")], RUN)
@@ -53,24 +44,12 @@ def test_later_attempts_are_marked_and_the_first_is_not() -> None:
     assert not marks.take_rows([attempt_row(3, 90)], "another run")
 
 
-def test_metrics_have_names_that_can_be_read() -> None:
-    assert [metric_title(name) for name in ("return", "approx_kl", "policy_loss", "update_s")] == [
-        "Return",
-        "Approx KL",
-        "Policy loss",
-        "Update (s)",
-    ]
-
-
-def test_metrics_of_evaluations_and_episodes_are_offered_first() -> None:
-    assert metric_order(["value_loss", "return", "entropy", "evaluation_return"]) == [
-        "evaluation_return",
-        "return",
-        "length",
-        "mean_return",
-        "entropy",
-        "value_loss",
-    ]
+def test_metrics_have_names_that_can_be_read_those_of_evaluations_and_episodes_first() -> None:
+    titles = [metric_title(name) for name in ("return", "approx_kl", "policy_loss", "update_s")]
+    assert titles == ["Return", "Approx KL", "Policy loss", "Update (s)"]
+    offered = metric_order(["value_loss", "return", "entropy", "evaluation_return"])
+    first = ["evaluation_return", "return", "length", "mean_return"]
+    assert offered == [*first, "entropy", "value_loss"]
 
 
 def test_the_smoothing_slider_goes_from_none_to_a_thousand_values() -> None:

@@ -16,6 +16,7 @@ from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis, Mark
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.theme import Theme, ThemeChoice
+from soulsgui.wire.messages.metrics import Row
 from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, history, points_drawn, update
 from tests.gui.reading import part_of
 from tests.gui.wheel import turn_wheel
@@ -32,12 +33,17 @@ def plot(qtbot: QtBot, theme: Theme) -> Plot:
 
 
 def canvas(plot: Plot) -> pg.PlotWidget:
-    found = part_of(plot, pg.PlotWidget)
-    return found
+    return part_of(plot, pg.PlotWidget)
 
 
 def settle(qtbot: QtBot, plot: Plot) -> None:
     qtbot.waitUntil(lambda: not plot.drawing_waits)
+
+
+def grow(qtbot: QtBot, plot: Plot, series: Series, *rows: Row) -> None:
+    series.append(rows)
+    plot.changed()
+    settle(qtbot, plot)
 
 
 def shown(qtbot: QtBot, plot: Plot, series: Series) -> None:
@@ -71,21 +77,15 @@ def test_an_empty_plot_says_what_to_do_and_a_full_one_does_not(qtbot: QtBot, plo
     plot.show_empty_text("Start a run.")
     shown(qtbot, plot, series)
     assert plot.empty_text == "Start a run."
-    series.append([episodes([1, 2, 3])])
-    plot.changed()
-    settle(qtbot, plot)
+    grow(qtbot, plot, series, episodes([1, 2, 3]))
     assert plot.empty_text == ""
 
 
-def test_the_newest_row_is_followed_until_the_wheel_zooms_and_space_brings_it_back(
-    qtbot: QtBot, plot: Plot
-) -> None:
+def test_the_newest_row_is_followed_until_the_wheel_zooms_and_after_space(qtbot: QtBot, plot: Plot) -> None:
     series = curve(100)
     shown(qtbot, plot, series)
     assert plot.x_view()[1] >= 100
-    series.append([episodes(range(101, 1001))])
-    plot.changed()
-    settle(qtbot, plot)
+    grow(qtbot, plot, series, episodes(range(101, 1001)))
     assert plot.x_view()[1] >= 1000
     with qtbot.waitSignal(plot.follow_changed) as signal:
         turn_wheel(canvas(plot).viewport(), 480)
@@ -93,9 +93,7 @@ def test_the_newest_row_is_followed_until_the_wheel_zooms_and_space_brings_it_ba
     settle(qtbot, plot)
     left, right = plot.x_view()
     assert right - left < 900
-    series.append([episodes(range(1001, 1101))])
-    plot.changed()
-    settle(qtbot, plot)
+    grow(qtbot, plot, series, episodes(range(1001, 1101)))
     assert plot.x_view() == (left, right)
     qtbot.keyClick(plot, Qt.Key.Key_Space)
     settle(qtbot, plot)
@@ -200,9 +198,8 @@ def test_a_resumed_curve_is_drawn_with_its_overwritten_part(qtbot: QtBot, plot: 
     series = curve(100)
     shown(qtbot, plot, series)
     before = points_drawn(plot)
-    series.append([attempt_row(2, 60), episodes(range(101, 131), attempt=2, episode=range(61, 91))])
-    plot.changed()
-    settle(qtbot, plot)
+    resumed = episodes(range(101, 131), attempt=2, episode=range(61, 91))
+    grow(qtbot, plot, series, attempt_row(2, 60), resumed)
     assert points_drawn(plot) > before
 
 
@@ -231,9 +228,8 @@ def test_the_host_makes_its_plot_after_it_was_painted(qtbot: QtBot, theme: Theme
     assert made == [host.plot, host.plot]
 
 
-@pytest.mark.parametrize(
-    ("value", "spacing", "largest", "word"),
-    [
+def test_ticks_are_short() -> None:
+    for value, spacing, largest, word in (
         (0, 500, 2000, "0"),
         (1500, 500, 2000, "1,500"),
         (200_000, 50_000, 400_000, "200 k"),
@@ -241,28 +237,20 @@ def test_the_host_makes_its_plot_after_it_was_painted(qtbot: QtBot, theme: Theme
         (0.3, 0.1, 1, "0.3"),
         (-50, 50, 200, "-50"),
         (3e-7, 1e-7, 1e-6, "3e-07"),
-    ],
-)
-def test_ticks_are_short(value: float, spacing: float, largest: float, word: str) -> None:
-    assert short_number(value, spacing, largest) == word
+    ):
+        assert short_number(value, spacing, largest) == word
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "goal", "shown"),
-    [
+def test_the_goal_is_in_view_unless_the_curve_would_become_flat() -> None:
+    for low, high, goal, seen in (
         (0.0, 100.0, None, (0.0, 100.0)),
         (0.0, 100.0, 475.0, (0.0, 475.0)),
         (-50.0, 10.0, -200.0, (-200.0, 10.0)),
         (0.0, 100.0, 50.0, (0.0, 100.0)),
         (20.0, 20.0, 475.0, (20.0, 475.0)),
-        # The curve would be a line at the bottom.
-        (0.0, 1.0, 475.0, (0.0, 1.0)),
-    ],
-)
-def test_the_goal_is_in_view_unless_the_curve_would_become_flat(
-    low: float, high: float, goal: float | None, shown: tuple[float, float]
-) -> None:
-    assert with_goal(low, high, goal) == shown
+        (0.0, 1.0, 475.0, (0.0, 1.0)),  # the curve would be a line at the bottom
+    ):
+        assert with_goal(low, high, goal) == seen
 
 
 def test_a_plot_shows_its_goal_over_the_curves_until_it_is_taken_away(qtbot: QtBot, plot: Plot) -> None:
@@ -283,9 +271,7 @@ def test_a_plot_shows_its_goal_over_the_curves_until_it_is_taken_away(qtbot: QtB
 
 
 @pytest.mark.parametrize("x_title", [True, False])
-def test_x_can_be_changed_and_is_named_in_the_plot_only_when_nobody_else_does(
-    qtbot: QtBot, theme: Theme, x_title: bool
-) -> None:
+def test_x_can_be_changed_and_is_named_once(qtbot: QtBot, theme: Theme, x_title: bool) -> None:
     plot, series = Plot(x_title=x_title), curve(100)
     qtbot.addWidget(plot)
     plot.resize(600, 300)

@@ -31,14 +31,10 @@ def test_exponential_mean_follows_its_definition(weight: float) -> None:
     assert np.array_equal(smoothed(values, 0.0), values), "without weight nothing is smoothed"
 
 
-def test_a_value_that_stands_for_many_rows_counts_as_so_many() -> None:
+def test_a_value_counts_as_the_rows_it_stands_for_and_a_missing_one_is_a_gap() -> None:
     values, counts = noise(300), np.random.default_rng(1).integers(1, 200, 300)
     rows = smoothed(np.repeat(values, counts), 0.99)
     assert smoothed(values, 0.99, counts) == pytest.approx(rows[counts.cumsum() - 1], abs=1e-9)
-
-
-def test_missing_values_stay_gaps_and_do_not_count() -> None:
-    values = noise(200)
     values[50:60] = np.nan
     smooth = smoothed(values, 0.9)
     assert np.isnan(smooth[50:60]).all()
@@ -46,21 +42,14 @@ def test_missing_values_stay_gaps_and_do_not_count() -> None:
     assert smooth[49] == pytest.approx(smoothed(values[:50], 0.9)[-1])
 
 
-@pytest.mark.parametrize("weight", [0.9, 0.999])
-def test_memory_names_the_rows_that_matter(weight: float) -> None:
+def test_memory_names_the_rows_that_matter_a_small_part_of_the_curve() -> None:
     values = noise(20_000)
-    short = smoothed(values[-2 * memory(weight) :], weight)[-1]
-    assert short == pytest.approx(smoothed(values, weight)[-1], abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("count", "window"),
-    [(0, 1), (39, 1), (40, 2), (79, 2), (80, 4), (639, 16), (640, 32), (1280, 50), (10**7, 50)],
-)
-def test_a_mean_is_over_a_small_part_of_the_curve_and_a_short_one_is_left_as_it_is(
-    count: int, window: int
-) -> None:
-    assert 1 / (1 - fitting_weight(0.98, count)) == pytest.approx(window)
+    for weight in (0.9, 0.999):
+        short = smoothed(values[-2 * memory(weight) :], weight)[-1]
+        assert short == pytest.approx(smoothed(values, weight)[-1], abs=1e-3)
+    counts = (0, 39, 40, 79, 80, 639, 640, 1280, 10**7)
+    windows = [1 / (1 - fitting_weight(0.98, count)) for count in counts]
+    assert windows == pytest.approx([1, 1, 2, 2, 4, 16, 32, 50, 50]), "a short one is left as it is"
 
 
 @pytest.fixture
@@ -73,7 +62,13 @@ def xs(series: Series, overwritten: bool = False) -> list[float]:
 
 
 def test_a_live_tail_joins_a_queried_history_without_gap_or_double(series: Series) -> None:
+    series.load(history([]))
+    assert series.x_range() is None
+    assert series.nearest(3.0) is None
+    series.append([episodes([1])])
+    assert not series.missed_rows
     series.append([episodes([1, 2]), episodes([1], run="another"), update(1, loss=1.0)])
+    assert xs(series) == [1, 2]
     series.load(history(range(1, 6)))
     # Those that came while the answer was on its way.
     series.append([episodes([3, 4, 5]), episodes([5, 6, 7])])
@@ -87,23 +82,11 @@ def test_a_live_tail_joins_a_queried_history_without_gap_or_double(series: Serie
     assert xs(series) == list(range(1, 14))
 
 
-def test_an_empty_history_is_a_beginning(series: Series) -> None:
-    series.load(history([]))
-    assert series.x_range() is None
-    assert series.nearest(3.0) is None
-    series.append([episodes([1])])
-    assert not series.missed_rows
-    assert xs(series) == [1]
-
-
-def test_an_updates_value_is_a_curve_without_doubles() -> None:
+def test_an_updates_value_is_a_curve_without_doubles_and_a_late_evaluation_is_no_old_row() -> None:
     series = Series(RUN, "entropy", weight=0.0)
     series.append([update(1, entropy=0.7), update(2, loss=3.0), update(3, entropy=0.5)])
     series.append([update(3, entropy=0.5), update(1, attempt=2, entropy=0.6)])
     assert drawn(series) == [(10, pytest.approx(0.7)), (30, 0.5), (10, pytest.approx(0.6))]
-
-
-def test_an_evaluation_of_weights_of_a_while_ago_is_not_taken_for_an_old_row() -> None:
     series = Series(RUN, "evaluation_return", weight=0.0)
     stored = history([]).model_copy(update={"metric": "evaluation_return", "last_update": (1, 2)})
     series.load(stored)
@@ -112,18 +95,11 @@ def test_an_evaluation_of_weights_of_a_while_ago_is_not_taken_for_an_old_row() -
     assert drawn(series) == [(40, 9.0)]
 
 
-@pytest.mark.parametrize(
-    ("axis", "expected"),
-    [
-        (Axis.EPISODE, [1, 2, 3]),
-        (Axis.ENV_STEP, [10, 20, 30]),
-        (Axis.TIME, [START + 1, START + 2, START + 3]),
-    ],
-)
-def test_x_can_be_episode_env_step_or_wall_time(series: Series, axis: Axis, expected: list[float]) -> None:
+def test_x_can_be_episode_env_step_or_wall_time(series: Series) -> None:
     series.append([episodes([1, 2, 3])])
-    series.show_along(axis)
-    assert xs(series) == pytest.approx(expected)
+    for axis, start, step in ((Axis.EPISODE, 0, 1), (Axis.ENV_STEP, 0, 10), (Axis.TIME, START, 1)):
+        series.show_along(axis)
+        assert xs(series) == pytest.approx([start + step * n for n in (1, 2, 3)])
     series.append([episodes([4], values=[float("nan")])])
     assert len(drawn(series)) == 4
     assert np.isnan(drawn(series)[-1][1]), "what is no number is a gap"
@@ -250,14 +226,11 @@ def test_a_part_in_view_is_to_be_refined_once_with_half_a_view_around_it(long_ru
 def test_a_finer_part_takes_the_place_of_the_coarse_one(long_run: Series) -> None:
     coarse = drawn(long_run)
     long_run.refine(bucketed(range(1991, 3001), 1), 1990.5, 3000.5)
-    fine = drawn(long_run)
-    assert [(x, y) for x, y in fine if 1990 < x < 3001] == [
-        (n, n) for n in range(1991, 3001) for _ in range(2)
-    ]
-    assert [one for one in fine if not 1990 < one[0] < 3001] == [
-        one for one in coarse if not 1990 < one[0] < 3001
-    ]
+    first, last = ([one for one in coarse if one[0] <= 1990], [one for one in coarse if one[0] >= 3001])
+    assert drawn(long_run) == [*first, *((n, n) for n in range(1991, 3001) for _ in range(2)), *last]
     assert len(long_run) == 10_000
+    long_run.show_along(Axis.ENV_STEP)
+    assert len(drawn(long_run)) == 200, "along another axis there is no finer part"
 
 
 def test_live_rows_that_a_finer_part_holds_already_are_drawn_once(long_run: Series) -> None:
@@ -267,10 +240,3 @@ def test_live_rows_that_a_finer_part_holds_already_are_drawn_once(long_run: Seri
     long_run.append([episodes([10_021, 10_022])])
     assert xs(long_run)[-1] == 10_022
     assert not long_run.missed_rows
-
-
-def test_along_another_axis_there_is_no_finer_part(long_run: Series) -> None:
-    long_run.refine(bucketed(range(1991, 3001), 1), 1990.5, 3000.5)
-    long_run.show_along(Axis.ENV_STEP)
-    assert len(drawn(long_run)) == 200
-    assert long_run.in_buckets

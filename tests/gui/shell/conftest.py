@@ -1,15 +1,22 @@
-"""asyncio and folders for the tests of the window."""
+"""asyncio, folders and windows for the tests of the window."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
+from soulsgui.gui.preferences import Mode, Preferences
+from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
-from tests.gui.shell.driving import qt_asyncio
+from tests.gui.fake_feed import FakeFeed
+from tests.gui.shell.driving import close_messages, qt_asyncio
+from tests.gui.shell.stub_pages import stub_pages
+
+Make = Callable[..., MainWindow]
 
 
 def folders_below(folder: Path) -> Folders:
@@ -18,7 +25,41 @@ def folders_below(folder: Path) -> Folders:
 
 
 @pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    """Folders of no runner, which are not there yet."""
+    return folders_below(tmp_path)
+
+
+@pytest.fixture
 def qt_loop(qapp: QApplication, theme: Theme) -> Iterator[asyncio.AbstractEventLoop]:
     """asyncio runs while qtbot waits."""
     with qt_asyncio(qapp) as loop:
         yield loop
+
+
+@pytest.fixture
+def stubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing stands on the pages."""
+    monkeypatch.setattr("soulsgui.gui.shell.window.page_entries", stub_pages)
+
+
+@pytest.fixture
+def make(qtbot: QtBot, both_themes: Theme, folders: Folders, fake: FakeFeed) -> Iterator[Make]:
+    """Opens a window before the played runner, at a page where one is named."""
+    made: list[MainWindow] = []
+
+    def build(page: str = "", mode: Mode | None = None, show: bool = True) -> MainWindow:
+        window = MainWindow(fake, both_themes, Preferences(folders), mode)
+        made.append(window)
+        if show:
+            with qtbot.waitSignal(window.first_shown):
+                window.show()
+        if page:
+            window.show_page(page)
+        return window
+
+    yield build
+    for window in made:
+        close_messages(window.messages)
+        window.hide()
+        window.deleteLater()

@@ -13,129 +13,99 @@ from soulsgui.wire.control import ApiError, ErrorCode
 from tests.gui.fake_feed import refusal
 
 
-class Server:
-    """Keeps the questions, to be answered by the test."""
+class Asked:
+    """Something that is shown, what it asks for, and the questions, to be answered by the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, qtbot: QtBot, late: bool = False) -> None:
+        self._qtbot = qtbot
+        self.widget = QWidget()
+        qtbot.addWidget(self.widget)
         self.calls: list[Call] = []
         self.away = False
+        self.came: list[object] = []
+        self.errors: list[ApiError] = []
+        self.fetch = Fetch(
+            self.widget,
+            self._call,
+            came=self.came.append,
+            failed=self.errors.append,
+            late=late,
+            interval_ms=1,
+        )
 
-    def __call__(self) -> Call | None:
+    def _call(self) -> Call | None:
         if self.away:
             return None
         self.calls.append(Call("runs.list", "my-server"))
         return self.calls[-1]
 
-
-@pytest.fixture
-def server() -> Server:
-    return Server()
-
-
-@pytest.fixture
-def widget(qtbot: QtBot) -> QWidget:
-    made = QWidget()
-    qtbot.addWidget(made)
-    return made
+    def request(self, times: int) -> None:
+        """Request once more, and wait for so many questions in all."""
+        self.widget.show()
+        self.fetch.request()
+        self._qtbot.waitUntil(lambda: len(self.calls) == times)
 
 
 @pytest.fixture
-def fetch(widget: QWidget, server: Server) -> Fetch:
-    return Fetch(widget, server, interval_ms=1)
+def asked(qtbot: QtBot) -> Asked:
+    return Asked(qtbot)
 
 
-def asked(qtbot: QtBot, server: Server, times: int) -> None:
-    qtbot.waitUntil(lambda: len(server.calls) == times)
-
-
-def test_nothing_is_asked_before_somebody_looks(
-    qtbot: QtBot, fetch: Fetch, widget: QWidget, server: Server
-) -> None:
-    fetch.request()
-    fetch.request()
+def test_nothing_is_asked_before_somebody_looks_nor_while_nobody_answers(qtbot: QtBot, asked: Asked) -> None:
+    asked.fetch.request()
+    asked.fetch.request()
     qtbot.wait(10)
-    assert server.calls == []
-    widget.show()
-    asked(qtbot, server, 1)
-    with qtbot.waitSignal(fetch.came) as came:
-        server.calls[0].answer({"runs": []})
-    assert came.args == [{"runs": []}]
-
-
-def test_one_question_at_a_time_and_one_more_after_it(
-    qtbot: QtBot, fetch: Fetch, widget: QWidget, server: Server
-) -> None:
-    widget.show()
-    fetch.request()
-    asked(qtbot, server, 1)
-    fetch.request()
-    fetch.request()
+    assert asked.calls == []
+    asked.away = True
+    asked.widget.show()
     qtbot.wait(10)
-    assert len(server.calls) == 1
-    server.calls[0].answer({})
-    asked(qtbot, server, 2)
-    server.calls[1].answer({})
-    assert not fetch.waiting
+    asked.away = False
+    asked.request(1)
+    asked.calls[0].answer({"runs": []})
+    assert asked.came == [{"runs": []}]
 
 
-def test_a_forgotten_question_is_not_told_of(
-    qtbot: QtBot, fetch: Fetch, widget: QWidget, server: Server
-) -> None:
-    widget.show()
-    fetch.request()
-    asked(qtbot, server, 1)
-    fetch.forget()
-    with qtbot.assertNotEmitted(fetch.came):
-        server.calls[0].answer({})
+def test_one_question_at_a_time_and_one_more_after_it(qtbot: QtBot, asked: Asked) -> None:
+    asked.request(1)
+    asked.fetch.request()
+    asked.fetch.request()
+    qtbot.wait(10)
+    assert len(asked.calls) == 1
+    asked.calls[0].answer({})
+    qtbot.waitUntil(lambda: len(asked.calls) == 2)
+    asked.calls[1].answer({})
+    assert not asked.fetch.waiting
+
+
+def test_a_forgotten_question_is_not_told_of(asked: Asked) -> None:
+    asked.request(1)
+    asked.fetch.forget()
+    asked.calls[0].answer({})
+    assert asked.came == []
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_an_answer_that_comes_late_is_taken_where_it_is_of_use_unless_there_is_a_newer_one(
-    qtbot: QtBot, widget: QWidget, server: Server, late: bool
-) -> None:
-    came: list[object] = []
-    fetch = Fetch(widget, server, interval_ms=1, came=came.append, late=late)
-    silence = ApiError(code=ErrorCode.NO_ANSWER, message="no answer")
-    widget.show()
+def test_a_late_answer_is_taken_where_it_is_of_use_unless_there_is_a_newer(qtbot: QtBot, late: bool) -> None:
+    asked = Asked(qtbot, late)
     for times in (1, 2, 3):
-        fetch.request()
-        asked(qtbot, server, times)
+        asked.request(times)
         if times < 3:
-            server.calls[-1].silent.emit(silence)
-    first, second, third = server.calls
+            asked.calls[-1].silent.emit(refusal(code=ErrorCode.NO_ANSWER))
+    first, second, third = asked.calls
     second.answer({"n": 2})
-    assert came == ([{"n": 2}] if late else [])
-    assert fetch.waiting
+    assert asked.came == ([{"n": 2}] if late else [])
+    assert asked.fetch.waiting
     third.answer({"n": 3})
     first.answer({"n": 1})
-    assert came[-1] == {"n": 3}
+    assert asked.came[-1] == {"n": 3}
 
 
 @pytest.mark.parametrize(("code", "told"), [(ErrorCode.NOT_FOUND, True), (ErrorCode.NO_ANSWER, False)])
-def test_a_refusal_is_told_but_not_a_lost_connection(
-    qtbot: QtBot, fetch: Fetch, widget: QWidget, server: Server, code: ErrorCode, told: bool
-) -> None:
-    errors: list[ApiError] = []
-    fetch.failed.connect(errors.append)
-    widget.show()
-    fetch.request()
-    asked(qtbot, server, 1)
-    server.calls[0].refuse(ApiError(code=code, message="no"))
-    assert bool(errors) == told
-    assert not fetch.waiting
-
-
-def test_what_can_not_be_asked_now_is_asked_at_the_next_request(
-    qtbot: QtBot, fetch: Fetch, widget: QWidget, server: Server
-) -> None:
-    widget.show()
-    server.away = True
-    fetch.request()
-    qtbot.wait(10)
-    server.away = False
-    fetch.request()
-    asked(qtbot, server, 1)
-    server.calls[0].answer({})
+def test_a_refusal_is_told_but_not_a_lost_connection(asked: Asked, code: ErrorCode, told: bool) -> None:
+    asked.request(1)
+    asked.calls[0].refuse(refusal(code=code))
+    assert bool(asked.errors) == told
+    assert not asked.fetch.waiting
 
 
 def calls(count: int) -> tuple[list[Call], Call, list[object]]:
@@ -155,6 +125,9 @@ def test_calls_together_are_done_when_the_last_one_is(qapp: QApplication) -> Non
     parts[1].answer({})
     assert told == ["done"]
     assert whole.over
+    (alone,), whole, _ = calls(1)
+    assert whole is alone
+    whole.answer({})
 
 
 def test_calls_together_fail_with_the_first_reason_after_all_are_over(qapp: QApplication) -> None:
@@ -176,9 +149,3 @@ def test_calls_together_are_freed_when_they_are_over(qapp: QApplication) -> None
     qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     gc.collect()
     assert [ref() for ref in held] == [None, None, None]
-
-
-def test_a_single_call_stands_for_itself(qapp: QApplication) -> None:
-    parts, whole, _ = calls(1)
-    assert whole is parts[0]
-    whole.answer({})

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -31,12 +31,10 @@ from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import ApiError, ControlFile, Job, LogChange
 from tests.end_to_end.server import RunningServer, soulsgui
 from tests.faults.proxy import Proxy
-from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
 from tests.gui.shell.driving import connected_feed, fail_loudly, finish, until
 
 S = ConnectionState
-Loop = asyncio.AbstractEventLoop
 
 
 class Link:
@@ -49,45 +47,49 @@ class Link:
         self.states: list[Connection] = []
         feed.connection_changed.connect(self.states.append)
 
-    def until(self, state: ConnectionState, limit_s: float = LIMIT_S) -> Connection:
-        until(self._qapp, lambda: self.feed.connection.state is state, f"{state}, not {self.states}", limit_s)
+    def until(self, state: ConnectionState) -> Connection:
+        until(self._qapp, lambda: self.feed.connection.state is state, f"{state}, not {self.states}")
         return self.feed.connection
 
-    def seen(self, state: ConnectionState) -> Connection:
-        return next(one for one in self.states if one.state is state)
+    def redis(self) -> int:
+        return next(one.pid or 0 for one in self.feed.status.services if one.name == "redis")
 
 
-@contextmanager
-def link(
-    qapp: QApplication, folders: Folders, may_start: bool = False, sleep: SleepWatch | None = None
-) -> Iterator[Link]:
-    tasks = Tasks(fail_loudly)
-    feed = Feed()
-    connector = Connector(feed, folders, "my-server", tasks, may_start, sleep)
-    made = Link(qapp, feed, connector)
-    connector.open()
-    try:
-        yield made
-    finally:
-        finish(qapp, tasks)
+OpenLink = Callable[..., Link]
 
 
 @pytest.fixture
-def own_runner(tmp_path: Path) -> Iterator[Folders]:
+def link(qapp: QApplication, qt_loop: asyncio.AbstractEventLoop) -> Iterator[OpenLink]:
+    """Opens links to folders; they end with the test."""
+    tasks = Tasks(fail_loudly)
+
+    def begin(folders: Folders, may_start: bool = False, sleep: SleepWatch | None = None) -> Link:
+        feed = Feed()
+        connector = Connector(feed, folders, "my-server", tasks, may_start, sleep)
+        made = Link(qapp, feed, connector)
+        connector.open()
+        return made
+
+    yield begin
+    finish(qapp, tasks)
+
+
+@pytest.fixture
+def own_runner(folders: Folders, tmp_path: Path) -> Iterator[Folders]:
     """Folders of a runner that the test starts; it is ended with everything below it."""
-    folders = folders_below(tmp_path)
     yield folders
     if control_path(folders).exists():
         soulsgui("shutdown", folder=tmp_path)
 
 
-def runner_pid(folders: Folders) -> int:
-    return ControlFile.load(control_path(folders)).pid
+@pytest.fixture
+def place(server: RunningServer) -> Folders:
+    """The folders of the runner that serves all tests."""
+    return folders_below(server.folder)
 
 
-def proxy_before(server: RunningServer, port: int = 0) -> Proxy:
-    control = ControlFile.load(control_path(folders_below(server.folder)))
-    return Proxy(Address(control.host, control.port), port=port)
+def control_of(folders: Folders) -> ControlFile:
+    return ControlFile.load(control_path(folders))
 
 
 def write_control(folders: Folders, control: ControlFile) -> None:
@@ -98,153 +100,141 @@ def write_control(folders: Folders, control: ControlFile) -> None:
     fresh.replace(control_path(folders))
 
 
-def beside(folders: Folders, port: int, folder: Path) -> Folders:
-    """Return folders whose control file leads to another port of the same runner."""
-    led = folders_below(folder)
-    write_control(led, ControlFile.load(control_path(folders)).model_copy(update={"port": port}))
-    return led
+def proxy_before(place: Folders, port: int = 0) -> Proxy:
+    control = control_of(place)
+    return Proxy(Address(control.host, control.port), port=port)
+
+
+def lead_to(folders: Folders, place: Folders, port: int) -> Folders:
+    """Let the control file of folders lead to another port of a runner."""
+    write_control(folders, control_of(place).model_copy(update={"port": port}))
+    return folders
 
 
 # --- finding ---
 
 
-def test_a_feed_finds_its_runner_and_carries_commands(
-    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer
-) -> None:
-    with connected_feed(qapp, folders_below(server.folder)) as feed:
-        assert feed.connection.state is S.NO_RUN
-        assert feed.hello is not None
-        assert feed.hello.pid == server.process.pid
-        call = feed.call("config.presets")
-        with qtbot.waitSignal(call.done) as answered:
-            pass
-        assert "cartpole_ppo" in {preset["name"] for preset in answered.args[0]["presets"]}
-        call = feed.call("run.resume", {"run": "none-such"})
-        with qtbot.waitSignal(call.failed) as failed:
-            pass
-        assert isinstance(failed.args[0], ApiError)
-        assert "none-such" in failed.args[0].message
+def test_a_feed_finds_its_runner(qtbot: QtBot, link: OpenLink, server: RunningServer, place: Folders) -> None:
+    made = link(place)
+    made.until(S.NO_RUN)
+    assert made.feed.hello is not None
+    assert made.feed.hello.pid == server.process.pid
+    call = made.feed.call("config.presets")
+    with qtbot.waitSignal(call.done) as answered:
+        pass
+    assert "cartpole_ppo" in {preset["name"] for preset in answered.args[0]["presets"]}
+    call = made.feed.call("run.resume", {"run": "none-such"})
+    with qtbot.waitSignal(call.failed) as failed:
+        pass
+    assert isinstance(failed.args[0], ApiError)
+    assert "none-such" in failed.args[0].message
 
 
-def test_without_a_runner_nothing_is_started_unasked(
-    qapp: QApplication, qt_loop: Loop, tmp_path: Path
-) -> None:
-    with link(qapp, folders_below(tmp_path)) as made:
-        made.until(S.WELCOME)
-    assert not (tmp_path / "data").exists()
+def test_without_a_runner_nothing_is_started_unasked(link: OpenLink, folders: Folders) -> None:
+    link(folders).until(S.WELCOME)
+    assert not folders.data.exists()
 
 
 # --- starting, crashing, ending ---
 
 
-def test_a_runner_is_started_crashes_is_taken_over_and_is_ended(
-    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, own_runner: Folders
-) -> None:
-    with link(qapp, own_runner, may_start=True) as made:
-        with qtbot.waitSignal(made.connector.runner_started) as started:
-            pass
-        made.until(S.NO_RUN)
-        assert made.seen(S.STARTING).phase
-        pid = runner_pid(own_runner)
-        assert started.args[0].pid == pid
-        assert os.getsid(pid) == pid, "it leads a session of its own"
-        redis = next(one.pid for one in made.feed.status.services if one.name == "redis")
+def test_a_runner_is_started_taken_over_and_ended(qtbot: QtBot, own_runner: Folders, link: OpenLink) -> None:
+    made = link(own_runner, may_start=True)
+    with qtbot.waitSignal(made.connector.runner_started) as started:
+        pass
+    made.until(S.NO_RUN)
+    assert next(one for one in made.states if one.state is S.STARTING).phase
+    pid, redis = control_of(own_runner).pid, made.redis()
+    assert started.args[0].pid == pid
+    assert os.getsid(pid) == pid, "it leads a session of its own"
 
-        os.kill(pid, signal.SIGKILL)
-        gone = made.until(S.RUNNER_GONE)
-        assert gone.since == made.feed.last_data
-        assert psutil.pid_exists(redis or 0), "its services go on"
-        assert made.feed.status.services, "what was known stays on the screen"
+    os.kill(pid, signal.SIGKILL)
+    gone = made.until(S.RUNNER_GONE)
+    assert gone.since == made.feed.last_data
+    assert psutil.pid_exists(redis), "its services go on"
+    assert made.feed.status.services, "what was known stays on the screen"
 
-        made.connector.start_runner()
-        made.until(S.NO_RUN)
-        assert runner_pid(own_runner) != pid
-        assert next(one.pid for one in made.feed.status.services if one.name == "redis") == redis, "adopted"
+    made.connector.start_runner()
+    made.until(S.NO_RUN)
+    assert control_of(own_runner).pid != pid
+    assert made.redis() == redis, "adopted"
 
-        made.feed.call("server.shutdown")
-        made.until(S.SHUT_DOWN)
-        assert not control_path(own_runner).exists()
+    made.feed.call("server.shutdown")
+    made.until(S.SHUT_DOWN)
+    assert not control_path(own_runner).exists()
 
 
-def test_a_runner_that_somebody_starts_later_is_found(
-    qapp: QApplication, qt_loop: Loop, tmp_path: Path
-) -> None:
-    folders = folders_below(tmp_path)
+def test_a_runner_that_is_started_later_is_found(link: OpenLink, folders: Folders, tmp_path: Path) -> None:
     folders.server.mkdir(parents=True)
-    with link(qapp, folders) as made:
-        made.until(S.WELCOME)
-        server = RunningServer(tmp_path)
-        try:
-            made.until(S.NO_RUN)
-        finally:
-            server.close()
-        made.until(S.SHUT_DOWN)
+    made = link(folders)
+    made.until(S.WELCOME)
+    server = RunningServer(tmp_path)
+    try:
+        made.until(S.NO_RUN)
+    finally:
+        server.close()
+    made.until(S.SHUT_DOWN)
 
 
 @pytest.mark.allow_warnings
-def test_a_runner_that_ends_at_once_says_why_and_can_be_tried_again(
-    qapp: QApplication, qt_loop: Loop, own_runner: Folders
-) -> None:
+def test_a_runner_that_ends_at_once_says_why_and_is_tried_again(own_runner: Folders, link: OpenLink) -> None:
     own_runner.config.mkdir(parents=True)
     own_runner.overrides.write_text("ppo:\n  gama: 0.9\n")
-    with link(qapp, own_runner, may_start=True) as made:
-        failed = made.until(S.START_FAILED)
-        assert "gama" in failed.detail
-        assert "gamma" in failed.detail, "the nearest key"
-        assert failed.detail.startswith("Line 2: ppo.gama")
-        assert failed.config == own_runner.overrides, "it can be mended"
-        own_runner.overrides.unlink()
-        made.connector.start_runner()
-        made.until(S.NO_RUN)
+    made = link(own_runner, may_start=True)
+    failed = made.until(S.START_FAILED)
+    assert failed.detail.startswith("Line 2: ppo.gama")
+    assert "gamma" in failed.detail, "the nearest key"
+    assert failed.config == own_runner.overrides, "it can be mended"
+    own_runner.overrides.unlink()
+    made.connector.start_runner()
+    made.until(S.NO_RUN)
 
 
 @pytest.mark.allow_warnings
 def test_no_click_is_lost_and_an_impatient_one_while_it_starts_does_not_hide_why_it_failed(
-    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, link: OpenLink, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with link(qapp, folders_below(tmp_path)) as made:
+    made = link(folders)
 
-        def fail(place: RunnerPlace) -> StartedRunner:
+    def fail(place: RunnerPlace) -> StartedRunner:
+        made.connector.start_runner()
+        raise OSError("no such program")
+
+    def click(connection: Connection) -> None:
+        """Before the wait for it begins."""
+        if connection.state is S.WELCOME:
             made.connector.start_runner()
-            raise OSError("no such program")
 
-        def click(connection: Connection) -> None:
-            """Before the wait for it begins."""
-            if connection.state is S.WELCOME:
-                made.connector.start_runner()
-
-        monkeypatch.setattr(connecting, "start_runner", fail)
-        made.feed.connection_changed.connect(click)
-        assert made.until(S.START_FAILED).detail == "no such program"
-        qtbot.wait(100)
-        assert made.feed.connection.state is S.START_FAILED
+    monkeypatch.setattr(connecting, "start_runner", fail)
+    made.feed.connection_changed.connect(click)
+    assert made.until(S.START_FAILED).detail == "no such program"
+    qtbot.wait(100)
+    assert made.feed.connection.state is S.START_FAILED
 
 
 def test_a_runner_that_appears_while_it_is_looked_for_is_found(
-    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    link: OpenLink, place: Folders, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folders = folders_below(tmp_path)
     folders.server.mkdir(parents=True)
     looked: list[RunnerPlace] = []
 
-    def look(place: RunnerPlace) -> ControlFile | None:
-        found = read_control(place)
+    def look(at: RunnerPlace) -> ControlFile | None:
+        found = read_control(at)
         if not looked:
             # Nobody watches the folder yet.
-            control_path(folders).write_bytes(control_path(folders_below(server.folder)).read_bytes())
-        looked.append(place)
+            control_path(folders).write_bytes(control_path(place).read_bytes())
+        looked.append(at)
         return found
 
     monkeypatch.setattr(connecting, "read_control", look)
-    with link(qapp, folders) as made:
-        made.until(S.NO_RUN)
+    link(folders).until(S.NO_RUN)
 
 
 # --- refusals ---
 
 
 def test_another_program_on_the_port_does_not_end_the_search(
-    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path
+    qapp: QApplication, link: OpenLink, place: Folders, folders: Folders
 ) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -256,54 +246,39 @@ def test_another_program_on_the_port_does_not_end_the_search(
     opened = asyncio.ensure_future(asyncio.start_server(answer, "127.0.0.1", 0))
     until(qapp, opened.done, "the other program listens")
     port = opened.result().sockets[0].getsockname()[1]
-    folders = beside(folders_below(server.folder), port, tmp_path)
-    with link(qapp, folders) as made:
-        until(qapp, lambda: "not a runner" in made.feed.connection.detail, "it is told")
-        assert made.feed.connection.state is S.CONNECTING
-        write_control(folders, ControlFile.load(control_path(folders_below(server.folder))))
-        made.until(S.NO_RUN)
+    made = link(lead_to(folders, place, port))
+    until(qapp, lambda: "not a runner" in made.feed.connection.detail, "it is told")
+    assert made.feed.connection.state is S.CONNECTING
+    write_control(folders, control_of(place))
+    made.until(S.NO_RUN)
     opened.result().close()
 
 
-def test_a_wrong_token_is_named_and_a_right_one_found_by_itself(
-    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path
-) -> None:
-    control = ControlFile.load(control_path(folders_below(server.folder)))
-    folders = folders_below(tmp_path)
-    write_control(folders, control.model_copy(update={"token": "wrong"}))
-    with link(qapp, folders) as made:
-        made.until(S.WRONG_TOKEN)
-        write_control(folders, control)
-        made.until(S.NO_RUN)
+def test_a_wrong_token_is_named_a_right_one_found(link: OpenLink, place: Folders, folders: Folders) -> None:
+    write_control(folders, control_of(place).model_copy(update={"token": "wrong"}))
+    made = link(folders)
+    made.until(S.WRONG_TOKEN)
+    write_control(folders, control_of(place))
+    made.until(S.NO_RUN)
 
 
-def test_a_control_file_of_somebody_else_is_not_allowed(
-    qapp: QApplication, qt_loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_file_is_told(link: OpenLink, folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with link(qapp, folders_below(tmp_path)) as made:
-        assert "another user" in made.until(S.NOT_ALLOWED).detail
+    assert "another user" in link(folders).until(S.NOT_ALLOWED).detail
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "state"), [("API_VERSION", 0, S.TOO_OLD), ("API_OLDEST", 99, S.TOO_NEW)]
-)
 def test_versions_that_do_not_fit_end_at_the_greeting(
-    qapp: QApplication,
-    qt_loop: Loop,
-    server: RunningServer,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    version: int,
-    state: ConnectionState,
+    link: OpenLink, place: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting, name, version)
-    with link(qapp, folders_below(server.folder)) as made:
-        made.until(state)
-        assert made.feed.last_data is None
+    for name, version, state in (("API_VERSION", 0, S.TOO_OLD), ("API_OLDEST", 99, S.TOO_NEW)):
+        with monkeypatch.context() as patched:
+            patched.setattr(connecting, name, version)
+            made = link(place)
+            made.until(state)
+            assert made.feed.last_data is None
 
 
 # --- a connection that breaks ---
@@ -328,11 +303,12 @@ def make_jobs(server: RunningServer, number: int) -> None:
 
 
 def test_after_a_cut_the_feed_goes_on_without_gap_or_double(
-    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path
+    qapp: QApplication, link: OpenLink, server: RunningServer, place: Folders, folders: Folders
 ) -> None:
-    folders, proxy = folders_below(server.folder), proxy_before(server)
+    proxy = proxy_before(place)
     port = proxy.address.port
-    with connected_feed(qapp, folders) as whole, link(qapp, beside(folders, port, tmp_path)) as made:
+    with connected_feed(qapp, place) as whole:
+        made = link(lead_to(folders, place, port))
         with closing(proxy):
             made.until(S.NO_RUN)
             snapshots: list[object] = []
@@ -344,7 +320,7 @@ def test_after_a_cut_the_feed_goes_on_without_gap_or_double(
         make_jobs(server, 4)
         until(qapp, lambda: len(expected) == 16, "the other one goes on")
         assert len(told) == 8
-        with closing(proxy_before(server, port)):
+        with closing(proxy_before(place, port)):
             made.until(S.NO_RUN)
             make_jobs(server, 2)
             until(qapp, lambda: len(told) >= 20, "what was missed came")
@@ -354,21 +330,21 @@ def test_after_a_cut_the_feed_goes_on_without_gap_or_double(
 
 
 def test_a_command_that_loses_its_connection_fails(
-    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer, tmp_path: Path
+    qtbot: QtBot, link: OpenLink, server: RunningServer, place: Folders, folders: Folders
 ) -> None:
-    proxy = proxy_before(server)
-    with link(qapp, beside(folders_below(server.folder), proxy.address.port, tmp_path)) as made:
-        try:
-            with closing(proxy):
-                made.until(S.NO_RUN)
-                os.kill(server.process.pid, signal.SIGSTOP)
-                call = made.feed.call("config.get")
-                qtbot.wait(50)
-            with qtbot.waitSignal(call.failed) as failed:
-                pass
-        finally:
-            os.kill(server.process.pid, signal.SIGCONT)
-        assert failed.args[0].message
+    proxy = proxy_before(place)
+    made = link(lead_to(folders, place, proxy.address.port))
+    try:
+        with closing(proxy):
+            made.until(S.NO_RUN)
+            os.kill(server.process.pid, signal.SIGSTOP)
+            call = made.feed.call("config.get")
+            qtbot.wait(50)
+        with qtbot.waitSignal(call.failed) as failed:
+            pass
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+    assert failed.args[0].message
 
 
 class SleptOnce(SleepWatch):
@@ -381,30 +357,23 @@ class SleptOnce(SleepWatch):
         return slept
 
 
-def test_after_sleep_the_whole_state_is_taken_anew_and_nothing_is_called_lost(
-    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer
-) -> None:
+def test_after_sleep_the_whole_state_is_taken_anew(qtbot: QtBot, link: OpenLink, place: Folders) -> None:
     sleep = SleptOnce()
-    with link(qapp, folders_below(server.folder), sleep=sleep) as made:
-        made.until(S.NO_RUN)
-        states = len(made.states)
-        sleep.now = True
-        with qtbot.waitSignal(made.feed.snapshot_taken):
-            pass
-        assert len(made.states) == states
+    made = link(place, sleep=sleep)
+    made.until(S.NO_RUN)
+    states = len(made.states)
+    sleep.now = True
+    with qtbot.waitSignal(made.feed.snapshot_taken):
+        pass
+    assert len(made.states) == states
 
 
-# --- Redis ---
-
-
-def test_redis_down_is_a_state_of_its_own_and_passes(
-    qapp: QApplication, qt_loop: Loop, server: RunningServer
-) -> None:
-    with link(qapp, folders_below(server.folder)) as made:
-        made.until(S.NO_RUN)
-        os.kill(server.pid("redis") or 0, signal.SIGKILL)
-        made.until(S.REDIS_DOWN)
-        made.until(S.NO_RUN)
+def test_redis_down_is_a_state_of_its_own_and_passes(link: OpenLink, place: Folders) -> None:
+    made = link(place)
+    made.until(S.NO_RUN)
+    os.kill(made.redis(), signal.SIGKILL)
+    made.until(S.REDIS_DOWN)
+    made.until(S.NO_RUN)
 
 
 @pytest.fixture
@@ -417,18 +386,22 @@ def stranger() -> Iterator[int]:
 
 @pytest.mark.parametrize(("earlier_s", "state"), [(0.0, S.CONNECTING), (60.0, S.RUNNER_GONE)])
 def test_a_runner_that_does_not_answer_is_waited_for_unless_its_pid_is_somebody_elses_by_now(
-    qapp: QApplication, qt_loop: Loop, tmp_path: Path, stranger: int, earlier_s: float, state: ConnectionState
+    qapp: QApplication,
+    link: OpenLink,
+    folders: Folders,
+    stranger: int,
+    earlier_s: float,
+    state: ConnectionState,
 ) -> None:
-    folders = folders_below(tmp_path)
     identity = dict(process_identity(stranger) or {})
     identity["start_time"] -= earlier_s
     control = ControlFile(port=free_port(), token="t", server_id="s", pid=stranger, process=identity)
     write_control(folders, control)
-    with link(qapp, folders) as made:
-        if state is S.CONNECTING:
-            until(qapp, lambda: made.feed.connection.detail, "it is told")
-        assert made.until(state)
-        assert S.CONNECTING in {one.state for one in made.states}, "it was asked first"
+    made = link(folders)
+    if state is S.CONNECTING:
+        until(qapp, lambda: made.feed.connection.detail, "it is told")
+    assert made.until(state)
+    assert S.CONNECTING in {one.state for one in made.states}, "it was asked first"
 
 
 # --- programs that are no runners ---
@@ -461,14 +434,13 @@ async def listen() -> AsyncIterator[Listen]:
         await runner.cleanup()
 
 
-def telling(*messages: str) -> Handler:
+def telling(message: str) -> Handler:
     """A feed that says this and ends."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
-        for message in messages:
-            await socket.send_str(message)
+        await socket.send_str(message)
         await socket.close()
         return socket
 

@@ -54,26 +54,23 @@ def test_it_opens_at_the_page_that_is_shown(qtbot: QtBot, manual: ManualDialog, 
     qtbot.waitUntil(lambda: heading_in_view(manual) == title)
 
 
-def test_links_lead_to_other_pages_and_back(
-    qtbot: QtBot, manual: ManualDialog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_links_lead_on_and_back(qtbot: QtBot, manual: ManualDialog, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
+    follow = manual.text.anchorClicked.emit
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: asked.append(url.toString()))
     manual.open_at("More")
     qtbot.waitUntil(manual.text.isVisible)
     assert not manual.back.isEnabled()
-    manual.text.anchorClicked.emit(QUrl("algorithms/dqn.md"))
+    follow(QUrl("algorithms/dqn.md"))
     assert "DQN" in manual.windowTitle()
-    manual.text.anchorClicked.emit(QUrl("../networks.md"))
-    assert manual.windowTitle() == "Manual: Networks"
-    for outside in ("../pyproject.toml", "none-such.md"):
-        manual.text.anchorClicked.emit(QUrl(outside))
+    for link in ("../networks.md", "../pyproject.toml", "none-such.md"):
+        follow(QUrl(link))
         assert manual.windowTitle() == "Manual: Networks"
     for title in ("DQN", "The window"):
         qtbot.mouseClick(manual.back, Qt.MouseButton.LeftButton)
         assert title in manual.windowTitle()
     assert asked == []
-    manual.text.anchorClicked.emit(QUrl("https://arxiv.org/abs/1312.5602"))
+    follow(QUrl("https://arxiv.org/abs/1312.5602"))
     assert asked == ["https://arxiv.org/abs/1312.5602"]
 
 

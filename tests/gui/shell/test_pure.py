@@ -7,26 +7,17 @@ from soulsgui.gui.shell.menu import shutdown_question
 from soulsgui.gui.shell.next_step import offer_for
 from soulsgui.gui.shell.toolbar import event_text
 from soulsgui.gui.shell.update import Installation, update_steps
-from soulsgui.wire.control import (
-    ClientStatus,
-    Event,
-    RunStatus,
-    Status,
-)
+from soulsgui.wire.control import Event, RunStatus, Status
 from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
+from tests.states import client
 
 NOW = 1_790_000_000.0
-RUNNING = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=125.0)
-# --- shutting down ---
 
 
 def test_shutting_down_names_who_will_wait() -> None:
-    clients = [
-        ClientStatus(id="a", name="a", local=True, state="online"),
-        ClientStatus(id="b", name="b", state="paused"),
-        ClientStatus(id="c", name="c", state="left"),
-    ]
-    sentence = shutdown_question(Status(run=RUNNING, clients=clients)).sentence
+    run = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=125.0)
+    clients = [client("a", local=True), client("b", "paused"), client("c", "left")]
+    sentence = shutdown_question(Status(run=run, clients=clients)).sentence
     assert "lunar-2" in sentence
     assert "1 other computer" in sentence
     assert "lunar" not in shutdown_question(Status()).sentence
@@ -42,36 +33,25 @@ def test_sleep_is_noticed_once() -> None:
     assert not watch.slept()
 
 
-# --- events ---
-
-
 def test_an_event_says_when_what_why_and_what_to_do() -> None:
-    crash = Event(
-        number=1, time=NOW, level="error", what="Trainer crashed", cause="Out of memory.", remedy="Buy some."
-    )
-    first, second = event_text(crash, NOW).splitlines()
+    why = {"cause": "Out of memory.", "remedy": "Buy some."}
+    first, second = event_text(
+        Event(number=1, time=NOW, level="error", what="Trainer crashed", **why), NOW
+    ).splitlines()
     assert first.endswith("Trainer crashed")
     assert second == "Out of memory. Buy some."
 
 
-# --- what next ---
-
-DONE = RunStatus(
-    id="r1", state="finished", reached="mean_return", env_id="CartPole-v1", goal_return=475.0, seconds=31.2
-)
-
-
-BEFORE = DONE.model_copy(update={"state": "running", "reached": ""})
-
-
 def test_only_a_goal_that_was_just_reached_is_told_and_the_next_task_only_after_the_first() -> None:
+    done = RunStatus(id="r1", state="finished", reached="mean_return", env_id="CartPole-v1", seconds=31.2)
+    before = done.model_copy(update={"state": "running", "reached": ""})
     steps = {"reached": "env_steps", "env_steps": 5000, "env_id": "LunarLander-v3"}
-    offer = offer_for(BEFORE, DONE.model_copy(update=steps))
+    offer = offer_for(before, done.model_copy(update=steps))
     assert offer is not None
     assert (offer.next_preset, "5,000 environment steps" in offer.words) == ("", True)
-    stopped = DONE.model_copy(update={"state": "stopped", "reached": "stopped"})
-    for before, after in ((DONE, DONE), (BEFORE, BEFORE), (BEFORE, stopped)):
-        assert offer_for(before, after) is None
+    stopped = done.model_copy(update={"state": "stopped", "reached": "stopped"})
+    for earlier, later in ((done, done), (before, before), (before, stopped)):
+        assert offer_for(earlier, later) is None
 
 
 # --- updating ---
@@ -91,24 +71,14 @@ def commands(lacks: list[MissingRequirement], place: Installation) -> tuple[str,
     return steps.commands
 
 
-def test_missing_packages_are_installed_into_the_python_that_runs() -> None:
+def test_what_is_missing_is_installed_where_this_program_lies_and_what_was_installed_whole_replaced() -> None:
     words = '"/v/bin/python" -m pip install --upgrade "pygame>=2.5" "numpy>=2.0"'
     assert commands([PYGAME, NUMPY], CHECKOUT) == (words,)
     assert commands([PYGAME], WINDOWS)[0].startswith('& "C:\\v\\python.exe" -m pip')
-
-
-def test_the_program_itself_is_pulled_and_set_up_where_it_lies() -> None:
     wanted = ('cd "/home/me/My SoulsGUI"', "git pull", "python3 packaging/bootstrap.py")
-    assert commands([OWN, PYGAME], CHECKOUT) == wanted
-    assert commands([OLD_HERE], CHECKOUT) == wanted
+    assert commands([OWN, PYGAME], CHECKOUT) == commands([OLD_HERE], CHECKOUT) == wanted
     assert commands([], WINDOWS)[2] == "py packaging\\bootstrap.py"
-
-
-def test_what_was_installed_whole_is_replaced_and_has_nothing_to_type() -> None:
-    for place in (Installation("/usr/bin/python3"), Installation("app.exe", frozen=True)):
-        assert commands([OWN], place) == ()
-    assert commands([PYGAME], Installation("app.exe", frozen=True)) == ()
-
-
-def test_an_older_server_is_nothing_to_update_here() -> None:
-    assert update_steps([OLD_THERE], CHECKOUT) is None
+    frozen = Installation("app.exe", frozen=True)
+    for lacks, place in ((OWN, Installation("/usr/bin/python3")), (OWN, frozen), (PYGAME, frozen)):
+        assert commands([lacks], place) == (), "there is nothing to type"
+    assert update_steps([OLD_THERE], CHECKOUT) is None, "the server is the older one"

@@ -1,7 +1,7 @@
 """The window and its dialogs fit the screen they open on, whatever its scale."""
 
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -33,24 +33,16 @@ from soulsgui.gui.shell.next_step import Offer, OfferBar
 from soulsgui.gui.shell.pages import PageArea, PageStack, page_entries
 from soulsgui.gui.shell.shutdown import ClosingDialog, LeavingDialog
 from soulsgui.gui.shell.update import UpdateDialog, UpdateSteps
-from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.table import Table
-from soulsgui.wire.control import (
-    ClientStatus,
-    ConfigValues,
-    RunStatus,
-    RunSummary,
-    SavedServer,
-    ServiceStatus,
-    Status,
-)
-from tests.gui.fake_feed import FakeFeed, FakeShell
+from soulsgui.wire.control import RunStatus, RunSummary, SavedServer, Status
+from tests.gui.fake_feed import NOTHING_YET, FakeFeed, FakeShell
 from tests.gui.reading import part_of
-from tests.gui.shell.driving import close_messages
+from tests.gui.shell.conftest import Make
+from tests.states import client, service
 
 SCALES = (100, 125, 150, 200)
-CLIENT = ClientStatus(id="gamer-01", name="gamer-01")
+CLIENT = client("gamer-01")
 SERVER = SavedServer(
     server_id="s", server_name="atelier", client="gamer-01", addresses=[("10.0.0.1", 1)], created=1.0
 )
@@ -65,43 +57,49 @@ def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> QRe
     return found
 
 
-Made = Callable[[], QDialog]
+@dataclass
+class World:
+    """What dialogs are made of."""
+
+    feed: FakeFeed
+    shell: FakeShell
+    theme: Theme
+    folders: Folders
+
+
+def mending(world: World) -> QDialog:
+    world.folders.config.mkdir()
+    world.folders.overrides.write_text("ppo:\n  gama: 0.9\n")
+    return MendConfigDialog(world.folders.overrides)
+
+
+STEPS = UpdateSteps(9 * "Bring it up to date. ", ("git pull", "python3 bootstrap.py"), "Start it again.")
+DIALOGS: dict[str, Callable[[World], QDialog]] = {
+    "new run": lambda world: NewRunDialog(world.feed),
+    "config": lambda world: ConfigDialog(world.feed, world.shell),
+    "invite": lambda world: InviteDialog(world.feed, world.shell),
+    "settings": lambda world: SettingsDialog(Preferences(world.folders), world.theme),
+    "update": lambda world: UpdateDialog("The server is newer.", STEPS),
+    "log": lambda world: ClientLogDialog(world.feed, CLIENT),
+    "closing": lambda world: ClosingDialog(world.feed),
+    "leaving": lambda world: LeavingDialog(),
+    "mend": mending,
+    "rename": lambda world: RenameDialog(world.feed, CLIENT),
+    "note": lambda world: NoteDialog("Note", "a", "b", lambda *_: world.feed.call("runs.edit", {"run": "r"})),
+    "address": lambda world: ChangeAddressDialog(world.feed, SERVER),
+}
 
 
 @pytest.fixture
-def dialogs(theme: Theme, tmp_path: Path) -> dict[str, Made]:
-    """Every dialog there is."""
-    shell, feed = FakeShell(tmp_path), FakeFeed()
-    preferences = Preferences(Folders(tmp_path / "c", tmp_path / "d"))
-    broken = tmp_path / "config.yaml"
-    broken.write_text("ppo:\n  gama: 0.9\n")
-    steps = UpdateSteps(9 * "Bring it up to date. ", ("git pull", "python3 bootstrap.py"), "Start it again.")
-    return {
-        "new run": lambda: NewRunDialog(feed),  # type: ignore[arg-type]
-        "config": lambda: ConfigDialog(feed, shell),  # type: ignore[arg-type]
-        "invite": lambda: InviteDialog(feed, shell),  # type: ignore[arg-type]
-        "settings": lambda: SettingsDialog(preferences, theme),
-        "update": lambda: UpdateDialog("The server is newer.", steps),
-        "log": lambda: ClientLogDialog(feed, CLIENT),  # type: ignore[arg-type]
-        "closing": lambda: ClosingDialog(feed),  # type: ignore[arg-type]
-        "leaving": LeavingDialog,
-        "mend": lambda: MendConfigDialog(broken),
-        "rename": lambda: RenameDialog(feed, CLIENT),  # type: ignore[arg-type]
-        "note": lambda: NoteDialog("Note", "a", "b", lambda *_: feed.call("runs.edit", {"run": "r"})),
-        "address": lambda: ChangeAddressDialog(feed, SERVER),  # type: ignore[arg-type]
-    }
-
-
-NAMES = ("new run", "config", "invite", "settings", "update", "log", "closing", "leaving", "mend", "rename")
+def world(fake: FakeFeed, shell: FakeShell, both_themes: Theme, folders: Folders) -> World:
+    return World(fake, shell, both_themes, folders)
 
 
 @pytest.mark.parametrize("letters", [100, 150])
-@pytest.mark.parametrize("name", [*NAMES, "note", "address"])
-def test_a_dialog_fits_its_screen_with_every_button_in_sight(
-    qtbot: QtBot, both_themes: Theme, dialogs: dict[str, Made], room: QRect, name: str, letters: int
-) -> None:
-    both_themes.set_font_scale(letters)
-    dialog = dialogs[name]()
+@pytest.mark.parametrize("name", DIALOGS)
+def test_a_dialog_fits_its_screen(qtbot: QtBot, world: World, room: QRect, name: str, letters: int) -> None:
+    world.theme.set_font_scale(letters)
+    dialog = DIALOGS[name](world)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(dialog)
     dialog.move(room.right() - 50, room.bottom() - 50)
@@ -110,76 +108,46 @@ def test_a_dialog_fits_its_screen_with_every_button_in_sight(
     assert dialog.geometry().bottom() <= room.bottom() - 4
     assert dialog.minimumWidth() <= dialog.width() <= room.width()
     for button in dialog.findChildren(QPushButton):
-        if button.isVisible() and not scrolled(button):
+        if button.isVisible() and not scrolled(button, dialog):
             corner = button.mapTo(dialog, button.rect().bottomRight())
             assert dialog.rect().contains(corner), button.text()
 
 
-def scrolled(widget: QWidget) -> bool:
-    """Whether it stands in something that scrolls."""
+def scrolled(widget: QWidget, within: QWidget) -> bool:
+    """Whether it stands in something that scrolls within another."""
     parent = widget.parentWidget()
-    return parent is not None and (isinstance(parent, QScrollArea) or scrolled(parent))
+    return parent not in (None, within) and (
+        isinstance(parent, QAbstractScrollArea) or scrolled(parent, within)
+    )
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_the_window_fits_its_screen_at_the_first_start_and_later(
-    qtbot: QtBot, theme: Theme, tmp_path: Path, room: QRect, known: bool
-) -> None:
-    preferences = Preferences(Folders(tmp_path / "c", tmp_path / "d"))
+def test_a_window_fits_a_screen(qtbot: QtBot, make: Make, folders: Folders, room: QRect, known: bool) -> None:
     if known:
         larger = QWidget()
         qtbot.addWidget(larger)
         larger.setGeometry(300, 200, 2000, 1400)
-        preferences.settings.setValue("window/geometry", larger.saveGeometry())
-    window = MainWindow(FakeFeed(), theme, preferences)  # type: ignore[arg-type]
-    qtbot.addWidget(window)
+        Preferences(folders).settings.setValue("window/geometry", larger.saveGeometry())
+    window = make(show=False)
     assert room.width() >= window.width() >= window.minimumWidth()
     assert room.height() - 30 >= window.height() >= window.minimumHeight()
     if known:
         assert room.contains(window.geometry())
 
 
-STATUS = Status(
-    run=RunStatus(
-        id="2026-11-23_14-19-04_A-run",
-        name="A run with a longer name",
-        state="finished",
-        env_id="CartPole-v1",
-        algorithm="ppo",
-        reached="mean_return",
-        goal_return=475.0,
-        mean_return=500.0,
-        env_steps=26_624,
-        seconds=23.0,
-    ),
-    services=[
-        ServiceStatus(name=name, kind=name.partition("-")[0], state="running", pid=12345, port=6379)
-        for name in ("redis", "trainer", "telemetry", "evaluator", "client-1", "client-2")
-    ],
-    clients=[CLIENT],
-)
+RUN: dict[str, Any] = {"id": "2026-11-23_14-19-04_A-run", "name": "A run with a longer name"}
+RUN |= {"state": "finished", "env_id": "CartPole-v1", "algorithm": "ppo", "env_steps": 26_624}
+SOLVED = RunStatus(reached="mean_return", goal_return=475.0, mean_return=500.0, seconds=23.0, **RUN)
+NAMES = ("redis", "trainer", "telemetry", "evaluator", "client-1", "client-2")
+SERVICES = [service(name, pid=12345, port=6379) for name in NAMES]
+STATUS = Status(run=SOLVED, services=SERVICES, clients=[CLIENT])
 
 
 @pytest.mark.parametrize("name", page_entries())
-def test_nothing_of_a_page_is_out_of_reach_at_any_scale(
-    qtbot: QtBot, theme: Theme, tmp_path: Path, room: QRect, name: str
-) -> None:
-    feed = FakeFeed()
-    run = RunSummary(id=STATUS.run.id, name=STATUS.run.name, dir="r", state="finished")
-    feed.answers = {
-        "runs.list": {"runs": [run.model_dump(mode="json")]},
-        "config.presets": {"presets": []},
-        "config.get": ConfigValues(defaults={}, saved={}, running={}, text="", hash="h", path="/config.yaml"),
-        "config.check": {"problems": []},
-        "history.logs": {"lines": []},
-        "checkpoint.list": {"checkpoints": []},
-    }
-    window = MainWindow(feed, theme, Preferences(Folders(tmp_path / "c", tmp_path / "d")))  # type: ignore[arg-type]
-    qtbot.addWidget(window)
-    window.show()
-    qtbot.waitUntil(lambda: window.pages.page is not None)
-    window.show_page(name)
-    feed.take_snapshot(STATUS)
+def test_a_page_is_all_in_reach(qtbot: QtBot, make: Make, fake: FakeFeed, room: QRect, name: str) -> None:
+    fake.answers = NOTHING_YET | {"runs.list": {"runs": [RunSummary(**RUN).model_dump(mode="json")]}}
+    window = make(name)
+    fake.take_snapshot(STATUS)
     area = window.pages.currentWidget()
     assert isinstance(area, PageArea)
     least = window.pages.front.minimumSizeHint
@@ -191,19 +159,7 @@ def test_nothing_of_a_page_is_out_of_reach_at_any_scale(
     for button in window.pages.front.findChildren(QAbstractButton):
         if button.isVisible() and button.parentWidget() is not None:
             shown = button.mapTo(area.widget(), button.rect().bottomRight())
-            assert area.widget().rect().contains(shown) or scrolled_within(button, area), button.text()
-    close_messages(window.messages)
-    window.hide()
-
-
-def scrolled_within(widget: QWidget, area: QScrollArea) -> bool:
-    """Whether it stands in something that scrolls inside of an area."""
-    parent = widget.parentWidget()
-    while parent is not None and parent is not area.widget():
-        if isinstance(parent, QAbstractScrollArea):
-            return True
-        parent = parent.parentWidget()
-    return False
+            assert area.widget().rect().contains(shown) or scrolled(button, area.widget()), button.text()
 
 
 def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme: Theme) -> None:
@@ -217,13 +173,10 @@ def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme
 
 
 @pytest.mark.parametrize("width", [480, 1280])
-def test_the_words_of_what_is_offered_next_are_never_cut(
-    qtbot: QtBot, theme: Theme, tmp_path: Path, width: int
-) -> None:
-    feed: Any = FakeFeed()
-    pages = PageStack({}, feed, FakeShell(tmp_path))
+def test_the_words_of_an_offer_are_never_cut(qtbot: QtBot, world: World, width: int) -> None:
+    pages = PageStack({}, world.feed, world.shell)
     qtbot.addWidget(pages)
-    bar = OfferBar(feed, pages)
+    bar = OfferBar(world.feed, pages)
     qtbot.addWidget(bar)
     bar.resize(width, 40)
     bar.make(Offer("run", "401,408 environment steps are done after 47 s.", "lunarlander_ppo"))

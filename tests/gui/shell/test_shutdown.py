@@ -1,10 +1,6 @@
 """Closing the window: what it asks, what it ends, and what stays in the tray."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QSystemTrayIcon, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -13,64 +9,60 @@ from soulsgui.gui.client_mode.state import ClientWords
 from soulsgui.gui.colours import LIGHT, Tone
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.preferences import AtClosing, AtLeaving, Preferences
-from soulsgui.gui.shell import menu as settings_dialog
 from soulsgui.gui.shell import tray as trays
-from soulsgui.gui.shell.shutdown import ClosingDialog, Ending, Leaving, WindowCloser, ending, leaving
+from soulsgui.gui.shell.menu import SettingsDialog
+from soulsgui.gui.shell.shutdown import (
+    ClosingDialog,
+    Ending,
+    Leaving,
+    LeavingDialog,
+    WindowCloser,
+    ending,
+    leaving,
+)
 from soulsgui.gui.shell.tray import Tray, state_icon, why_off
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.states import Look
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import Stage
-from soulsgui.wire.control import (
-    ClientStatus,
-    RunStatus,
-    ServerStatus,
-    ServiceStatus,
-    Snapshot,
-    Status,
-)
+from soulsgui.wire.control import RunStatus, ServerStatus, Snapshot, Status
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, refusal
 from tests.gui.reading import part_of
-from tests.gui.shell.driving import close_messages
-from tests.gui.shell.stub_pages import stub_pages
+from tests.gui.shell.conftest import Make
+from tests.states import client, service
 
-CONNECTED = Connection(ConnectionState.CONNECTED, "my-server")
-IDLE = Connection(ConnectionState.NO_RUN, "my-server")
-CUT = Connection(ConnectionState.RECONNECTING, "my-server")
+IDLE, STARTING, CONNECTING, START_FAILED = (
+    Connection(ConnectionState(name), "my-server")
+    for name in ("no_run", "starting", "connecting", "start_failed")
+)
 RUNNING = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=125.0)
 NONE = RunStatus()
-UP = ServerStatus(reachable=True)
 
 
-@pytest.mark.parametrize(
-    ("connection", "run", "ours", "remembered", "expected"),
-    [
-        (CONNECTED, RUNNING, True, AtClosing.ASK, Ending(ask=True, shut_down=True)),
-        (CONNECTED, RUNNING, False, AtClosing.ASK, Ending(ask=True)),
-        (CONNECTED, RUNNING, True, AtClosing.STOP, Ending(stop_run=True, shut_down=True)),
-        (CONNECTED, RUNNING, True, AtClosing.KEEP, Ending()),
+def test_closing_asks_about_a_run_and_leaves_no_runner_of_its_own_behind() -> None:
+    for connection, run, ours, remembered, expected in (
+        (LIVE, RUNNING, True, AtClosing.ASK, Ending(ask=True, shut_down=True)),
+        (LIVE, RUNNING, False, AtClosing.ASK, Ending(ask=True)),
+        (LIVE, RUNNING, True, AtClosing.STOP, Ending(stop_run=True, shut_down=True)),
+        (LIVE, RUNNING, True, AtClosing.KEEP, Ending()),
         (IDLE, NONE, True, AtClosing.ASK, Ending(shut_down=True)),
         (IDLE, NONE, True, AtClosing.KEEP, Ending(shut_down=True)),
         (IDLE, NONE, False, AtClosing.STOP, Ending()),
-        (CUT, RUNNING, True, AtClosing.ASK, Ending()),
-    ],
-)
-def test_closing_asks_about_a_run_and_leaves_no_runner_of_its_own_behind(
-    connection: Connection, run: RunStatus, ours: bool, remembered: AtClosing, expected: Ending
-) -> None:
-    assert ending(connection, run, ours, remembered) == expected
+        (LOST, RUNNING, True, AtClosing.ASK, Ending()),
+    ):
+        assert ending(connection, run, ours, remembered) == expected
 
 
 class Closing:
     """A window that is being closed while a run goes on, or none."""
 
-    def __init__(self, qtbot: QtBot, folder: Path, feed: FakeFeed) -> None:
-        self.feed = feed
+    def __init__(self, qtbot: QtBot, folders: Folders, run: RunStatus = RUNNING) -> None:
+        self.feed = FakeFeed(Status(run=run, server=ServerStatus(reachable=True)), LIVE, HELLO)
         self.window = QWidget()
         qtbot.addWidget(self.window)
         self.window.show()
-        self.preferences = Preferences(Folders(folder / "c", folder / "d"))
-        self.closer = WindowCloser(feed, self.preferences, self.window)  # type: ignore[arg-type]
+        self.preferences = Preferences(folders)
+        self.closer = WindowCloser(self.feed, self.preferences, self.window)
         self.closed: list[bool] = []
         self.closer.closed.connect(self.closed.append)
 
@@ -81,40 +73,43 @@ class Closing:
 
 
 @pytest.fixture
-def closing(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Closing:
+def closing(qtbot: QtBot, theme: Theme, folders: Folders) -> Closing:
     """A run goes on."""
-    return Closing(qtbot, tmp_path, FakeFeed(Status(run=RUNNING, server=UP), CONNECTED, HELLO))
+    return Closing(qtbot, folders)
 
 
 @pytest.fixture
-def idle(qtbot: QtBot, theme: Theme, tmp_path: Path) -> Closing:
+def idle(qtbot: QtBot, theme: Theme, folders: Folders) -> Closing:
     """No run goes on, and the runner was started by the window."""
-    made = Closing(qtbot, tmp_path, FakeFeed(Status(server=UP), CONNECTED, HELLO))
+    made = Closing(qtbot, folders, NONE)
     made.preferences.remember_runner(HELLO)
     return made
 
 
-def test_keep_training_closes_the_window_and_sends_nothing(qtbot: QtBot, closing: Closing) -> None:
+def test_keep_training_is_silent_and_remembered(qtbot: QtBot, closing: Closing, folders: Folders) -> None:
     closing.preferences.remember_runner(HELLO)
     closing.closer.begin()
     assert closing.closed == []
     words = [label.text() for label in closing.dialog.findChildren(QLabel)]
     assert "To come back, open SoulsGUI again." in words, "no command that may not be there"
-    qtbot.mouseClick(closing.dialog.keep, Qt.MouseButton.LeftButton)
+    closing.dialog.remember.setChecked(True)
+    closing.dialog.keep.click()
     assert closing.closed == [True]
     assert not closing.window.isVisible()
     assert closing.feed.sent == []
+    again = Closing(qtbot, folders)
+    assert again.preferences.at_closing is AtClosing.KEEP
+    again.closer.begin()
+    assert again.closed == [True]
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_stop_and_quit_waits_for_the_save_and_ends_only_a_runner_of_its_own(
-    qtbot: QtBot, closing: Closing, ours: bool
-) -> None:
+def test_stop_and_quit_waits_and_ends_its_runner_alone(qtbot: QtBot, closing: Closing, ours: bool) -> None:
     if ours:
         closing.preferences.remember_runner(HELLO)
     closing.closer.begin()
     dialog = closing.dialog
-    qtbot.mouseClick(dialog.stop, Qt.MouseButton.LeftButton)
+    dialog.stop.click()
     assert dialog.stop.stage is Stage.RUNNING
     assert not dialog.keep.isEnabled()
     assert closing.closed == []
@@ -130,26 +125,16 @@ def test_a_run_that_can_not_be_stopped_keeps_the_window(qtbot: QtBot, closing: C
     closing.closer.begin()
     dialog = closing.dialog
     with qtbot.waitSignal(dialog.stop.problem):
-        qtbot.mouseClick(dialog.stop, Qt.MouseButton.LeftButton)
+        dialog.stop.click()
     assert "The disk is full." in dialog.wrong.text()
     assert dialog.keep.isEnabled()
-    qtbot.mouseClick(dialog.cancel, Qt.MouseButton.LeftButton)
+    dialog.cancel.click()
     assert closing.closed == []
     assert closing.window.isVisible()
     qtbot.waitUntil(lambda: closing.closer.dialog is None)
     closing.closer.begin()
     assert closing.dialog.isVisible(), "it can be asked again"
     closing.dialog.reject()
-
-
-def test_what_is_remembered_is_not_asked_again(qtbot: QtBot, closing: Closing, tmp_path: Path) -> None:
-    closing.closer.begin()
-    closing.dialog.remember.setChecked(True)
-    qtbot.mouseClick(closing.dialog.keep, Qt.MouseButton.LeftButton)
-    assert closing.preferences.at_closing is AtClosing.KEEP
-    again = Closing(qtbot, tmp_path, closing.feed)
-    again.closer.begin()
-    assert again.closed == [True]
 
 
 def test_a_remembered_stop_shows_its_progress(closing: Closing) -> None:
@@ -160,40 +145,31 @@ def test_a_remembered_stop_shows_its_progress(closing: Closing) -> None:
     assert closing.closed == [False]
 
 
-def test_the_end_does_not_wait_for_a_runner_that_is_silent(idle: Closing) -> None:
-    idle.closer.begin()
-    assert idle.closed == []
-    idle.feed.sent_of("server.shutdown")[0].call.refuse(refusal("gone"))
-    assert idle.closed == [False]
-
-
-def test_a_runner_that_is_just_being_started_is_not_left_behind(qtbot: QtBot, idle: Closing) -> None:
-    idle.feed.answers["server.shutdown"] = {}
-    idle.feed.connect_as(Connection(ConnectionState.STARTING, "my-server"))
-    idle.closer.begin()
-    assert not idle.window.isVisible()
-    idle.feed.connect_as(Connection(ConnectionState.CONNECTING, "my-server"))
-    assert idle.closed == []
-    with qtbot.waitSignal(idle.closer.closed):
-        idle.feed.connect_as(IDLE)
-    assert idle.closed == [False]
-    assert len(idle.feed.sent_of("server.shutdown")) == 1
-
-
-def test_a_runner_that_can_not_be_started_does_not_hold_the_window(qtbot: QtBot, idle: Closing) -> None:
-    idle.feed.connect_as(Connection(ConnectionState.STARTING, "my-server"))
-    idle.closer.begin_quietly()
-    with qtbot.waitSignal(idle.closer.closed):
-        idle.feed.connect_as(Connection(ConnectionState.START_FAILED, "my-server"))
-    assert idle.closed == [False]
-
-
-def test_asked_twice_by_the_system_it_ends_once(idle: Closing) -> None:
+@pytest.mark.parametrize("answered", [True, False])
+def test_asked_several_times_it_ends_once_also_beside_a_silent_runner(idle: Closing, answered: bool) -> None:
     for end in (idle.closer.begin_quietly, idle.closer.begin_quietly, idle.closer.begin):
         end()
+    assert idle.closed == []
     (shutdown,) = idle.feed.sent_of("server.shutdown")
-    shutdown.call.answer({})
+    if answered:
+        shutdown.call.answer({})
+    else:
+        shutdown.call.refuse(refusal("gone"))
     assert idle.closed == [False]
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_runner_that_is_being_started_is_not_left_behind(qtbot: QtBot, idle: Closing, comes: bool) -> None:
+    idle.feed.answers["server.shutdown"] = {}
+    idle.feed.connect_as(STARTING)
+    idle.closer.begin()
+    assert not idle.window.isVisible()
+    idle.feed.connect_as(CONNECTING)
+    assert idle.closed == []
+    with qtbot.waitSignal(idle.closer.closed):
+        idle.feed.connect_as(IDLE if comes else START_FAILED)
+    assert idle.closed == [False]
+    assert len(idle.feed.sent_of("server.shutdown")) == comes
 
 
 # --- while this computer helps ---
@@ -203,59 +179,44 @@ NAME = "gamer-01"
 
 def helping(state: str = "online", wish: str = "run") -> Status:
     return Status(
-        services=[ServiceStatus(name="client", kind="client", state="running")],
-        clients=[ClientStatus(id=NAME, name=NAME, state=state, wish=wish, episodes=96)],
+        services=[service("client")],
+        clients=[client(NAME, state, wish=wish, episodes=96)],
         server=ServerStatus(url="redis://127.0.0.1:1", reachable=True),
     )
 
 
-Make = Callable[..., MainWindow]
-
-
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Says whether the desktop has a tray."""
-    monkeypatch.setattr("soulsgui.gui.shell.window.page_entries", stub_pages)
-
-    def say(has: bool) -> None:
-        monkeypatch.setattr(trays, "has_tray", lambda: has)
-
-    say(True)
-    return say
-
-
-@pytest.fixture
-def window(
-    qtbot: QtBot, both_themes: Theme, tmp_path: Path, desk: Callable[[bool], None]
-) -> Iterator[MainWindow]:
-    """A window on a computer that helps."""
-    feed = FakeFeed()
-    made = MainWindow(feed, both_themes, Preferences(Folders(tmp_path / "c", tmp_path / "d")))  # type: ignore[arg-type]
-    with qtbot.waitSignal(made.first_shown):
-        made.show()
+def window(stubs: None, make: Make, monkeypatch: pytest.MonkeyPatch) -> MainWindow:
+    """A window on a computer that helps, with a tray."""
+    monkeypatch.setattr(trays, "has_tray", lambda: True)
+    made = make()
     own = made.client_side().feed
     own.set_connection(LIVE)
     own.take(Snapshot(cursor=1, status=helping()))
-    yield made
-    close_messages(made.messages)
-    made.hide()
-    made.deleteLater()
+    return made
 
 
-@pytest.mark.parametrize(
-    ("playing", "has_tray", "remembered", "what"),
-    [
+def asked(window: MainWindow) -> LeavingDialog:
+    """What is asked when the window is closed."""
+    window.close()
+    assert window.client_closer.dialog is not None
+    return window.client_closer.dialog
+
+
+def tray_of(window: MainWindow) -> Tray:
+    assert window.client_closer.tray is not None
+    return window.client_closer.tray
+
+
+def test_a_closed_window_stays_only_while_this_computer_helps() -> None:
+    for playing, has_tray, remembered, what in (
         (False, True, AtLeaving.TRAY, Leaving.CLOSE),
         (True, False, AtLeaving.TRAY, Leaving.CLOSE),
         (True, True, AtLeaving.QUIT, Leaving.CLOSE),
         (True, True, AtLeaving.TRAY, Leaving.TRAY),
         (True, True, AtLeaving.ASK, Leaving.ASK),
-    ],
-)
-def test_a_closed_window_stays_only_while_this_computer_helps(
-    playing: bool, has_tray: bool, remembered: AtLeaving, what: Leaving
-) -> None:
-    assert leaving(playing, has_tray, remembered) is what
+    ):
+        assert leaving(playing, has_tray, remembered) is what
 
 
 def test_the_tray_says_why_something_can_not_be_done() -> None:
@@ -266,19 +227,14 @@ def test_the_tray_says_why_something_can_not_be_done() -> None:
     assert all(why_off(playing, LOST))
 
 
-def test_the_first_close_is_explained_and_then_the_tray_plays_on(
-    qtbot: QtBot, window: MainWindow, tmp_path: Path
-) -> None:
+def test_the_first_close_is_explained_then_tray(qtbot: QtBot, window: MainWindow, folders: Folders) -> None:
     ended: list[bool] = []
     window.closer.closed.connect(ended.append)
-    window.close()
-    dialog = window.client_closer.dialog
-    assert dialog is not None
+    dialog = asked(window)
     assert window.isVisible()
     dialog.remember.setChecked(True)
-    qtbot.mouseClick(dialog.stay, Qt.MouseButton.LeftButton)
-    tray = window.client_closer.tray
-    assert tray is not None
+    dialog.stay.click()
+    tray = tray_of(window)
     assert not window.isVisible()
     assert tray.shown
     assert tray.icon.toolTip() == "SoulsGUI: Playing, episode 97"
@@ -289,7 +245,10 @@ def test_the_first_close_is_explained_and_then_the_tray_plays_on(
     assert not window.isVisible()
     assert tray.shown
     assert ended == []
-    assert Preferences(Folders(tmp_path / "c", tmp_path / "d")).at_leaving is AtLeaving.TRAY
+    assert Preferences(folders).at_leaving is AtLeaving.TRAY
+    with qtbot.waitSignal(window.closer.closed):
+        tray.quit.trigger()
+    assert not tray.shown
 
 
 def test_quit_in_the_menu_ends_the_program(qtbot: QtBot, window: MainWindow) -> None:
@@ -298,23 +257,12 @@ def test_quit_in_the_menu_ends_the_program(qtbot: QtBot, window: MainWindow) -> 
     assert window.client_closer.dialog is None, "the menu asks nothing about the tray"
 
 
-def test_quit_in_the_tray_ends_the_program(qtbot: QtBot, window: MainWindow) -> None:
-    window.client_closer.close_window()
-    assert window.client_closer.dialog is not None
-    window.client_closer.dialog.stay.click()
-    tray = window.client_closer.tray
-    assert tray is not None
-    with qtbot.waitSignal(window.closer.closed):
-        tray.quit.trigger()
-    assert not tray.shown
-
-
 def test_a_desktop_without_a_tray_ends_with_the_window_and_says_why_in_the_settings(
-    qtbot: QtBot, window: MainWindow, desk: Callable[[bool], None]
+    qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk(False)
+    monkeypatch.setattr(trays, "has_tray", lambda: False)
     window.menu.settings.trigger()
-    dialog = part_of(window, settings_dialog.SettingsDialog)
+    dialog = part_of(window, SettingsDialog)
     assert not dialog.leaving.isEnabled()
     assert dialog.why_no_tray.text() == trays.why_no_tray() != ""
     dialog.reject()
@@ -326,41 +274,36 @@ def test_a_desktop_without_a_tray_ends_with_the_window_and_says_why_in_the_setti
 def test_the_menu_of_the_tray_pauses_resumes_and_stops(qtbot: QtBot, window: MainWindow) -> None:
     feed = FakeFeed(helping())
     side = window.client_side()
-    side.feed = feed  # type: ignore[assignment]
-    tray = Tray(side, FakeFeed(), window)  # type: ignore[arg-type]
+    side.feed = feed
+    tray = Tray(side, FakeFeed(), window)
     tray.show()
     assert not tray.resume.isEnabled()
     tray.pause.trigger()
-    assert (feed.sent[-1].command, feed.sent[-1].params) == (
-        "clients.pause",
-        {"client": NAME, "after_episode": False},
-    )
     feed.take_snapshot(helping("paused", "pause"))
     qtbot.waitUntil(tray.resume.isEnabled)
     assert tray.state.text() == "Paused by you"
     assert not tray.pause.isEnabled()
     tray.resume.trigger()
-    assert (feed.sent[-1].command, feed.sent[-1].params) == ("clients.resume", {"client": NAME})
     tray.stop.trigger()
-    assert (feed.sent[-1].command, feed.sent[-1].params) == ("service.stop", {"name": "client"})
+    assert [(one.command, one.params) for one in feed.sent] == [
+        ("clients.pause", {"client": NAME, "after_episode": False}),
+        ("clients.resume", {"client": NAME}),
+        ("service.stop", {"name": "client"}),
+    ]
     tray.hide()
 
 
 def test_the_icon_of_another_state_is_another_picture(theme: Theme) -> None:
-    pictures = [
+    good, paused = (
         state_icon(Look(icon, tone, ""), LIGHT).pixmap(32, 32).toImage()
         for icon, tone in (("state-good", Tone.GOOD), ("state-paused", Tone.PAUSED))
-    ]
-    assert pictures[0] != pictures[1]
+    )
+    assert good != paused
 
 
 @pytest.mark.parametrize(("ends", "words"), [(True, "helps no longer"), (False, "it plays on there")])
 def test_what_quitting_means_is_told_as_it_is(window: MainWindow, ends: bool, words: str) -> None:
-    own = window.client_side().feed
-    own.greet(HELLO.model_copy(update={"ends_with_window": ends}))
-    window.close()
-    dialog = window.client_closer.dialog
-    assert dialog is not None
-    said = " ".join(label.text() for label in dialog.findChildren(QLabel))
-    assert words in said
+    window.client_side().feed.greet(HELLO.model_copy(update={"ends_with_window": ends}))
+    dialog = asked(window)
+    assert words in " ".join(label.text() for label in dialog.findChildren(QLabel))
     dialog.reject()

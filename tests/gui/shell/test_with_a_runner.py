@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -23,13 +22,9 @@ from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import RunningServer, processes_below, wait_for
-from tests.faults.waiting import LIMIT_S
 from tests.gui.reading import part_of
 from tests.gui.shell.conftest import folders_below
 from tests.gui.shell.driving import close_messages, fail_loudly, finish, until
-from tests.gui.shell.stub_pages import stub_pages
-
-LEFT = Qt.MouseButton.LeftButton
 
 
 class Open:
@@ -44,11 +39,14 @@ class Open:
         self.window.start_wanted.connect(connector.start_runner)
         self.window.first_shown.connect(connector.open)
         self.window.show()
-        until(qapp, lambda: self.feed.connection.live, "the window is connected", LIMIT_S)
+        self.until(lambda: self.feed.connection.live, "the window is connected")
 
-    def until_run(self, *states: str) -> None:
+    def until(self, done: Callable[[], object], what: str) -> None:
+        until(self.qapp, done, what)
+
+    def until_run(self, state: str) -> None:
         try:
-            until(self.qapp, lambda: self.feed.status.run.state in states, f"the run is {states}", LIMIT_S)
+            self.until(lambda: self.feed.status.run.state == state, f"the run is {state}")
         except AssertionError as error:
             # What it is now, not what it was when the waiting began.
             raise AssertionError(f"{error}; it is {self.feed.status}") from error
@@ -60,31 +58,36 @@ class Open:
         self.window.deleteLater()
 
 
+OpenWindow = Callable[..., Open]
+
+
 @pytest.fixture
-def opened(
-    qapp: QApplication,
-    qt_loop: asyncio.AbstractEventLoop,
-    theme: Theme,
-    server: RunningServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Open]:
-    monkeypatch.setattr("soulsgui.gui.shell.window.page_entries", stub_pages)
-    made = Open(qapp, theme, folders_below(server.folder))
-    yield made
-    made.close()
+def open_window(
+    qapp: QApplication, qt_loop: asyncio.AbstractEventLoop, theme: Theme, stubs: None
+) -> Iterator[OpenWindow]:
+    made: list[Open] = []
+
+    def begin(folders: Folders, may_start: bool = False) -> Open:
+        made.append(Open(qapp, theme, folders, may_start))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.close()
 
 
-def test_a_run_is_begun_saved_stopped_and_resumed(qtbot: QtBot, opened: Open, server: RunningServer) -> None:
+def test_a_run_from_begin_to_resume(qtbot: QtBot, open_window: OpenWindow, server: RunningServer) -> None:
+    opened = open_window(folders_below(server.folder))
     window, feed, toolbar = opened.window, opened.feed, opened.window.toolbar
-    qtbot.mouseClick(toolbar.new_run, LEFT)
+    toolbar.new_run.click()
     dialog = part_of(window, NewRunDialog)
-    until(opened.qapp, dialog.start.isEnabled, "the settings are there")
+    opened.until(dialog.start.isEnabled, "the settings are there")
     dialog.name.setText("by hand")
     dialog.note.setPlainText("from a test")
     dialog.clients.setValue(1)
     dialog.goal.setText("1000")
     with qtbot.waitSignal(dialog.started) as started:
-        qtbot.mouseClick(dialog.start, LEFT)
+        dialog.start.click()
     run = RunFolder(Path(started.args[0]["run_dir"]))
     settings = json.loads(run.config.read_text())
     assert (settings["clients"]["local"], settings["stop"]["mean_return"]) == (1, 1000.0)
@@ -92,63 +95,49 @@ def test_a_run_is_begun_saved_stopped_and_resumed(qtbot: QtBot, opened: Open, se
     assert (record["name"], record["note"]) == ("by hand", "from a test")
     assert window.pages.shown == "overview"
     opened.until_run("running")
-    until(opened.qapp, lambda: feed.status.run.updates > 0, "it learns", LIMIT_S)
+    opened.until(lambda: feed.status.run.updates > 0, "it learns")
 
-    until(opened.qapp, toolbar.quicksave.isEnabled, "it can be saved")
+    opened.until(toolbar.quicksave.isEnabled, "it can be saved")
     with qtbot.waitSignal(toolbar.quicksave.finished):
-        qtbot.mouseClick(toolbar.quicksave, LEFT)
+        toolbar.quicksave.click()
     assert [one.name for one in run.manual_saves.iterdir()], "the checkpoint is on the disk"
 
     trainer = server.pid("trainer") or 0
     assert psutil.pid_exists(trainer)
     with qtbot.waitSignal(toolbar.stop.finished):
-        qtbot.mouseClick(toolbar.stop, LEFT)
+        toolbar.stop.click()
     assert not psutil.pid_exists(trainer)
     assert json.loads(run.run.read_text())["state"] == "stopped"
     opened.until_run("stopped")
 
-    until(opened.qapp, toolbar.resume.isEnabled, "it can be resumed")
+    opened.until(toolbar.resume.isEnabled, "it can be resumed")
     with qtbot.waitSignal(toolbar.resume.finished):
-        qtbot.mouseClick(toolbar.resume, LEFT)
-    until(opened.qapp, lambda: feed.status.run.attempt == 2, "a second attempt", LIMIT_S)
+        toolbar.resume.click()
+    opened.until(lambda: feed.status.run.attempt == 2, "a second attempt")
     assert feed.status.run.id == run.run_id
     opened.until_run("running")
 
 
 def test_the_server_is_opened_to_the_network_and_then_invites_with_its_addresses(
-    qapp: QApplication,
-    qt_loop: asyncio.AbstractEventLoop,
-    theme: Theme,
-    qtbot: QtBot,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    open_window: OpenWindow, folders: Folders, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("soulsgui.gui.shell.window.page_entries", stub_pages)
-    folders = folders_below(tmp_path)
-    own = Open(qapp, theme, folders, may_start=True)
-    window, feed = own.window, own.feed
-    assert feed.hello is not None
-    first = feed.hello.pid
-    window.open_invite()
-    (dialog,) = window.findChildren(InviteDialog)
-    until(qapp, lambda: "this computer alone" in dialog.reach.text(), "it says from where it is reached")
-    qtbot.mouseClick(dialog.lan.allow, LEFT)
-    until(qapp, dialog.lan.restart.isVisible, "it is saved")
-    qtbot.mouseClick(dialog.lan.restart, LEFT)
-    until(
-        qapp,
-        lambda: feed.connection.live and feed.hello is not None and feed.hello.pid != first,
-        "it was started anew",
-        LIMIT_S,
-    )
-    until(qapp, lambda: "private network" in dialog.reach.text(), "the dialog has noticed", LIMIT_S)
+    opened = open_window(folders, may_start=True)
+    feed = opened.feed
+    first = feed.hello
+    opened.window.open_invite()
+    dialog = part_of(opened.window, InviteDialog)
+    opened.until(lambda: "this computer alone" in dialog.reach.text(), "it says from where it is reached")
+    dialog.lan.allow.click()
+    opened.until(dialog.lan.restart.isVisible, "it is saved")
+    dialog.lan.restart.click()
+    opened.until(lambda: feed.connection.live and feed.hello != first, "it was started anew")
+    opened.until(lambda: "private network" in dialog.reach.text(), "the dialog has noticed")
     assert not dialog.lan.isVisible()
-    until(qapp, dialog.invite.isEnabled, "one can be invited")
-    qtbot.mouseClick(dialog.invite, LEFT)
-    until(qapp, dialog.link.text, "the invitation")
+    opened.until(dialog.invite.isEnabled, "one can be invited")
+    dialog.invite.click()
+    opened.until(dialog.link.text, "the invitation")
     assert not Invitation.parse(dialog.link.text()).for_this_machine_only
     dialog.reject()
     feed.call("server.shutdown")
-    until(qapp, lambda: not control_path(folders).exists(), "it ends", LIMIT_S)
-    own.close()
+    opened.until(lambda: not control_path(folders).exists(), "it ends")
     wait_for(lambda: not processes_below(tmp_path), "nothing is left running")

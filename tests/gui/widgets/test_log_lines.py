@@ -40,22 +40,16 @@ def test_lines_that_come_twice_are_kept_once_per_service() -> None:
     assert places(buffer) == [("trainer", 1)], "forgotten ones may come again"
 
 
-def test_fresh_lines_are_given_once_and_only_when_wanted() -> None:
-    buffer = LogBuffer()
-    buffer.filter = LogFilter("warning")
-    buffer.add([line(1, level="info"), line(2, level="error")])
-    assert [each.number for each in buffer.take_fresh()] == [2]
-    assert buffer.take_fresh() == []
-    buffer.filter = LogFilter("debug")
-    assert [each.number for each in buffer.wanted()] == [1, 2]
-
-
-def test_a_line_without_a_level_counts_with_the_line_before_it_of_its_service() -> None:
+def test_fresh_lines_are_given_once_and_only_when_wanted_as_the_line_before_without_a_level() -> None:
     buffer = LogBuffer()
     buffer.filter = LogFilter("error")
     buffer.add([line(1, level="error"), line(1, level="info", service="redis"), line(2, level="")])
     buffer.add([line(2, level="", service="redis"), line(3, level="")])
+    assert [each.number for each in buffer.take_fresh()] == [1, 2, 3]
+    assert buffer.take_fresh() == []
     assert places(buffer) == [("trainer", 1), ("trainer", 2), ("trainer", 3)]
+    buffer.filter = LogFilter("debug")
+    assert len(places(buffer)) == 5
 
 
 def test_older_lines_are_put_before_and_push_out_the_newest() -> None:

@@ -23,24 +23,26 @@ def pane(qtbot: QtBot, theme: Theme) -> LogPane:
     return made
 
 
+@pytest.fixture
+def text(pane: LogPane) -> QPlainTextEdit:
+    return part_of(pane, QPlainTextEdit)
+
+
 def lines(pane: LogPane) -> list[str]:
     return [each.split()[-1] for each in pane.text.splitlines()]
 
 
-def test_lines_appear_in_batches(qtbot: QtBot, pane: LogPane) -> None:
+def test_lines_appear_in_batches_and_only_when_they_are_seen(qtbot: QtBot, pane: LogPane) -> None:
     pane.add([line(1)])
     pane.add([line(2), line(3)])
     assert pane.text == ""
     qtbot.waitUntil(lambda: lines(pane) == ["1", "2", "3"])
-
-
-def test_a_hidden_pane_catches_up_when_shown(qtbot: QtBot, pane: LogPane) -> None:
     pane.hide()
-    pane.add(line(number) for number in range(1, 8))
+    pane.add([line(4)])
     qtbot.wait(150)
-    assert pane.text == ""
+    assert len(lines(pane)) == 3
     pane.show()
-    qtbot.waitUntil(lambda: len(lines(pane)) == 7)
+    qtbot.waitUntil(lambda: len(lines(pane)) == 4)
 
 
 def test_memory_stays_bounded(qtbot: QtBot, pane: LogPane) -> None:
@@ -50,15 +52,17 @@ def test_memory_stays_bounded(qtbot: QtBot, pane: LogPane) -> None:
     assert len(lines(pane)) == 5000
 
 
-def test_level_and_words_narrow_what_is_shown(qtbot: QtBot, pane: LogPane) -> None:
+def test_level_and_words_narrow_what_is_shown_until_that_is_taken_back(qtbot: QtBot, pane: LogPane) -> None:
     pane.replace([line(1, "all fine"), line(2, "no space left", "error"), line(3, "late", "warning")])
-    level, words = part_of(pane, QComboBox), part_of(pane, QLineEdit)
-    level.setCurrentText("Warnings")
+    narrowed: list[tuple[str, str]] = []
+    pane.narrowed.connect(lambda *wanted: narrowed.append(wanted))
+    part_of(pane, QComboBox).setCurrentText("Warnings")
     assert lines(pane) == ["left", "late"]
-    qtbot.keyClicks(words, "SPACE")
+    part_of(pane, QLineEdit).setText("SPACE")
     assert lines(pane) == ["left"]
-    words.clear()
-    level.setCurrentIndex(0)
+    assert narrowed == [("warning", ""), ("warning", "SPACE")]
+    pane.show_everything()
+    assert (pane.least, pane.words) == ("debug", "")
     assert len(lines(pane)) == 3
 
 
@@ -69,9 +73,8 @@ def test_lines_of_one_service_do_not_name_it(pane: LogPane) -> None:
     assert pane.text == "INFO     line 2"
 
 
-def test_following_keeps_the_end_in_view_until_one_scrolls_up(qtbot: QtBot, pane: LogPane) -> None:
+def test_the_end_stays_in_view_until_one_scrolls(qtbot: QtBot, pane: LogPane, text: QPlainTextEdit) -> None:
     pane.replace([line(number) for number in range(200)])
-    text = part_of(pane, QPlainTextEdit)
     bar = text.verticalScrollBar()
     assert bar.value() == bar.maximum()
     with qtbot.waitSignal(pane.follow_changed) as signal:
@@ -85,13 +88,12 @@ def test_following_keeps_the_end_in_view_until_one_scrolls_up(qtbot: QtBot, pane
         bar.triggerAction(bar.SliderAction.SliderToMinimum)
     bar.triggerAction(bar.SliderAction.SliderToMaximum)
     assert pane.follow
-    box = part_of(pane, QCheckBox)
-    assert box.isChecked()
+    assert part_of(pane, QCheckBox).isChecked()
 
 
-def test_the_selection_or_everything_is_copied(qtbot: QtBot, pane: LogPane) -> None:
+def test_the_selection_or_everything_is_copied(pane: LogPane, text: QPlainTextEdit) -> None:
     pane.replace([line(1), line(2)], with_service=False)
-    button, text = part_of(pane, QPushButton), part_of(pane, QPlainTextEdit)
+    button = part_of(pane, QPushButton)
     button.click()
     assert QGuiApplication.clipboard().text() == "INFO     line 1\nINFO     line 2"
     text.moveCursor(QTextCursor.MoveOperation.Start)
@@ -101,10 +103,9 @@ def test_the_selection_or_everything_is_copied(qtbot: QtBot, pane: LogPane) -> N
 
 
 def test_levels_keep_their_colours_when_the_theme_changes(
-    qtbot: QtBot, pane: LogPane, both_themes: Theme
+    qtbot: QtBot, pane: LogPane, text: QPlainTextEdit, both_themes: Theme
 ) -> None:
     pane.replace([line(1, level="error")])
-    text = part_of(pane, QPlainTextEdit)
 
     def colour() -> str:
         cursor = QTextCursor(text.document())
@@ -116,64 +117,45 @@ def test_levels_keep_their_colours_when_the_theme_changes(
     qtbot.waitUntil(lambda: colour() == DARK.tones[Tone.BAD])
 
 
-def test_a_flood_of_lines_is_written_quickly(qtbot: QtBot, pane: LogPane) -> None:
-    flood = [line(number, level="warning" if number % 10 == 0 else "info") for number in range(5000)]
-    text = part_of(pane, QPlainTextEdit)
+def test_a_flood_of_lines_is_written_quickly(pane: LogPane, text: QPlainTextEdit) -> None:
     changes: list[int] = []
     text.document().contentsChange.connect(lambda _at, _gone, added: changes.append(added))
-    pane.replace(flood)
+    pane.replace(line(number, level="warning" if number % 10 == 0 else "info") for number in range(5000))
     # In batches, not line by line: 20 µs a line against 710.
     assert sum(changes) > 5000
     assert len(changes) < 500
 
 
-def test_older_lines_are_put_above_and_what_is_in_view_stays(pane: LogPane) -> None:
+def test_what_is_in_view_stays_or_a_line_is_brought_there(pane: LogPane, text: QPlainTextEdit) -> None:
     pane.replace([line(number) for number in range(100, 300)])
-    text = part_of(pane, QPlainTextEdit)
     text.verticalScrollBar().setValue(40)
     assert not pane.prepend([line(number) for number in range(50, 100)])
     assert lines(pane)[0] == "50"
     assert text.firstVisibleBlock().text().endswith("line 140")
     assert not pane.follow
-
-
-def test_a_line_is_brought_into_view_and_marked(pane: LogPane) -> None:
-    pane.replace([line(number) for number in range(200)])
-    pane.show_line(line(20))
-    text = part_of(pane, QPlainTextEdit)
-    assert text.textCursor().selectedText().endswith("line 20")
+    pane.set_follow(True)
+    pane.show_line(line(70))
+    assert text.textCursor().selectedText().endswith("line 70")
     assert text.firstVisibleBlock().blockNumber() <= 20
     assert not pane.follow
 
 
-def test_the_user_who_wants_other_lines_is_heard_and_can_take_it_back(qtbot: QtBot, pane: LogPane) -> None:
-    words = part_of(pane, QLineEdit)
-    with qtbot.waitSignal(pane.narrowed) as signal:
-        words.setText("disk")
-    assert signal.args == ["debug", "disk"]
-    pane.show_everything()
-    assert (pane.least, pane.words) == ("debug", "")
-
-
-def test_a_traceback_goes_with_its_error_also_when_it_comes_later(qtbot: QtBot, pane: LogPane) -> None:
-    level = part_of(pane, QComboBox)
-    level.setCurrentText("Errors")
+def test_a_late_traceback_goes_with_its_error(qtbot: QtBot, pane: LogPane, text: QPlainTextEdit) -> None:
+    part_of(pane, QComboBox).setCurrentText("Errors")
     pane.replace([line(1), line(2, "no space left", "error")])
     pane.add(
         [LogLine(service="trainer", number=3, text="Traceback"), LogLine(service="redis", number=1, text="x")]
     )
     qtbot.waitUntil(lambda: pane.text.endswith("Traceback"))
-    text = part_of(pane, QPlainTextEdit)
     cursor = QTextCursor(text.document())
     cursor.movePosition(QTextCursor.MoveOperation.End)
     assert cursor.charFormat().foreground().color().name() == LIGHT.tones[Tone.BAD]
 
 
-def test_the_end_stays_in_view_when_the_pane_or_the_font_changes(
-    qtbot: QtBot, pane: LogPane, both_themes: Theme
+def test_the_end_stays_in_view_when_the_pane_or_the_font_changes_unless_follow_is_turned_off(
+    qtbot: QtBot, pane: LogPane, text: QPlainTextEdit, both_themes: Theme
 ) -> None:
     pane.replace([line(number) for number in range(200)])
-    text = part_of(pane, QPlainTextEdit)
     bar = text.verticalScrollBar()
     size = text.font().pointSizeF()
     pane.resize(700, 150)
@@ -181,3 +163,8 @@ def test_the_end_stays_in_view_when_the_pane_or_the_font_changes(
     both_themes.set_font_scale(150)
     qtbot.waitUntil(lambda: text.font().pointSizeF() == pytest.approx(1.5 * size))
     qtbot.waitUntil(lambda: bar.value() == bar.maximum())
+    pane.resize(700, 300)
+    pane.set_follow(False)
+    bar.setValue(40)
+    qtbot.wait(0)
+    assert bar.value() == 40
