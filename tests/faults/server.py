@@ -23,13 +23,13 @@ class FaultyServer:
 
     def __init__(self, folder: Path, keeps_data: bool = False) -> None:
         self.address = Address("127.0.0.1", free_port(), secrets.token_urlsafe(16), "test:")
+        self.keeps_data = keeps_data
         self._folder = folder
-        self._keeps_data = keeps_data
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        kept = "yes" if self._keeps_data else "no"
+        kept = "yes" if self.keeps_data else "no"
         more = f"appendonly {kept}\nappendfsync always"
         self._process = start_server(self.address, self._folder, more)
 

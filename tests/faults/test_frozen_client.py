@@ -1,5 +1,6 @@
 """A client frozen in synchronous PPO (R7): the round closes, waits or stops as configured; it comes back."""
 
+import signal
 import time
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_a_frozen_client_is_treated_as_configured(
         fleet(redis_address, tmp_path / "fleet", clients) as them,
     ):
         until(lambda: node.node.agent.updates > 2, "rounds of all")
-        them.freeze("c1")
+        them["c1"].send_signal(signal.SIGSTOP)
         frozen_at = time.monotonic()
         report.injected(f"SIGSTOP of 1 of {clients} clients, ppo.lost_member: {policy}")
         before = node.node.agent.updates
@@ -84,7 +85,7 @@ def test_a_frozen_client_is_treated_as_configured(
             report.recovered(time.monotonic() - frozen_at)
             # What it owed is missing, or the others made it too.
             assert found == (whole if policy == "redistribute" else whole * (clients - 1) / clients)
-        them.thaw("c1")
+        them["c1"].send_signal(signal.SIGCONT)
         thawed_at, thawed = time.monotonic(), node.node.agent.updates
         until(lambda: (clients, whole) in _round_sizes(node, thawed), "it is in a round again", limit_s)
         report.injected("SIGCONT")

@@ -17,7 +17,7 @@ from soulsgui.experience.segments import Segments
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, pack_chunk
 from soulsgui.wire.messages.chunk_decoder import ChunkForm
 from soulsgui.wire.messages.frames import FramesError, Stacking, pack_frames, unpack_frames
-from tests.wire.chunks import CONTRACT, RUN, segments, unpack_chunk
+from tests.wire.chunks import CONTRACT, OBS_DTYPE, OBS_SHAPE, RUN, chunk, segments, unpack_chunk
 
 STACK = 4
 SIDE = 12
@@ -285,16 +285,23 @@ def test_chunks_stacked_otherwise_than_their_neighbours_are_opened_as_well() -> 
     np.testing.assert_array_equal(opened.segments.obs, np.concatenate([one.obs for one in sent]))
 
 
-@settings(max_examples=150, deadline=None)
-@given(at=st.integers(0, len(_picture_chunk()) - 1), value=st.integers(0, 255))
-def test_an_image_chunk_with_a_wrong_byte_is_refused_or_has_its_form(at: int, value: int) -> None:
-    data = bytearray(_picture_chunk())
-    data[at] = value
+@pytest.mark.parametrize(
+    ("good", "shape", "dtype"),
+    [(chunk(), OBS_SHAPE, OBS_DTYPE), (_picture_chunk(), (SIDE, SIDE), "uint8")],
+    ids=["numbers", "images"],
+)
+@settings(max_examples=120, deadline=None)
+@given(data=st.data(), value=st.integers(0, 255))
+def test_a_chunk_with_a_wrong_byte_is_refused_or_has_its_form(
+    good: bytes, shape: tuple[int, ...], dtype: str, data: st.DataObject, value: int
+) -> None:
+    at = data.draw(st.integers(0, len(good) - 1))
     try:
-        got = unpack_chunk(bytes(data), RUN, CONTRACT, (SIDE, SIDE), "uint8")
+        got = unpack_chunk(good[:at] + bytes([value]) + good[at + 1 :], RUN, CONTRACT, shape, dtype)
     except ChunkError:
         return
-    assert got.obs.shape == (7, SIDE, SIDE)
+    assert (got.count, got.steps, got.length.sum()) == (2, 5, 5)
+    assert got.obs.shape == (7, *shape)
 
 
 def test_what_a_chunk_takes_when_opened_is_known_before() -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import redis
@@ -92,8 +93,9 @@ def test_what_waits_for_an_absent_server_ends_when_stopped() -> None:
     nobody, stop = Address("127.0.0.1", free_port()), threading.Event()
     link = Link(nobody, stop, "worker")
     stop.set()
-    with pytest.raises(Stopped):
-        link.run(lambda connection: connection.ping())
+    for full in (None, redis.ResponseError("MISCONF disk")):
+        with pytest.raises(Stopped):
+            link.run(Mock(side_effect=full) if full else lambda connection: connection.ping())
     link.close()
     writer = PeriodicWriter(nobody, "writer", "test:beat", LIMIT_S, lambda: "x")
     writer.start()
@@ -167,19 +169,15 @@ def test_damaged_address_files_are_refused(tmp_path: Path, text: str | None) -> 
 @pytest.mark.allow_warnings
 def test_an_operation_waits_while_the_server_has_no_room() -> None:
     link = Link(Address("127.0.0.1", free_port()), threading.Event(), "worker")
-    answers: list[Exception] = [
+    answers = [
         redis.ResponseError("MISCONF Errors writing to the AOF file"),
         redis.ResponseError("Command # 1 (SET) of pipeline caused error: MISCONF"),
         redis.OutOfMemoryError("command not allowed"),
+        "done",
+        redis.ResponseError("WRONGTYPE"),
     ]
-
-    def operation(_connection: redis.Redis) -> str:
-        if answers:
-            raise answers.pop(0)
-        return "done"
-
+    operation = Mock(side_effect=answers)
     assert link.run(operation) == "done"
-    answers.append(redis.ResponseError("WRONGTYPE"))
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         link.run(operation)
     link.close()
@@ -253,6 +251,9 @@ def test_a_client_that_is_not_let_in_says_so_once_after_a_minute(
     link.back()
     link.lost(NO)
     assert stop.waits[-1] <= 0.5
+    while stop.now < 600:
+        link.lost(NO)
+    assert [record.getMessage() for record in caplog.records].count(revoked) == 2, "and once each time"
     link.close()
 
 
@@ -276,7 +277,10 @@ def test_the_servers_own_processes_go_on_trying_quickly(monkeypatch: pytest.Monk
     link = Link(Address("pc", 1, "wrong"), stop, "trainer")
     for _ in range(50):
         link.lost(NO)
-    assert max(stop.waits) <= 3
+    assert 0.5 < max(stop.waits) <= 3
+    link.back()
+    link.lost(NO)
+    assert stop.waits[-1] <= 0.1
     stop.set()
     with pytest.raises(Stopped):
         link.lost(NO)

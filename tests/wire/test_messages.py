@@ -25,15 +25,8 @@ MESSAGES: list[Message] = [
     NodeState(name="trainer", instance=PROCESS, tick=1),
     ServerConfig(run_id="r", attempt=1, contract="x", spaces={"a": [1]}, policy={}),
 ]  # fmt: skip
-ROW: dict[str, Any] = {
-    "run_id": "r",
-    "attempt": 1,
-    "update": 2,
-    "env_steps": 3,
-    "episodes": 4,
-    "model_id": 5,
-    "time": 6.5,
-}
+ROW: dict[str, Any] = {"run_id": "r", "attempt": 1, "update": 2, "env_steps": 3, "episodes": 4}
+ROW |= {"model_id": 5, "time": 6.5}
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
@@ -81,7 +74,9 @@ def test_grants_with_impossible_chances_are_no_grants(epsilon: str) -> None:
     grant = MESSAGES[2].to_json()
     assert Grant.read(grant.replace('"epsilon":null', f'"epsilon":{epsilon}')) is None
     for good in (0, 0.5, 1):
-        assert Grant.read(grant.replace('"epsilon":null', f'"epsilon":{good}')) is not None
+        read = Grant.read(grant.replace('"epsilon":null', f'"epsilon":{good}'))
+        assert read is not None
+        assert read.epsilon == good
 
 
 @pytest.mark.parametrize("num_envs", [0, -1, 65_537, 10**30])
