@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ from typing import Any, TypeVar
 import psutil
 import redis
 
+from soulsgui.runner.server.binary import can_encrypt
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import ControlFile, Status
@@ -21,6 +24,10 @@ _LOOK_EVERY_S = 0.05
 
 UNHURRIED = {"ppo.n_steps": 64, "client.step_seconds": 0.002}
 """Settings of a run without a goal that leave the cores to others: small rounds, played by a clock."""
+
+_PROGRAMS = [found for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
+ENCRYPTING = next((program for program in _PROGRAMS if can_encrypt(Path(program))), "")
+"""A server program on the PATH that has TLS; empty when there is none."""
 
 T = TypeVar("T")
 
@@ -93,6 +100,13 @@ class RunningServer:
     def pid(self, service: str) -> int | None:
         """Process of one of its services."""
         return next((found.pid for found in self.status().services if found.name == service), None)
+
+    def kill(self, service: str) -> None:
+        """Kill one of its services, and wait until another process is in its place."""
+        old = self.pid(service)
+        assert old is not None
+        os.kill(old, signal.SIGKILL)
+        wait_for(lambda: self.pid(service) not in (None, old), f"another process of {service}")
 
     def client_state(self, client: str) -> str:
         """State of one client, empty when it is not known."""

@@ -1,7 +1,5 @@
 """The asynchronous way: from one command to a trained agent, and what happens when its parts are killed."""
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,11 +46,6 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer
         server.close()
 
 
-def _kill(pid: int | None) -> None:
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-
-
 def test_the_replay_ratio_is_kept_by_clients_that_could_play_faster(training: RunningServer) -> None:
     def told() -> list[float]:
         curve = training.api.command("history.query", {"metric": "replay_ratio", "points": 200_000})
@@ -66,19 +59,16 @@ def test_the_replay_ratio_is_kept_by_clients_that_could_play_faster(training: Ru
 
 
 def test_a_quicksave_holds_the_replay_memory_when_asked(training: RunningServer) -> None:
-    saves = [soulsgui("quicksave", "--json", *words, folder=training.folder) for words in ((), ("--buffer",))]
-    without, with_memory = (last_json(done.stdout) for done in saves)
-    assert (without["memory"], with_memory["memory"]) == (False, True)
-    assert with_memory["valid"]
-    assert (Path(with_memory["path"]) / "memory.safetensors").is_file()
+    for memory in (False, True):
+        saved = training.api.command("checkpoint.save", {"buffer": memory})["checkpoint"]
+        assert (saved["memory"], saved["valid"]) == (memory, True)
+        assert (Path(saved["path"]) / "memory.safetensors").is_file() == memory
 
 
 def test_killed_clients_and_servers_cost_nothing(training: RunningServer) -> None:
     before = training.status().run
     for name in ("client-2", "redis"):
-        old = training.pid(name)
-        _kill(old)
-        wait_for(lambda: training.pid(name) not in (None, old), "a new process")  # noqa: B023
+        training.kill(name)
         training.wait_updates(300)
     wait_for(lambda: training.client_state("client-2") == "online", "it plays again")
     after = training.status().run
@@ -88,7 +78,7 @@ def test_killed_clients_and_servers_cost_nothing(training: RunningServer) -> Non
 def test_a_killed_trainer_goes_on_from_its_checkpoint(training: RunningServer) -> None:
     wait_for(lambda: training.status().run.checkpoint_env_steps, "a checkpoint")
     before = training.status().run
-    _kill(training.pid("trainer"))
+    training.kill("trainer")
     wait_for(lambda: training.status().run.attempt == before.attempt + 1, "the next attempt")
     wait_for(lambda: training.status().run.updates > before.updates, "more updates than before")
     after = training.status()
@@ -96,5 +86,5 @@ def test_a_killed_trainer_goes_on_from_its_checkpoint(training: RunningServer) -
     assert after.run.env_steps >= (before.checkpoint_env_steps or 0)
     # Nobody is cut off for samples of weights that the new trainer does not know.
     assert set(after.run.rejected) <= {"late"}
-    wait_for(lambda: training.client_state("client-1") == "online", "it plays")
-    wait_for(lambda: training.client_state("client-2") == "online", "it plays")
+    for name in ("client-1", "client-2"):
+        wait_for(lambda name=name: training.client_state(name) == "online", "it plays")  # type: ignore[misc]

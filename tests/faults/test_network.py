@@ -3,7 +3,7 @@
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -78,18 +78,22 @@ def until_it_plays(trainer: FreeTrainer, client: PlayingClient) -> None:
     until(lambda: trainer.beat(), "a beat")
 
 
-def heard_again(trainer: FreeTrainer, report: Report, limit_s: float, since: float) -> None:
+def heard_again(trainer: FreeTrainer, report: Report, limit_s: float) -> None:
     """Wait until a beat and samples are new on the server; note how long that took."""
-    steps, beat = trainer.steps(), trainer.beat()
-    counter = beat.counter if beat is not None else -1
+    began, steps = time.monotonic(), trainer.steps()
+    trainer.connection.delete(trainer.keys.beat("c"))
     until(lambda: trainer.steps() > steps, "samples arrive again", limit_s)
+    until(trainer.beat, "it beats again", limit_s)
+    report.recovered(time.monotonic() - began)
 
-    def beats() -> bool:
-        now = trainer.beat()
-        return now is not None and now.counter > counter
 
-    until(beats, "it beats again", limit_s)
-    report.recovered(time.monotonic() - since)
+def all_arrives(trainer: FreeTrainer, client: PlayingClient, report: Report) -> None:
+    """Let a client that loses nothing pause, and check that all is here."""
+    trainer.wish("pause")
+    until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
+    check_whole(trainer.received())
+    report.lost(client.progress.dropped, "steps")
+    assert client.progress.dropped == 0
 
 
 # --- gone ------------------------------------------------------------------------------------------
@@ -112,8 +116,13 @@ def test_a_client_that_may_drop_plays_on_without_a_network_and_counts_what_it_dr
         dropped = client.progress.dropped
         highest = _without_network(proxy, client, gone_s)
         assert client.progress.dropped > dropped, "it plays on"
-        heard_again(trainer, report, 5.0, time.monotonic())
-        _check_the_account(trainer, client)
+        heard_again(trainer, report, 5.0)
+        # What was made is on the server once, or counted as dropped, and the server knows the number.
+        trainer.wish("pause")
+        until(lambda: client.progress.buffered_bytes == 0, "all that is left is sent")
+        steps = len(stored_steps(trainer.received()))
+        assert steps + client.progress.dropped == client.progress.env_steps
+        until(lambda: getattr(trainer.beat(), "dropped", -1) == client.progress.dropped, "the server is told")
     report.injected(f"no network for {gone_s:g} s and until 10,000 steps were dropped")
     report.lost(client.progress.dropped, "steps")
     assert BUFFER // 2 < highest <= BUFFER_AND_CHUNK
@@ -131,20 +140,6 @@ def _without_network(proxy: Proxy, client: PlayingClient, gone_s: float) -> int:
     return highest
 
 
-def _check_the_account(trainer: FreeTrainer, client: PlayingClient) -> None:
-    """What was made is on the server once, or counted as dropped, and the server knows the number."""
-    trainer.wish("pause")
-    until(lambda: client.progress.buffered_bytes == 0, "all that is left is sent")
-    steps = len(stored_steps(trainer.received()))
-    assert steps + client.progress.dropped == client.progress.env_steps
-
-    def shown() -> bool:
-        beat = trainer.beat()
-        return beat is not None and beat.dropped == client.progress.dropped
-
-    until(shown, "the server is told what was dropped")
-
-
 @pytest.mark.parametrize("trainer", [{"client.buffer_bytes": BUFFER}], indirect=True, ids=["wait"])
 @pytest.mark.parametrize("gone_s", GONE_S)
 def test_a_client_that_may_wait_waits_without_a_network_and_loses_nothing(
@@ -157,13 +152,9 @@ def test_a_client_that_may_wait_waits_without_a_network_and_loses_nothing(
         made = client.progress.env_steps
         highest = _without_network(proxy, client, gone_s)
         assert client.progress.env_steps == made, "it waits between two steps"
-        heard_again(trainer, report, 5.0, time.monotonic())
-        trainer.wish("pause")
-        until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
-        check_whole(trainer.received())
+        heard_again(trainer, report, 5.0)
+        all_arrives(trainer, client, report)
     report.injected(f"no network for {gone_s:g} s, wait")
-    report.lost(client.progress.dropped, "steps")
-    assert client.progress.dropped == 0
     assert BUFFER < highest <= BUFFER_AND_CHUNK
 
 
@@ -184,35 +175,25 @@ def test_a_half_open_connection_is_noticed(
         until(lambda: proxy.accepted >= taken + swallowed, "each connection is made anew")
         report.injected(f"{swallowed} half-open connections ({client.progress.phase})")
         report.recovered(time.monotonic() - began)
-        trainer.wish("pause")
-        until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
-        check_whole(trainer.received())
-    report.lost(client.progress.dropped, "steps")
-    assert client.progress.dropped == 0
+        all_arrives(trainer, client, report)
 
 
 # --- elsewhere -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes the name `server.test` mean an address; a later call changes that."""
-    resolve = socket.getaddrinfo
-    means: list[str] = []
-
-    def changed(host: Any, *args: Any, **kwargs: Any) -> Any:
-        return resolve(means[-1] if host == "server.test" else host, *args, **kwargs)
-
-    monkeypatch.setattr(socket, "getaddrinfo", changed)
-    return means.append
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is nobody's address")
 def test_a_client_is_back_when_the_name_of_its_server_means_another_address(
-    trainer: FreeTrainer, redis_address: Address, report: Report, named: Callable[[str], None]
+    trainer: FreeTrainer, redis_address: Address, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old address does not answer any more, and refuses nothing: nobody is there."""
-    port = free_port()
+    port, resolve = free_port(), socket.getaddrinfo
+
+    def named(means: str) -> None:
+        def changed(host: Any, *args: Any, **kwargs: Any) -> Any:
+            return resolve(means if host == "server.test" else host, *args, **kwargs)
+
+        monkeypatch.setattr(socket, "getaddrinfo", changed)
+
     with proxy_to(redis_address, "127.0.0.1", port) as old, proxy_to(redis_address, "127.0.0.2", port) as new:
         named("127.0.0.1")
         with playing_client(replace(redis_address, host="server.test", port=port)) as client:
@@ -220,13 +201,10 @@ def test_a_client_is_back_when_the_name_of_its_server_means_another_address(
             assert new.accepted == 0
             old.stall()
             named("127.0.0.2")
-            heard_again(trainer, report, 30.0, time.monotonic())
+            heard_again(trainer, report, 30.0)
             assert new.accepted > 0
-            trainer.wish("pause")
-            until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
-            check_whole(trainer.received())
+            all_arrives(trainer, client, report)
         report.injected("the server's name means another address")
-        report.lost(client.progress.dropped, "steps")
 
 
 # --- no reply --------------------------------------------------------------------------------------
@@ -245,7 +223,6 @@ def test_what_is_pushed_into_a_frozen_server_is_stored_once(
         with playing_client(server.address) as client:
             session = trainer.hello()
             trainer.grant(None)
-            worst = 0.0
             for _ in range(freezes):
                 since = trainer.steps()
                 until(lambda seen=since: trainer.steps() > seen + LENGTH, "steps arrive")  # type: ignore[misc]
@@ -253,14 +230,9 @@ def test_what_is_pushed_into_a_frozen_server_is_stored_once(
                     assert not client.stop.wait(0.6)  # three times as long as a client waits for a reply
                 thawed, since = time.monotonic(), trainer.steps()
                 until(lambda seen=since: trainer.steps() > seen, "steps arrive again")  # type: ignore[misc]
-                worst = max(worst, time.monotonic() - thawed)
-            trainer.wish("pause")
-            until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
-            check_whole(trainer.received())
+                report.recovered(time.monotonic() - thawed)
+            all_arrives(trainer, client, report)
             assert trainer.sessions() == [session]
-            numbers = [one.number for one in trainer.received()]
+            assert [one.number for one in trainer.received()] == list(range(len(trainer.received())))
         trainer.close()
     report.injected(f"{freezes} times a frozen server during pushes")
-    report.lost(client.progress.dropped, "steps")
-    report.recovered(worst)
-    assert numbers == list(range(len(numbers)))
