@@ -358,11 +358,14 @@ def test_a_computer_without_torch_across_the_network_is_back_after_the_cable_was
     words = [*cable.on(cable.server), sys.executable, "-c", _UNTIL_ONLINE, str(folder)]
     env = os.environ | {"PYTHONPATH": package}
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as looking:
-        assert looking.stdout is not None
-        assert looking.stdout.readline() == "looking\n"
-        cable.plug("up")
-        plugged = time.monotonic()
-        back_s = float(looking.communicate(timeout=LIMIT_S)[0]) - plugged
+        try:
+            assert looking.stdout is not None
+            assert looking.stdout.readline() == "looking\n"
+            cable.plug("up")
+            plugged = time.monotonic()
+            back_s = float(looking.communicate(timeout=LIMIT_S)[0]) - plugged
+        finally:
+            looking.kill()
     report.recovered(back_s)
     assert back_s <= BACK_WITHIN_S
     wait_for(lambda: updates() >= before + 2, "it plays on")

@@ -1,7 +1,5 @@
 """R13, R14: many clients come at once, and come back at once after the server has gone."""
 
-import os
-import signal
 import statistics
 import time
 from collections.abc import Iterator
@@ -104,11 +102,9 @@ def test_many_clients_come_at_once_are_seen_and_trained_with_and_are_back_after_
     assert not run.rejected
 
     before = sent(server, count)
-    pid = server.pid("redis")
-    assert pid is not None
     report.injected(f"Redis killed under {count} clients")
-    os.kill(pid, signal.SIGKILL)
     began = time.perf_counter()
+    server.kill("redis")
 
     def all_went_on() -> bool:
         now = sent(server, count)

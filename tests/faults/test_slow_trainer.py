@@ -20,7 +20,7 @@ KEYS = Keys()
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with little memory; each test begins a run on it."""
+    """A server with little memory."""
     made = RunningServer(tmp_path_factory.mktemp("server"), ("--idle", "--set", f"redis.max_memory={LIMIT}"))
     yield made
     made.close()
@@ -28,6 +28,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 def _pids(server: RunningServer) -> dict[str, int | None]:
     return {service.name: service.pid for service in server.status().services}
+
+
+def _trains(server: RunningServer, preset: str) -> None:
+    """Let it train with a preset; a run that does so already goes on."""
+    run = server.status().run
+    if (run.state, run.name) != ("running", preset):
+        server.start_run(
+            preset=preset, name=preset, overrides={"stop.mean_return": None, "ppo.round_timeout": 5.0}
+        )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +50,7 @@ def _pids(server: RunningServer) -> dict[str, int | None]:
 def test_credits_hold_clients_back_while_the_trainer_sleeps(
     server: RunningServer, report: Report, preset: str, seconds: float
 ) -> None:
-    server.start_run(preset=preset, overrides={"stop.mean_return": None, "ppo.round_timeout": 5.0})
+    _trains(server, preset)
     server.wait_updates(3)
     pids, connection = _pids(server), server.redis()
     trainer = pids["trainer"]
@@ -73,7 +82,6 @@ def test_credits_hold_clients_back_while_the_trainer_sleeps(
         lambda: all(now.env_steps > then for now, then in zip(server.status().clients, made, strict=True)),
         "every client plays on",
     )
-    server.api.command("run.stop")
 
 
 def _events(server: RunningServer) -> list[str]:
@@ -83,7 +91,7 @@ def _events(server: RunningServer) -> list[str]:
 def test_a_memory_that_fills_up_is_warned_of_freed_and_the_run_goes_on(
     server: RunningServer, report: Report
 ) -> None:
-    server.start_run(preset="cartpole_dqn", overrides={"stop.mean_return": None})
+    _trains(server, "cartpole_dqn")
     connection, trainer = server.redis(), server.pid("trainer")
     assert trainer is not None
     connection.hset(KEYS.clients, "flood", "{}")
