@@ -57,12 +57,7 @@ def wait_for(look: Callable[[], T], what: str, timeout_s: float = LIMIT_S) -> T:
 
 
 class RunningServer:
-    """A server in the background.
-
-    Args:
-        folder: Its folders go here.
-        words: What follows `serve`.
-    """
+    """A server in the background; `words` follow `serve`."""
 
     def __init__(self, folder: Path, words: Sequence[str] = ("--idle",)) -> None:
         self.folder = folder
@@ -77,7 +72,7 @@ class RunningServer:
                 command_line("serve", *words, folder=folder), stdout=log, stderr=subprocess.STDOUT
             )
         control = folder / "data" / "server" / CONTROL_FILE
-        wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file", LIMIT_S)
+        wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file")
         assert self.process.poll() is None, self.log.read_text()
         self.api = ApiClient(ControlFile.load(control))
 
@@ -90,15 +85,12 @@ class RunningServer:
 
     @property
     def data(self) -> Path:
-        """Its data folder."""
         return self.folder / "data"
 
     def status(self) -> Status:
-        """What it says of itself now."""
         return Status.model_validate(self.api.status())
 
     def pid(self, service: str) -> int | None:
-        """Process of one of its services."""
         return next((found.pid for found in self.status().services if found.name == service), None)
 
     def kill(self, service: str) -> None:
@@ -113,7 +105,6 @@ class RunningServer:
         return next((found.state for found in self.status().clients if found.id == client), "")
 
     def redis(self) -> redis.Redis:
-        """A connection to its Redis server."""
         return connect(Address.read(self.data / "server" / "redis.json"))
 
     def start_run(self, **params: Any) -> Path:
@@ -140,17 +131,16 @@ class RunningServer:
 
     def close(self) -> None:
         """End it as a user would, and make sure that nothing is left."""
-        below = (
-            psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
-        )
+        below = []
         for child in self._children:
             child.kill()
             child.wait()
         if self.process.poll() is None:
+            below = psutil.Process(self.process.pid).children(recursive=True)
             self.process.terminate()
             try:
                 self.process.wait(LIMIT_S)
-            except subprocess.TimeoutExpired:
+            finally:
                 self.process.kill()
                 self.process.wait()
         _, left = psutil.wait_procs(below, timeout=1.0)

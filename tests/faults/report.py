@@ -67,12 +67,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def lines(promises: Mapping[str, Promise], told: Iterable[tuple[str, bool, Iterable[Note]]]) -> Iterator[str]:
-    """Yield the lines about each test of each promise, and then about tests of none.
-
-    Args:
-        promises: By their name.
-        told: Of each test that told of a fault its id, whether it passed, and its notes.
-    """
+    """Yield the lines about each test of each promise, then about tests of none: id, passed, notes of each."""
     passed: dict[str, list[bool]] = defaultdict(list)
     notes: dict[str, list[Note]] = defaultdict(list)
     for test, well, more in told:  # all forms of a test as one
@@ -90,15 +85,15 @@ def lines(promises: Mapping[str, Promise], told: Iterable[tuple[str, bool, Itera
 
 def _facts(notes: list[Note]) -> tuple[str, str, str]:
     """Return what was injected, what was lost, and how long recovery took."""
-    injected = Counter(what for kind, what, _ in notes if kind == "injected")
-    lost: Counter[str] = Counter()
-    for kind, what, count in notes:
-        if kind == "lost":
-            lost[what] += count  # type: ignore[assignment]
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    for kind, what, number in notes:
+        sums[kind][what] += number  # type: ignore[assignment]
     seconds = [number for kind, _, number in notes if kind == "recovered"]
     middle = f" at most, {statistics.median(seconds):.2f} s median of {len(seconds)}" if seconds[1:] else ""
     return (
-        "; ".join(what if count == 1 else f"{count} × {what}" for what, count in injected.items()),
-        "; ".join(f"{count:,.0f} {what}" for what, count in lost.items()),
+        "; ".join(
+            what if count == 1 else f"{count:.0f} × {what}" for what, count in sums["injected"].items()
+        ),
+        "; ".join(f"{count:,.0f} {what}" for what, count in sums["lost"].items()),
         f"{max(seconds):.2f} s{middle}" if seconds else "",
     )
