@@ -63,10 +63,6 @@ class RunningServer:
         self.folder = folder
         self.log = folder / "serve.log"
         self._children: list[subprocess.Popen[bytes]] = []
-        self._serve(words)
-
-    def _serve(self, words: Sequence[str]) -> None:
-        folder = self.folder
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command_line("serve", *words, folder=folder), stdout=log, stderr=subprocess.STDOUT
@@ -75,13 +71,6 @@ class RunningServer:
         wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file")
         assert self.process.poll() is None, self.log.read_text()
         self.api = ApiClient(ControlFile.load(control))
-
-    def replace_killed_runner(self) -> None:
-        """Kill the runner, and start another one in its place."""
-        self.process.kill()
-        self.process.wait()
-        (self.data / "server" / CONTROL_FILE).unlink()
-        self._serve(("--idle",))
 
     @property
     def data(self) -> Path:

@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import ServiceStatus
 from tests.end_to_end.server import UNHURRIED, RunningServer, soulsgui, wait_for
 from tests.faults.small_disk import fill, small_disk
@@ -30,9 +33,8 @@ def test_a_run_on_a_full_disk_pauses_goes_on_and_does_not_end_as_saved(tmp_path:
             assert (told["level"], "is not saved since" in told["what"]) == ("error", True)
             assert told["remedy"] == "Free some space; training goes on by itself."
 
-            quicksave = soulsgui("quicksave", folder=tmp_path)
-            assert quicksave.returncode == 1
-            assert "no space left on" in quicksave.stderr
+            with pytest.raises(CommandFailedError, match="no space left on"):
+                server.api.command("checkpoint.save")
 
             filler.unlink()
             server.wait_updates(2)

@@ -207,34 +207,6 @@ def _push(invitation: Invitation) -> None:
         own.xadd(KEYS.chunks(invitation.client), {"c": b"x"})
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
-def test_the_rules_stand_when_redis_and_the_runner_are_killed(
-    server: RunningServer, pcs: list[Pc], tmp_path: Path
-) -> None:
-    invite(server, "stays")
-    gone = invite(server, "goes")
-    assert soulsgui("revoke", "goes", folder=server.folder).returncode == 0
-    pcs.append(Pc(tmp_path / "pc", "join", str(server.folder / "stays.soulsgui")))
-    server.wait_updates(2)
-
-    server.kill("redis")
-    server.wait_updates(2)
-    with pytest.raises(redis.AuthenticationError):
-        _push(gone)
-
-    redis_before = server.pid("redis")
-    server.replace_killed_runner()
-    server.wait_updates(2)
-    assert server.pid("redis") == redis_before, "it was taken over"
-    assert (server.client_state("stays"), server.client_state("goes")) == ("online", "revoked")
-    with pytest.raises(redis.AuthenticationError):
-        _push(gone)
-    assert soulsgui("revoke", "stays", folder=server.folder).returncode == 0
-    wait_for(lambda: connections_of(server, "stays") == 0, "it is cut off")
-    # The last test of this server: its runner began in it, and may not outlive it.
-    server.close()
-
-
 # --- two machines ----------------------------------------------------------------------------------
 
 _UNTIL_ONLINE = """

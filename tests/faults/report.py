@@ -67,7 +67,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def lines(promises: Mapping[str, Promise], told: Iterable[tuple[str, bool, Iterable[Note]]]) -> Iterator[str]:
-    """Yield the lines about each test of each promise, then about tests of none: id, passed, notes of each."""
+    """Yield the lines about each test (id, passed, notes) of each promise, then about tests of none."""
     passed: dict[str, list[bool]] = defaultdict(list)
     notes: dict[str, list[Note]] = defaultdict(list)
     for test, well, more in told:  # all forms of a test as one
@@ -91,9 +91,7 @@ def _facts(notes: list[Note]) -> tuple[str, str, str]:
     seconds = [number for kind, _, number in notes if kind == "recovered"]
     middle = f" at most, {statistics.median(seconds):.2f} s median of {len(seconds)}" if seconds[1:] else ""
     return (
-        "; ".join(
-            what if count == 1 else f"{count:.0f} × {what}" for what, count in sums["injected"].items()
-        ),
+        "; ".join(what if n == 1 else f"{n:.0f} × {what}" for what, n in sums["injected"].items()),
         "; ".join(f"{count:,.0f} {what}" for what, count in sums["lost"].items()),
         f"{max(seconds):.2f} s{middle}" if seconds else "",
     )

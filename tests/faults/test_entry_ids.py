@@ -86,26 +86,19 @@ def pair(server: FaultyServer) -> Iterator[Pair]:
     made.connection.close()
 
 
-def _all_arrived_once(pair: Pair, report: Report) -> None:
-    assert pair.arrived() == pair.sent
-    report.lost(0, f"of {pair.sent} chunks")
-    assert pair.trainer.rejected() == {}
-    assert pair.trainer.intake.sessions.refusals().missing == 0
-
-
-def test_no_chunk_of_a_restarted_client_is_taken_for_a_repeat(pair: Pair, report: Report) -> None:
-    for _ in range(5):
+@pytest.mark.allow_warnings
+def test_whoever_restarts_and_whatever_was_trimmed_all_arrives_once(pair: Pair, report: Report) -> None:
+    for _ in range(3):
         pair.push(3)
         pair.trainer.turn()
         pair.client = pair.new_client()  # its numbers begin anew
         pair.push(2)
-    report.injected("5 restarts of a client")
-    _all_arrived_once(pair, report)
-
-
-@pytest.mark.allow_warnings
-def test_a_restarted_server_stores_nothing_twice(pair: Pair, report: Report) -> None:
-    for _ in range(3):
+        report.injected("a restart of a client")
+        pair.trainer.turn()
+        assert pair.connection.xlen(pair.keys.chunks("c")) == 0
+        pair.client.unsure = True  # and then a reply may have been lost
+        pair.client.settle(pair.connection)
+        report.injected("a trim of all that was sent, with a lost connection")
         pair.push(4)
         if not pair.server.keeps_data:
             pair.trainer.turn()  # what was not read is gone with it
@@ -113,7 +106,10 @@ def test_a_restarted_server_stores_nothing_twice(pair: Pair, report: Report) -> 
         report.injected("a kill of the server")
         pair.push(2)
         pair.trainer.turn()
-    _all_arrived_once(pair, report)
+    assert pair.arrived() == pair.sent
+    report.lost(0, f"of {pair.sent} chunks")
+    assert pair.trainer.rejected() == {}
+    assert pair.trainer.intake.sessions.refusals().missing == 0
 
 
 @pytest.mark.allow_warnings
@@ -133,14 +129,3 @@ def test_what_a_power_cut_took_is_a_gap_that_is_counted(pair: Pair, report: Repo
     report.lost(missing, "chunks, counted by their numbers")
     assert missing == 3
     assert pair.trainer.rejected() == {}
-
-
-def test_a_trimmed_stream_takes_what_comes_next(pair: Pair, report: Report) -> None:
-    for _ in range(5):
-        pair.push(3)
-        pair.trainer.turn()
-        assert pair.connection.xlen(pair.keys.chunks("c")) == 0
-        pair.client.unsure = True  # and then a reply may have been lost
-        pair.client.settle(pair.connection)
-    report.injected("5 trims of all that was sent, each with a lost connection")
-    _all_arrived_once(pair, report)

@@ -133,7 +133,7 @@ def test_an_operation_waits_while_the_server_has_no_room_and_says_each_reason_on
 
 
 @pytest.mark.allow_warnings
-def test_a_writer_outlives_refusals_and_absence(server: FaultyServer) -> None:
+def test_a_writer_outlives_defects_refusals_and_absence(server: FaultyServer) -> None:
     connection = connect(server.address)
     written = threading.Semaphore(0)
     count = 0
@@ -142,6 +142,8 @@ def test_a_writer_outlives_refusals_and_absence(server: FaultyServer) -> None:
         nonlocal count
         count += 1
         written.release()
+        if count == 2:
+            raise RuntimeError("a defect costs one turn")
         return f"{count} {'x' * 1000}"
 
     writer = PeriodicWriter(server.address, "writer", "test:beat", 0.05, content, expiry_s=100)
