@@ -41,7 +41,7 @@ RUN = {**UNHURRIED, "clients.local": 0, "checkpoint.every_updates": 50}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with an endless run and no clients of its own; each test invites one of another name."""
+    """A server with an endless run and no clients of its own."""
     running = RunningServer(tmp_path_factory.mktemp("server"))
     try:
         running.api.command("run.start", {"overrides": RUN})
@@ -51,13 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 class Pc:
-    """Another computer: its own folders, and one SoulsGUI process.
-
-    Args:
-        folder: Its folders go here.
-        words: What it runs.
-        before: What its command line begins with.
-    """
+    """Another computer: its own folders, and a SoulsGUI process whose command line begins with `before`."""
 
     def __init__(self, folder: Path, *words: str, before: tuple[str, ...] = ()) -> None:
         folder.mkdir(exist_ok=True)

@@ -26,11 +26,6 @@ class _Wire:
 class Proxy:
     """Passes every connection on, in a thread, until it is told otherwise.
 
-    Args:
-        target: The server.
-        host: Address to listen on.
-        port: Port to listen on; 0 takes any free one.
-
     Attributes:
         address: The server as those see it who come through here.
         accepted: Connections that were ever taken.
@@ -58,11 +53,7 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._flows.set)
 
     def swallow(self) -> int:
-        """Throw away whatever comes on the connections that exist, for ever; new ones are passed on.
-
-        Returns:
-            How many those are.
-        """
+        """Throw away all that comes on the connections there are, for ever; return how many those are."""
 
         async def mark() -> int:
             for wire in self._wires:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.faults.promises import PROMISES, Promise
+from tests.faults.promises import PROMISES
 
 Note = tuple[str, str, float]
 """`injected`, `lost` or `recovered`; what; how often, how many, or how many seconds."""
@@ -66,7 +66,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(line)
 
 
-def lines(promises: Mapping[str, Promise], told: Iterable[tuple[str, bool, Iterable[Note]]]) -> Iterator[str]:
+def lines(
+    promises: Mapping[str, list[str]], told: Iterable[tuple[str, bool, Iterable[Note]]]
+) -> Iterator[str]:
     """Yield the lines about each test (id, passed, notes) of each promise, then about tests of none."""
     passed: dict[str, list[bool]] = defaultdict(list)
     notes: dict[str, list[Note]] = defaultdict(list)
@@ -74,7 +76,7 @@ def lines(promises: Mapping[str, Promise], told: Iterable[tuple[str, bool, Itera
         name = test.partition("[")[0].removeprefix("tests/")
         passed[name].append(well)
         notes[name] += map(tuple, more)  # lists, where they came from another process
-    kept = [(name, test) for name, promise in promises.items() for test in promise.tests if test in passed]
+    kept = [(name, test) for name, tests in promises.items() for test in tests if test in passed]
     others = [("", test) for test in passed if test not in {test for _, test in kept}]
     for name, test in kept + others:
         yield f"{name:>4}  {sum(passed[test])} of {len(passed[test])} passed  {test.rpartition('::')[2]}"

@@ -24,13 +24,11 @@ def _round_sizes(node: RunningNode, after: int) -> list[tuple[float, float]]:
     return [(row.values["clients"], row.values["round_steps"]) for row in rows]
 
 
-def _is_waited_for(node: RunningNode, limit_s: float) -> None:
-    until(
-        lambda: "waiting for c1 (" in node.node.training.status.detail, "it says for whom it waits", limit_s
-    )
+def _is_waited_for(node: RunningNode) -> None:
+    until(lambda: "waiting for c1 (" in node.node.training.status.detail, "it says for whom it waits")
     assert node.node.training.status.phase == "waiting"
     held, elapsed = node.node.agent.updates, node.node.learner.round.elapsed_s
-    until(lambda: node.node.learner.round.elapsed_s > elapsed + 1, "it goes on waiting", limit_s)
+    until(lambda: node.node.learner.round.elapsed_s > elapsed + 1, "it goes on waiting")
     assert node.node.agent.updates == held
 
 
@@ -78,7 +76,7 @@ def test_a_frozen_client_is_treated_as_configured(
             report.recovered(time.monotonic() - frozen_at)
             return
         if policy == "wait":
-            _is_waited_for(node, limit_s)
+            _is_waited_for(node)
         else:
             until(lambda: _without(node, before, clients), "a round closes without it", limit_s)
             found = _without(node, before, clients)[0]

@@ -24,6 +24,7 @@ from tests.sampling.free_trainer import (
     PlayingClient,
     check_whole,
     playing_client,
+    settings,
     stored_steps,
 )
 
@@ -62,10 +63,9 @@ def proxy(redis_address: Address) -> Iterator[Proxy]:
 
 @pytest.fixture
 def trainer(redis_address: Address, request: pytest.FixtureRequest) -> Iterator[FreeTrainer]:
-    """A trainer on the server's side of the network; a test's parameter changes its settings."""
-    made = FreeTrainer(redis_address, **{"client__segment_length": 16, "client__segment_seconds": 0.05})
-    made.settings |= getattr(request, "param", {})
-    made.begin_run("run-1")
+    """A trainer on the server's side of the network; a test may change its settings."""
+    short = {"client__segment_length": 16, "client__segment_seconds": 0.05}
+    made = FreeTrainer(redis_address, **(short | getattr(request, "param", {})))
     made.publish(1)
     yield made
     made.close()
@@ -99,12 +99,7 @@ def all_arrives(trainer: FreeTrainer, client: PlayingClient, report: Report) -> 
 # --- gone ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "trainer",
-    [{"client.buffer_bytes": BUFFER, "client.when_full": "drop_oldest"}],
-    indirect=True,
-    ids=["drop_oldest"],
-)
+@settings(client__buffer_bytes=BUFFER, client__when_full="drop_oldest")
 @pytest.mark.parametrize("gone_s", [0.5, pytest.param(60.0, marks=pytest.mark.slow)])
 def test_a_client_that_may_drop_plays_on_without_a_network_and_counts_what_it_dropped(
     trainer: FreeTrainer, proxy: Proxy, report: Report, gone_s: float
@@ -140,7 +135,7 @@ def _without_network(proxy: Proxy, client: PlayingClient, gone_s: float) -> int:
     return highest
 
 
-@pytest.mark.parametrize("trainer", [{"client.buffer_bytes": BUFFER}], indirect=True, ids=["wait"])
+@settings(client__buffer_bytes=BUFFER)
 @pytest.mark.parametrize("gone_s", GONE_S)
 def test_a_client_that_may_wait_waits_without_a_network_and_loses_nothing(
     trainer: FreeTrainer, proxy: Proxy, report: Report, gone_s: float

@@ -6,7 +6,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -72,11 +72,9 @@ def stranger(certificate: Certificate) -> Iterator[Stranger]:
 
 
 def ask(port: int, pin: str) -> None:
-    connection = connect(Address("127.0.0.1", port, "s3cret", user="client.pc", pin=pin), timeout_s=5.0)
-    try:
+    address = Address("127.0.0.1", port, "s3cret", user="client.pc", pin=pin)
+    with closing(connect(address, timeout_s=5.0)) as connection:
         connection.ping()
-    finally:
-        connection.close()
 
 
 def ask_async(port: int, pin: str) -> None:
