@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.faults.waiting import LIMIT_S
+from tests.faults.waiting import LIMIT_S, until
 
 WIDTH, HEIGHT = 1280, 800
 _BUTTON_PX = 50
@@ -137,8 +137,5 @@ class Screen:
 def seconds_until(look: Callable[[], object], what: str, limit_s: float) -> float:
     """Wait until something is seen, and return how long it took."""
     start = time.monotonic()
-    while not look():
-        passed = time.monotonic() - start
-        assert passed < limit_s, f"not within {limit_s:g} s: {what}"
-        time.sleep(0.03)
+    until(look, what, limit_s, every_s=0.03)
     return time.monotonic() - start

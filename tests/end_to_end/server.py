@@ -6,8 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,9 +18,7 @@ from soulsgui.runner.server.binary import can_encrypt
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import ControlFile, Status
-from tests.faults.waiting import LIMIT_S
-
-_LOOK_EVERY_S = 0.05
+from tests.faults.waiting import LIMIT_S, until
 
 UNHURRIED = {"ppo.n_steps": 64, "client.step_seconds": 0.002}
 """Settings of a run without a goal that leave the cores to others: small rounds, played by a clock."""
@@ -46,14 +44,8 @@ def soulsgui(*words: str, folder: Path, timeout_s: float = LIMIT_S) -> "subproce
 
 
 def wait_for(look: Callable[[], T], what: str, timeout_s: float = LIMIT_S) -> T:
-    """Look until something true is seen, and return it."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        seen = look()
-        if seen:
-            return seen
-        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
-        time.sleep(_LOOK_EVERY_S)
+    """As `until`, for what is worth a process or a request to look at."""
+    return until(look, what, timeout_s, every_s=0.05)
 
 
 class RunningServer:
@@ -127,11 +119,10 @@ class RunningServer:
         if self.process.poll() is None:
             below = psutil.Process(self.process.pid).children(recursive=True)
             self.process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 self.process.wait(LIMIT_S)
-            finally:
-                self.process.kill()
-                self.process.wait()
+            self.process.kill()
+            self.process.wait()
         _, left = psutil.wait_procs(below, timeout=1.0)
         for process in left:
             process.kill()

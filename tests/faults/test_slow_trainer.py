@@ -1,4 +1,4 @@
-"""A trainer that sleeps (R11): credits hold the clients back, the memory keeps its room, nothing dies.
+"""A trainer that sleeps (R11) or is killed (R1): credits hold the clients back, nothing else dies.
 
 And a memory that fills up all the same (C15): warned of, held, cut; the run goes on by itself.
 """
@@ -32,11 +32,11 @@ def _pids(server: RunningServer) -> dict[str, int | None]:
 
 def _trains(server: RunningServer, preset: str) -> None:
     """Let it train with a preset; a run that does so already goes on."""
-    run = server.status().run
-    if (run.state, run.name) != ("running", preset):
-        server.start_run(
-            preset=preset, name=preset, overrides={"stop.mean_return": None, "ppo.round_timeout": 5.0}
-        )
+    if (before := server.status().run.name) != preset:
+        if before:
+            server.api.command("run.stop")
+        overrides = {"stop.mean_return": None, "ppo.round_timeout": 5.0, "seed": 1}
+        server.start_run(preset=preset, name=preset, overrides=overrides)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,39 @@ def test_credits_hold_clients_back_while_the_trainer_sleeps(
         lambda: all(now.env_steps > then for now, then in zip(server.status().clients, made, strict=True)),
         "every client plays on",
     )
+
+
+def test_a_preset_learns_at_its_replay_ratio_with_clients_that_could_play_faster(
+    server: RunningServer,
+) -> None:
+    def told() -> list[float]:
+        values: list[float] = server.api.command("history.query", {"metric": "replay_ratio"})["value"]
+        return values
+
+    _trains(server, "cartpole_dqn")
+    server.wait_updates(1000)
+    wait_for(lambda: (server.status().run.mean_return or 0) >= 80, "it learns")
+    wait_for(lambda: len(told()) >= 3, "rows")
+    assert told()[-1] == pytest.approx(64, rel=0.1)
+    assert server.status().run.rejected == {}
+
+
+def test_a_killed_trainer_goes_on_from_its_checkpoint(server: RunningServer, report: Report) -> None:
+    _trains(server, "cartpole_dqn")
+    server.api.command("checkpoint.save")
+    before = server.status().run
+    killed = time.monotonic()
+    server.kill("trainer")
+    report.injected("SIGKILL of the trainer of an asynchronous run")
+    wait_for(lambda: server.status().run.attempt == before.attempt + 1, "the next attempt")
+    wait_for(lambda: server.status().run.updates > before.updates, "more updates than before")
+    report.recovered(time.monotonic() - killed)
+    after = server.status()
+    assert after.run.model_id > before.model_id
+    assert after.run.env_steps >= before.env_steps
+    # Nobody is cut off for samples of weights that the new trainer does not know.
+    assert set(after.run.rejected) <= {"late"}
+    wait_for(lambda: {client.state for client in server.status().clients} == {"online"}, "all play")
 
 
 def _events(server: RunningServer) -> list[str]:
