@@ -44,7 +44,6 @@ class Screen:
         self.env.pop("WAYLAND_DISPLAY", None)
 
     def close(self) -> None:
-        """End it."""
         self._server.terminate()
         self._server.wait(LIMIT_S)
 
@@ -106,7 +105,6 @@ class Screen:
         self._ask("windowfocus", "--sync", self.windows(title)[0])
 
     def click(self, x: int, y: int) -> None:
-        """Click with the left button."""
         self._ask("mousemove", str(x), str(y), "click", "1")
 
     def press(self, *keys: str) -> None:
@@ -114,7 +112,6 @@ class Screen:
         self._ask("key", "--delay", "30", *keys)
 
     def write(self, text: str) -> None:
-        """Type a text."""
         self._ask("type", "--delay", "15", text)
 
     def windows(self, title: str) -> list[str]:
@@ -135,7 +132,6 @@ class Screen:
 
 
 def seconds_until(look: Callable[[], object], what: str, limit_s: float) -> float:
-    """Wait until something is seen, and return how long it took."""
     start = time.monotonic()
     until(look, what, limit_s, every_s=0.03)
     return time.monotonic() - start

@@ -37,7 +37,6 @@ def command_line(*words: str, folder: Path) -> list[str]:
 
 
 def soulsgui(*words: str, folder: Path, timeout_s: float = LIMIT_S) -> "subprocess.CompletedProcess[str]":
-    """Run a command to its end."""
     return subprocess.run(
         command_line(*words, folder=folder), capture_output=True, text=True, timeout=timeout_s, check=False
     )
@@ -82,7 +81,6 @@ class RunningServer:
         wait_for(lambda: self.pid(service) not in (None, old), f"another process of {service}")
 
     def client_state(self, client: str) -> str:
-        """State of one client, empty when it is not known."""
         return next((found.state for found in self.status().clients if found.id == client), "")
 
     def redis(self) -> redis.Redis:
@@ -140,7 +138,6 @@ def processes_below(folder: Path) -> list[str]:
 
 
 def last_json(text: str) -> dict[str, Any]:
-    """Return the one JSON document of an output."""
     document = json.loads(text)
     assert isinstance(document, dict)
     return document

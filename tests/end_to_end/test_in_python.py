@@ -22,7 +22,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def _of_readme() -> tuple[str, str]:
-    """The two programs of the README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8").split("## In Python\n")[1].split("\n## ")[0]
     trainer, player = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     # Fewer and shorter rounds than it plays for a reader.

@@ -41,7 +41,6 @@ RUN = {**UNHURRIED, "clients.local": 0, "checkpoint.every_updates": 50}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with an endless run and no clients of its own."""
     running = RunningServer(tmp_path_factory.mktemp("server"))
     try:
         running.api.command("run.start", {"overrides": RUN})
@@ -80,7 +79,6 @@ class Pc:
 
 @pytest.fixture
 def pcs() -> Iterator[list[Pc]]:
-    """Computers that are switched off at the end of the test."""
     switched_on: list[Pc] = []
     yield switched_on
     for pc in switched_on:
@@ -226,7 +224,6 @@ class Cable:
     public: str = "11.77.0.1"
 
     def lay(self) -> None:
-        """Make the game PC, and connect both machines."""
         ip("netns", "add", self.pc)
         ip("link", "add", f"{self.server}v", "type", "veth", "peer", "name", f"{self.pc}v")
         for number, name in enumerate((self.server, self.pc), start=1):
@@ -245,7 +242,6 @@ class Cable:
         return ("ip", "netns", "exec", machine)
 
     def status(self, folder: Path) -> Status:
-        """What the server on its machine says of itself."""
         words = [*self.on(self.server), *command_line("status", "--json", folder=folder)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         return Status.model_validate(json.loads(done.stdout)) if done.returncode == 0 else Status()
@@ -263,7 +259,6 @@ class Cable:
         return last_json(done.stdout)
 
     def reaches(self, host: str, port: int) -> bool:
-        """Whether the game PC can connect to an address."""
         text = f"import socket; socket.create_connection(({host!r}, {port}), 5)"
         words = [*self.on(self.pc), sys.executable, "-c", text]
         return subprocess.run(words, capture_output=True, check=False).returncode == 0

@@ -21,7 +21,6 @@ LOCAL = ("client-1", "client-2")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server that encrypts, with a run and two clients of its own."""
     words = ("--idle", "--set", "redis.tls=true", "--set", f"redis.binary={ENCRYPTING}")
     running = RunningServer(tmp_path_factory.mktemp("server"), words)
     try:

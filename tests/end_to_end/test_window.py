@@ -38,7 +38,6 @@ class User:
         preferences.settings.sync()
 
     def open(self) -> None:
-        """Start the window, and wait until it is on the screen."""
         with (self.folder / "window.out").open("ab") as output:
             self.window = subprocess.Popen(
                 command_line("gui", folder=self.folder),
@@ -50,18 +49,15 @@ class User:
         self.meet("SoulsGUI")
 
     def meet(self, title: str) -> None:
-        """Wait for a window and give it the keyboard."""
         wait_for(lambda: self.screen.windows(title), f"the window {title}")
         self.screen.focus(title)
 
     def kill_window(self) -> None:
-        """Let the window crash."""
         assert self.window is not None
         self.window.kill()
         self.window.wait(LIMIT_S)
 
     def answer_close(self, key: str) -> None:
-        """Close the window, and answer its question; it ends well."""
         self.screen.press("ctrl+q")
         self.meet("Close SoulsGUI")
         self.screen.press(key)
@@ -70,20 +66,16 @@ class User:
 
     @property
     def said(self) -> str:
-        """What the windows wrote to their terminal."""
         return (self.folder / "window.out").read_text()
 
     def status(self) -> Status:
-        """What the server says."""
         return Status.model_validate(ApiClient(ControlFile.load(control_path(self.folders))).status())
 
     def wait_updates(self, more: int) -> None:
-        """Wait until the run has learned so many times more."""
         start = self.status().run.updates
         wait_for(lambda: self.status().run.updates >= start + more, f"{more} updates")
 
     def close(self) -> None:
-        """Leave nothing behind."""
         if self.window is not None and self.window.poll() is None:
             self.kill_window()
         if control_path(self.folders).exists():

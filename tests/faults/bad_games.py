@@ -62,22 +62,16 @@ class Game(gymnasium.Env[Obs, int]):
 
 
 class Raises(Game):
-    """The game crashes."""
-
     def go_wrong(self) -> None:
         raise RuntimeError("the game has crashed")
 
 
 class Quits(Game):
-    """The game ends the whole program, as it thinks."""
-
     def go_wrong(self) -> None:
         raise SystemExit(3)
 
 
 class Hangs(Game):
-    """The game never answers again."""
-
     def go_wrong(self) -> None:
         time.sleep(100_000)
 

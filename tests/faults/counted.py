@@ -37,7 +37,6 @@ class Counted(Counter):
 
 
 def steps_made(folder: Path, pid: int) -> int:
-    """Return how many steps the environments of a process have made."""
     path = folder / str(pid)
     return path.stat().st_size if path.exists() else 0
 

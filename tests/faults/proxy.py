@@ -17,8 +17,6 @@ _PIECE = 65_536
 
 @dataclass(eq=False)
 class _Wire:
-    """One connection that is passed on."""
-
     task: "asyncio.Task[None]"
     swallows: bool = False
 
@@ -63,7 +61,6 @@ class Proxy:
         return self._run(mark())
 
     def close(self) -> None:
-        """End every connection, and listen no more."""
 
         async def end() -> None:
             self._server.close()

@@ -36,24 +36,20 @@ class Report:
         self.notes.append(("injected", what, 1.0))
 
     def lost(self, count: int, what: str) -> None:
-        """Note what was lost by it."""
         self.notes.append(("lost", what, float(count)))
 
     def recovered(self, seconds: float) -> None:
-        """Note how long it took until all was well again."""
         self.notes.append(("recovered", "", seconds))
 
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Report:
-    """Notes what was injected, what was lost and how long recovery took; printed at the end."""
     made = Report()
     request.node.user_properties.append((_PROPERTY, made.notes))  # carried along with the test's outcome
     return made
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what the tests told, if any of them told of a fault."""
     told = [
         (one.nodeid, kind == "passed", [note for name, notes in one.user_properties for note in notes])
         for kind in ("passed", "failed")
@@ -86,7 +82,6 @@ def lines(
 
 
 def _facts(notes: list[Note]) -> tuple[str, str, str]:
-    """Return what was injected, what was lost, and how long recovery took."""
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for kind, what, number in notes:
         sums[kind][what] += number  # type: ignore[assignment]

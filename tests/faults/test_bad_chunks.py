@@ -55,8 +55,8 @@ class Forger:
         self._bytes = player.packed(good)
         self._second = int(good.length[1])
         self.kinds: tuple[Callable[[], Made], ...] = (
-            self._garbage, self._truncated, self._flipped, self._not_finite, self._beyond_bounds,
-            self._misshapen, self._stale, self._of_another_lineage, self._of_others,
+            self._garbage, self._truncated, self._flipped, self._strange, self._not_finite,
+            self._beyond_bounds, self._misshapen, self._stale, self._of_another_lineage, self._of_others,
         )  # fmt: skip
 
     def send(self, count: int, players: dict[Player, Callable[[], Segments]]) -> tuple[Counter[str], int]:
@@ -92,22 +92,35 @@ class Forger:
         return self._bytes[:length], {"unreadable" if length < SHORTEST_HEAD else "shape": 1}, 0
 
     def _flipped(self) -> Made:
-        """Damage some bytes; what is still good of it is told by opening and checking it alone."""
         damaged = bytearray(self._bytes)
         for _ in range(self._rng.randrange(1, 6)):
             damaged[self._rng.randrange(len(damaged))] = self._rng.randrange(256)
-        data, spaces, config = bytes(damaged), self._node.training.spaces, self.player.config()
+        return self._judged(bytes(damaged))
+
+    def _strange(self) -> Made:
+        """Put a value of its type into any column, which may be harmless."""
+        columns = {name: one for name, one in vars(self._good).items() if isinstance(one, np.ndarray)}
+        name = self._rng.choice(sorted(columns))
+        column = columns[name].copy()
+        limits = [np.nan, np.inf, 3e38] if column.dtype.kind == "f" else [np.iinfo(column.dtype).max, 0, 1]
+        column.reshape(-1)[self._rng.randrange(column.size)] = self._rng.choice(limits)
+        return self._judged(self.player.packed(replace(self._good, **{name: column})))
+
+    def _judged(self, data: bytes) -> Made:
+        """Tell what is good of a chunk by opening and checking it alone; that must be harmless."""
+        spaces, config = self._node.training.spaces, self.player.config()
         assert config is not None
         box = spaces.observation
         try:
             made = unpack_chunk(data, config.run_id, config.contract, box.shape, box.dtype)
         except ChunkError as error:
             return data, {error.reason.value: 1}, 0
-        newest = self._node.training.model_id
-        codes = check_segments(
-            made, spaces, self._node.attempt.publisher.digests, newest - 64, newest, self.player.num_envs
-        )
-        return data, count_refused(codes), int(made.length[codes == GOOD].sum())
+        newest, digests = self._node.training.model_id, self._node.attempt.publisher.digests
+        codes = check_segments(made, spaces, digests, newest - 64, newest, self.player.num_envs)
+        good = codes == GOOD
+        if good.any():
+            _assert_harmless(made.take(good), digests)
+        return data, count_refused(codes), int(made.length[good].sum())
 
     def _not_finite(self) -> Made:
         column = self._rng.choice(("obs", "reward", "log_prob"))
@@ -144,6 +157,17 @@ class Forger:
         names = {"other_run": ("another", config.contract), "contract": (config.run_id, "another")}
         reason = self._rng.choice(list(names))
         return pack_chunk(*names[reason], self._good), {reason: 1}, 0
+
+
+def _assert_harmless(made: Segments, digests: dict[int, int]) -> None:
+    assert all(np.isfinite(column).all() for column in (made.obs, made.reward, made.log_prob))
+    assert np.abs(made.reward).max() <= 1e15
+    assert made.log_prob.max() <= 1e-3
+    assert np.isin(made.action, (0, 1)).all()
+    assert (made.model_id_first <= made.model_id_last).all()
+    assert made.digest.tolist() == [digests[int(model_id)] for model_id in made.model_id_last]
+    assert made.length.min() > 0
+    assert len(made.obs) - made.count == made.steps == made.length.sum()
 
 
 def _all_counted(node: RunningNode, expected: Counter[str], steps: int) -> None:
@@ -218,8 +242,6 @@ def _with_frames(player: Player, rng: np.random.Generator) -> Segments:
 
 
 class FrameForger(Forger):
-    """Spoils masks, states and frames."""
-
     def __init__(self, player: Player, node: RunningNode, good: Segments) -> None:
         super().__init__(player, node, good)
         self.kinds = (

@@ -38,14 +38,12 @@ class Playing:
 
     @property
     def beat(self) -> Heartbeat:
-        """The client's newest beat."""
         data = self.node.connection.get(self.node.keys.beat("c"))
         beat = Heartbeat.read(data if isinstance(data, bytes) else None)
         assert beat is not None
         return beat
 
     def until_failed(self, words: str) -> Heartbeat:
-        """Wait until a beat tells of a failure, and return it."""
         self.node.wait_for_updates(1)
         until(lambda: words in self.beat.error, f"{words}: {self.log}")
         return self.beat

@@ -40,14 +40,12 @@ class Pair:
         self.sent = 0
 
     def new_client(self) -> StreamSession:
-        """Begin a session."""
         hello = SessionHello(client="c", instance=Instance(), run_id=RUN, contract=CONTRACT, num_envs=2)
         client = StreamSession(self.keys.chunks("c"), hello.to_json, CHUNK_FIELD, NUMBER_FIELD)
         client.begin(self.connection)
         return client
 
     def push(self, count: int) -> None:
-        """Send chunks."""
         for _ in range(count):
             self.client.waiting.add(StreamEntry(chunk(), STEPS))
         self.sent += count

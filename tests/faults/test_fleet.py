@@ -29,7 +29,6 @@ COUNTS = [40, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(60
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RunningServer]:
-    """A server that trains, with one real client."""
     server = RunningServer(
         tmp_path,
         (

@@ -56,7 +56,6 @@ def proxy_to(address: Address, host: str = "127.0.0.1", port: int = 0) -> Iterat
 
 @pytest.fixture
 def proxy(redis_address: Address) -> Iterator[Proxy]:
-    """The network between the client of a test and the server."""
     with proxy_to(redis_address) as made:
         yield made
 

@@ -20,7 +20,6 @@ KEYS = Keys()
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with little memory."""
     made = RunningServer(tmp_path_factory.mktemp("server"), ("--idle", "--set", f"redis.max_memory={LIMIT}"))
     yield made
     made.close()

@@ -35,7 +35,6 @@ def segments(
 
 
 def chunk(made: Segments | None = None, run: str = RUN, contract: str = CONTRACT) -> bytes:
-    """Return the bytes of a chunk."""
     return pack_chunk(run, contract, made or segments())
 
 

@@ -27,7 +27,6 @@ def _said(entries: Iterable[Entry]) -> list[str]:
 
 
 def _take_all(reader: GroupReader, connection: redis.Redis, acknowledge: bool = True) -> list[str]:
-    """Read until nothing comes any more."""
     found: list[Entry] = []
     for _ in range(4):
         entries = reader.read(connection, 0)
