@@ -92,21 +92,17 @@ class RunningServer:
         self.wait_updates(1)
         return Path(result["run_dir"])
 
-    def wait_updates(self, more: int, timeout_s: float = LIMIT_S) -> int:
+    def wait_updates(self, more: int) -> int:
         """Wait for so many updates from now on; return the number of updates."""
         start = self.status().run.updates
-        return wait_for(
-            lambda: (now := self.status().run.updates) >= start + more and now, f"{more} updates", timeout_s
-        )
+        return wait_for(lambda: (now := self.status().run.updates) >= start + more and now, f"{more} updates")
 
     def spawn(self, *words: str) -> "subprocess.Popen[bytes]":
         """Start another command beside it; it is killed at the end."""
+        line = command_line(*words, folder=self.folder)
         with (self.folder / "beside.log").open("ab") as log:
-            child = subprocess.Popen(
-                command_line(*words, folder=self.folder), stdout=log, stderr=subprocess.STDOUT
-            )
-        self._children.append(child)
-        return child
+            self._children.append(subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT))
+        return self._children[-1]
 
     def close(self) -> None:
         """End it as a user would, and make sure that nothing is left."""
@@ -129,12 +125,9 @@ class RunningServer:
 
 def processes_below(folder: Path) -> list[str]:
     """Return the command lines of all processes that name a folder."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "pid"]):
-        words = process.info["cmdline"] or []
-        if process.info["pid"] != os.getpid() and any(str(folder) in word for word in words):
-            found.append(" ".join(words))
-    return found
+    found = [process.info for process in psutil.process_iter(["cmdline", "pid"])]
+    lines = [" ".join(told["cmdline"] or ()) for told in found if told["pid"] != os.getpid()]
+    return [line for line in lines if str(folder) in line]
 
 
 def last_json(text: str) -> dict[str, Any]:

@@ -102,11 +102,9 @@ def test_secrets_stand_in_private_files_alone_and_in_no_log(
         *(data / "local" / f"{name}.json" for name in LOCAL),
         *(config / "servers").iterdir(),
     }
-    found = {
-        path
-        for path in server.folder.rglob("*")
-        if path.is_file() and any(secret.encode() in path.read_bytes() for secret in secrets.values())
-    }
+    files = {path: path.read_bytes() for path in server.folder.rglob("*") if path.is_file()}
+    words = [secret.encode() for secret in secrets.values()]
+    found = {path for path, data in files.items() if any(word in data for word in words)}
     assert found == expected
     if sys.platform != "win32":
         assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}

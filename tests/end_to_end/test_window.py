@@ -21,31 +21,22 @@ from tests.gui.shell.conftest import folders_below
 
 
 class User:
-    """Somebody at a computer with SoulsGUI.
-
-    Args:
-        folder: Everything goes below it.
-    """
+    """Somebody at a computer with SoulsGUI."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.folders = folders_below(folder)
         self.screen = Screen(folder)
-        self.window: subprocess.Popen[str] | None = None
+        self.window: subprocess.Popen[bytes] | None = None
         self.folders.config.mkdir(parents=True)
         preferences = Preferences(self.folders)
         preferences.theme = ThemeChoice.LIGHT
         preferences.settings.sync()
 
     def open(self) -> None:
+        words = command_line("gui", folder=self.folder)
         with (self.folder / "window.out").open("ab") as output:
-            self.window = subprocess.Popen(
-                command_line("gui", folder=self.folder),
-                env=self.screen.env,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+            self.window = subprocess.Popen(words, env=self.screen.env, stdout=output, stderr=output)
         self.meet("SoulsGUI")
 
     def meet(self, title: str) -> None:

@@ -24,14 +24,6 @@ def _round_sizes(node: RunningNode, after: int) -> list[tuple[float, float]]:
     return [(row.values["clients"], row.values["round_steps"]) for row in rows]
 
 
-def _is_waited_for(node: RunningNode) -> None:
-    until(lambda: "waiting for c1 (" in node.node.training.status.detail, "it says for whom it waits")
-    assert node.node.training.status.phase == "waiting"
-    held, elapsed = node.node.agent.updates, node.node.learner.round.elapsed_s
-    until(lambda: node.node.learner.round.elapsed_s > elapsed + 1, "it goes on waiting")
-    assert node.node.agent.updates == held
-
-
 def _without(node: RunningNode, after: int, clients: int) -> list[float]:
     """Return the steps of each round that one client had no part in."""
     return [steps for count, steps in _round_sizes(node, after) if count == clients - 1]
@@ -76,10 +68,13 @@ def test_a_frozen_client_is_treated_as_configured(
             report.recovered(time.monotonic() - frozen_at)
             return
         if policy == "wait":
-            _is_waited_for(node)
+            until(lambda: "waiting for c1 (" in node.node.training.status.detail, "it says for whom it waits")
+            assert node.node.training.status.phase == "waiting"
+            held, elapsed = node.node.agent.updates, node.node.learner.round.elapsed_s
+            until(lambda: node.node.learner.round.elapsed_s > elapsed + 1, "it goes on waiting")
+            assert node.node.agent.updates == held
         else:
-            until(lambda: _without(node, before, clients), "a round closes without it", limit_s)
-            found = _without(node, before, clients)[0]
+            found = until(lambda: _without(node, before, clients), "a round closes without it", limit_s)[0]
             report.recovered(time.monotonic() - frozen_at)
             # What it owed is missing, or the others made it too.
             assert found == (whole if policy == "redistribute" else whole * (clients - 1) / clients)

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.allow_warnings
 
 
 def _received(node: RunningNode, name: str) -> int:
-    """Return the steps that came of a client in its present session."""
     session = node.node.attempt.intake.sessions.by_client.get(name)
     return session.steps if session is not None else 0
 

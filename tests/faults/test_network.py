@@ -4,7 +4,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,18 +45,9 @@ def _impatient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(connection_module, "_SOCKET_TIMEOUT_S", 1.0)
 
 
-@contextmanager
-def proxy_to(address: Address, host: str = "127.0.0.1", port: int = 0) -> Iterator[Proxy]:
-    made = Proxy(address, host, port)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
 @pytest.fixture
 def proxy(redis_address: Address) -> Iterator[Proxy]:
-    with proxy_to(redis_address) as made:
+    with closing(Proxy(redis_address)) as made:
         yield made
 
 
@@ -188,7 +179,9 @@ def test_a_client_is_back_when_the_name_of_its_server_means_another_address(
 
         monkeypatch.setattr(socket, "getaddrinfo", changed)
 
-    with proxy_to(redis_address, "127.0.0.1", port) as old, proxy_to(redis_address, "127.0.0.2", port) as new:
+    hosts = ("127.0.0.1", "127.0.0.2")
+    old, new = (Proxy(redis_address, host, port) for host in hosts)
+    with closing(old), closing(new):
         named("127.0.0.1")
         with playing_client(replace(redis_address, host="server.test", port=port)) as client:
             until_it_plays(trainer, client)
