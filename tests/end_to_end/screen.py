@@ -22,11 +22,7 @@ Pixels = NDArray[np.uint8]
 
 
 class Screen:
-    """An X server of its own.
-
-    Args:
-        folder: Its picture goes here.
-    """
+    """An X server of its own, whose picture lies in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._picture = folder / "Xvfb_screen0"
@@ -63,9 +59,7 @@ class Screen:
     def button(self, colour: str, window: str = "") -> tuple[int, int] | None:
         """Return the middle of the area that is filled with a colour: x, y; None while there is none.
 
-        Args:
-            colour: `#rrggbb`.
-            window: Title of the window to look at; empty for the whole screen.
+        It is looked for in the window of this title; empty for the whole screen.
         """
         mask = self._mask(colour)
         if window:

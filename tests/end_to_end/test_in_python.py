@@ -30,11 +30,7 @@ def _of_readme() -> tuple[str, str]:
 
 
 class _Home:
-    """A user's folders; programs are started in it as this user would.
-
-    Args:
-        root: Where they lie.
-    """
+    """A user's folders; programs are started in it as this user would."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

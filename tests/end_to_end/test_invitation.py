@@ -199,8 +199,6 @@ def _push(invitation: Invitation) -> None:
         own.xadd(KEYS.chunks(invitation.client), {"c": b"x"})
 
 
-# --- two machines ----------------------------------------------------------------------------------
-
 _UNTIL_ONLINE = """
 import sys, time
 from pathlib import Path

@@ -26,12 +26,7 @@ def start_the_game() -> None:
 
 
 class Game(gymnasium.Env[Obs, int]):
-    """Counts its steps; an episode has 20. Goes wrong at one step of a process.
-
-    Args:
-        wrong_at: At which one.
-        once: Goes wrong only if this file is not there, and makes it.
-    """
+    """Counts its steps, 20 an episode; goes wrong at one step, unless the file `once` is there already."""
 
     observation_space = gymnasium.spaces.Box(0, 1000, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

@@ -1,11 +1,5 @@
 """What a test of a fault tells: what was injected, what was lost, how long recovery took.
 
-    def test_a_killed_trainer_is_back(report: Report) -> None:
-        report.injected("a kill of the trainer")
-        ...
-        report.lost(0, "steps")
-        report.recovered(1.3)
-
 What was told is printed at the end of the session, for each promise (`tests.faults.promises`) and test, also
 when the tests ran in other processes (xdist).
 """

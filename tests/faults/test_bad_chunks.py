@@ -39,13 +39,7 @@ Made = tuple[bytes, dict[str, int], int]
 
 
 class Forger:
-    """Makes bad chunks of which it is known why they must be refused.
-
-    Args:
-        player: Who sends them.
-        node: The node they are made for.
-        good: Segments, one of each of its two environments, that are spoilt.
-    """
+    """Makes bad chunks of which it is known why they must be refused, by spoiling two good segments."""
 
     def __init__(self, player: Player, node: RunningNode, good: Segments) -> None:
         self.player = player
@@ -214,8 +208,6 @@ def test_fuzzed_messages_reach_no_learner_and_are_all_counted(
     report.lost(0, "chunks of the other client")
 
 
-# --- masks, states, compressed frames --------------------------------------------------------------
-
 SHAPE, ACTIONS = (4, 12, 12), 5
 SPACES = SpacesSpec(BoxSpec(SHAPE, "uint8", (0,), (255,)), DiscreteSpec(ACTIONS, 1, masked=True))
 STATE = {"hidden": [3, 2], "cell": [1]}
@@ -325,9 +317,6 @@ def test_bad_masks_states_and_frames_reach_no_learner_and_are_all_counted(
     assert SPACES.action.contains(drawn.action).all()
     report.injected(f"{sum(expected.values())} bad chunks with masks, states and frames")
     report.lost(0, "chunks of the other client")
-
-
-# --- pickles ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.allow_warnings

@@ -32,9 +32,7 @@ class Playing:
     """A trainer, and a client that plays a bad game."""
 
     def __init__(self, node: RunningNode, process: "subprocess.Popen[bytes]", log: Path) -> None:
-        self.node = node
-        self.process = process
-        self.log = log
+        self.node, self.process, self.log = node, process, log
 
     @property
     def beat(self) -> Heartbeat:

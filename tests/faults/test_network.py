@@ -86,9 +86,6 @@ def all_arrives(trainer: FreeTrainer, client: PlayingClient, report: Report) -> 
     assert client.progress.dropped == 0
 
 
-# --- gone ------------------------------------------------------------------------------------------
-
-
 @settings(client__buffer_bytes=BUFFER, client__when_full="drop_oldest")
 @pytest.mark.parametrize("gone_s", [0.5, pytest.param(60.0, marks=pytest.mark.slow)])
 def test_a_client_that_may_drop_plays_on_without_a_network_and_counts_what_it_dropped(
@@ -143,9 +140,6 @@ def test_a_client_that_may_wait_waits_without_a_network_and_loses_nothing(
     assert BUFFER < highest <= BUFFER_AND_CHUNK
 
 
-# --- half-open -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("paused", [False, True], ids=["playing", "paused"])
 def test_a_half_open_connection_is_noticed(
     trainer: FreeTrainer, proxy: Proxy, report: Report, paused: bool
@@ -161,9 +155,6 @@ def test_a_half_open_connection_is_noticed(
         report.injected(f"{swallowed} half-open connections ({client.progress.phase})")
         report.recovered(time.monotonic() - began)
         all_arrives(trainer, client, report)
-
-
-# --- elsewhere -------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is nobody's address")
@@ -192,9 +183,6 @@ def test_a_client_is_back_when_the_name_of_its_server_means_another_address(
             assert new.accepted > 0
             all_arrives(trainer, client, report)
         report.injected("the server's name means another address")
-
-
-# --- no reply --------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGSTOP is POSIX's")

@@ -11,7 +11,7 @@ import redis
 
 from soulsgui.errors import UsageError
 from soulsgui.runner.server.binary import packaged_binary
-from soulsgui.wire.access import client_rights, secret_hash, user_line, user_of
+from soulsgui.wire.access import client_rights, secret_hash, user_of
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from tests.faults.report import Report
@@ -128,20 +128,6 @@ def test_everything_else_is_refused(client: redis.Redis, report: Report) -> None
     answers = {command: answer(command) for command in (*OWN_KEYS_MISUSED, *OF_OTHERS, *OF_THE_SERVER)}
     refused = re.compile("no permissions|noperm|not allowed", re.IGNORECASE)
     assert {command: said for command, said in answers.items() if not refused.search(said)} == {}
-
-
-def test_the_line_of_the_configuration_lets_the_client_in(tmp_path: Path, server: Address) -> None:
-    """The server takes the line as it starts, beside `requirepass`."""
-    line = user_line(OWN, KEYS.prefix, secret_hash("s3cret"))
-    with running_server(tmp_path, PROGRAMS[0], more=line) as started:
-        own = connect(replace(started, user=user_of(OWN), password="s3cret"))
-        assert own.get(KEYS.config) is None
-        with pytest.raises(redis.exceptions.NoPermissionError):
-            own.get(KEYS.beat(OTHER))
-        own.close()
-        admin = connect(started)
-        assert admin.ping()
-        admin.close()
 
 
 def test_a_wrong_secret_is_refused_and_a_deleted_user_cut_off_at_once(
