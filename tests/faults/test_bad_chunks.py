@@ -237,9 +237,28 @@ class FrameForger(Forger):
     def __init__(self, player: Player, node: RunningNode, good: Segments) -> None:
         super().__init__(player, node, good)
         self.kinds = (
-            self._no_action, self._invalid_action, self._bad_state, self._other_masks, self._other_state,
-            self._other_frames, self._bomb, self._cut, self._other_stacking, self._a_million_steps,
+            self._no_action, self._invalid_action, self._bad_state, self._no_form, self._a_million_steps,
         )  # fmt: skip
+        state, masks = (
+            good.state | {"more": np.zeros((2, 50), np.float32)},
+            np.ones((STEPS + 2, 10), np.bool_),
+        )
+        # Masks that are missing move what is behind them: what stands there then are no frames.
+        columns = ({"action_mask": None}, {"action_mask": masks}, {"state": {}}, {"state": state})
+        # Frames that claim, or truly have, another size.
+        frames = [zstandard.ZstdCompressor(3).compress(bytes(size)) for size in (0, 1, 2**20, 2**28)]
+        frames += [self._rng.randbytes(size) for size in (1, 30, 499)]
+        cuts = [self._rng.randrange(SHORTEST_HEAD, len(self._bytes)) for _ in range(8)]
+        before, behind = self._bytes[:STACKING_AT], self._bytes[STACKING_AT + 1 :]
+        self._shapeless = [
+            *(player.packed(replace(good, **changed)) for changed in columns),
+            *(self._bytes[: self._bytes.index(zstandard.FRAME_HEADER)] + other for other in frames),
+            *(self._bytes[:length] for length in cuts),
+            *(
+                self._bytes[:STACKING_AT] + bytes([n]) + self._bytes[STACKING_AT + 1 :]
+                for n in (0, 2, 3, 255)
+            ),
+        ]
 
     def _no_action(self) -> Made:
         mask = self._mask()
@@ -262,33 +281,8 @@ class FrameForger(Forger):
         state[self._rng.choice(list(STATE))][0].reshape(-1)[0] = value
         return self._spoilt("out_of_bounds" if np.isfinite(value) else "not_finite", state=state)
 
-    def _other_masks(self) -> Made:
-        mask = self._rng.choice((None, np.ones((STEPS + 2, 2 * ACTIONS), np.bool_)))
-        # Masks that are missing move what is behind them: what stands there then are no frames.
-        return self.player.packed(replace(self._good, action_mask=mask)), {"shape": 1}, 0
-
-    def _other_state(self) -> Made:
-        state = self._rng.choice(({}, self._good.state | {"more": np.zeros((2, 50), np.float32)}))
-        return self.player.packed(replace(self._good, state=state)), {"shape": 1}, 0
-
-    def _other_frames(self) -> Made:
-        return self._before_frames() + self._rng.randbytes(self._rng.randrange(1, 500)), {"shape": 1}, 0
-
-    def _bomb(self) -> Made:
-        """Frames that claim, or truly have, another size."""
-        frames = bytes(self._rng.choice((0, 1, 2**20, 2**28)))
-        return self._before_frames() + zstandard.ZstdCompressor(3).compress(frames), {"shape": 1}, 0
-
-    def _before_frames(self) -> bytes:
-        return self._bytes[: self._bytes.index(zstandard.FRAME_HEADER)]
-
-    def _cut(self) -> Made:
-        return self._bytes[: self._rng.randrange(SHORTEST_HEAD, len(self._bytes))], {"shape": 1}, 0
-
-    def _other_stacking(self) -> Made:
-        data = bytearray(self._bytes)
-        data[STACKING_AT] = self._rng.choice((0, 2, 3, 255))
-        return bytes(data), {"shape": 1}, 0
+    def _no_form(self) -> Made:
+        return self._rng.choice(self._shapeless), {"shape": 1}, 0
 
     def _a_million_steps(self) -> Made:
         data = bytearray(self._bytes)
