@@ -84,8 +84,7 @@ def playing(server: RunningServer, name: str, size: int = 3) -> Iterator["subpro
 def test_the_first_client_tells_the_spaces_and_plays_the_evaluations_that_the_server_can_not(
     tmp_path: Path,
 ) -> None:
-    server = RunningServer(tmp_path)
-    try:
+    with closing(RunningServer(tmp_path)) as server:
         with pytest.raises(CommandFailedError, match="game_elsewhere") as refused:
             server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 1}})
         assert "clients.local=0" in str(refused.value)
@@ -104,8 +103,6 @@ def test_the_first_client_tells_the_spaces_and_plays_the_evaluations_that_the_se
             # By training another one may have been the best before it was known that a client evaluates.
             wait_for(lambda: best.exists() and read_manifest(best.parent).score == 20, "it judges")
             server.api.command("run.stop", {})
-    finally:
-        server.close()
     with closing(sqlite3.connect(folder / "telemetry.sqlite")) as store:
         played = store.execute(
             "SELECT number, length, total_return FROM greedy_episodes ORDER BY model_id, number"

@@ -41,12 +41,9 @@ RUN = {**UNHURRIED, "clients.local": 0, "checkpoint.every_updates": 50}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    running = RunningServer(tmp_path_factory.mktemp("server"))
-    try:
+    with closing(RunningServer(tmp_path_factory.mktemp("server"))) as running:
         running.api.command("run.start", {"overrides": RUN})
         yield running
-    finally:
-        running.close()
 
 
 class Pc:

@@ -4,6 +4,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 import psutil
 import pytest
@@ -22,13 +23,10 @@ LOCAL = ("client-1", "client-2")
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     words = ("--idle", "--set", "redis.tls=true", "--set", f"redis.binary={ENCRYPTING}")
-    running = RunningServer(tmp_path_factory.mktemp("server"), words)
-    try:
+    with closing(RunningServer(tmp_path_factory.mktemp("server"), words)) as running:
         small = {**UNHURRIED, "clients.local": len(LOCAL), "checkpoint.every_updates": 2}
         running.api.command("run.start", {"overrides": small})
         yield running
-    finally:
-        running.close()
 
 
 @pytest.fixture(scope="module")

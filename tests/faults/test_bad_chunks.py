@@ -239,10 +239,8 @@ class FrameForger(Forger):
         self.kinds = (
             self._no_action, self._invalid_action, self._bad_state, self._no_form, self._a_million_steps,
         )  # fmt: skip
-        state, masks = (
-            good.state | {"more": np.zeros((2, 50), np.float32)},
-            np.ones((STEPS + 2, 10), np.bool_),
-        )
+        state = good.state | {"more": np.zeros((2, 50), np.float32)}
+        masks = np.ones((STEPS + 2, 2 * ACTIONS), np.bool_)
         # Masks that are missing move what is behind them: what stands there then are no frames.
         columns = ({"action_mask": None}, {"action_mask": masks}, {"state": {}}, {"state": state})
         # Frames that claim, or truly have, another size.
@@ -254,10 +252,7 @@ class FrameForger(Forger):
             *(player.packed(replace(good, **changed)) for changed in columns),
             *(self._bytes[: self._bytes.index(zstandard.FRAME_HEADER)] + other for other in frames),
             *(self._bytes[:length] for length in cuts),
-            *(
-                self._bytes[:STACKING_AT] + bytes([n]) + self._bytes[STACKING_AT + 1 :]
-                for n in (0, 2, 3, 255)
-            ),
+            *(before + bytes([stacking]) + behind for stacking in (0, 2, 3, 255)),
         ]
 
     def _no_action(self) -> Made:
