@@ -36,7 +36,7 @@ def _in_a_run(updates: int, overrides: dict[str, Any], names: Sequence[str]) -> 
         server = RunningServer(Path(folder))
         try:
             server.start_run(overrides=overrides)
-            server.wait_updates(updates, 120)
+            server.wait_updates(updates)
             found = {name: _rss_mb(server.pid(name)) for name in names}
             return found | {"runner": _rss_mb(server.process.pid)}
         finally:

@@ -25,7 +25,6 @@ class Watched:
     """What was seen of a table.
 
     Attributes:
-        seconds: How long it was watched.
         ticks_s: What each drawing took: taking the news in, sorting, drawing.
         news_s: At each, how long ago the runner told of the client that it told of least lately.
         rows: How many clients it showed at the end.
@@ -38,11 +37,9 @@ class Watched:
 
     @property
     def ticks_per_s(self) -> float:
-        """How often it was drawn."""
         return len(self.ticks_s) / self.seconds if self.seconds else 0.0
 
     def add(self, more: "Watched") -> None:
-        """Take in what was seen next."""
         self.seconds += more.seconds
         self.ticks_s += more.ticks_s
         self.news_s += more.news_s
@@ -50,11 +47,7 @@ class Watched:
 
 
 class LiveTable:
-    """Follows a runner from the moment it is made.
-
-    Args:
-        control: How to reach it.
-    """
+    """Follows a runner from the moment it is made."""
 
     def __init__(self, control: ControlFile) -> None:
         app = QApplication.instance() or QApplication([])
@@ -98,7 +91,6 @@ class LiveTable:
         return seen
 
     def close(self) -> None:
-        """Follow no more."""
         self._loop.call_soon_threadsafe(self._following.cancel)
         self._thread.join()
         self._loop.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.faults.waiting import LIMIT_S
+from tests.faults.waiting import LIMIT_S, until
 
 WIDTH, HEIGHT = 1280, 800
 _BUTTON_PX = 50
@@ -22,44 +22,24 @@ Pixels = NDArray[np.uint8]
 
 
 class Screen:
-    """An X server of its own.
-
-    Args:
-        folder: Its picture goes here.
-    """
+    """An X server of its own, whose picture lies in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._picture = folder / "Xvfb_screen0"
         reading, writing = os.pipe()
-        size = f"{WIDTH}x{HEIGHT}x24"
         # Without -noreset it begins anew whenever the last program has left, and refuses who comes then.
-        command = [
-            "Xvfb",
-            "-displayfd",
-            str(writing),
-            "-fbdir",
-            str(folder),
-            "-noreset",
-            "-screen",
-            "0",
-            size,
-        ]
+        fixed = f"Xvfb -noreset -screen 0 {WIDTH}x{HEIGHT}x24"
+        command = [*fixed.split(), "-displayfd", str(writing), "-fbdir", str(folder)]
         with (folder / "Xvfb.log").open("wb") as log:
             self._server = subprocess.Popen(command, pass_fds=[writing], stdout=log, stderr=log)
         os.close(writing)
         with os.fdopen(reading) as told:
             number = told.readline().strip()
         assert number, "Xvfb did not start"
-        self.env = {
-            **os.environ,
-            "DISPLAY": f":{number}",
-            "QT_QPA_PLATFORM": "xcb",
-            "XDG_SESSION_TYPE": "x11",
-        }
+        self.env = os.environ | {"QT_QPA_PLATFORM": "xcb", "XDG_SESSION_TYPE": "x11", "DISPLAY": f":{number}"}
         self.env.pop("WAYLAND_DISPLAY", None)
 
     def close(self) -> None:
-        """End it."""
         self._server.terminate()
         self._server.wait(LIMIT_S)
 
@@ -79,9 +59,7 @@ class Screen:
     def button(self, colour: str, window: str = "") -> tuple[int, int] | None:
         """Return the middle of the area that is filled with a colour: x, y; None while there is none.
 
-        Args:
-            colour: `#rrggbb`.
-            window: Title of the window to look at; empty for the whole screen.
+        It is looked for in the window of this title; empty for the whole screen.
         """
         mask = self._mask(colour)
         if window:
@@ -118,30 +96,21 @@ class Screen:
 
     def focus(self, title: str) -> None:
         """Give the keyboard to a window, as a window manager does when a dialog has closed."""
-        self._do("windowfocus", "--sync", self.windows(title)[0])
+        self._ask("windowfocus", "--sync", self.windows(title)[0])
 
     def click(self, x: int, y: int) -> None:
-        """Click with the left button."""
-        self._do("mousemove", str(x), str(y), "click", "1")
+        self._ask("mousemove", str(x), str(y), "click", "1")
 
     def press(self, *keys: str) -> None:
         """Press keys one after the other, such as `ctrl+shift+s`."""
-        self._do("key", "--delay", "30", *keys)
+        self._ask("key", "--delay", "30", *keys)
 
     def write(self, text: str) -> None:
-        """Type a text."""
-        self._do("type", "--delay", "15", text)
+        self._ask("type", "--delay", "15", text)
 
     def windows(self, title: str) -> list[str]:
         """Return the visible windows whose title contains a text."""
-        found = subprocess.run(
-            ["xdotool", "search", "--onlyvisible", "--name", title],
-            env=self.env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return found.stdout.split()
+        return self._ask("search", "--onlyvisible", "--name", title, check=False).split()
 
     def _place(self, title: str) -> tuple[slice, slice]:
         """Return the rows and columns of the screen that a window takes."""
@@ -150,20 +119,13 @@ class Screen:
         x, y = place["X"], place["Y"]
         return slice(y, y + place["HEIGHT"]), slice(x, x + place["WIDTH"])
 
-    def _ask(self, *words: str) -> str:
+    def _ask(self, *words: str, check: bool = True) -> str:
         return subprocess.run(
-            ["xdotool", *words], env=self.env, check=True, timeout=20, capture_output=True, text=True
+            ["xdotool", *words], env=self.env, check=check, timeout=LIMIT_S, capture_output=True, text=True
         ).stdout
-
-    def _do(self, *words: str) -> None:
-        subprocess.run(["xdotool", *words], env=self.env, check=True, timeout=20, capture_output=True)
 
 
 def seconds_until(look: Callable[[], object], what: str, limit_s: float) -> float:
-    """Wait until something is seen, and return how long it took."""
     start = time.monotonic()
-    while not look():
-        passed = time.monotonic() - start
-        assert passed < limit_s, f"not within {limit_s:g} s: {what}"
-        time.sleep(0.03)
+    until(look, what, limit_s, every_s=0.03)
     return time.monotonic() - start

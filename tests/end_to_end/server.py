@@ -2,25 +2,30 @@
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 import redis
 
+from soulsgui.runner.server.binary import can_encrypt
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import ControlFile, Status
-from tests.faults.waiting import LIMIT_S
-
-_LOOK_EVERY_S = 0.05
+from tests.faults.waiting import LIMIT_S, until
 
 UNHURRIED = {"ppo.n_steps": 64, "client.step_seconds": 0.002}
 """Settings of a run without a goal that leave the cores to others: small rounds, played by a clock."""
+
+_PROGRAMS = [found for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
+ENCRYPTING = next((program for program in _PROGRAMS if can_encrypt(Path(program))), "")
+"""A server program on the PATH that has TLS; empty when there is none."""
 
 T = TypeVar("T")
 
@@ -32,74 +37,53 @@ def command_line(*words: str, folder: Path) -> list[str]:
 
 
 def soulsgui(*words: str, folder: Path, timeout_s: float = LIMIT_S) -> "subprocess.CompletedProcess[str]":
-    """Run a command to its end."""
     return subprocess.run(
         command_line(*words, folder=folder), capture_output=True, text=True, timeout=timeout_s, check=False
     )
 
 
 def wait_for(look: Callable[[], T], what: str, timeout_s: float = LIMIT_S) -> T:
-    """Look until something true is seen, and return it."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        seen = look()
-        if seen:
-            return seen
-        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
-        time.sleep(_LOOK_EVERY_S)
+    """As `until`, for what is worth a process or a request to look at."""
+    return until(look, what, timeout_s, every_s=0.05)
 
 
 class RunningServer:
-    """A server in the background.
-
-    Args:
-        folder: Its folders go here.
-        words: What follows `serve`.
-    """
+    """A server in the background; `words` follow `serve`."""
 
     def __init__(self, folder: Path, words: Sequence[str] = ("--idle",)) -> None:
         self.folder = folder
         self.log = folder / "serve.log"
         self._children: list[subprocess.Popen[bytes]] = []
-        self._serve(words)
-
-    def _serve(self, words: Sequence[str]) -> None:
-        folder = self.folder
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command_line("serve", *words, folder=folder), stdout=log, stderr=subprocess.STDOUT
             )
         control = folder / "data" / "server" / CONTROL_FILE
-        wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file", LIMIT_S)
+        wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file")
         assert self.process.poll() is None, self.log.read_text()
         self.api = ApiClient(ControlFile.load(control))
 
-    def replace_killed_runner(self) -> None:
-        """Kill the runner, and start another one in its place."""
-        self.process.kill()
-        self.process.wait()
-        (self.data / "server" / CONTROL_FILE).unlink()
-        self._serve(("--idle",))
-
     @property
     def data(self) -> Path:
-        """Its data folder."""
         return self.folder / "data"
 
     def status(self) -> Status:
-        """What it says of itself now."""
         return Status.model_validate(self.api.status())
 
     def pid(self, service: str) -> int | None:
-        """Process of one of its services."""
         return next((found.pid for found in self.status().services if found.name == service), None)
 
+    def kill(self, service: str) -> None:
+        """Kill one of its services, and wait until another process is in its place."""
+        old = self.pid(service)
+        assert old is not None
+        os.kill(old, signal.SIGKILL)
+        wait_for(lambda: self.pid(service) not in (None, old), f"another process of {service}")
+
     def client_state(self, client: str) -> str:
-        """State of one client, empty when it is not known."""
         return next((found.state for found in self.status().clients if found.id == client), "")
 
     def redis(self) -> redis.Redis:
-        """A connection to its Redis server."""
         return connect(Address.read(self.data / "server" / "redis.json"))
 
     def start_run(self, **params: Any) -> Path:
@@ -108,37 +92,31 @@ class RunningServer:
         self.wait_updates(1)
         return Path(result["run_dir"])
 
-    def wait_updates(self, more: int, timeout_s: float = LIMIT_S) -> int:
+    def wait_updates(self, more: int) -> int:
         """Wait for so many updates from now on; return the number of updates."""
         start = self.status().run.updates
-        return wait_for(
-            lambda: (now := self.status().run.updates) >= start + more and now, f"{more} updates", timeout_s
-        )
+        return wait_for(lambda: (now := self.status().run.updates) >= start + more and now, f"{more} updates")
 
     def spawn(self, *words: str) -> "subprocess.Popen[bytes]":
         """Start another command beside it; it is killed at the end."""
+        line = command_line(*words, folder=self.folder)
         with (self.folder / "beside.log").open("ab") as log:
-            child = subprocess.Popen(
-                command_line(*words, folder=self.folder), stdout=log, stderr=subprocess.STDOUT
-            )
-        self._children.append(child)
-        return child
+            self._children.append(subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT))
+        return self._children[-1]
 
     def close(self) -> None:
         """End it as a user would, and make sure that nothing is left."""
-        below = (
-            psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
-        )
+        below = []
         for child in self._children:
             child.kill()
             child.wait()
         if self.process.poll() is None:
+            below = psutil.Process(self.process.pid).children(recursive=True)
             self.process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 self.process.wait(LIMIT_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+            self.process.kill()
+            self.process.wait()
         _, left = psutil.wait_procs(below, timeout=1.0)
         for process in left:
             process.kill()
@@ -147,16 +125,12 @@ class RunningServer:
 
 def processes_below(folder: Path) -> list[str]:
     """Return the command lines of all processes that name a folder."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "pid"]):
-        words = process.info["cmdline"] or []
-        if process.info["pid"] != os.getpid() and any(str(folder) in word for word in words):
-            found.append(" ".join(words))
-    return found
+    found = [process.info for process in psutil.process_iter(["cmdline", "pid"])]
+    lines = [" ".join(told["cmdline"] or ()) for told in found if told["pid"] != os.getpid()]
+    return [line for line in lines if str(folder) in line]
 
 
 def last_json(text: str) -> dict[str, Any]:
-    """Return the one JSON document of an output."""
     document = json.loads(text)
     assert isinstance(document, dict)
     return document

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,49 +32,22 @@ class Game(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.steps = 0
-        return np.zeros(SIZE, np.float32), {"action_mask": self.mask()}
-
-    def mask(self):
-        return np.array([1, self.steps % 2], np.int8)
-
-    def step(self, action):
-        assert self.mask()[action]
-        self.steps += 1
-        ended = self.steps == 10
-        return np.zeros(SIZE, np.float32), float(action), ended, False, {"action_mask": self.mask()}
-
-class Greedy(gymnasium.Env):
-    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
         self.steps, self.last = 0, None
-        return np.zeros(2, np.float32), {}
+        return np.zeros(SIZE, np.float32), {"action_mask": np.ones(2, np.int8)}
 
     def step(self, action):
         # Who explores changes its mind; who acts greedily never does, whatever it has learned.
         reward = float(self.last in (None, action))
         self.steps, self.last = self.steps + 1, action
-        return np.zeros(2, np.float32), reward, self.steps == 20, False, {}
+        told = {"action_mask": np.ones(2, np.int8)}
+        return np.zeros(SIZE, np.float32), reward, self.steps == 20, False, told
 
 gymnasium.register("Elsewhere-v0", Game)
-gymnasium.register("Greedy-v0", Greedy)
 """
 
 OVERRIDES = {
     "env.id": "game_elsewhere:Elsewhere-v0",
-    "ppo.n_steps": 16,
-    "ppo.minibatch_size": 32,
-    "client.step_seconds": 0.002,
-}
-
-
-GREEDY = {
-    "env.id": "game_elsewhere:Greedy-v0",
     "env.num_envs": 2,
-    "clients.local": 0,
     "algorithm": "dqn",
     "dqn.epsilon": 1.0,
     "dqn.learning_starts": 64,
@@ -85,85 +59,54 @@ GREEDY = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    running = RunningServer(tmp_path_factory.mktemp("server"))
-    yield running
-    running.close()
-
-
-def play(server: RunningServer, name: str, size: int = 3) -> "subprocess.Popen[bytes]":
-    """Start a client on the computer that has the game."""
+@contextmanager
+def playing(server: RunningServer, name: str, size: int = 3) -> Iterator["subprocess.Popen[bytes]"]:
+    """Let a client play on the computer that has the game, until the block ends."""
     game = server.folder / "game"
     game.mkdir(exist_ok=True)
     (game / "game_elsewhere.py").write_text(GAME)
     root = Path(soulsgui.__file__).parents[1]
     places = os.pathsep.join([str(root), str(game)])
-    with (server.folder / f"{name}.log").open("ab") as log:
-        return subprocess.Popen(
+    with (
+        (server.folder / f"{name}.log").open("ab") as log,
+        subprocess.Popen(
             command_line("client", "--name", name, folder=server.folder),
             env=os.environ | {"PYTHONPATH": places, "GAME_SIZE": str(size), "OMP_NUM_THREADS": "1"},
             stderr=log,
-        )
-
-
-def end(*clients: "subprocess.Popen[bytes]") -> None:
-    for client in clients:
-        client.kill()
-        client.wait()
-
-
-def test_the_first_client_tells_the_spaces_and_others_must_have_the_same(server: RunningServer) -> None:
-    with pytest.raises(CommandFailedError, match="game_elsewhere") as refused:
-        server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 1}})
-    assert "clients.local=0" in str(refused.value)
-
-    alone = {"overrides": OVERRIDES | {"clients.local": 0}}
-    server.api.command("run.start", alone)
-    wait_for(lambda: server.status().run.state == "waiting", "the run waits")
-    server.api.command("run.stop", {})
-    assert server.status().run.state == "stopped"
-    wait_for(lambda: server.pid("trainer") is None, "the trainer has ended")
-
-    server.api.command("run.start", alone)
-    run = wait_for(lambda: (now := server.status().run).state == "waiting" and now, "the run waits")
-    assert run.detail == "for the first client to tell the spaces"
-
-    first = play(server, "first")
-    try:
-        server.wait_updates(2)
-        (told,) = Path(server.status().run.dir).rglob("spaces.json")
-        assert json.loads(told.read_text())["action"]["masked"] is True
-        other = play(server, "other", size=4)
+        ) as client,
+    ):
         try:
-            assert other.wait(LIMIT_S) == 2
+            yield client
         finally:
-            end(other)
-        assert "has other spaces here than on the server" in (server.folder / "other.log").read_text()
-        # A trainer that starts anew knows them by now.
-        server.api.command("service.restart", {"name": "trainer"})
-        server.wait_updates(1)
-    finally:
-        end(first)
-    server.api.command("run.stop", {})
+            client.kill()
 
 
-def test_a_client_plays_the_evaluations_that_the_server_can_not(server: RunningServer) -> None:
-    folder = Path(server.api.command("run.start", {"overrides": GREEDY})["run_dir"])
-    wait_for(lambda: server.status().run.state == "waiting", "the run waits for its client", 90)
-    client = play(server, "gamer")
-    try:
-        best = folder / "best_model" / MANIFEST
-        # By training another one may have been the best before it was known that a client evaluates.
-        wait_for(lambda: best.exists() and read_manifest(best.parent).score == 20, "it judges", 90)
-        server.api.command("run.stop", {})
-    finally:
-        end(client)
-    store = sqlite3.connect(folder / "telemetry.sqlite")
-    played = store.execute(
-        "SELECT number, length, total_return FROM greedy_episodes ORDER BY model_id, number"
-    )
-    assert played.fetchall()[:3] == [(number, 20, 20.0) for number in range(3)]
-    # Of the training, which explores at random, no episode comes near.
-    assert store.execute("SELECT max(total_return) < 20 FROM episodes").fetchone() == (1,)
-    store.close()
+def test_the_first_client_tells_the_spaces_and_plays_the_evaluations_that_the_server_can_not(
+    tmp_path: Path,
+) -> None:
+    with closing(RunningServer(tmp_path)) as server:
+        with pytest.raises(CommandFailedError, match="game_elsewhere") as refused:
+            server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 1}})
+        assert "clients.local=0" in str(refused.value)
+        started = server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 0}})
+        folder = Path(started["run_dir"])
+        run = wait_for(lambda: (now := server.status().run).state == "waiting" and now, "the run waits")
+        assert run.detail == "for the first client to tell the spaces"
+        with playing(server, "gamer"):
+            server.wait_updates(2)
+            (told,) = folder.rglob("spaces.json")
+            assert json.loads(told.read_text())["action"]["masked"] is True
+            with playing(server, "other", size=4) as other:
+                assert other.wait(LIMIT_S) == 2
+            assert "has other spaces here than on the server" in (server.folder / "other.log").read_text()
+            best = folder / "best_model" / MANIFEST
+            # By training another one may have been the best before it was known that a client evaluates.
+            wait_for(lambda: best.exists() and read_manifest(best.parent).score == 20, "it judges")
+            server.api.command("run.stop", {})
+    with closing(sqlite3.connect(folder / "telemetry.sqlite")) as store:
+        played = store.execute(
+            "SELECT number, length, total_return FROM greedy_episodes ORDER BY model_id, number"
+        )
+        assert played.fetchall()[:3] == [(number, 20, 20.0) for number in range(3)]
+        # Of the training, which explores at random, no episode comes near.
+        assert store.execute("SELECT max(total_return) < 20 FROM episodes").fetchone() == (1,)

@@ -20,52 +20,8 @@ from tests.faults.waiting import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 
-DQN_TRAINER = """
-import logging
-logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-from soulsgui.config.paths import RunFolder, default_folders
-from soulsgui.process import stop_on_signals
-from soulsgui.training import DQNTrainingNode
-from soulsgui.training.checkpoint import newest_resumable
-
-config = {"algorithm": "dqn", "dqn": {"learning_starts": 64}, "checkpoint": {"every_updates": 20}}
-run = RunFolder(default_folders().runs / "by_hand")
-node = DQNTrainingNode(config, run, stop=stop_on_signals())
-checkpoint = newest_resumable(run)
-if checkpoint is not None:
-    node.load_checkpoint(checkpoint)
-node.run()
-"""
-
-DQN_PLAYER = """
-import logging
-logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
-import gymnasium
-from soulsgui.sampling import DQNConnector
-from soulsgui.wire.codec import pack_sample
-
-env = gymnasium.make("CartPole-v1")
-connector = DQNConnector({"algorithm": "dqn"})
-first, step, done = connector.model_id, 0, True
-while connector.model_id < first + 8:
-    if done:
-        obs, _ = env.reset()
-        step = 0
-    with connector as (agent, model_id):
-        action = agent(obs)
-    after, reward, terminated, truncated, _ = env.step(action)
-    connector.push_sample(
-        pack_sample(obs, action, float(reward), after, terminated, truncated, {}, model_id, step)
-    )
-    obs, step, done = after, step + 1, terminated or truncated
-    if done:
-        print(f"model {model_id}: return {step}")
-connector.close()
-"""
-
 
 def _of_readme() -> tuple[str, str]:
-    """The two programs of the README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8").split("## In Python\n")[1].split("\n## ")[0]
     trainer, player = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     # Fewer and shorter rounds than it plays for a reader.
@@ -74,11 +30,7 @@ def _of_readme() -> tuple[str, str]:
 
 
 class _Home:
-    """A user's folders; programs are started in it as this user would.
-
-    Args:
-        root: Where they lie.
-    """
+    """A user's folders; programs are started in it as this user would."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -99,7 +51,7 @@ class _Home:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
             try:
-                process.wait(120)
+                process.wait(LIMIT_S)
             finally:
                 process.kill()
                 process.wait()
@@ -109,16 +61,9 @@ class _Home:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "programs",
-    [_of_readme(), pytest.param((DQN_TRAINER, DQN_PLAYER), marks=pytest.mark.slow)],
-    ids=["readme", "dqn"],
-)
-def test_a_node_and_a_connector_meet_without_a_runner_and_again_after_kills(
-    programs: tuple[str, str], tmp_path: Path
-) -> None:
+def test_a_node_and_a_connector_meet_without_a_runner_and_again_after_kills(tmp_path: Path) -> None:
     home = _Home(tmp_path)
-    for name, text in zip(("trainer", "player"), programs, strict=True):
+    for name, text in zip(("trainer", "player"), _of_readme(), strict=True):
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     with ExitStack() as running:
 
@@ -126,9 +71,9 @@ def test_a_node_and_a_connector_meet_without_a_runner_and_again_after_kills(
             return running.enter_context(home.started(name, *words))
 
         redis = start("redis", "-m", "soulsgui", "redis")
-        wait_for((home.data / "server" / "redis.json").exists, "the server's address", 120)
+        wait_for((home.data / "server" / "redis.json").exists, "the server's address")
         trainer, player = start("trainer", "trainer.py"), start("player", "player.py")
-        wait_for(lambda: "model 2:" in home.log("player") or player.poll() is not None, "weights", LIMIT_S)
+        wait_for(lambda: "model 2:" in home.log("player") or player.poll() is not None, "weights")
         assert player.poll() is None, home.log("player")
         (server,) = psutil.Process(redis.pid).children()
         for process in (redis, trainer):
@@ -138,9 +83,7 @@ def test_a_node_and_a_connector_meet_without_a_runner_and_again_after_kills(
         assert second.wait(LIMIT_S) == 1
         assert "answers already" in home.log("second"), "its server lives on, where the player knows it"
         server.kill()
-        wait_for(
-            lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, "its end", LIMIT_S
-        )
+        wait_for(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, "its end")
         (data,) = (home.data / "server").glob("*-data")
         shutil.rmtree(data)
         start("redis", "-m", "soulsgui", "redis")

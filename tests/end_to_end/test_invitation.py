@@ -2,13 +2,11 @@
 
 import json
 import os
-import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,43 +16,38 @@ import pytest
 import redis
 
 import soulsgui as soulsgui_package
-from soulsgui.runner.server.binary import can_encrypt
 from soulsgui.wire.access import user_of
 from soulsgui.wire.connection import connect
 from soulsgui.wire.control import Status
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
-from tests.end_to_end.server import UNHURRIED, RunningServer, command_line, last_json, soulsgui, wait_for
+from tests.end_to_end.server import (
+    ENCRYPTING,
+    UNHURRIED,
+    RunningServer,
+    command_line,
+    last_json,
+    soulsgui,
+    wait_for,
+)  # fmt: skip
 from tests.faults.report import Report
 from tests.faults.waiting import LIMIT_S
 
 KEYS = Keys()
-_PROGRAMS = [found for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
-_ENCRYPTING = next((program for program in _PROGRAMS if can_encrypt(Path(program))), "")
 BACK_WITHIN_S = 5.0
 RUN = {**UNHURRIED, "clients.local": 0, "checkpoint.every_updates": 50}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with an endless run and no clients of its own; each test invites one of another name."""
-    running = RunningServer(tmp_path_factory.mktemp("server"))
-    try:
+    with closing(RunningServer(tmp_path_factory.mktemp("server"))) as running:
         running.api.command("run.start", {"overrides": RUN})
         yield running
-    finally:
-        running.close()
 
 
 class Pc:
-    """Another computer: its own folders, and one SoulsGUI process.
-
-    Args:
-        folder: Its folders go here.
-        words: What it runs.
-        before: What its command line begins with.
-    """
+    """Another computer: its own folders, and a SoulsGUI process whose command line begins with `before`."""
 
     def __init__(self, folder: Path, *words: str, before: tuple[str, ...] = ()) -> None:
         folder.mkdir(exist_ok=True)
@@ -83,7 +76,6 @@ class Pc:
 
 @pytest.fixture
 def pcs() -> Iterator[list[Pc]]:
-    """Computers that are switched off at the end of the test."""
     switched_on: list[Pc] = []
     yield switched_on
     for pc in switched_on:
@@ -98,44 +90,21 @@ def invite(server: RunningServer, name: str, *words: str) -> Invitation:
     assert "Only this computer can use it" in done.stderr
     told = last_json(done.stdout)
     invitation = Invitation.load(file)
-    assert told == {
-        "name": name,
-        "host": "127.0.0.1",
-        "port": invitation.addresses[0][1],
-        "username": user_of(name),
-        "secret": invitation.secret,
-        "link": invitation.link,
-        "file": str(file),
-    }
+    expected = {"name": name, "host": "127.0.0.1", "port": invitation.addresses[0][1], "file": str(file)}
+    secret = {"username": user_of(name), "secret": invitation.secret, "link": invitation.link}
+    assert told == expected | secret
     return invitation
 
 
 def connections_of(server: RunningServer, name: str) -> int:
-    admin = server.redis()
-    try:
+    with closing(server.redis()) as admin:
         return sum(one["user"] == user_of(name) for one in admin.client_list())
-    finally:
-        admin.close()
 
 
 def session_of(server: RunningServer, name: str) -> str:
-    admin = server.redis()
-    try:
+    with closing(server.redis()) as admin:
         beat = Heartbeat.read(admin.get(KEYS.beat(name)))
-    finally:
-        admin.close()
     return beat.session if beat is not None else ""
-
-
-def who_says(secret: str, *folders: Path) -> list[str]:
-    """Return where a secret can be read: on command lines, and in files below some folders."""
-    places = [
-        f"process {process.pid}"
-        for process in psutil.process_iter(["cmdline"])
-        if any(secret in word for word in process.info["cmdline"] or [])
-    ]
-    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    return places + [str(path) for path in files if secret.encode() in path.read_bytes()]
 
 
 def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
@@ -143,17 +112,22 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
 ) -> None:
     invitation = invite(server, "gamer")
     assert server.client_state("gamer") == "joining"
-    pcs.append(Pc(tmp_path / "pc", "join", str(server.folder / "gamer.soulsgui")))
+    file = str(server.folder / "gamer.soulsgui")
+    pcs.append(Pc(tmp_path / "pc", "join", file))
     wait_for(lambda: server.client_state("gamer") == "online", "it plays")
     server.wait_updates(3)
-    before = server.status().run
-    assert before.rejected == {}
+    assert server.status().run.rejected == {}
     kept = tmp_path / "pc" / "config" / "servers" / f"{invitation.server_id}.soulsgui"
-    private = [kept, tmp_path / "pc" / "data" / "client" / "server.json"]
-    own = [str(path) for path in (*private, server.folder / "gamer.soulsgui")]
-    assert sorted(who_says(invitation.secret, server.folder, tmp_path)) == sorted(own)
-    if sys.platform != "win32":
-        assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
+    assert Invitation.load(kept) == invitation
+
+    # A second computer with the same file stops before it writes anything.
+    session = session_of(server, "gamer")
+    report.injected("a second computer with the file of one that plays")
+    done = soulsgui("client", file, folder=tmp_path / "two")
+    assert done.returncode == 1
+    assert "The name gamer is in use" in done.stderr
+    server.wait_updates(2)
+    assert session_of(server, "gamer") == session != ""
 
     done = soulsgui("revoke", "gamer", folder=server.folder)
     assert (done.returncode, done.stdout) == (0, "gamer is revoked and is cut off.\n")
@@ -166,17 +140,21 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     with pytest.raises(redis.AuthenticationError):
         _push(invitation)
     wait_for(lambda: "no longer accepts this invitation" in pcs[0].log.read_text(), "it says why")
-    listed = soulsgui("clients", "list", folder=server.folder).stdout
-    assert "gamer  revoked" in listed
+    assert "gamer  revoked" in soulsgui("clients", "list", folder=server.folder).stdout
 
-    # The same computer with a new invitation, this time as a link; it is replaced while it is in use.
+    # The same computer with a new invitation, this time as a link.
     pcs.pop().close()
     again = invite(server, "gamer")
     assert again.server_id == invitation.server_id
     pcs.append(Pc(tmp_path / "pc", "join", again.link))
     wait_for(lambda: server.client_state("gamer") == "online", "it plays again")
     assert Invitation.load(kept) == again
-    assert who_says(again.secret, tmp_path / "pc") == sorted(map(str, private))
+    pcs.pop().close()
+    wait_for(lambda: server.client_state("gamer") == "left", "it said goodbye")
+    pcs.append(Pc(tmp_path / "pc", "join"))
+    wait_for(lambda: server.client_state("gamer") == "online", "it plays for the server of last time")
+
+    # The invitation is replaced while it is in use.
     done = soulsgui("invite", "gamer", "--file", str(tmp_path / "x"), folder=server.folder)
     assert done.returncode == 1
     assert "invited already" in done.stderr
@@ -186,83 +164,15 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     with pytest.raises(redis.AuthenticationError):
         _push(again)
     pcs.pop().close()
-    pcs.append(Pc(tmp_path / "other", "client", str(server.folder / "gamer.soulsgui")))
-    wait_for(lambda: server.client_state("gamer") == "online", "it plays with the new one")
+    pcs += [Pc(tmp_path / "other", "client", file), Pc(tmp_path / "pc", "join", "--here")]
+    wait_for(lambda: server.client_state("gamer") == "online", "another one plays with the new one")
+    wait_for(lambda: "helps this computer's server" in pcs[1].log.read_text(), "its owner has the choice")
     server.wait_updates(2)
 
 
 def _push(invitation: Invitation) -> None:
-    own = connect(invitation.address(*invitation.addresses[0]))
-    try:
+    with closing(connect(invitation.address(*invitation.addresses[0]))) as own:
         own.xadd(KEYS.chunks(invitation.client), {"c": b"x"})
-    finally:
-        own.close()
-
-
-def test_without_an_argument_join_plays_for_the_server_of_last_time(
-    server: RunningServer, pcs: list[Pc], tmp_path: Path
-) -> None:
-    invite(server, "faithful")
-    for words in (("join", str(server.folder / "faithful.soulsgui")), ("join",)):
-        pcs.append(Pc(tmp_path / "pc", *words))
-        wait_for(lambda: server.client_state("faithful") == "online", "it plays")
-        pcs.pop().close()
-        wait_for(lambda: server.client_state("faithful") == "left", "it said goodbye")
-    pcs.append(Pc(tmp_path / "pc", "join", "--here"))
-    wait_for(lambda: "helps this computer's server" in pcs[0].log.read_text(), "it begins")
-    assert server.client_state("faithful") == "left"
-
-
-def test_a_second_computer_with_the_same_file_stops_before_it_writes_anything(
-    server: RunningServer, pcs: list[Pc], tmp_path: Path, report: Report
-) -> None:
-    invite(server, "double")
-    file = str(server.folder / "double.soulsgui")
-    pcs.append(Pc(tmp_path / "one", "client", file))
-    wait_for(lambda: session_of(server, "double"), "the first is in")
-    session = session_of(server, "double")
-    done = soulsgui("client", file, folder=tmp_path / "two")
-    assert done.returncode == 1
-    assert "The name double is in use" in done.stderr
-    report.injected("a second computer with the file of one that plays")
-    server.wait_updates(2)
-    assert session_of(server, "double") == session
-    # Somebody who says goodbye leaves the name to the next one at once.
-    pcs.pop().close()
-    left = time.monotonic()
-    pcs.append(Pc(tmp_path / "two", "client", file))
-    wait_for(lambda: session_of(server, "double") not in ("", session), "the second took over")
-    report.recovered(time.monotonic() - left)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
-def test_the_rules_stand_when_redis_and_the_runner_are_killed(
-    server: RunningServer, pcs: list[Pc], tmp_path: Path
-) -> None:
-    invite(server, "stays")
-    gone = invite(server, "goes")
-    assert soulsgui("revoke", "goes", folder=server.folder).returncode == 0
-    pcs.append(Pc(tmp_path / "pc", "join", str(server.folder / "stays.soulsgui")))
-    server.wait_updates(2)
-
-    redis_pid = server.pid("redis")
-    assert redis_pid is not None
-    os.kill(redis_pid, signal.SIGKILL)
-    server.wait_updates(2)
-    with pytest.raises(redis.AuthenticationError):
-        _push(gone)
-
-    redis_before = server.pid("redis")
-    server.replace_killed_runner()
-    server.wait_updates(2)
-    assert server.pid("redis") == redis_before, "it was taken over"
-    assert (server.client_state("stays"), server.client_state("goes")) == ("online", "revoked")
-    with pytest.raises(redis.AuthenticationError):
-        _push(gone)
-    assert soulsgui("revoke", "stays", folder=server.folder).returncode == 0
-    wait_for(lambda: connections_of(server, "stays") == 0, "it is cut off")
-    # The last test of this server: its runner began in it, and may not outlive it.
-    server.close()
 
 
 _UNTIL_ONLINE = """
@@ -272,13 +182,10 @@ from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
 api = ApiClient(ControlFile.load(Path(sys.argv[1]) / "data" / "server" / CONTROL_FILE))
 print("looking", flush=True)
-while not any(one["id"] == sys.argv[2] and one["state"] == "online" for one in api.status()["clients"]):
+while not any(one["id"] == "gamer" and one["state"] == "online" for one in api.status()["clients"]):
     time.sleep(0.05)
 print(time.monotonic())
 """
-
-
-# --- two machines ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -291,56 +198,41 @@ class Cable:
     public: str = "11.77.0.1"
 
     def lay(self) -> None:
-        """Make both machines and connect them."""
-        for name, end, number in ((self.server, f"{self.server}v", 1), (self.pc, f"{self.pc}v", 2)):
-            ip("netns", "add", name)
-            if number == 1:
-                ip("link", "add", end, "type", "veth", "peer", "name", f"{self.pc}v")
-            ip("link", "set", end, "netns", name)
+        ip("netns", "add", self.pc)
+        ip("link", "add", f"{self.server}v", "type", "veth", "peer", "name", f"{self.pc}v")
+        for number, name in enumerate((self.server, self.pc), start=1):
+            ip("link", "set", f"{name}v", "netns", name)
             for network in ("10.77.0", "11.77.0"):
-                ip("-n", name, "addr", "add", f"{network}.{number}/24", "dev", end)
-            ip("-n", name, "link", "set", end, "up")
+                ip("-n", name, "addr", "add", f"{network}.{number}/24", "dev", f"{name}v")
+            ip("-n", name, "link", "set", f"{name}v", "up")
             ip("-n", name, "link", "set", "lo", "up")
 
     def plug(self, state: str) -> None:
         """Pull the cable out of the game PC (`down`), or put it back (`up`)."""
         ip("-n", self.pc, "link", "set", f"{self.pc}v", state)
 
-    def clear(self) -> None:
-        """Take both machines away, with the cable."""
-        for name in (self.server, self.pc):
-            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-
     def on(self, machine: str) -> tuple[str, ...]:
         """What a command line begins with that is to run on one of them."""
         return ("ip", "netns", "exec", machine)
 
     def status(self, folder: Path) -> Status:
-        """What the server on its machine says of itself."""
         words = [*self.on(self.server), *command_line("status", "--json", folder=folder)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         return Status.model_validate(json.loads(done.stdout)) if done.returncode == 0 else Status()
 
-    @contextmanager
-    def seen_again(self, folder: Path, client: str) -> Iterator[Callable[[], float]]:
-        """Look from now on, on the server's machine, until a client is online.
-
-        Yields:
-            Waits for that, and returns when it was (monotonic time).
-        """
-        words = [*self.on(self.server), sys.executable, "-c", _UNTIL_ONLINE, str(folder), client]
-        env = os.environ | {"PYTHONPATH": str(Path(soulsgui_package.__file__).parents[1])}
-        looking = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
-        assert looking.stdout is not None
-        try:
-            assert looking.stdout.readline() == "looking\n"
-            yield lambda: float(looking.communicate(timeout=LIMIT_S)[0])
-        finally:
-            looking.kill()
-            looking.communicate()
+    def serve(self, folder: Path, pcs: list[Pc], **wanted: Any) -> dict[str, Any]:
+        """Start a server with the run on its machine, and invite the game PC; return what was told of it."""
+        settings = (f"{key.replace('__', '.')}={value}" for key, value in (RUN | wanted).items())
+        words = [word for setting in settings for word in ("--set", setting)]
+        pcs.append(Pc(folder, "serve", *words, before=self.on(self.server)))
+        wait_for(lambda: self.status(folder).run.state == "waiting", "the run waits for clients")
+        invite_words = ("invite", "gamer", "--json", "--file", str(folder / "g.soulsgui"))
+        words = [*self.on(self.server), *command_line(*invite_words, folder=folder)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        return last_json(done.stdout)
 
     def reaches(self, host: str, port: int) -> bool:
-        """Whether the game PC can connect to an address."""
         text = f"import socket; socket.create_connection(({host!r}, {port}), 5)"
         words = [*self.on(self.pc), sys.executable, "-c", text]
         return subprocess.run(words, capture_output=True, check=False).returncode == 0
@@ -350,47 +242,19 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], capture_output=True, check=True)
 
 
-def _why_no_namespaces() -> str:
-    if sys.platform != "linux":
-        return "network namespaces are Linux's"
-    if shutil.which("ip") is None:
-        return "iproute2 is not installed"
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    name = f"sg{os.getpid()}t"
-    try:
-        ip("netns", "add", name)
-        ip("netns", "del", name)
-    except subprocess.CalledProcessError as error:
-        return f"network namespaces can't be made here: {error.stderr.decode().strip()}"
-    return ""
-
-
 @pytest.fixture
 def cable() -> Iterator[Cable]:
-    if reason := _why_no_namespaces():
-        pytest.skip(reason)
     laid = Cable(f"sg{os.getpid()}s", f"sg{os.getpid()}p")
+    try:
+        ip("netns", "add", laid.server)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"network namespaces can't be made here: {error}")
     try:
         laid.lay()
         yield laid
     finally:
-        laid.clear()
-
-
-def _invite_from(cable: Cable, folder: Path) -> dict[str, Any]:
-    words = command_line("invite", "gamer", "--json", "--file", str(folder / "g.soulsgui"), folder=folder)
-    done = subprocess.run([*cable.on(cable.server), *words], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return last_json(done.stdout)
-
-
-def _without_torch(folder: Path) -> tuple[str, ...]:
-    """Return what a command line begins with that is to find no torch, as on a game PC."""
-    (folder / "torch").mkdir(parents=True)
-    (folder / "torch" / "__init__.py").write_text("raise ModuleNotFoundError('no torch on this computer')\n")
-    places = (str(folder), str(Path(soulsgui_package.__file__).parents[1]))
-    return ("env", f"PYTHONPATH={os.pathsep.join(places)}")
+        for name in (laid.server, laid.pc):  # the cable goes with them
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
 
 @pytest.mark.parametrize("cut_s", [0, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(400)])])
@@ -398,45 +262,48 @@ def test_a_computer_without_torch_across_the_network_is_back_after_the_cable_was
     cable: Cable, pcs: list[Pc], tmp_path: Path, cut_s: int, report: Report
 ) -> None:
     folder = tmp_path / "server"
-    settings = [word for key, value in RUN.items() for word in ("--set", f"{key}={value}")]
-    words = ("serve", "--set", "redis.lan=true", *settings)
-    pcs.append(Pc(folder, *words, before=cable.on(cable.server)))
-
-    def updates() -> int:
-        return cable.status(folder).run.updates
-
-    def state() -> str:
-        return next((one.state for one in cable.status(folder).clients if one.id == "gamer"), "")
-
-    wait_for(lambda: cable.status(folder).run.state == "waiting", "the run waits for clients", 60)
-    told = _invite_from(cable, folder)
+    told = cable.serve(folder, pcs, redis__lan="true")
     assert told["host"] == cable.host
     # On an address that is not private nobody listens.
     assert cable.reaches(cable.host, told["port"])
     assert not cable.reaches(cable.public, told["port"])
 
-    no_torch = (*cable.on(cable.pc), *_without_torch(tmp_path / "no_torch"))
+    def updates() -> int:
+        return cable.status(folder).run.updates
+
+    torch = tmp_path / "no_torch" / "torch.py"
+    torch.parent.mkdir()
+    torch.write_text("raise ModuleNotFoundError('no torch on this computer')\n")
+    package = str(Path(soulsgui_package.__file__).parents[1])
+    no_torch = (*cable.on(cable.pc), "env", f"PYTHONPATH={os.pathsep.join([str(torch.parent), package])}")
     looked = subprocess.run(
-        [*no_torch, sys.executable, "-c", "import torch"], capture_output=True, text=True, check=False
+        [*no_torch, sys.executable, "-c", "import torch"], capture_output=True, check=False
     )
-    assert "no torch on this computer" in looked.stderr
+    assert b"no torch on this computer" in looked.stderr
     pc = Pc(tmp_path / "pc", "join", str(folder / "g.soulsgui"), before=no_torch)
     pcs.insert(0, pc)
-    wait_for(lambda: updates() >= 2, "its samples are trained on", 60)
+    wait_for(lambda: updates() >= 2, "its samples are trained on")
 
     cable.plug("down")
     report.injected(f"the cable of the only game PC pulled for {cut_s} s after it was missed")
-    wait_for(lambda: state() in ("late", "lost"), "it is missed")
+    wait_for(lambda: cable.status(folder).clients[0].state in ("late", "lost"), "it is missed")
     time.sleep(cut_s)
     wait_for(lambda: f"No answer from {cable.host}" in pc.log.read_text(), "it says what it tried")
     before = updates()
-    with cable.seen_again(folder, "gamer") as seen_again:
-        cable.plug("up")
-        plugged = time.monotonic()
-        back_s = seen_again() - plugged
+    words = [*cable.on(cable.server), sys.executable, "-c", _UNTIL_ONLINE, str(folder)]
+    env = os.environ | {"PYTHONPATH": package}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as looking:
+        try:
+            assert looking.stdout is not None
+            assert looking.stdout.readline() == "looking\n"
+            cable.plug("up")
+            plugged = time.monotonic()
+            back_s = float(looking.communicate(timeout=LIMIT_S)[0]) - plugged
+        finally:
+            looking.kill()
     report.recovered(back_s)
     assert back_s <= BACK_WITHIN_S
-    wait_for(lambda: updates() >= before + 2, "it plays on", 15)
+    wait_for(lambda: updates() >= before + 2, "it plays on")
     run = cable.status(folder).run
     report.lost(run.lost_chunks, "chunks by their numbers")
     report.lost(sum(run.rejected.values()), "segments that came too late")
@@ -445,21 +312,17 @@ def test_a_computer_without_torch_across_the_network_is_back_after_the_cable_was
     assert run.lost_chunks == 0
 
 
-@pytest.mark.skipif(not _ENCRYPTING, reason="no server program on the PATH has TLS")
+@pytest.mark.skipif(not ENCRYPTING, reason="no server program on the PATH has TLS")
 def test_with_encryption_a_computer_plays_from_beyond_private_networks(
     cable: Cable, pcs: list[Pc], tmp_path: Path
 ) -> None:
     folder = tmp_path / "server"
-    wanted = {**RUN, "redis.lan": "true", "redis.tls": "true", "redis.public": "true"}
-    wanted["redis.binary"] = _ENCRYPTING
-    settings = [word for key, value in wanted.items() for word in ("--set", f"{key}={value}")]
-    pcs.append(Pc(folder, "serve", *settings, before=cable.on(cable.server)))
-    wait_for(lambda: cable.status(folder).run.state == "waiting", "the run waits for clients", 60)
-    _invite_from(cable, folder)
+    encrypted = {"redis__tls": "true", "redis__public": "true", "redis__binary": ENCRYPTING}
+    cable.serve(folder, pcs, redis__lan="true", **encrypted)
     invitation = Invitation.load(folder / "g.soulsgui")
     public = tuple(place for place in invitation.addresses if place[0] == cable.public)
     assert len(public) == 1
     invitation.model_copy(update={"addresses": public}).save(folder / "g.soulsgui")
     pcs.insert(0, Pc(tmp_path / "pc", "join", str(folder / "g.soulsgui"), before=cable.on(cable.pc)))
-    wait_for(lambda: cable.status(folder).run.updates >= 2, "its samples are trained on", 60)
+    wait_for(lambda: cable.status(folder).run.updates >= 2, "its samples are trained on")
     assert cable.status(folder).run.rejected == {}

@@ -1,41 +1,32 @@
 """A whole encrypted run with an invited computer: who can read which secret."""
 
 import os
-import shutil
 import stat
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import closing
 
 import psutil
 import pytest
 
-from soulsgui.runner.server.binary import can_encrypt
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ControlFile
 from soulsgui.wire.invitation import Invitation
-from tests.end_to_end.server import UNHURRIED, RunningServer, last_json, soulsgui, wait_for
+from tests.end_to_end.server import ENCRYPTING, UNHURRIED, RunningServer, last_json, soulsgui, wait_for
 
-_PROGRAMS = [found for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
-_ENCRYPTING = next((program for program in _PROGRAMS if can_encrypt(Path(program))), "")
-
-pytestmark = pytest.mark.skipif(not _ENCRYPTING, reason="no server program on the PATH has TLS")
+pytestmark = pytest.mark.skipif(not ENCRYPTING, reason="no server program on the PATH has TLS")
 
 LOCAL = ("client-1", "client-2")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server that encrypts, with a run, two clients of its own and one that was invited."""
-    words = ("--idle", "--set", "redis.tls=true", "--set", f"redis.binary={_ENCRYPTING}")
-    running = RunningServer(tmp_path_factory.mktemp("server"), words)
-    try:
+    words = ("--idle", "--set", "redis.tls=true", "--set", f"redis.binary={ENCRYPTING}")
+    with closing(RunningServer(tmp_path_factory.mktemp("server"), words)) as running:
         small = {**UNHURRIED, "clients.local": len(LOCAL), "checkpoint.every_updates": 2}
         running.api.command("run.start", {"overrides": small})
         yield running
-    finally:
-        running.close()
 
 
 @pytest.fixture(scope="module")
@@ -68,15 +59,14 @@ def secrets(server: RunningServer, invitation: Invitation) -> dict[str, str]:
     }
 
 
-def test_all_of_it_is_encrypted_and_trains(server: RunningServer, invitation: Invitation) -> None:
+def test_all_of_it_is_encrypted_and_trains_and_each_secret_is_its_own(
+    server: RunningServer, invitation: Invitation, secrets: dict[str, str]
+) -> None:
     status = server.status()
     assert status.server.url.startswith("rediss://")
     assert {one.id: one.state for one in status.clients} == dict.fromkeys((*LOCAL, "pc"), "online")
     assert status.run.rejected == {}
     assert invitation.pin == Address.read(server.data / "server" / "redis.json").pin != ""
-
-
-def test_each_secret_is_its_own(secrets: dict[str, str]) -> None:
     assert len(set(secrets.values())) == len(secrets)
     assert all(len(secret) >= 32 for secret in secrets.values())
 
@@ -110,11 +100,9 @@ def test_secrets_stand_in_private_files_alone_and_in_no_log(
         *(data / "local" / f"{name}.json" for name in LOCAL),
         *(config / "servers").iterdir(),
     }
-    found = {
-        path
-        for path in server.folder.rglob("*")
-        if path.is_file() and any(secret.encode() in path.read_bytes() for secret in secrets.values())
-    }
+    files = {path: path.read_bytes() for path in server.folder.rglob("*") if path.is_file()}
+    words = [secret.encode() for secret in secrets.values()]
+    found = {path for path, data in files.items() if any(word in data for word in words)}
     assert found == expected
     if sys.platform != "win32":
         assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}

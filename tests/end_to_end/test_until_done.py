@@ -28,8 +28,8 @@ def test_the_shipped_default_solves_cartpole_and_ends_by_itself(tmp_path: Path) 
     assert not any(summary["restarts"].values())
     run = Path(summary["run_dir"])
     assert Path(summary["checkpoint"]) == run / "checkpoint"
-    for name in ("config.json", "telemetry.sqlite", "telemetry.json", "telemetry.png", "best_model"):
-        assert (run / name).exists(), name
+    files = {"config.json", "telemetry.sqlite", "telemetry.json", "telemetry.png", "best_model"}
+    assert files <= {path.name for path in run.iterdir()}
     assert processes_below(tmp_path) == []
     saved = json.loads((run / "best_model" / "manifest.json").read_text())
     told = json.loads((run / "telemetry.json").read_text())

@@ -14,85 +14,59 @@ from soulsgui.gui.shell.runner_link import control_path
 from soulsgui.gui.theme import ThemeChoice
 from soulsgui.wire.api_client import ApiClient
 from soulsgui.wire.control import ControlFile, Status
-from tests.end_to_end.screen import MISSING, Screen, seconds_until
+from tests.end_to_end.screen import MISSING, Screen
 from tests.end_to_end.server import command_line, processes_below, soulsgui, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
 
 
 class User:
-    """Somebody at a computer with SoulsGUI.
-
-    Args:
-        folder: Everything goes below it.
-    """
+    """Somebody at a computer with SoulsGUI."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.folders = folders_below(folder)
         self.screen = Screen(folder)
-        self.window: subprocess.Popen[str] | None = None
+        self.window: subprocess.Popen[bytes] | None = None
         self.folders.config.mkdir(parents=True)
         preferences = Preferences(self.folders)
         preferences.theme = ThemeChoice.LIGHT
         preferences.settings.sync()
 
-    def open(self) -> float:
-        """Start the window; return the seconds until it is on the screen."""
+    def open(self) -> None:
+        words = command_line("gui", folder=self.folder)
         with (self.folder / "window.out").open("ab") as output:
-            self.window = subprocess.Popen(
-                command_line("gui", folder=self.folder),
-                env=self.screen.env,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        return self.meet("SoulsGUI")
+            self.window = subprocess.Popen(words, env=self.screen.env, stdout=output, stderr=output)
+        self.meet("SoulsGUI")
 
-    def meet(self, title: str) -> float:
-        """Wait for a window and give it the keyboard; return the seconds until it is on the screen."""
-        seconds = seconds_until(lambda: self.screen.windows(title), f"the window {title}", LIMIT_S)
+    def meet(self, title: str) -> None:
+        wait_for(lambda: self.screen.windows(title), f"the window {title}")
         self.screen.focus(title)
-        return seconds
-
-    def window_cpu_s(self) -> float:
-        """Return the processor time that the window has used."""
-        assert self.window is not None
-        times = psutil.Process(self.window.pid).cpu_times()
-        return float(times.user + times.system)
 
     def kill_window(self) -> None:
-        """Let the window crash."""
         assert self.window is not None
         self.window.kill()
         self.window.wait(LIMIT_S)
 
-    def left(self) -> int:
-        """Wait until the window has ended; return its exit code."""
+    def answer_close(self, key: str) -> None:
+        self.screen.press("ctrl+q")
+        self.meet("Close SoulsGUI")
+        self.screen.press(key)
         assert self.window is not None
-        return self.window.wait(LIMIT_S)
+        assert self.window.wait(LIMIT_S) == 0
 
     @property
     def said(self) -> str:
-        """What the windows wrote to their terminal."""
         return (self.folder / "window.out").read_text()
 
-    def api(self) -> ApiClient:
-        """The server."""
-        return ApiClient(ControlFile.load(control_path(self.folders)))
-
     def status(self) -> Status:
-        """What the server says."""
-        return Status.model_validate(self.api().status())
+        return Status.model_validate(ApiClient(ControlFile.load(control_path(self.folders))).status())
 
-    def wait_updates(self, more: int) -> int:
-        """Wait until the run has learned so many times more."""
+    def wait_updates(self, more: int) -> None:
         start = self.status().run.updates
-        wait_for(lambda: self.status().run.updates >= start + more, f"{more} updates", LIMIT_S)
-        return self.status().run.updates
+        wait_for(lambda: self.status().run.updates >= start + more, f"{more} updates")
 
     def close(self) -> None:
-        """Leave nothing behind."""
         if self.window is not None and self.window.poll() is None:
             self.kill_window()
         if control_path(self.folders).exists():
@@ -113,18 +87,22 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
     user.open()
 
     # One click on the first tile, and the curve moves.
-    wait_for(lambda: control_path(user.folders).exists(), "the runner", LIMIT_S)
+    wait_for(lambda: control_path(user.folders).exists(), "the runner")
     screen.click(*screen.settled_button(LIGHT.accent, LIMIT_S))
-    wait_for(lambda: user.status().run.name == "Try it", "the run begins", LIMIT_S)
+
+    # Meanwhile a second start raises the first and ends.
+    again = subprocess.run(
+        command_line("gui", folder=user.folder), env=screen.env, timeout=LIMIT_S, check=False
+    )
+    assert again.returncode == 0
+    assert len(screen.windows("SoulsGUI")) == 1
+
+    wait_for(lambda: user.status().run.name == "Try it", "the run begins")
     curve = LIGHT.curve(0)
-    seconds_until(lambda: screen.count(curve) > 40, "there is a curve", LIMIT_S)
+    wait_for(lambda: screen.count(curve) > 40, "there is a curve")
     before = screen.count(curve)
     # The run is solved in seconds: where the window comes late, it stands already.
-    seconds_until(
-        lambda: screen.count(curve) != before or user.status().run.state == "finished",
-        "the curve moves",
-        LIMIT_S,
-    )
+    wait_for(lambda: screen.count(curve) != before or user.status().run.state == "finished", "it moves")
 
     # Another run by keys alone; the dialog stops the first one.
     screen.press("alt+n")
@@ -133,49 +111,38 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
     screen.settled_button(LIGHT.accent, LIMIT_S, "New run")
     screen.write("walk")
     screen.press("Return")
-    wait_for(lambda: user.status().run.name == "walk", "the second run begins", LIMIT_S)
+    wait_for(lambda: user.status().run.name == "walk", "the second run begins")
     user.wait_updates(2)
 
     # Quicksave by keys.
-    seconds_until(lambda: not screen.windows("New run"), "the dialog is closed", LIMIT_S)
-    seconds_until(lambda: screen.windows("walk, running"), "the window knows", LIMIT_S)
+    wait_for(lambda: not screen.windows("New run"), "the dialog is closed")
+    wait_for(lambda: screen.windows("walk, running"), "the window knows")
     screen.focus("SoulsGUI")
     screen.press("ctrl+shift+s")
     run = Path(user.status().run.dir)
-    wait_for(lambda: list((run / "manual_save").glob("*/manifest.json")), "the checkpoint", LIMIT_S)
+    wait_for(lambda: list((run / "manual_save").glob("*/manifest.json")), "the checkpoint")
 
     # The window crashes; training does not care; the next window shows the same run.
     user.kill_window()
     user.wait_updates(2)
     user.open()
-    seconds_until(lambda: screen.windows("walk, running"), "the same run is shown", LIMIT_S)
+    wait_for(lambda: screen.windows("walk, running"), "the same run is shown")
     # Of its own work, however busy the machine is: then 3 s are enough where the cores are not all taken.
-    assert user.window_cpu_s() < 3.0
+    assert user.window is not None
+    used = psutil.Process(user.window.pid).cpu_times()
+    assert used.user + used.system < 3.0
     assert "Traceback" not in user.said
 
-    # A second start raises the first and ends.
-    again = subprocess.run(
-        command_line("gui", folder=user.folder), env=screen.env, timeout=LIMIT_S, check=False
-    )
-    assert again.returncode == 0
-    assert len(screen.windows("SoulsGUI")) == 1
-
     # Closing asks; Enter keeps training.
-    screen.press("ctrl+q")
-    user.meet("Close SoulsGUI")
-    screen.press("Return")
-    assert user.left() == 0
+    user.answer_close("Return")
     assert "Training goes on" in user.said
     user.wait_updates(1)
 
     # Opened again, closing with Stop ends the run, and the runner that a window started.
     user.open()
-    seconds_until(lambda: screen.windows("walk, running"), "the run is shown again", LIMIT_S)
-    screen.press("ctrl+q")
-    user.meet("Close SoulsGUI")
-    screen.press("alt+s")
-    assert user.left() == 0
-    wait_for(lambda: not processes_below(user.folder / "data"), "nothing is left", LIMIT_S)
+    wait_for(lambda: screen.windows("walk, running"), "the run is shown again")
+    user.answer_close("alt+s")
+    wait_for(lambda: not processes_below(user.folder / "data"), "nothing is left")
     assert not control_path(user.folders).exists()
     assert '"state": "stopped"' in (run / "run.json").read_text().replace('":"', '": "')
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ Obs = NDArray[np.float32]
 BLOCK = 16 * 2**20
 """Bytes that `Leaks` loses at each step."""
 
-
 HOOKED = "BAD_GAMES_HOOKED"
 """Variable that names the file which `start_the_game` lengthens."""
 
@@ -26,19 +26,14 @@ def start_the_game() -> None:
 
 
 class Game(gymnasium.Env[Obs, int]):
-    """Counts its steps; an episode has 20. Goes wrong at one step of a process.
-
-    Args:
-        wrong_at: At which one.
-        once: Goes wrong only if this file is not there, and makes it; empty always does.
-    """
+    """Counts its steps, 20 an episode; goes wrong at one step, unless the file `once` is there already."""
 
     observation_space = gymnasium.spaces.Box(0, 1000, (1,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, wrong_at: int = 50, once: str = "") -> None:
+    def __init__(self, wrong_at: int, once: str) -> None:
         self._wrong_at = wrong_at
-        self._once = once
+        self._once = Path(once)
         self._steps = 0
         self._total = 0
 
@@ -51,40 +46,27 @@ class Game(gymnasium.Env[Obs, int]):
         time.sleep(0.002)
         self._steps += 1
         self._total += 1
-        if self._total == self._wrong_at and not self._was_wrong():
-            self.go_wrong()
+        if self._total == self._wrong_at:
+            with suppress(FileExistsError):
+                self._once.touch(exist_ok=False)
+                self.go_wrong()
         return np.full(1, self._steps, np.float32), 1.0, self._steps == 20, False, {}
-
-    def _was_wrong(self) -> bool:
-        if not self._once:
-            return False
-        try:
-            os.close(os.open(Path(self._once), os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return True
-        return False
 
     def go_wrong(self) -> None:
         """Do what is wrong."""
 
 
 class Raises(Game):
-    """The game crashes."""
-
     def go_wrong(self) -> None:
         raise RuntimeError("the game has crashed")
 
 
 class Quits(Game):
-    """The game ends the whole program, as it thinks."""
-
     def go_wrong(self) -> None:
         raise SystemExit(3)
 
 
 class Hangs(Game):
-    """The game never answers again."""
-
     def go_wrong(self) -> None:
         time.sleep(100_000)
 
@@ -106,9 +88,7 @@ class Slow(Game):
 class Leaks(Game):
     """The game loses memory from then on."""
 
-    def __init__(self, wrong_at: int = 50, once: str = "") -> None:
-        super().__init__(wrong_at, once)
-        self._lost: list[bytearray] | None = None
+    _lost: list[bytearray] | None = None
 
     def step(self, action: int) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
         if self._lost is not None:

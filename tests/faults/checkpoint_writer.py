@@ -50,7 +50,6 @@ def _write_for_ever(run: RunFolder, update: int) -> None:
 
 
 def main() -> None:
-    """Serve until standard input ends."""
     for line in sys.stdin:
         folder, update = line.split()
         child = os.fork()

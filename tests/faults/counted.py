@@ -14,13 +14,7 @@ from tests.environments.toys import Counter
 
 
 class Counted(Counter):
-    """A `Counter` that takes its time, and adds a byte to a file of its process at every step.
-
-    Args:
-        folder: Where the file is: `<pid>`.
-        step_s: How long a step takes.
-        length: Steps of an episode, below 1000.
-    """
+    """A `Counter` that takes its time, and adds a byte to the file `<pid>` of a folder at every step."""
 
     def __init__(self, folder: str, step_s: float = 0.005, length: int = 900) -> None:
         super().__init__(length)
@@ -37,7 +31,6 @@ class Counted(Counter):
 
 
 def steps_made(folder: Path, pid: int) -> int:
-    """Return how many steps the environments of a process have made."""
     path = folder / str(pid)
     return path.stat().st_size if path.exists() else 0
 

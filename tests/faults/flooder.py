@@ -1,13 +1,12 @@
-"""A client that says hello and then fills its stream as fast as it can; run as a script.
+"""Fills the stream of a client as fast as it can, until it is killed; run as a script.
 
-Its standard input tells it the address, the hello and a chunk, as JSON. It says `begun` when it has begun,
-and every second how many bytes were taken from it. It ends when its standard input ends.
+Its standard input tells it the address, the client and a chunk, as JSON. It says `begun` when it has begun,
+and every second how many bytes were taken from it.
 """
 
 import base64
 import json
 import sys
-import threading
 import time
 
 import redis
@@ -19,17 +18,13 @@ AT_ONCE = 4
 
 
 def main() -> None:
-    """Flood until standard input ends."""
     told = json.loads(sys.stdin.readline())
     address, client = Address(**told["address"]), told["client"]
     keys, connection = Keys(address.prefix), connect(address)
-    connection.xadd(keys.chunks(client), {"hello": told["hello"]})
-    ended = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
     sys.stdout.write("begun\n")
     sys.stdout.flush()
     chunk, taken, next_word = base64.b64decode(told["chunk"]), 0, time.monotonic() + 1
-    while not ended.is_set():
+    while True:
         pipeline = connection.pipeline(transaction=False)
         for _ in range(AT_ONCE):
             pipeline.xadd(keys.chunks(client), {"c": chunk})

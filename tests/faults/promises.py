@@ -2,8 +2,6 @@
 
 import ast
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -11,31 +9,23 @@ TESTS = Path(__file__).parents[1]
 README = Path(__file__).with_name("README.md")
 
 
-@dataclass(frozen=True)
-class Promise:
-    """One promise.
-
-    Attributes:
-        what: The promise, in words.
-        tests: Where it is tested: `file::function`, below `tests/`.
-    """
-
-    what: str
-    tests: tuple[str, ...]
+ROWS = re.findall(
+    r"^\| (.*?) ?\| `(\S+)` `(\S+)` \| (.+) \|$", README.read_text(encoding="utf-8"), re.MULTILINE
+)
+"""What is promised, file, test, form; a row without a promise is a further test of the last one."""
 
 
-def read_promises(text: str) -> dict[str, Promise]:
-    """Return the promises of a table, by their name; a row without one is a further test of the last one."""
-    found: dict[str, Promise] = {}
-    for head, file, test in re.findall(r"^\| (.*?) ?\| `(\S+)` `(\S+)` \|", text, re.MULTILINE):
-        if head:
-            name, what = re.fullmatch(r"\*\*(\w+)\*\* (.*)", head).groups()  # type: ignore[union-attr]
-            found[name] = Promise(what, ())
-        found[name] = Promise(found[name].what, (*found[name].tests, f"{file}::{test}"))
+def _by_promise() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for promise, file, test, _ in ROWS:
+        if named := re.match(r"\*\*(\w+)\*\* .", promise):
+            tests = found[named[1]] = []
+        tests.append(f"{file}::{test}")
     return found
 
 
-PROMISES = read_promises(README.read_text(encoding="utf-8"))
+PROMISES = _by_promise()
+"""Of each promise where it is tested: `file::function`, below `tests/`."""
 
 
 @cache
@@ -58,15 +48,3 @@ def forms(file: str) -> dict[str, str]:
             some = any("mark.slow" in text for text in used)
             found[node.name] = "slow" if whole else "quick, slow" if some else "quick"
     return found
-
-
-def rows(promises: Mapping[str, Promise]) -> str:
-    """Return a row of the table for each test of each promise."""
-    found = []
-    for name, promise in promises.items():
-        first = f"**{name}** {promise.what}"
-        for place in promise.tests:
-            file, _, test = place.partition("::")
-            found.append(f"| {first} | `{file}` `{test}` | {forms(file)[test]} |\n")
-            first = ""
-    return "".join(found)

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from soulsgui.wire.connection import Address
@@ -15,21 +15,8 @@ T = TypeVar("T")
 _PIECE = 65_536
 
 
-@dataclass(eq=False)
-class _Wire:
-    """One connection that is passed on."""
-
-    task: "asyncio.Task[None]"
-    swallows: bool = False
-
-
 class Proxy:
     """Passes every connection on, in a thread, until it is told otherwise.
-
-    Args:
-        target: The server.
-        host: Address to listen on.
-        port: Port to listen on; 0 takes any free one.
 
     Attributes:
         address: The server as those see it who come through here.
@@ -39,7 +26,8 @@ class Proxy:
     def __init__(self, target: Address, host: str = "127.0.0.1", port: int = 0) -> None:
         self.accepted = 0
         self._target = target
-        self._wires: set[_Wire] = set()
+        self._wires: set[asyncio.Task[None]] = set()
+        self._swallowed: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy")
         self._thread.start()
@@ -58,28 +46,21 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._flows.set)
 
     def swallow(self) -> int:
-        """Throw away whatever comes on the connections that exist, for ever; new ones are passed on.
-
-        Returns:
-            How many those are.
-        """
+        """Throw away all that comes on the connections there are, for ever; return how many those are."""
 
         async def mark() -> int:
-            for wire in self._wires:
-                wire.swallows = True
+            self._swallowed |= self._wires
             return len(self._wires)
 
         return self._run(mark())
 
     def close(self) -> None:
-        """End every connection, and listen no more."""
 
         async def end() -> None:
             self._server.close()
-            tasks = [wire.task for wire in self._wires]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for wire in self._wires:
+                wire.cancel()
+            await asyncio.gather(*self._wires, return_exceptions=True)
 
         self._run(end())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -90,9 +71,8 @@ class Proxy:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT_S)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        wire = _Wire(task)
+        wire = asyncio.current_task()
+        assert wire is not None
         self._wires.add(wire)
         self.accepted += 1
         outward: asyncio.StreamWriter | None = None
@@ -108,12 +88,14 @@ class Proxy:
                 if end is not None:
                     end.close()
 
-    async def _pump(self, wire: _Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, wire: "asyncio.Task[None]", reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         while data := await reader.read(_PIECE):
             await self._flows.wait()
-            if not wire.swallows:
+            if wire not in self._swallowed:
                 writer.write(data)
                 await writer.drain()
-        if not wire.swallows:  # a half-open connection does not tell that its other end is gone
+        if wire not in self._swallowed:  # a half-open connection does not tell that its other end is gone
             with suppress(OSError):
                 writer.write_eof()

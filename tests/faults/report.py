@@ -1,11 +1,5 @@
 """What a test of a fault tells: what was injected, what was lost, how long recovery took.
 
-    def test_a_killed_trainer_is_back(report: Report) -> None:
-        report.injected("a kill of the trainer")
-        ...
-        report.lost(0, "steps")
-        report.recovered(1.3)
-
 What was told is printed at the end of the session, for each promise (`tests.faults.promises`) and test, also
 when the tests ran in other processes (xdist).
 """
@@ -17,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.faults.promises import PROMISES, Promise
+from tests.faults.promises import PROMISES
 
 Note = tuple[str, str, float]
 """`injected`, `lost` or `recovered`; what; how often, how many, or how many seconds."""
@@ -36,24 +30,20 @@ class Report:
         self.notes.append(("injected", what, 1.0))
 
     def lost(self, count: int, what: str) -> None:
-        """Note what was lost by it."""
         self.notes.append(("lost", what, float(count)))
 
     def recovered(self, seconds: float) -> None:
-        """Note how long it took until all was well again."""
         self.notes.append(("recovered", "", seconds))
 
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Report:
-    """Notes what was injected, what was lost and how long recovery took; printed at the end."""
     made = Report()
     request.node.user_properties.append((_PROPERTY, made.notes))  # carried along with the test's outcome
     return made
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what the tests told, if any of them told of a fault."""
     told = [
         (one.nodeid, kind == "passed", [note for name, notes in one.user_properties for note in notes])
         for kind in ("passed", "failed")
@@ -66,20 +56,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(line)
 
 
-def lines(promises: Mapping[str, Promise], told: Iterable[tuple[str, bool, Iterable[Note]]]) -> Iterator[str]:
-    """Yield the lines about each test of each promise, and then about tests of none.
-
-    Args:
-        promises: By their name.
-        told: Of each test that told of a fault its id, whether it passed, and its notes.
-    """
+def lines(
+    promises: Mapping[str, list[str]], told: Iterable[tuple[str, bool, Iterable[Note]]]
+) -> Iterator[str]:
+    """Yield the lines about each test (id, passed, notes) of each promise, then about tests of none."""
     passed: dict[str, list[bool]] = defaultdict(list)
     notes: dict[str, list[Note]] = defaultdict(list)
     for test, well, more in told:  # all forms of a test as one
         name = test.partition("[")[0].removeprefix("tests/")
         passed[name].append(well)
         notes[name] += map(tuple, more)  # lists, where they came from another process
-    kept = [(name, test) for name, promise in promises.items() for test in promise.tests if test in passed]
+    kept = [(name, test) for name, tests in promises.items() for test in tests if test in passed]
     others = [("", test) for test in passed if test not in {test for _, test in kept}]
     for name, test in kept + others:
         yield f"{name:>4}  {sum(passed[test])} of {len(passed[test])} passed  {test.rpartition('::')[2]}"
@@ -89,16 +76,13 @@ def lines(promises: Mapping[str, Promise], told: Iterable[tuple[str, bool, Itera
 
 
 def _facts(notes: list[Note]) -> tuple[str, str, str]:
-    """Return what was injected, what was lost, and how long recovery took."""
-    injected = Counter(what for kind, what, _ in notes if kind == "injected")
-    lost: Counter[str] = Counter()
-    for kind, what, count in notes:
-        if kind == "lost":
-            lost[what] += count  # type: ignore[assignment]
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    for kind, what, number in notes:
+        sums[kind][what] += number  # type: ignore[assignment]
     seconds = [number for kind, _, number in notes if kind == "recovered"]
     middle = f" at most, {statistics.median(seconds):.2f} s median of {len(seconds)}" if seconds[1:] else ""
     return (
-        "; ".join(what if count == 1 else f"{count} × {what}" for what, count in injected.items()),
-        "; ".join(f"{count:,.0f} {what}" for what, count in lost.items()),
+        "; ".join(what if n == 1 else f"{n:.0f} × {what}" for what, n in sums["injected"].items()),
+        "; ".join(f"{count:,.0f} {what}" for what, count in sums["lost"].items()),
         f"{max(seconds):.2f} s{middle}" if seconds else "",
     )

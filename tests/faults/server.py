@@ -23,31 +23,27 @@ class FaultyServer:
 
     def __init__(self, folder: Path, keeps_data: bool = False) -> None:
         self.address = Address("127.0.0.1", free_port(), secrets.token_urlsafe(16), "test:")
+        self.keeps_data = keeps_data
         self._folder = folder
-        self._keeps_data = keeps_data
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
-        kept = "yes" if self._keeps_data else "no"
+        kept = "yes" if self.keeps_data else "no"
         more = f"appendonly {kept}\nappendfsync always"
         self._process = start_server(self.address, self._folder, more)
 
     def kill(self) -> None:
-        """End it at once (-9)."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def restart(self) -> None:
-        """Kill it and start it again."""
         self.kill()
         self.start()
 
     @property
     def written_bytes(self) -> int:
-        """How much stands in its append-only file."""
         return self._appended.stat().st_size
 
     def restart_with(self, kept_bytes: int) -> None:
@@ -74,7 +70,6 @@ class FaultyServer:
 
 @contextmanager
 def faulty_server(folder: Path, keeps_data: bool = False) -> Iterator[FaultyServer]:
-    """Run a server that may be harmed, until the block ends."""
     server = FaultyServer(folder, keeps_data)
     server.start()
     try:

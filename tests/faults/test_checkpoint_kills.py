@@ -35,11 +35,8 @@ def nursery() -> Iterator["subprocess.Popen[str]"]:
         env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
     )
     yield process
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.close()
-    assert process.wait(LIMIT_S) == 0
-    process.stdout.close()
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0
 
 
 def _read(output: IO[str], kind: str) -> tuple[str, list[int]]:

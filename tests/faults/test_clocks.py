@@ -1,7 +1,5 @@
 """Clocks that are wrong by an hour, or stepped while everything runs (R20): no effect."""
 
-import random
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,16 +7,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from soulsgui.sampling import heartbeat as identity
-from soulsgui.sampling.heartbeat import ensure_name_is_free
-from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from tests.faults.report import Report
 from tests.faults.server import faulty_server
 from tests.faults.waiting import until
-from tests.sampling.free_trainer import beat_of, playing_client
+from tests.sampling.free_trainer import playing_client
 from tests.training.nodes import dqn_settings, running_node, settings_of
 
 HOUR = 3600.0
@@ -28,13 +22,7 @@ HOUR = 3600.0
 def step_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets the wall clock of this process forward or back, by seconds from the true time."""
     true_time = time.time
-    wrong_by = [0.0]
-    monkeypatch.setattr(time, "time", lambda: true_time() + wrong_by[0])
-
-    def step(seconds: float) -> None:
-        wrong_by[0] = seconds
-
-    return step
+    return lambda seconds: monkeypatch.setattr(time, "time", lambda: true_time() + seconds)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
@@ -55,15 +43,10 @@ def test_stepped_clocks_of_trainer_and_client_change_nothing(
         for stepped_to in (0.0, -HOUR, HOUR):
             updates = node.wait_for_updates(1).updates
             sessions.add(client.progress.session)
-            beat = beat_of(redis_client, keys)
+            redis_client.delete(keys.beat("c"))
             step_clock(stepped_to)
             node.wait_for_updates(updates + 3)
-
-            def beats(seen: int = beat.counter if beat is not None else 0) -> bool:
-                now = beat_of(redis_client, keys)
-                return now is not None and now.counter > seen
-
-            until(beats, "it beats on")
+            until(lambda: redis_client.exists(keys.beat("c")), "it beats on")
         missing = node.node.attempt.intake.sessions.refusals().missing
         assert sessions == {client.progress.session}
         assert (node.node.state().rejected, client.progress.dropped, missing) == ({}, 0, 0)
@@ -101,21 +84,3 @@ def test_clients_play_on_when_a_server_without_its_data_comes_back_an_hour_earli
             assert client.failure is None
             assert state.rejected == {}, "the entry above was there before the trainer"
         connection.close()
-
-
-@pytest.mark.parametrize("ahead_s", [HOUR, -HOUR, 0.0], ids=["ahead", "behind", "right"])
-def test_the_age_of_a_beat_is_believed_only_where_the_beat_stands_still(
-    redis_client: redis.Redis,
-    keys: Keys,
-    monkeypatch: pytest.MonkeyPatch,
-    ahead_s: float,
-    report: Report,
-) -> None:
-    """The server's clock was stepped since the beat was written: its expiry tells a wrong age."""
-    monkeypatch.setattr(identity, "_LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr(identity, "_WATCH_S", 0.1)
-    other = own_instance().model_copy(update={"host": f"pc-{random.randrange(10**6)}"})
-    beat = Heartbeat(client="c", instance=other, counter=1)
-    redis_client.set(keys.beat("c"), beat.to_json(), px=round((EXPIRY_S + min(ahead_s, EXPIRY_S - 1)) * 1000))
-    ensure_name_is_free(redis_client, keys, "c", own_instance(), threading.Event())
-    report.injected(f"a beat whose age the server tells wrong by {ahead_s:g} s")

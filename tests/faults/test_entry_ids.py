@@ -3,10 +3,8 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import redis
 
 from soulsgui.sampling.uploader import Credit, StreamEntry, StreamSession
 from soulsgui.wire.connection import connect
@@ -16,7 +14,7 @@ from soulsgui.wire.messages.chunk import NUMBER_FIELD
 from soulsgui.wire.messages.session import CHUNK_FIELD, SessionHello
 from tests.faults.report import Report
 from tests.faults.server import FaultyServer, faulty_server
-from tests.training.taking import CONFIG, IntakeOfTest
+from tests.training.taking import IntakeOfTest
 from tests.wire.chunks import CONTRACT, RUN, chunk, segments
 
 STEPS = segments().steps
@@ -26,7 +24,6 @@ ALL = Credit(1000, 2**40, 2**40)
 @pytest.fixture(params=[True, False], ids=["keeps its data", "loses its data"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FaultyServer]:
     with faulty_server(tmp_path, request.param) as made:
-        made.keeps = request.param  # type: ignore[attr-defined]
         yield made
 
 
@@ -43,23 +40,16 @@ class Pair:
         self.sent = 0
 
     def new_client(self) -> StreamSession:
-        """Begin a session."""
-        client = StreamSession(self.keys.chunks("c"), self._hello, CHUNK_FIELD, NUMBER_FIELD)
+        hello = SessionHello(client="c", instance=Instance(), run_id=RUN, contract=CONTRACT, num_envs=2)
+        client = StreamSession(self.keys.chunks("c"), hello.to_json, CHUNK_FIELD, NUMBER_FIELD)
         client.begin(self.connection)
         return client
 
-    @staticmethod
-    def _hello() -> str:
-        return SessionHello(
-            client="c", instance=Instance(), run_id=RUN, contract=CONTRACT, num_envs=2
-        ).to_json()
-
-    def push(self, count: int, connection: Any = None) -> None:
-        """Send chunks."""
+    def push(self, count: int) -> None:
         for _ in range(count):
             self.client.waiting.add(StreamEntry(chunk(), STEPS))
         self.sent += count
-        self.client.flush(connection or self.connection, ALL)
+        self.client.flush(self.connection, ALL)
 
     def restart(self, kept_bytes: int | None = None) -> float:
         """Kill the server and start it again, and let both sides find out; return how long that took.
@@ -90,41 +80,34 @@ class Pair:
 @pytest.fixture
 def pair(server: FaultyServer) -> Iterator[Pair]:
     made = Pair(server)
-    assert CONFIG.run_id == RUN
     yield made
     made.connection.close()
 
 
-def _all_arrived_once(pair: Pair, report: Report) -> None:
-    assert pair.arrived() == pair.sent
-    report.lost(0, f"of {pair.sent} chunks")
-    assert pair.trainer.rejected() == {}
-    assert pair.trainer.intake.sessions.refusals().missing == 0
-
-
-def test_no_chunk_of_a_restarted_client_is_taken_for_a_repeat(pair: Pair, report: Report) -> None:
-    for _ in range(5):
+@pytest.mark.allow_warnings
+def test_whoever_restarts_and_whatever_was_trimmed_all_arrives_once(pair: Pair, report: Report) -> None:
+    for _ in range(3):
         pair.push(3)
         pair.trainer.turn()
         pair.client = pair.new_client()  # its numbers begin anew
         pair.push(2)
-    report.injected("5 restarts of a client")
-    _all_arrived_once(pair, report)
-
-
-@pytest.mark.allow_warnings
-def test_a_restarted_server_stores_nothing_twice(pair: Pair, report: Report) -> None:
-    longest = 0.0
-    for _ in range(3):
+        report.injected("a restart of a client")
+        pair.trainer.turn()
+        assert pair.connection.xlen(pair.keys.chunks("c")) == 0
+        pair.client.unsure = True  # and then a reply may have been lost
+        pair.client.settle(pair.connection)
+        report.injected("a trim of all that was sent, with a lost connection")
         pair.push(4)
-        if not pair.server.keeps:  # type: ignore[attr-defined]
+        if not pair.server.keeps_data:
             pair.trainer.turn()  # what was not read is gone with it
-        longest = max(longest, pair.restart())
+        report.recovered(pair.restart())
+        report.injected("a kill of the server")
         pair.push(2)
         pair.trainer.turn()
-    report.injected("3 kills of the server")
-    _all_arrived_once(pair, report)
-    report.recovered(longest)
+    assert pair.arrived() == pair.sent
+    report.lost(0, f"of {pair.sent} chunks")
+    assert pair.trainer.rejected() == {}
+    assert pair.trainer.intake.sessions.refusals().missing == 0
 
 
 @pytest.mark.allow_warnings
@@ -144,50 +127,3 @@ def test_what_a_power_cut_took_is_a_gap_that_is_counted(pair: Pair, report: Repo
     report.lost(missing, "chunks, counted by their numbers")
     assert missing == 3
     assert pair.trainer.rejected() == {}
-
-
-def test_a_trimmed_stream_takes_what_comes_next(pair: Pair, report: Report) -> None:
-    for _ in range(5):
-        pair.push(3)
-        pair.trainer.turn()
-        assert pair.connection.xlen(pair.keys.chunks("c")) == 0
-        pair.client.unsure = True  # and then a reply may have been lost
-        pair.client.settle(pair.connection)
-    report.injected("5 trims of all that was sent, each with a lost connection")
-    _all_arrived_once(pair, report)
-
-
-def test_of_two_pipelined_pushes_the_refused_one_goes_again_alone(pair: Pair, report: Report) -> None:
-    for _ in range(3):
-        with pytest.raises(redis.OutOfMemoryError):
-            pair.push(2, _NoRoomForTheFirst(pair.connection))
-        pair.client.flush(pair.connection, ALL)
-    report.injected("3 refusals of the first of two pushes")
-    _all_arrived_once(pair, report)
-
-
-class _NoRoomForTheFirst:
-    """A connection whose server has no room for the first entry of a pipeline, and has for the others."""
-
-    def __init__(self, connection: redis.Redis) -> None:
-        self._connection = connection
-
-    def pipeline(self, transaction: bool) -> Any:
-        """Return a pipeline that takes the room away before the first entry, and gives it back after it."""
-        pipeline = self._connection.pipeline(transaction=transaction)
-        add, execute = pipeline.xadd, pipeline.execute
-        pipeline.config_set("maxmemory", "1")
-
-        def add_one(*args: Any, **named: Any) -> None:
-            first = len(pipeline.command_stack) == 1
-            add(*args, **named)
-            if first:
-                pipeline.config_set("maxmemory", "0")
-
-        def without_settings(raise_on_error: bool = True) -> list[Any]:
-            replies = execute(raise_on_error=raise_on_error)
-            return [replies[1], *replies[3:]]
-
-        pipeline.xadd = add_one  # type: ignore[method-assign]
-        pipeline.execute = without_settings  # type: ignore[method-assign, assignment]
-        return pipeline

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,14 +16,11 @@ import pytest
 import redis
 
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.chunk import pack_chunk
-from soulsgui.wire.messages.session import SessionHello
 from tests.faults import flooder
 from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.servers import running_server
-from tests.training.nodes import STEPS, RunningNode, join, running_node, small_settings
+from tests.training.nodes import STEPS, join, next_round, running_node, small_settings
 from tests.training.players import Player
 
 MEMORY = 64 * 2**20
@@ -35,76 +32,48 @@ FLOOD_STEPS = 15_000
 
 @contextmanager
 def _flood(address: Address, player: Player) -> Iterator["subprocess.Popen[str]"]:
-    """Let a process flood the stream of a client until the block ends.
+    """Let a process flood the stream of a client that said hello, until the block ends.
 
     Its chunks are well formed, and too late: which is no fault, so that nothing but their mass gives it away.
     """
-    config = player.config()
-    assert config is not None
-    hello = SessionHello(
-        client=player.name,
-        instance=Instance(),
-        run_id=config.run_id,
-        contract=config.contract,
-        num_envs=player.num_envs,
-    )
+    late = player.play(FLOOD_STEPS, model_id_first=np.zeros(2, np.int64), model_id_last=np.zeros(2, np.int64))
+    chunk = base64.b64encode(player.packed(late)).decode()
+    told = {"address": asdict(address), "client": player.name, "chunk": chunk}
     root = Path(flooder.__file__).parents[2]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, flooder.__file__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": str(root)},
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    late = player.play(FLOOD_STEPS, model_id_first=np.zeros(2, np.int64), model_id_last=np.zeros(2, np.int64))
-    told = {
-        "address": asdict(address),
-        "client": player.name,
-        "hello": hello.to_json(),
-        "chunk": base64.b64encode(pack_chunk(config.run_id, config.contract, late)).decode(),
-    }
-    process.stdin.write(f"{json.dumps(told)}\n")
-    process.stdin.flush()
-    try:
-        assert process.stdout.readline() == "begun\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        process.stdout.close()
-
-
-def _deliver(player: Player) -> None:
-    """Deliver a share, as a client does: what the server has no room for goes again."""
-
-    def sent() -> bool:
+    ) as process:
         try:
-            player.deliver(STEPS)
-        except redis.OutOfMemoryError:
-            return False
-        return True
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{json.dumps(told)}\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "begun\n"
+            yield process
+        finally:
+            process.kill()
 
-    until(sent, "the server takes a chunk")
 
-
-def _rounds(node: RunningNode, player: Player, count: int) -> float:
+def _publish_s(player: Player) -> float:
     """Play rounds; return the longest time from a delivery to the weights that came of it."""
+    longest, last = 0.0, -1
+    for _ in range(ROUNDS):
+        last = next_round(player, last).round_id
+        made = player.packed(player.play(STEPS))
 
-    def to_play() -> bool:
-        player.beat()  # a client that is silent for long is no member of the next round
-        return player.share() is not None
+        def sent(made: bytes = made) -> bool:
+            with suppress(redis.OutOfMemoryError):  # what the server has no room for goes again
+                player.send(made)
+                return True
+            return False
 
-    longest = 0.0
-    for _ in range(count):
-        until(to_play, "a round to play")
-        share = player.share()
-        assert share is not None
-        _deliver(player)
+        until(sent, "the server takes a chunk")
         began = time.monotonic()
-        until(lambda last=share: player.weights()[0].model_id > last.round_id, "new weights")
+        until(lambda: player.weights()[0].model_id > last, "new weights")  # noqa: B023
         longest = max(longest, time.monotonic() - began)
     return longest
 
@@ -119,6 +88,7 @@ def test_a_flooder_is_cut_off_and_weights_still_go_out(tmp_path: Path, report: R
     ):
         good = join(node, "good")
         bad = Player(node.connection, node.keys, "bad")
+        bad.hello()
         with _flood(address, bad) as process:
             began = time.monotonic()
 
@@ -129,7 +99,7 @@ def test_a_flooder_is_cut_off_and_weights_still_go_out(tmp_path: Path, report: R
             until(is_cut_off, "it is cut off", CUT_OFF_WITHIN_S)
             cut_off_s = time.monotonic() - began
             assert "floods" in node.node.attempt.intake.sessions.by_client["bad"].reason
-            publish_s = _rounds(node, good, ROUNDS)
+            publish_s = _publish_s(good)
             assert process.stdout is not None
             taken = int(process.stdout.readline())  # it goes on
         good.beat()

@@ -1,5 +1,6 @@
 """A client frozen in synchronous PPO (R7): the round closes, waits or stops as configured; it comes back."""
 
+import signal
 import time
 from pathlib import Path
 
@@ -21,16 +22,6 @@ def _round_sizes(node: RunningNode, after: int) -> list[tuple[float, float]]:
     """Return (clients, steps) of each round that was trained on after an update."""
     rows = [row for row in node.rows() if isinstance(row, UpdateRow) and row.update > after]
     return [(row.values["clients"], row.values["round_steps"]) for row in rows]
-
-
-def _is_waited_for(node: RunningNode, limit_s: float) -> None:
-    until(
-        lambda: "waiting for c1 (" in node.node.training.status.detail, "it says for whom it waits", limit_s
-    )
-    assert node.node.training.status.phase == "waiting"
-    held, elapsed = node.node.agent.updates, node.node.learner.round.elapsed_s
-    until(lambda: node.node.learner.round.elapsed_s > elapsed + 1, "it goes on waiting", limit_s)
-    assert node.node.agent.updates == held
 
 
 def _without(node: RunningNode, after: int, clients: int) -> list[float]:
@@ -67,7 +58,7 @@ def test_a_frozen_client_is_treated_as_configured(
         fleet(redis_address, tmp_path / "fleet", clients) as them,
     ):
         until(lambda: node.node.agent.updates > 2, "rounds of all")
-        them.freeze("c1")
+        them["c1"].send_signal(signal.SIGSTOP)
         frozen_at = time.monotonic()
         report.injected(f"SIGSTOP of 1 of {clients} clients, ppo.lost_member: {policy}")
         before = node.node.agent.updates
@@ -77,14 +68,17 @@ def test_a_frozen_client_is_treated_as_configured(
             report.recovered(time.monotonic() - frozen_at)
             return
         if policy == "wait":
-            _is_waited_for(node, limit_s)
+            until(lambda: "waiting for c1 (" in node.node.training.status.detail, "it says for whom it waits")
+            assert node.node.training.status.phase == "waiting"
+            held, elapsed = node.node.agent.updates, node.node.learner.round.elapsed_s
+            until(lambda: node.node.learner.round.elapsed_s > elapsed + 1, "it goes on waiting")
+            assert node.node.agent.updates == held
         else:
-            until(lambda: _without(node, before, clients), "a round closes without it", limit_s)
-            found = _without(node, before, clients)[0]
+            found = until(lambda: _without(node, before, clients), "a round closes without it", limit_s)[0]
             report.recovered(time.monotonic() - frozen_at)
             # What it owed is missing, or the others made it too.
             assert found == (whole if policy == "redistribute" else whole * (clients - 1) / clients)
-        them.thaw("c1")
+        them["c1"].send_signal(signal.SIGCONT)
         thawed_at, thawed = time.monotonic(), node.node.agent.updates
         until(lambda: (clients, whole) in _round_sizes(node, thawed), "it is in a round again", limit_s)
         report.injected("SIGCONT")

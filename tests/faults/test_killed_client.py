@@ -1,5 +1,6 @@
 """A client killed in mid-episode (R6): the others don't notice, and at most its open segment is lost."""
 
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from soulsgui.wire.connection import Address
 from tests.faults.counted import steps_made
-from tests.faults.fleet import Fleet, fleet
+from tests.faults.fleet import fleet
 from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.training.nodes import RunningNode, dqn_settings, running_node
@@ -19,7 +20,6 @@ pytestmark = pytest.mark.allow_warnings
 
 
 def _received(node: RunningNode, name: str) -> int:
-    """Return the steps that came of a client in its present session."""
     session = node.node.attempt.intake.sessions.by_client.get(name)
     return session.steps if session is not None else 0
 
@@ -44,31 +44,29 @@ def _play_and_kill(
         running_node(address, folder / "run", settings) as node,
         fleet(address, folder / "fleet", clients) as them,
     ):
-        others = [name for name in them.processes if name != "c1"]
+        others = [name for name in them if name != "c1"]
         node.wait_for(lambda _: True, "it listens")
-        until(
-            lambda: all(_received(node, name) > 4 * SEGMENT * ENVS for name in them.processes), "all play", 60
-        )
-        lost = _kill_first(node, them, counts) if kill else 0
-        before, began = sum(_received(node, name) for name in others), time.monotonic()
-        each = {name: _received(node, name) for name in others}
+        until(lambda: all(_received(node, name) > 4 * SEGMENT * ENVS for name in them), "all play")
+        lost = _kill_first(node, them["c1"], others, counts) if kill else 0
+        before, began = {name: _received(node, name) for name in others}, time.monotonic()
         threading.Event().wait(seconds)
-        rate = (sum(_received(node, name) for name in others) - before) / (time.monotonic() - began)
-        until(lambda: all(_received(node, name) > each[name] for name in others), "every other one plays on")
+        made = sum(_received(node, name) - before[name] for name in others)
+        rate = made / (time.monotonic() - began)
+        until(lambda: all(_received(node, name) > before[name] for name in others), "every other plays on")
         assert node.node.state().rejected == {}
     return rate, lost
 
 
-def _kill_first(node: RunningNode, them: Fleet, counts: Path) -> int:
+def _kill_first(node: RunningNode, first: "subprocess.Popen[bytes]", others: list[str], counts: Path) -> int:
     """Kill the first client in the middle of a segment; return how many steps of it never came."""
-    pid = them.processes["c1"].pid
-    came = _received(node, "c1")
+    pid, came = first.pid, _received(node, "c1")
     until(lambda: _received(node, "c1") > came, "its next segment")
     until(lambda: steps_made(counts, pid) - _received(node, "c1") >= SEGMENT * ENVS // 2, "half of another")
-    them.kill("c1")
+    first.kill()
+    first.wait()
     made = steps_made(counts, pid)
     # All that was stored is read by the time the others have sent twice.
-    marks = {name: _received(node, name) for name in them.processes if name != "c1"}
+    marks = {name: _received(node, name) for name in others}
     until(
         lambda: all(_received(node, name) > mark + SEGMENT * ENVS for name, mark in marks.items()), "others"
     )

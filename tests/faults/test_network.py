@@ -3,8 +3,8 @@
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from tests.sampling.free_trainer import (
     PlayingClient,
     check_whole,
     playing_client,
+    settings,
     stored_steps,
 )
 
@@ -44,28 +45,17 @@ def _impatient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(connection_module, "_SOCKET_TIMEOUT_S", 1.0)
 
 
-@contextmanager
-def proxy_to(address: Address, host: str = "127.0.0.1", port: int = 0) -> Iterator[Proxy]:
-    made = Proxy(address, host, port)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
 @pytest.fixture
 def proxy(redis_address: Address) -> Iterator[Proxy]:
-    """The network between the client of a test and the server."""
-    with proxy_to(redis_address) as made:
+    with closing(Proxy(redis_address)) as made:
         yield made
 
 
 @pytest.fixture
 def trainer(redis_address: Address, request: pytest.FixtureRequest) -> Iterator[FreeTrainer]:
-    """A trainer on the server's side of the network; a test's parameter changes its settings."""
-    made = FreeTrainer(redis_address, **{"client__segment_length": 16, "client__segment_seconds": 0.05})
-    made.settings |= getattr(request, "param", {})
-    made.begin_run("run-1")
+    """A trainer on the server's side of the network; a test may change its settings."""
+    short = {"client__segment_length": 16, "client__segment_seconds": 0.05}
+    made = FreeTrainer(redis_address, **(short | getattr(request, "param", {})))
     made.publish(1)
     yield made
     made.close()
@@ -78,29 +68,25 @@ def until_it_plays(trainer: FreeTrainer, client: PlayingClient) -> None:
     until(lambda: trainer.beat(), "a beat")
 
 
-def heard_again(trainer: FreeTrainer, report: Report, limit_s: float, since: float) -> None:
+def heard_again(trainer: FreeTrainer, report: Report, limit_s: float) -> None:
     """Wait until a beat and samples are new on the server; note how long that took."""
-    steps, beat = trainer.steps(), trainer.beat()
-    counter = beat.counter if beat is not None else -1
+    began, steps = time.monotonic(), trainer.steps()
+    trainer.connection.delete(trainer.keys.beat("c"))
     until(lambda: trainer.steps() > steps, "samples arrive again", limit_s)
-
-    def beats() -> bool:
-        now = trainer.beat()
-        return now is not None and now.counter > counter
-
-    until(beats, "it beats again", limit_s)
-    report.recovered(time.monotonic() - since)
+    until(trainer.beat, "it beats again", limit_s)
+    report.recovered(time.monotonic() - began)
 
 
-# --- gone ------------------------------------------------------------------------------------------
+def all_arrives(trainer: FreeTrainer, client: PlayingClient, report: Report) -> None:
+    """Let a client that loses nothing pause, and check that all is here."""
+    trainer.wish("pause")
+    until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
+    check_whole(trainer.received())
+    report.lost(client.progress.dropped, "steps")
+    assert client.progress.dropped == 0
 
 
-@pytest.mark.parametrize(
-    "trainer",
-    [{"client.buffer_bytes": BUFFER, "client.when_full": "drop_oldest"}],
-    indirect=True,
-    ids=["drop_oldest"],
-)
+@settings(client__buffer_bytes=BUFFER, client__when_full="drop_oldest")
 @pytest.mark.parametrize("gone_s", [0.5, pytest.param(60.0, marks=pytest.mark.slow)])
 def test_a_client_that_may_drop_plays_on_without_a_network_and_counts_what_it_dropped(
     trainer: FreeTrainer, proxy: Proxy, report: Report, gone_s: float
@@ -112,8 +98,13 @@ def test_a_client_that_may_drop_plays_on_without_a_network_and_counts_what_it_dr
         dropped = client.progress.dropped
         highest = _without_network(proxy, client, gone_s)
         assert client.progress.dropped > dropped, "it plays on"
-        heard_again(trainer, report, 5.0, time.monotonic())
-        _check_the_account(trainer, client)
+        heard_again(trainer, report, 5.0)
+        # What was made is on the server once, or counted as dropped, and the server knows the number.
+        trainer.wish("pause")
+        until(lambda: client.progress.buffered_bytes == 0, "all that is left is sent")
+        steps = len(stored_steps(trainer.received()))
+        assert steps + client.progress.dropped == client.progress.env_steps
+        until(lambda: getattr(trainer.beat(), "dropped", -1) == client.progress.dropped, "the server is told")
     report.injected(f"no network for {gone_s:g} s and until 10,000 steps were dropped")
     report.lost(client.progress.dropped, "steps")
     assert BUFFER // 2 < highest <= BUFFER_AND_CHUNK
@@ -131,21 +122,7 @@ def _without_network(proxy: Proxy, client: PlayingClient, gone_s: float) -> int:
     return highest
 
 
-def _check_the_account(trainer: FreeTrainer, client: PlayingClient) -> None:
-    """What was made is on the server once, or counted as dropped, and the server knows the number."""
-    trainer.wish("pause")
-    until(lambda: client.progress.buffered_bytes == 0, "all that is left is sent")
-    steps = len(stored_steps(trainer.received()))
-    assert steps + client.progress.dropped == client.progress.env_steps
-
-    def shown() -> bool:
-        beat = trainer.beat()
-        return beat is not None and beat.dropped == client.progress.dropped
-
-    until(shown, "the server is told what was dropped")
-
-
-@pytest.mark.parametrize("trainer", [{"client.buffer_bytes": BUFFER}], indirect=True, ids=["wait"])
+@settings(client__buffer_bytes=BUFFER)
 @pytest.mark.parametrize("gone_s", GONE_S)
 def test_a_client_that_may_wait_waits_without_a_network_and_loses_nothing(
     trainer: FreeTrainer, proxy: Proxy, report: Report, gone_s: float
@@ -157,17 +134,10 @@ def test_a_client_that_may_wait_waits_without_a_network_and_loses_nothing(
         made = client.progress.env_steps
         highest = _without_network(proxy, client, gone_s)
         assert client.progress.env_steps == made, "it waits between two steps"
-        heard_again(trainer, report, 5.0, time.monotonic())
-        trainer.wish("pause")
-        until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
-        check_whole(trainer.received())
+        heard_again(trainer, report, 5.0)
+        all_arrives(trainer, client, report)
     report.injected(f"no network for {gone_s:g} s, wait")
-    report.lost(client.progress.dropped, "steps")
-    assert client.progress.dropped == 0
     assert BUFFER < highest <= BUFFER_AND_CHUNK
-
-
-# --- half-open -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("paused", [False, True], ids=["playing", "paused"])
@@ -184,52 +154,35 @@ def test_a_half_open_connection_is_noticed(
         until(lambda: proxy.accepted >= taken + swallowed, "each connection is made anew")
         report.injected(f"{swallowed} half-open connections ({client.progress.phase})")
         report.recovered(time.monotonic() - began)
-        trainer.wish("pause")
-        until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
-        check_whole(trainer.received())
-    report.lost(client.progress.dropped, "steps")
-    assert client.progress.dropped == 0
-
-
-# --- elsewhere -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes the name `server.test` mean an address; a later call changes that."""
-    resolve = socket.getaddrinfo
-    means: list[str] = []
-
-    def changed(host: Any, *args: Any, **kwargs: Any) -> Any:
-        return resolve(means[-1] if host == "server.test" else host, *args, **kwargs)
-
-    monkeypatch.setattr(socket, "getaddrinfo", changed)
-    return means.append
+        all_arrives(trainer, client, report)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is nobody's address")
 def test_a_client_is_back_when_the_name_of_its_server_means_another_address(
-    trainer: FreeTrainer, redis_address: Address, report: Report, named: Callable[[str], None]
+    trainer: FreeTrainer, redis_address: Address, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old address does not answer any more, and refuses nothing: nobody is there."""
-    port = free_port()
-    with proxy_to(redis_address, "127.0.0.1", port) as old, proxy_to(redis_address, "127.0.0.2", port) as new:
+    port, resolve = free_port(), socket.getaddrinfo
+
+    def named(means: str) -> None:
+        def changed(host: Any, *args: Any, **kwargs: Any) -> Any:
+            return resolve(means if host == "server.test" else host, *args, **kwargs)
+
+        monkeypatch.setattr(socket, "getaddrinfo", changed)
+
+    hosts = ("127.0.0.1", "127.0.0.2")
+    old, new = (Proxy(redis_address, host, port) for host in hosts)
+    with closing(old), closing(new):
         named("127.0.0.1")
         with playing_client(replace(redis_address, host="server.test", port=port)) as client:
             until_it_plays(trainer, client)
             assert new.accepted == 0
             old.stall()
             named("127.0.0.2")
-            heard_again(trainer, report, 30.0, time.monotonic())
+            heard_again(trainer, report, 30.0)
             assert new.accepted > 0
-            trainer.wish("pause")
-            until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
-            check_whole(trainer.received())
+            all_arrives(trainer, client, report)
         report.injected("the server's name means another address")
-        report.lost(client.progress.dropped, "steps")
-
-
-# --- no reply --------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGSTOP is POSIX's")
@@ -245,7 +198,6 @@ def test_what_is_pushed_into_a_frozen_server_is_stored_once(
         with playing_client(server.address) as client:
             session = trainer.hello()
             trainer.grant(None)
-            worst = 0.0
             for _ in range(freezes):
                 since = trainer.steps()
                 until(lambda seen=since: trainer.steps() > seen + LENGTH, "steps arrive")  # type: ignore[misc]
@@ -253,14 +205,9 @@ def test_what_is_pushed_into_a_frozen_server_is_stored_once(
                     assert not client.stop.wait(0.6)  # three times as long as a client waits for a reply
                 thawed, since = time.monotonic(), trainer.steps()
                 until(lambda seen=since: trainer.steps() > seen, "steps arrive again")  # type: ignore[misc]
-                worst = max(worst, time.monotonic() - thawed)
-            trainer.wish("pause")
-            until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
-            check_whole(trainer.received())
+                report.recovered(time.monotonic() - thawed)
+            all_arrives(trainer, client, report)
             assert trainer.sessions() == [session]
-            numbers = [one.number for one in trainer.received()]
+            assert [one.number for one in trainer.received()] == list(range(len(trainer.received())))
         trainer.close()
     report.injected(f"{freezes} times a frozen server during pushes")
-    report.lost(client.progress.dropped, "steps")
-    report.recovered(worst)
-    assert numbers == list(range(len(numbers)))

@@ -1,4 +1,4 @@
-"""A trainer that sleeps (R11): credits hold the clients back, the memory keeps its room, nothing dies.
+"""A trainer that sleeps (R11) or is killed (R1): credits hold the clients back, nothing else dies.
 
 And a memory that fills up all the same (C15): warned of, held, cut; the run goes on by itself.
 """
@@ -20,7 +20,6 @@ KEYS = Keys()
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """A server with little memory; each test begins a run on it."""
     made = RunningServer(tmp_path_factory.mktemp("server"), ("--idle", "--set", f"redis.max_memory={LIMIT}"))
     yield made
     made.close()
@@ -28,6 +27,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 def _pids(server: RunningServer) -> dict[str, int | None]:
     return {service.name: service.pid for service in server.status().services}
+
+
+def _trains(server: RunningServer, preset: str) -> None:
+    """Let it train with a preset; a run that does so already goes on."""
+    if (before := server.status().run.name) != preset:
+        if before:
+            server.api.command("run.stop")
+        overrides = {"stop.mean_return": None, "ppo.round_timeout": 5.0, "seed": 1}
+        server.start_run(preset=preset, name=preset, overrides=overrides)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +49,7 @@ def _pids(server: RunningServer) -> dict[str, int | None]:
 def test_credits_hold_clients_back_while_the_trainer_sleeps(
     server: RunningServer, report: Report, preset: str, seconds: float
 ) -> None:
-    server.start_run(preset=preset, overrides={"stop.mean_return": None, "ppo.round_timeout": 5.0})
+    _trains(server, preset)
     server.wait_updates(3)
     pids, connection = _pids(server), server.redis()
     trainer = pids["trainer"]
@@ -73,7 +81,39 @@ def test_credits_hold_clients_back_while_the_trainer_sleeps(
         lambda: all(now.env_steps > then for now, then in zip(server.status().clients, made, strict=True)),
         "every client plays on",
     )
-    server.api.command("run.stop")
+
+
+def test_a_preset_learns_at_its_replay_ratio_with_clients_that_could_play_faster(
+    server: RunningServer,
+) -> None:
+    def told() -> list[float]:
+        values: list[float] = server.api.command("history.query", {"metric": "replay_ratio"})["value"]
+        return values
+
+    _trains(server, "cartpole_dqn")
+    server.wait_updates(1000)
+    wait_for(lambda: (server.status().run.mean_return or 0) >= 80, "it learns")
+    wait_for(lambda: len(told()) >= 3, "rows")
+    assert told()[-1] == pytest.approx(64, rel=0.1)
+    assert server.status().run.rejected == {}
+
+
+def test_a_killed_trainer_goes_on_from_its_checkpoint(server: RunningServer, report: Report) -> None:
+    _trains(server, "cartpole_dqn")
+    server.api.command("checkpoint.save")
+    before = server.status().run
+    killed = time.monotonic()
+    server.kill("trainer")
+    report.injected("SIGKILL of the trainer of an asynchronous run")
+    wait_for(lambda: server.status().run.attempt == before.attempt + 1, "the next attempt")
+    wait_for(lambda: server.status().run.updates > before.updates, "more updates than before")
+    report.recovered(time.monotonic() - killed)
+    after = server.status()
+    assert after.run.model_id > before.model_id
+    assert after.run.env_steps >= before.env_steps
+    # Nobody is cut off for samples of weights that the new trainer does not know.
+    assert set(after.run.rejected) <= {"late"}
+    wait_for(lambda: {client.state for client in server.status().clients} == {"online"}, "all play")
 
 
 def _events(server: RunningServer) -> list[str]:
@@ -83,7 +123,7 @@ def _events(server: RunningServer) -> list[str]:
 def test_a_memory_that_fills_up_is_warned_of_freed_and_the_run_goes_on(
     server: RunningServer, report: Report
 ) -> None:
-    server.start_run(preset="cartpole_dqn", overrides={"stop.mean_return": None})
+    _trains(server, "cartpole_dqn")
     connection, trainer = server.redis(), server.pid("trainer")
     assert trainer is not None
     connection.hset(KEYS.clients, "flood", "{}")
@@ -92,15 +132,11 @@ def test_a_memory_that_fills_up_is_warned_of_freed_and_the_run_goes_on(
         while connection.info("memory")["used_memory"] < part * LIMIT:
             connection.xadd(KEYS.chunks("flood"), {"c": b"x" * 2**15})
 
-    def card() -> str:
-        return next(service.detail for service in server.status().services if service.name == "redis")
-
     wait_for(lambda: "flood" in [client.id for client in server.status().clients], "it is on the list")
     os.kill(trainer, signal.SIGSTOP)  # awake it would throw the garbage away as fast as it comes
     try:
         fill(0.55)
         wait_for(lambda: any("memory of Redis fills up" in what for what in _events(server)), "the warning")
-        wait_for(lambda: "full: clients wait" in card(), "words on the card")
         fill(0.75)
         began = time.monotonic()
         wait_for(lambda: connection.xlen(KEYS.chunks("flood")) == 0, "the flood is taken off the server")
@@ -112,7 +148,6 @@ def test_a_memory_that_fills_up_is_warned_of_freed_and_the_run_goes_on(
     wait_for(lambda: any("room again" in what for what in _events(server)), "the all-clear")
     # It slept, so that the runner had to do it itself.
     assert any("What flood had sent was taken off" in what for what in _events(server))
-    wait_for(lambda: "clients wait" not in card(), "no words any more")
     server.wait_updates(100)
     report.recovered(time.monotonic() - began)
     assert connection.get("souls:test")

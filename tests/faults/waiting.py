@@ -2,26 +2,18 @@
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 LIMIT_S = 120.0
 """Longest wait for what is to happen, in every test: only a hang reaches it, however busy the machine is."""
 
-_PAUSE_S = 0.005
+T = TypeVar("T")
 
 
-def until(condition: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
-    """Return when the condition holds.
-
-    Args:
-        condition: Looked at every few milliseconds.
-        what: What is waited for, in words.
-        limit_s: Longest wait.
-
-    Raises:
-        AssertionError: It did not come to hold in time.
-    """
+def until(look: Callable[[], T], what: str, limit_s: float = LIMIT_S, every_s: float = 0.005) -> T:
+    """Look until something true is seen, and return it; AssertionError when it is not seen in time."""
     deadline = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {limit_s:g} s in vain: {what}")
-        time.sleep(_PAUSE_S)
+    while not (seen := look()):
+        assert time.monotonic() < deadline, f"waited {limit_s:g} s in vain: {what}"
+        time.sleep(every_s)
+    return seen

@@ -1,6 +1,7 @@
 """Chunks for tests: well formed, of a small environment, with one field at a time spoilt at will."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,17 @@ def segments(
 
 
 def chunk(made: Segments | None = None, run: str = RUN, contract: str = CONTRACT) -> bytes:
-    """Return the bytes of a chunk."""
     return pack_chunk(run, contract, made or segments())
+
+
+class Canary:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (self.path,))
 
 
 def unpack_chunk(data: bytes, *form: Any, **more: Any) -> Segments:

@@ -63,44 +63,38 @@ def test_command_brings_token_and_parameters_and_returns_the_result() -> None:
     assert asked[0][:2] == ("GET", "/v1/status")
 
 
-@pytest.mark.parametrize(
-    ("code", "exit_code"),
-    [
-        ("bad_request", 2),
-        ("bad_config", 2),
-        ("not_found", 1),
-        ("not_now", 1),
-        ("no_answer", 3),
-        ("failed", 1),
-    ],
-)
+EXIT_CODES = {"bad_request": 2, "bad_config": 2, "not_found": 1, "not_now": 1, "no_answer": 3, "failed": 1}
+
+
+@pytest.mark.parametrize(("code", "exit_code"), EXIT_CODES.items())
 def test_refusal_is_raised_with_message_remedy_and_exit_code(code: str, exit_code: int) -> None:
     body = json.dumps({"ok": False, "error": {"code": code, "message": "no", "remedy": "so"}}).encode()
-    with (
-        answering(409, body) as (client, _),
-        pytest.raises(CommandFailedError) as refusal,
-    ):
+    with answering(409, body) as (client, _), pytest.raises(CommandFailedError) as refusal:
         client.command("run.start")
     assert (refusal.value.message, refusal.value.remedy, refusal.value.exit_code) == ("no", "so", exit_code)
 
 
-def test_wrong_token_is_not_allowed() -> None:
-    body = b'{"ok": false, "error": {"code": "not_allowed", "message": "wrong token"}}'
-    with answering(401, body) as (client, _), pytest.raises(NotAllowedError, match="wrong token"):
+WRONG_TOKEN = b'{"ok": false, "error": {"code": "not_allowed", "message": "wrong token"}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "words"),
+    [
+        (401, WRONG_TOKEN, NotAllowedError, "wrong token"),
+        (500, b'{"oh": 1}', CommandFailedError, "oh"),
+        *((200, body, ServerUnreachableError, ".") for body in (b"hello", b"[1]", b"")),
+    ],
+)
+def test_what_is_no_answer_is_an_error_of_its_kind(
+    status: int, body: bytes, error: type[Exception], words: str
+) -> None:
+    with answering(status, body) as (client, _), pytest.raises(error, match=words):
         client.status()
 
 
-@pytest.mark.parametrize(("status", "body"), [(200, b"hello"), (200, b"[1]"), (200, b"")])
-def test_somebody_else_on_the_port_is_unreachable(status: int, body: bytes) -> None:
-    with answering(status, body) as (client, _), pytest.raises(ServerUnreachableError):
-        client.status()
-    with answering(500, b'{"oh": 1}') as (client, _), pytest.raises(CommandFailedError, match="oh"):
-        client.status()
+def test_nobody_there_and_missing_and_damaged_control_files_are_unreachable(tmp_path: Path) -> None:
     with pytest.raises(ServerUnreachableError, match="No runner answers"):
         ApiClient(control(free_port())).status()
-
-
-def test_missing_and_damaged_control_files_are_unreachable(tmp_path: Path) -> None:
     path = tmp_path / "control.json"
     with pytest.raises(ServerUnreachableError, match="missing"):
         ControlFile.load(path)

@@ -12,16 +12,13 @@ from soulsgui.wire.beats import (
     BeatClock,
     BeatReader,
     ClientState,
-    PeriodicWriter,
     client_state,
     clients_of,
 )
-from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
 from soulsgui.wire.messages.session import Grant, Wish
-from tests.faults.waiting import until
 
 
 def test_beats_are_read_in_order_whatever_stands_in_the_place_of_some(
@@ -77,28 +74,6 @@ def test_without_a_runner_everybody_who_beats_is_there(
         redis_client.set(keys.beat(name), "{}")
     redis_client.set(keys.grant("another"), "{}")
     assert clients_of(redis_client, keys) == expected
-
-
-@pytest.mark.allow_warnings
-def test_what_could_not_be_told_once_is_told_the_next_time(
-    redis_address: Address, redis_client: redis.Redis
-) -> None:
-    calls = 0
-
-    def content() -> str:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            raise RuntimeError("a defect")
-        return str(calls)
-
-    key = f"{redis_address.prefix}state"
-    writer = PeriodicWriter(redis_address, "writer", key, 0.01, content)
-    writer.start()
-    try:
-        until(lambda: int(redis_client.get(key) or 0) >= 3, "it tells again")
-    finally:
-        writer.close()
 
 
 HOUR = 3600.0

@@ -7,19 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soulsgui.experience.segments import Segments
-from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, digest_number
-from tests.wire.chunks import CONTRACT, OBS_DTYPE, OBS_SHAPE, RUN, chunk, segments, unpack_chunk
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, Reason, digest_number
+from soulsgui.wire.messages.chunk_decoder import ChunkForm
+from tests.wire.chunks import CONTRACT, OBS_DTYPE, OBS_SHAPE, RUN, chunk, segments
 
-
-def _open(data: bytes) -> Segments:
-    return unpack_chunk(data, RUN, CONTRACT, OBS_SHAPE, OBS_DTYPE)
-
-
-def _refused(data: bytes) -> ChunkError:
-    with pytest.raises(ChunkError) as caught:
-        _open(data)
-    return caught.value
+FORM = ChunkForm(RUN, CONTRACT, OBS_SHAPE, OBS_DTYPE)
 
 
 def test_the_bytes_of_a_chunk_stay_the_same_for_clients_of_other_versions() -> None:
@@ -71,30 +63,22 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("reason", "data"), REFUSED, ids=lambda value: str(value)[:20])
-def test_malformed_chunks_are_refused_with_their_reason(reason: Reason, data: bytes) -> None:
-    error = _refused(data)
-    assert error.reason == reason
-    assert len(str(error)) < 300  # what a stranger wrote does not flood the log
+def test_malformed_chunks_are_refused_with_their_reason_and_disturb_no_other(
+    reason: Reason, data: bytes
+) -> None:
+    alike = FORM.open([data, data]).errors
+    opened = FORM.open([chunk(), data, chunk(segments(digest=8))])
+    assert [error.reason for error in (*alike.values(), *opened.errors.values())] == [reason] * 3
+    assert (list(alike), list(opened.errors), opened.counts.tolist()) == ([0, 1], [1], [2, 0, 2])
+    assert len(str(alike[0])) < 300  # what a stranger wrote does not flood the log
+    assert opened.segments.digest.tolist() == [7, 7, 8, 8]
+    assert opened.segments.length.tolist() == [3, 2] * 2
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_raise_nothing_but_chunk_errors(data: bytes) -> None:
-    _refused(data)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.integers(0, len(chunk()) - 1), st.integers(0, 255))
-def test_a_chunk_with_one_wrong_byte_is_refused_or_has_its_form(at: int, value: int) -> None:
-    data = bytearray(chunk())
-    data[at] = value
-    try:
-        got = _open(bytes(data))
-    except ChunkError:
-        return
-    assert (got.count, got.steps) == (2, 5)
-    assert got.length.sum() == 5
-    assert got.obs.shape == (7, 2)
+    assert list(FORM.open([data]).errors) == [0]
 
 
 def test_a_transition_of_eight_floats_takes_at_most_fifty_bytes() -> None:

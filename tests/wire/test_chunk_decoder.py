@@ -17,7 +17,7 @@ from soulsgui.experience.segments import Segments
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, pack_chunk
 from soulsgui.wire.messages.chunk_decoder import ChunkForm
 from soulsgui.wire.messages.frames import FramesError, Stacking, pack_frames, unpack_frames
-from tests.wire.chunks import CONTRACT, RUN, segments, unpack_chunk
+from tests.wire.chunks import CONTRACT, OBS_DTYPE, OBS_SHAPE, RUN, chunk, segments, unpack_chunk
 
 STACK = 4
 SIDE = 12
@@ -92,15 +92,12 @@ def form_of(one: Segments, actions: int, state: dict[str, tuple[int, ...]]) -> C
 
 
 def assert_equal(first: Segments, second: Segments) -> None:
-    for field in fields(Segments):
-        one, other = getattr(first, field.name), getattr(second, field.name)
-        if field.name == "state":
-            assert set(one) == set(other)
-            for name in one:
-                np.testing.assert_array_equal(one[name], other[name])
-        elif one is None:
-            assert other is None
-        else:
+    assert first.state.keys() == second.state.keys()
+    pairs = [(getattr(first, field.name), getattr(second, field.name)) for field in fields(Segments)]
+    pairs += [(values, second.state[name]) for name, values in first.state.items()]
+    for one, other in pairs:
+        assert (one is None) == (other is None)
+        if one is not None and not isinstance(one, dict):
             assert (one.dtype, one.shape) == (other.dtype, other.shape)
             np.testing.assert_array_equal(one, other)
 
@@ -120,6 +117,7 @@ ALIKE_OR_NOT = st.lists(LENGTHS, min_size=1, max_size=3) | st.builds(
     action=st.sampled_from(ACTIONS),
     seed=st.integers(0, 2**16),
     spoilt=st.sets(st.integers(0, 3)),
+    frames=st.booleans(),
     more=st.sampled_from([[], [b"garbage"]]),  # without it, chunks that are cut alike are opened as one
 )
 def test_every_combination_of_columns_comes_back_whichever_chunk_is_bad(
@@ -130,6 +128,7 @@ def test_every_combination_of_columns_comes_back_whichever_chunk_is_bad(
     action: tuple[tuple[int, ...], str],
     seed: int,
     spoilt: set[int],
+    frames: bool,
     more: list[bytes],
 ) -> None:
     state = {name: STATE[name] for name in fields_of_state}
@@ -141,7 +140,11 @@ def test_every_combination_of_columns_comes_back_whichever_chunk_is_bad(
         assert not alone.errors
         assert_equal(one, alone.segments)
     bad = sorted(number for number in spoilt if number < len(sent))
-    given_ = [b"XXXX" + data[4:] if number in bad else data for number, data in enumerate(packed)]
+    given_ = list(packed)
+    for number in bad:
+        data = packed[number]
+        begin = data.index(zstandard.FRAME_HEADER) if frames and form.is_compressed else 0
+        given_[number] = data[:begin] + bytes(4) + data[begin + 4 :]
     together = form.open([*given_, *more])
     good = [one for number, one in enumerate(sent) if number not in bad]
     assert sorted(together.errors) == [*bad, *range(len(sent), len(sent) + len(more))]
@@ -193,35 +196,28 @@ GOOD_LENGTHS = np.array([3, 2])
 GOOD_SIZE = 7 * SIDE * SIDE
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"no frames at all",
-        _zstd(GOOD_SIZE)[:-1],
-        _zstd(GOOD_SIZE) + b"x",
-        _zstd(GOOD_SIZE) * 2,
-        _zstd(GOOD_SIZE - 1),
-        _zstd(GOOD_SIZE + 1),
-        _zstd(2**28),
-        zstandard.ZstdCompressor(write_content_size=False).compress(bytes(GOOD_SIZE)),
-    ],
-    ids=["empty", "text", "cut", "more", "twice", "less", "larger", "bomb", "unsaid"],
-)
-def test_frames_that_are_not_what_they_claim_are_refused(data: bytes) -> None:
+NO_FRAMES = {
+    "empty": b"",
+    "text": b"no frames at all",
+    "cut": _zstd(GOOD_SIZE)[:-1],
+    "more": _zstd(GOOD_SIZE) + b"x",
+    "twice": _zstd(GOOD_SIZE) * 2,
+    "less": _zstd(GOOD_SIZE - 1),
+    "larger": _zstd(GOOD_SIZE + 1),
+    "bomb": _zstd(2**28),
+    "unsaid": zstandard.ZstdCompressor(write_content_size=False).compress(bytes(GOOD_SIZE)),
+}
+
+
+@pytest.mark.parametrize("data", NO_FRAMES.values(), ids=NO_FRAMES)
+def test_frames_that_are_not_what_they_claim_are_refused_and_take_no_memory(data: bytes) -> None:
     obs = np.ones((7, SIDE, SIDE), np.uint8)
     unpack_frames(_zstd(GOOD_SIZE), 0, GOOD_LENGTHS, obs)
     assert not obs.any()
-    with pytest.raises(FramesError):
-        unpack_frames(data, 0, GOOD_LENGTHS, obs)
-
-
-def test_a_bomb_takes_no_memory() -> None:
-    bomb, obs = _zstd(2**28), np.ones((7, SIDE, SIDE), np.uint8)
     tracemalloc.start()
     try:
         with pytest.raises(FramesError):
-            unpack_frames(bomb, 0, GOOD_LENGTHS, obs)
+            unpack_frames(data, 0, GOOD_LENGTHS, obs)
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
@@ -249,17 +245,6 @@ def test_lying_sizes_are_refused_before_memory_is_taken() -> None:
         assert _refused(STACKING_AT, bytes([stacking])) is Reason.SHAPE
 
 
-def test_bad_frames_disturb_no_other_chunk() -> None:
-    first, second = (made(pictures, [3, 2], 3, {"cell": ()}, seed) for seed in (0, 1))
-    good, last = (pack_chunk(RUN, CONTRACT, one) for one in (first, second))
-    begin = good.index(zstandard.FRAME_HEADER)
-    bad = good[:begin] + bytes(4) + good[begin + 4 :]
-    opened = form_of(first, 3, {"cell": ()}).open([good, bad, last])
-    assert {at: error.reason for at, error in opened.errors.items()} == {1: Reason.SHAPE}
-    assert opened.counts.tolist() == [2, 0, 2]
-    np.testing.assert_array_equal(opened.segments.obs, np.concatenate([first.obs, second.obs]))
-
-
 @pytest.mark.parametrize("kind", [stacks_first, stacks_last, beside_numbers])
 def test_chunks_stacked_alike_are_opened_with_each_frame_once(kind: Any) -> None:
     sent = [made(kind, lengths, 0, {}, seed) for seed, lengths in enumerate([[3, 2], [4], [1, 5]])]
@@ -285,16 +270,23 @@ def test_chunks_stacked_otherwise_than_their_neighbours_are_opened_as_well() -> 
     np.testing.assert_array_equal(opened.segments.obs, np.concatenate([one.obs for one in sent]))
 
 
-@settings(max_examples=150, deadline=None)
-@given(at=st.integers(0, len(_picture_chunk()) - 1), value=st.integers(0, 255))
-def test_an_image_chunk_with_a_wrong_byte_is_refused_or_has_its_form(at: int, value: int) -> None:
-    data = bytearray(_picture_chunk())
-    data[at] = value
+@pytest.mark.parametrize(
+    ("good", "shape", "dtype"),
+    [(chunk(), OBS_SHAPE, OBS_DTYPE), (_picture_chunk(), (SIDE, SIDE), "uint8")],
+    ids=["numbers", "images"],
+)
+@settings(max_examples=120, deadline=None)
+@given(data=st.data(), value=st.integers(0, 255))
+def test_a_chunk_with_a_wrong_byte_is_refused_or_has_its_form(
+    good: bytes, shape: tuple[int, ...], dtype: str, data: st.DataObject, value: int
+) -> None:
+    at = data.draw(st.integers(0, len(good) - 1))
     try:
-        got = unpack_chunk(bytes(data), RUN, CONTRACT, (SIDE, SIDE), "uint8")
+        got = unpack_chunk(good[:at] + bytes([value]) + good[at + 1 :], RUN, CONTRACT, shape, dtype)
     except ChunkError:
         return
-    assert got.obs.shape == (7, SIDE, SIDE)
+    assert (got.count, got.steps, got.length.sum()) == (2, 5, 5)
+    assert got.obs.shape == (7, *shape)
 
 
 def test_what_a_chunk_takes_when_opened_is_known_before() -> None:

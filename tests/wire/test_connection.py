@@ -3,9 +3,11 @@
 import logging
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import redis
@@ -57,6 +59,27 @@ def test_a_network_that_returns_is_found_within_seconds() -> None:
     assert how["socket_connect_timeout"] + max(backoff.delay_s() for _ in range(50)) < 5
 
 
+@contextmanager
+def waiting(link: Link, operate: Callable[[redis.Redis], object]) -> Iterator[list[object]]:
+    """Let an operation wait in a thread while the block runs; yields what it will have returned."""
+    tried, results = threading.Event(), []
+
+    def operation(connection: redis.Redis) -> object:
+        try:
+            return operate(connection)
+        except redis.ConnectionError:
+            tried.set()
+            raise
+
+    worker = threading.Thread(target=lambda: results.append(link.run(operation)))
+    worker.start()
+    assert tried.wait(LIMIT_S)
+    yield results
+    worker.join(LIMIT_S)
+    assert not worker.is_alive()
+    link.close()
+
+
 @pytest.mark.allow_warnings
 def test_an_operation_outlives_a_killed_server(
     server: FaultyServer, caplog: pytest.LogCaptureFixture
@@ -65,22 +88,8 @@ def test_an_operation_outlives_a_killed_server(
     link = Link(server.address, threading.Event(), "worker")
     link.run(lambda connection: connection.set("test:a", 1))
     server.kill()
-    tried = threading.Event()
-    results: list[object] = []
-
-    def operate(connection: redis.Redis) -> object:
-        try:
-            return connection.incr("test:a")
-        except redis.ConnectionError:
-            tried.set()
-            raise
-
-    worker = threading.Thread(target=lambda: results.append(link.run(operate)))
-    worker.start()
-    assert tried.wait(LIMIT_S)
-    server.start()
-    worker.join(LIMIT_S)
-    link.close()
+    with waiting(link, lambda connection: connection.incr("test:a")) as results:
+        server.start()
     assert results == [1]
     said = [record.getMessage() for record in caplog.records]
     assert sum("is away" in line for line in said) == 1
@@ -92,8 +101,9 @@ def test_what_waits_for_an_absent_server_ends_when_stopped() -> None:
     nobody, stop = Address("127.0.0.1", free_port()), threading.Event()
     link = Link(nobody, stop, "worker")
     stop.set()
-    with pytest.raises(Stopped):
-        link.run(lambda connection: connection.ping())
+    for full in (None, redis.ResponseError("MISCONF disk")):
+        with pytest.raises(Stopped):
+            link.run(Mock(side_effect=full) if full else lambda connection: connection.ping())
     link.close()
     writer = PeriodicWriter(nobody, "writer", "test:beat", LIMIT_S, lambda: "x")
     writer.start()
@@ -102,22 +112,28 @@ def test_what_waits_for_an_absent_server_ends_when_stopped() -> None:
 
 
 @pytest.mark.allow_warnings
-def test_refusals_are_said_once_until_they_are_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_operation_waits_while_the_server_has_no_room_and_says_each_reason_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, "soulsgui.wire.connection")
     link = Link(Address("127.0.0.1", free_port()), threading.Event(), "worker")
-    for text in ("OOM used 10", "OOM used 11", "MISCONF disk"):
-        link.refused(redis.ResponseError(text))
-    link.back()
-    link.refused(redis.ResponseError("OOM used 12"))
+    by_pipeline = "Command # 1 (SET) of pipeline caused error: MISCONF"
+    refused = ["OOM used 10", "OOM used 11", "MISCONF disk", by_pipeline, "", "OOM used 12", "", "WRONGTYPE"]
+    answers = [redis.ResponseError(text) if text else "done" for text in refused]
+    operation = Mock(side_effect=[redis.OutOfMemoryError("command not allowed"), *answers])
+    assert [link.run(operation), link.run(operation)] == ["done"] * 2
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        link.run(operation)
     link.close()
-    said = [record.getMessage() for record in caplog.records]
-    assert [line.split(": ")[-1] for line in said] == [
-        "OOM used 10", "MISCONF disk", "the server is back", "OOM used 12",
+    said = [record.getMessage().removeprefix("worker: the server ") for record in caplog.records]
+    assert [line.removeprefix("refuses: ") for line in said] == [
+        "command not allowed", "OOM used 10", "MISCONF disk", by_pipeline, "is back",
+        "OOM used 12", "is back",
     ]  # fmt: skip
 
 
 @pytest.mark.allow_warnings
-def test_a_writer_outlives_refusals_and_absence(server: FaultyServer) -> None:
+def test_a_writer_outlives_defects_refusals_and_absence(server: FaultyServer) -> None:
     connection = connect(server.address)
     written = threading.Semaphore(0)
     count = 0
@@ -126,6 +142,8 @@ def test_a_writer_outlives_refusals_and_absence(server: FaultyServer) -> None:
         nonlocal count
         count += 1
         written.release()
+        if count == 2:
+            raise RuntimeError("a defect costs one turn")
         return f"{count} {'x' * 1000}"
 
     writer = PeriodicWriter(server.address, "writer", "test:beat", 0.05, content, expiry_s=100)
@@ -148,41 +166,18 @@ def test_a_writer_outlives_refusals_and_absence(server: FaultyServer) -> None:
     connection.close()
 
 
-def test_address_files_keep_the_password_private_and_unsaid(tmp_path: Path) -> None:
+def test_address_files_keep_the_password_private_and_damaged_ones_are_refused(tmp_path: Path) -> None:
     address = Address("127.0.0.1", 6379, "secret", "souls:")
-    address.write(tmp_path / "redis.json")
-    assert Address.read(tmp_path / "redis.json") == address
-    assert "secret" not in repr(address)
-
-
-@pytest.mark.parametrize("text", [None, "", "[]", "3", '{"host": "h"}', '{"host": "h", "port": "x"}'])
-def test_damaged_address_files_are_refused(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "redis.json"
-    if text is not None:
-        path.write_text(text)
     with pytest.raises(UsageError):
         Address.read(path)
-
-
-@pytest.mark.allow_warnings
-def test_an_operation_waits_while_the_server_has_no_room() -> None:
-    link = Link(Address("127.0.0.1", free_port()), threading.Event(), "worker")
-    answers: list[Exception] = [
-        redis.ResponseError("MISCONF Errors writing to the AOF file"),
-        redis.ResponseError("Command # 1 (SET) of pipeline caused error: MISCONF"),
-        redis.OutOfMemoryError("command not allowed"),
-    ]
-
-    def operation(_connection: redis.Redis) -> str:
-        if answers:
-            raise answers.pop(0)
-        return "done"
-
-    assert link.run(operation) == "done"
-    answers.append(redis.ResponseError("WRONGTYPE"))
-    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-        link.run(operation)
-    link.close()
+    address.write(path)
+    assert Address.read(path) == address
+    assert "secret" not in repr(address)
+    for text in ("", "[]", "3", '{"host": "h"}', '{"host": "h", "port": "x"}'):
+        path.write_text(text)
+        with pytest.raises(UsageError):
+            Address.read(path)
 
 
 @pytest.mark.parametrize("size", [0, LARGE_BYTES, LARGE_BYTES + 1, 300_000])
@@ -253,34 +248,36 @@ def test_a_client_that_is_not_let_in_says_so_once_after_a_minute(
     link.back()
     link.lost(NO)
     assert stop.waits[-1] <= 0.5
+    while stop.now < 600:
+        link.lost(NO)
+    assert [record.getMessage() for record in caplog.records].count(revoked) == 2, "and once each time"
     link.close()
 
 
 @pytest.mark.allow_warnings
-def test_what_helps_on_the_servers_own_machine_is_not_told_elsewhere(
+def test_the_servers_own_processes_go_on_trying_quickly_and_they_alone_are_told_what_helps(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stop = _Stop(monkeypatch)
-    for user in ("", user_of("gamer")):
-        link = Link(Address("pc", 1, "x", user=user), stop, "heartbeat", "Start it: soulsgui serve")
-        link.lost(redis.ConnectionError("refused"))
-        link.close()
-    here, elsewhere = [record.getMessage() for record in caplog.records]
-    assert here.endswith("is away (ConnectionError); trying again. Start it: soulsgui serve")
-    assert elsewhere.endswith("is away (ConnectionError); trying again")
-
-
-@pytest.mark.allow_warnings
-def test_the_servers_own_processes_go_on_trying_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    stop = _Stop(monkeypatch)
-    link = Link(Address("pc", 1, "wrong"), stop, "trainer")
+    elsewhere, own = (
+        Link(Address("pc", 1, "x", user=user), stop, "trainer", "Start it: soulsgui serve")
+        for user in (user_of("gamer"), "")
+    )
+    elsewhere.lost(redis.ConnectionError("refused"))
     for _ in range(50):
-        link.lost(NO)
-    assert max(stop.waits) <= 3
+        own.lost(NO)
+    assert 0.5 < max(stop.waits) <= 3
+    own.back()
+    own.lost(NO)
+    assert stop.waits[-1] <= 0.1
     stop.set()
     with pytest.raises(Stopped):
-        link.lost(NO)
-    link.close()
+        own.lost(NO)
+    said = [record.getMessage().partition(" is away ")[2] for record in caplog.records]
+    again = "(AuthenticationError); trying again. Start it: soulsgui serve"
+    assert said == ["(ConnectionError); trying again", again, again]
+    elsewhere.close()
+    own.close()
 
 
 @pytest.mark.allow_warnings
@@ -288,24 +285,10 @@ def test_a_client_is_in_again_once_the_server_knows_it(
     redis_address: Address, redis_client: redis.Redis
 ) -> None:
     address = replace(redis_address, user=user_of("late"), password="s3cret")
-    link = Link(address, threading.Event(), "late")
-    tried = threading.Event()
-
-    def look(own: redis.Redis) -> object:
-        try:
-            return own.get(f"{address.prefix}config")
-        except redis.AuthenticationError:
-            tried.set()
-            raise
-
-    done = threading.Thread(target=link.run, args=(look,))
-    done.start()
-    assert tried.wait(LIMIT_S)
     words = user_words("late", address.prefix, secret_hash("s3cret"))
-    redis_client.execute_command("ACL", "SETUSER", user_of("late"), *words)
-    try:
-        done.join(LIMIT_S)
-        assert not done.is_alive()
-    finally:
-        redis_client.acl_deluser(user_of("late"))
-        link.close()
+    with waiting(
+        Link(address, threading.Event(), "late"), lambda own: own.get(f"{address.prefix}config")
+    ) as results:
+        redis_client.execute_command("ACL", "SETUSER", user_of("late"), *words)
+    redis_client.acl_deluser(user_of("late"))
+    assert results == [None]

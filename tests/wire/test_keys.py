@@ -7,20 +7,11 @@ import pytest
 from soulsgui.errors import UsageError
 from soulsgui.wire.keys import EntryId, Keys, check_client_name, is_client_name, name_of_machine
 
+NAMES = {"gamer-01": "gamer-01", "Gamer_01.fritz.box": "Gamer_01", "BÜRO-PC": "BURO-PC", "_x": "x"}
+NAMES |= {"Anna's PC": "AnnasPC", "電腦": "pc", "": "pc", "a" * 70: "a" * 64}
 
-@pytest.mark.parametrize(
-    ("host", "name"),
-    [
-        ("gamer-01", "gamer-01"),
-        ("Gamer_01.fritz.box", "Gamer_01"),
-        ("BÜRO-PC", "BURO-PC"),
-        ("_x", "x"),
-        ("Anna's PC", "AnnasPC"),
-        ("電腦", "pc"),
-        ("", "pc"),
-        ("a" * 70, "a" * 64),
-    ],
-)
+
+@pytest.mark.parametrize(("host", "name"), NAMES.items())
 def test_a_client_is_called_as_its_machine_as_far_as_it_may(
     monkeypatch: pytest.MonkeyPatch, host: str, name: str
 ) -> None:

@@ -44,14 +44,8 @@ def test_a_node_that_was_restarted_finds_what_it_did_not_answer(
 
 def test_garbage_is_taken_off_the_stream(redis_client: redis.Redis, keys: Keys) -> None:
     stream = keys.commands("trainer")
-    forged: list[dict[str, str | bytes]] = [
-        {"m": b"\xff"},
-        {"x": "1"},
-        {"m": '{"command": "rm"}'},
-        {"m": '{"id": 3}'},
-    ]
-    for fields in forged:
-        redis_client.xadd(stream, fields)  # type: ignore[arg-type]
+    for name, value in (("m", b"\xff"), ("x", "1"), ("m", '{"command": "rm"}'), ("m", '{"id": 3}')):
+        redis_client.xadd(stream, {name: value})
     assert CommandReader(keys, "trainer").poll(redis_client) == []
     assert redis_client.xlen(stream) == 0
 

@@ -6,7 +6,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -72,11 +72,9 @@ def stranger(certificate: Certificate) -> Iterator[Stranger]:
 
 
 def ask(port: int, pin: str) -> None:
-    connection = connect(Address("127.0.0.1", port, "s3cret", user="client.pc", pin=pin), timeout_s=5.0)
-    try:
+    address = Address("127.0.0.1", port, "s3cret", user="client.pc", pin=pin)
+    with closing(connect(address, timeout_s=5.0)) as connection:
         connection.ping()
-    finally:
-        connection.close()
 
 
 def ask_async(port: int, pin: str) -> None:
@@ -89,7 +87,6 @@ def ask_async(port: int, pin: str) -> None:
 
 
 Ask = Callable[[int, str], None]
-both = pytest.mark.parametrize("ask", [ask, ask_async])
 
 
 # redis-py for asyncio hands on what was raised while it connected as an error of its own.
@@ -103,25 +100,18 @@ def test_a_stranger_with_another_certificate_hears_nothing(
     assert stranger.heard == b""
 
 
-@both
-def test_the_pinned_one_hears_who_wants_to_come_in(
-    ask: Ask, certificate: Certificate, stranger: Stranger
+@pytest.mark.parametrize("ask", [ask, ask_async])
+def test_the_pinned_one_hears_who_wants_to_come_in_and_who_does_not_encrypt_hears_no_secret(
+    ask: Ask, certificate: Certificate
 ) -> None:
-    with pytest.raises(redis.ConnectionError):  # it hangs up after the first words
-        ask(stranger.port, certificate.pin)
-    stranger.close()
-    assert b"s3cret" in stranger.heard
-
-
-@both
-def test_who_does_not_encrypt_hears_no_secret(ask: Ask, certificate: Certificate) -> None:
-    plain = Stranger(None)
-    with pytest.raises(redis.ConnectionError):
-        ask(plain.port, certificate.pin)
-    plain.close()
+    pinned, plain = Stranger(certificate), Stranger(None)
+    for one in (pinned, plain):
+        with pytest.raises(redis.ConnectionError):  # it hangs up after the first words
+            ask(one.port, certificate.pin)
+        one.close()
+    assert b"s3cret" in pinned.heard
     assert plain.heard.startswith(b"\x16\x03")  # the beginning of a handshake
-    assert b"s3cret" not in plain.heard
-    assert b"client.pc" not in plain.heard
+    assert not any(word in plain.heard for word in (b"s3cret", b"client.pc"))
 
 
 def test_a_pin_is_the_hash_of_the_certificate() -> None:

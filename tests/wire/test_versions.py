@@ -9,6 +9,7 @@ from soulsgui.wire.versions import (
     is_older,
     lacks,
     lacks_here,
+    least_versions,
     update_needed,
 )
 
@@ -31,8 +32,13 @@ def test_versions_are_compared_number_by_number(version: str, wanted: str, older
     assert is_older(version, wanted) is older
 
 
+@pytest.mark.parametrize("nonsense", [None, "1.0", ["a"], 3])
+def test_a_server_that_tells_nonsense_of_versions_needs_none(nonsense: object) -> None:
+    assert least_versions({"clients.min_versions": nonsense}) == least_versions({}) == {}
+
+
 def test_what_is_too_old_or_missing_is_named_with_what_is_there_and_what_is_needed() -> None:
-    least = {"a": "2", "b": "1", "c": "3"}
+    least = least_versions({"clients.min_versions": {"a": 2, "b": "1", "c": "3"}})
     assert update_needed({}, {}) == update_needed({"a": "2"}, {"a": "1"}) == ""
     found = lacks({"a": "1.9", "b": "1"}, least)
     assert found == [
@@ -51,7 +57,5 @@ def test_what_is_too_old_or_missing_is_named_with_what_is_there_and_what_is_need
 )
 def test_a_protocol_that_is_not_spoken_here_is_a_lack(low: int, high: int, needs: int | None) -> None:
     found = lacks_here(low, high, {"soulsgui": "0.0.1"})
-    expected = (
-        [] if needs is None else [MissingRequirement(what=PROTOCOL_NAME, has=str(PROTOCOL), needs=str(needs))]
-    )
-    assert found == expected
+    lack = MissingRequirement(what=PROTOCOL_NAME, has=str(PROTOCOL), needs=str(needs))
+    assert found == ([] if needs is None else [lack])

@@ -190,12 +190,9 @@ async def test_each_of_its_own_clients_has_its_own_user_with_a_clients_rights_al
     assert [address.user for address in addresses] == [user_of(OWN), user_of(OTHER)]
     assert len({house.server.address.password, *(address.password for address in addresses)}) == 3
 
-    def give(command: tuple[object, ...]) -> None:
+    def give(command: tuple[str, ...]) -> None:
         """Give a command that names keys of another prefix."""
-        words = [
-            KEYS.prefix + word.removeprefix("t:") if isinstance(word, str) and word.startswith("t:") else word
-            for word in command
-        ]
+        words = [KEYS.prefix + word.removeprefix("t:") if word.startswith("t:") else word for word in command]
         connection.execute_command(*words)
 
     with connected(addresses[0]) as connection:
