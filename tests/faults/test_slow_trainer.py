@@ -91,11 +91,23 @@ def test_a_preset_learns_at_its_replay_ratio_with_clients_that_could_play_faster
         return values
 
     _trains(server, "cartpole_dqn")
+    rejected = server.status().run.rejected
     server.wait_updates(1000)
     wait_for(lambda: (server.status().run.mean_return or 0) >= 80, "it learns")
     wait_for(lambda: len(told()) >= 3, "rows")
     assert told()[-1] == pytest.approx(64, rel=0.1)
-    assert server.status().run.rejected == {}
+    assert server.status().run.rejected == rejected
+
+
+def test_killed_clients_and_servers_cost_an_asynchronous_run_nothing(server: RunningServer) -> None:
+    _trains(server, "cartpole_dqn")
+    before = server.status().run
+    for name in ("client-2", "redis"):
+        server.kill(name)
+        server.wait_updates(300)
+    wait_for(lambda: server.client_state("client-2") == "online", "it plays again")
+    after = server.status().run
+    assert (after.attempt, after.lost_chunks, after.rejected) == (before.attempt, 0, before.rejected)
 
 
 def test_a_killed_trainer_goes_on_from_its_checkpoint(server: RunningServer, report: Report) -> None:
