@@ -20,7 +20,8 @@ from soulsgui.errors import CheckpointError
 from soulsgui.experience.frame_stacks import IMAGE, NUMBERS
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import Policy, make_policy
-from soulsgui.policies.specs import TorchPolicySpec
+from soulsgui.policies.specs import MLPPolicySpec, TorchPolicySpec
+from soulsgui.policies.value_based import categorical_spec, implicit_quantile_spec
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
@@ -31,6 +32,7 @@ from tests.rl.support import dqn_settings, ppo_settings, sac_settings
 
 LAKE = spaces.Discrete(16)
 CARDS = spaces.Tuple([spaces.Discrete(32), spaces.Discrete(11), spaces.Discrete(2)])
+PIXELS = spaces.Box(0, 255, (3, 2), np.uint8)
 ROOM = Room(picture=False).observation_space
 PICTURED = Room().observation_space
 SMALL = {"hidden_sizes": (16,)}
@@ -53,7 +55,9 @@ def observations(spec: ObservationSpec, space: spaces.Space[Any], count: int) ->
     return np.stack([spec.read(space.sample()) for _ in range(count)])
 
 
-@pytest.mark.parametrize("space", [LAKE, CARDS, ROOM, PICTURED], ids=["lake", "cards", "room", "pictured"])
+@pytest.mark.parametrize(
+    "space", [LAKE, CARDS, ROOM, PICTURED, PIXELS], ids=["lake", "cards", "room", "pictured", "pixels"]
+)
 @pytest.mark.parametrize("make", AGENTS.values(), ids=list(AGENTS))
 def test_a_client_says_what_the_server_says(make: Any, space: spaces.Space[Any]) -> None:
     spec = observation_from_space(space)
@@ -123,6 +127,21 @@ def test_a_description_that_can_not_be_read_is_refused_with_a_remedy(make: Any) 
     assert taken == []
 
 
+NETWORK = MLPPolicySpec((2,), 5, 0, (), "relu", False).to_json()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        categorical_spec(NETWORK, 0, (-1.0, 1.0, 3)),  # no whole number of actions
+        categorical_spec(NETWORK, 0, ("low", 1.0, 5)),  # type: ignore[arg-type]
+        implicit_quantile_spec(NETWORK, 0, 0, 0, 4, 8),
+    ],
+)
+def test_values_that_their_network_can_not_say_are_refused(spec: dict[str, Any]) -> None:
+    assert "update the older one" in remedy_against(spec)
+
+
 @each_policy
 def test_weights_that_do_not_fit_are_refused_by_name(make: Any) -> None:
     spec, weights = told_by(make)
@@ -162,6 +181,9 @@ def test_only_valid_actions_are_taken_and_their_probabilities_add_up_to_1(make: 
     rows = np.arange(90)
     logs = np.stack([policy.log_prob(obs, np.full(90, action), mask) for action in (1, 2, 3)], axis=1)
     np.testing.assert_allclose(np.exp(logs).sum(1), 1, atol=1e-5)
+    if not remembered_by(policy).fields:
+        valid = np.where(mask, policy.outputs(obs), -np.inf)
+        np.testing.assert_allclose(logs, valid - np.logaddexp.reduce(valid, 1, keepdims=True), atol=1e-5)
     assert (np.exp(logs)[~mask] == 0).all()
     best = np.where(mask, logs, -np.inf).argmax(1) + 1
     action, log_prob = policy.act(obs, rng, mask)

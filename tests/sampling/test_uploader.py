@@ -85,11 +85,6 @@ def _reply_is_lost(_: Any, execute: Callable[..., Any], **how: Any) -> None:
     raise redis.ConnectionError("reply lost")
 
 
-def _no_room_for_the_first(pipeline: Any, execute: Callable[..., Any], **how: Any) -> list[Any]:
-    del pipeline.command_stack[0]
-    return [redis.OutOfMemoryError("no room"), *execute(**how)]
-
-
 @pytest.mark.parametrize("noticed", [True, False], ids=["the last id tells", "the refusal tells"])
 def test_stored_entries_are_not_sent_again_after_a_lost_reply(connection: redis.Redis, noticed: bool) -> None:
     stream = _begun(connection)
@@ -126,21 +121,6 @@ def test_lost_data_needs_a_hello(server: FaultyServer, connection: redis.Redis, 
     assert stream.session > before
     assert (_payloads(connection), _numbers(connection)) == (["b", "c"], [0, 1])
     assert stream.stored == 2  # credits count from the new hello
-
-
-def test_one_refused_of_two_pipelined_goes_again_and_only_it(connection: redis.Redis) -> None:
-    """R31: the second is stored, the first was refused for want of memory."""
-    stream = _begun(connection)
-    _push(stream, "xxx", "b")
-    with pytest.raises(redis.OutOfMemoryError):
-        stream.flush(_Spoilt(connection, _no_room_for_the_first), ALL)
-    assert (stream.stored, len(stream.waiting)) == (1, 1)
-    _push(stream, "c")
-    assert _bring(stream, connection) == 2
-    assert [payload[:1] for payload in _payloads(connection)] == ["b", "x", "c"]
-    assert _numbers(connection) == [1, 0, 2]  # by their numbers nothing is missing
-    ids = [entry for entry, _ in _entries(connection)]
-    assert ids == sorted(set(ids))
 
 
 def test_a_fenced_session_sends_nothing_more_and_says_no_hello(connection: redis.Redis) -> None:

@@ -43,6 +43,9 @@ def test_double_lets_the_online_network_choose_and_the_target_network_value() ->
     endless = torch.full((3, 2), torch.inf)
     for double in (True, False):
         assert n_step_target(REWARD, torch.zeros(3), endless, endless, double).tolist() == [1, 2, 3]
+    both = torch.full((2, 3, 2), torch.inf)
+    last = r2d2_target(REWARD[None], torch.zeros(1, 3), torch.ones(1, 3, dtype=torch.int64), both, both)
+    assert torch.equal(last, rescaled(REWARD[None]))
 
 
 @pytest.mark.parametrize(
