@@ -1,8 +1,7 @@
 """The uploader: credits, a bounded buffer, an end in every situation; nothing is stored twice (R8, R31)."""
 
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -68,21 +67,22 @@ def test_entries_follow_the_hello_under_ids_of_their_own(connection: redis.Redis
     assert (stream.stored, stream.stored_bytes, len(stream.waiting), stream.waiting.size) == (3, 3, 0, 0)
 
 
-class _Spoilt:
-    """A connection whose pipelines are carried out in a way of a test: it gets the pipeline and `execute`."""
+class _RepliesAreLost:
+    """A connection whose pipelines are carried out, and whose replies do not come."""
 
-    def __init__(self, connection: redis.Redis, how: Callable[..., Any]) -> None:
-        self._connection, self._how = connection, how
+    def __init__(self, connection: redis.Redis) -> None:
+        self._connection = connection
 
     def pipeline(self, transaction: bool) -> Any:
         pipeline = self._connection.pipeline(transaction=transaction)
-        pipeline.execute = partial(self._how, pipeline, pipeline.execute)
+        execute = pipeline.execute
+
+        def lost(**how: Any) -> None:
+            execute(**how)
+            raise redis.ConnectionError("reply lost")
+
+        pipeline.execute = lost  # type: ignore[method-assign, assignment]
         return pipeline
-
-
-def _reply_is_lost(_: Any, execute: Callable[..., Any], **how: Any) -> None:
-    execute(**how)
-    raise redis.ConnectionError("reply lost")
 
 
 @pytest.mark.parametrize("noticed", [True, False], ids=["the last id tells", "the refusal tells"])
@@ -90,7 +90,7 @@ def test_stored_entries_are_not_sent_again_after_a_lost_reply(connection: redis.
     stream = _begun(connection)
     _push(stream, "a", "b")
     with pytest.raises(redis.ConnectionError):
-        stream.flush(_Spoilt(connection, _reply_is_lost), ALL)
+        stream.flush(_RepliesAreLost(connection), ALL)
     assert stream.unsure
     stream.unsure = noticed
     assert _bring(stream, connection) == 0
@@ -154,7 +154,7 @@ def test_who_starts_over_sends_what_was_surely_not_stored(connection: redis.Redi
     _push(stream, "a")
     if doubtful:  # the reply was lost, and what it would have told is hidden by what came behind it
         with pytest.raises(redis.ConnectionError):
-            stream.flush(_Spoilt(connection, _reply_is_lost), ALL)
+            stream.flush(_RepliesAreLost(connection), ALL)
     else:
         stream.flush(connection, ALL)
     time.sleep(0.002)  # the clock of the server leaves the millisecond of the hello

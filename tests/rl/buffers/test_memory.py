@@ -140,22 +140,14 @@ def test_windows_reach_over_segments_and_end_with_their_episode(
 
 
 def test_what_surprised_more_is_drawn_more_and_weighs_less() -> None:
-    replay = memory(n=1, alpha=1.0)
-    replay.add(segment(0, 4))
-    replay.beta = 1.0
-    number = replay.draw(400, np.random.default_rng(0)).number
-    assert number is not None
-    assert np.bincount(number).tolist() == [100, 100, 100, 100]
+    replay, uniform = memory(n=1, alpha=1.0), memory(n=1)
+    for each in (replay, uniform):
+        each.add(segment(0, 4))
     replay.learned(np.arange(4), np.array([1.0, 1.0, 1.0, 5.0]))
-    batch, number = replay.draw(800, np.random.default_rng(0))
-    assert number is not None
-    assert np.bincount(number).tolist() == [100, 100, 100, 500]
-    weights = {int(step): float(weight) for step, weight in zip(batch.obs[:, 1], batch.weight, strict=True)}
-    assert weights == pytest.approx({0: 1.0, 1: 1.0, 2: 1.0, 3: 0.2}, rel=1e-4)
-    replay.beta = 0.0
-    assert set(replay.draw(100, np.random.default_rng(0)).batch.weight) == {1.0}
-    uniform = memory(n=1)
-    uniform.add(segment(0, 4))
+    for replay.beta, least in ((1.0, 0.2), (0.0, 1.0)):
+        batch, number = replay.draw(800, np.random.default_rng(0))
+        assert np.bincount(number).tolist() == [100, 100, 100, 500]
+        np.testing.assert_allclose(batch.weight, np.where(batch.obs[:, 1] == 3, least, 1), rtol=1e-4)
     drawn = uniform.draw(10, np.random.default_rng(0))
     assert (drawn.number, drawn.batch.weight) == (None, None)
 
