@@ -44,6 +44,13 @@ AGENTS: dict[str, Any] = {
     "dqn": lambda shown: DQNAgent(shown, dqn_settings(**SMALL), 0),
     "c51": lambda shown: DQNAgent(shown, dqn_settings(**SMALL, agent="c51"), 0),
     "iqn": lambda shown: DQNAgent(shown, dqn_settings(**SMALL, agent="iqn"), 0),
+    "ppo in torch": lambda shown: PPOAgent(
+        shown, ppo_settings(**SMALL, name="mlp_layer_norm", policy_init_scale=1.0), 0
+    ),
+    "recurrent ppo in torch": lambda shown: RecurrentPPOAgent(
+        shown, ppo_settings(**SMALL, name="mlp_layer_norm", recurrent="gru", policy_init_scale=1.0), 0
+    ),
+    "dqn in torch": lambda shown: DQNAgent(shown, dqn_settings(**SMALL, name="mlp_layer_norm"), 0),
     "sac": lambda shown: SACAgent(
         replace(shown, action=BOUNDED.action), sac_settings(**SMALL, policy_init_scale=1.0), 0
     ),
@@ -83,7 +90,7 @@ def test_a_client_says_what_the_server_says(make: Any, space: spaces.Space[Any])
 
 PLAIN = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
 each_policy = pytest.mark.parametrize("make", AGENTS.values(), ids=list(AGENTS))
-OPTIONAL = {"std", "initial_std", "squash", "std_transform"}
+OPTIONAL = {"std", "initial_std", "squash", "std_transform", "values", "largest", "channels"}
 
 
 def told_by(make: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -106,7 +113,7 @@ def spoilt(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         if key not in OPTIONAL:
             yield f"no {key}", {name: one for name, one in told.items() if name != key}
         yield f"{key} of nonsense", told | {key: {"nonsense": None}}
-        if isinstance(value, dict):
+        if isinstance(value, dict) and key != "values":
             yield from ((f"{key}: {what}", told | {key: inner}) for what, inner in spoilt(value))
 
 
@@ -143,14 +150,17 @@ def test_values_that_their_network_can_not_say_are_refused(spec: dict[str, Any])
 
 
 @each_policy
-def test_weights_that_do_not_fit_are_refused_by_name(make: Any) -> None:
-    spec, weights = told_by(make)
-    policy = make_policy(spec)
+def test_weights_that_do_not_fit_are_refused_by_name_and_change_nothing(make: Any) -> None:
+    _, weights = told_by(make)
+    policy, obs = policy_of(make, 3), np.ones((3, 4), np.float32)
+    before = policy.outputs(obs)
+    others = {name: tensor + 1 for name, tensor in weights.items()}
     for name, tensor in weights.items():
         for broken in (None, np.zeros((*tensor.shape, 2), np.float32), np.full_like(tensor, np.nan)):
-            other = {key: value for key, value in (weights | {name: broken}).items() if value is not None}
+            other = {key: value for key, value in (others | {name: broken}).items() if value is not None}
             with pytest.raises(CheckpointError, match=rf"{re.escape(name)} of shape"):
                 policy.load(other)
+    np.testing.assert_array_equal(policy.outputs(obs), before)
 
 
 @each_policy
