@@ -164,14 +164,14 @@ class ImplicitQuantileMLPPolicy(ValueBasedPolicy):
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take weights over, as `Policy.load`."""
-        self._network.load(tensors)
         features = self._network.num_actions
         weight = fitting(tensors, "embedding.weight", (features, self._waves.shape[1]))
         bias = fitting(tensors, "embedding.bias", (features,))
-        self._embedded = np.maximum(self._waves @ weight.T + bias, 0)
         sizes = [features, *([self._hidden] if self._hidden else []), self.num_actions]
         shapes = layer_shapes("head", tuple(sizes))
         head = [fitting(tensors, name, shape) for name, shape in shapes.items()]
+        self._network.load(tensors)  # behind all that may be refused: then nothing has changed
+        self._embedded = np.maximum(self._waves @ weight.T + bias, 0)
         self._head = list(zip(head[::2], head[1::2], strict=True))
 
     def outputs(self, obs: NDArray[Any]) -> Floats:

@@ -28,11 +28,11 @@ def test_a_sound_environment_has_no_problems() -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("raises", "It raised in step 1 (toys.py, line 86, in step): RuntimeError: the game is gone"),
+        ("raises", "It raised in step 1 (toys.py, line 84, in step): RuntimeError: the game is gone"),
         ("nan", "not finite"),
         ("dtype", "float64"),
-        ("flag", "terminated is 1, not a bool, in step() (toys.py, line 82)"),
-        ("old", "step() (toys.py, line 82) does not return"),
+        ("flag", "terminated is 1, not a bool, in step() (toys.py, line 80)"),
+        ("old", "step() (toys.py, line 80) does not return"),
         ("constructor", "no graphics here"),
     ],
 )
@@ -93,9 +93,9 @@ def test_every_fault_is_told_at_once_each_kind_once() -> None:
     report = check(f"{TOYS}:ToysFaulty-v0", {"fault": "many"}, ["Nope", "gymnasium.wrappers:Nix"])
     assert report.spaces is None
     shape, bounds, reward, *wrappers = report.problems
-    assert shape.startswith("An observation of reset() (toys.py, line 78) has shape (1,)")
-    assert bounds == "An observation of step() (toys.py, line 82) is out of the bounds that its space states."
-    assert reward == "The reward inf of step() (toys.py, line 82) is no finite number."
+    assert shape.startswith("An observation of reset() (toys.py, line 76) has shape (1,)")
+    assert bounds == "An observation of step() (toys.py, line 80) is out of the bounds that its space states."
+    assert reward == "The reward inf of step() (toys.py, line 80) is no finite number."
     for number, words in enumerate(wrappers, 1):
         assert words.startswith(f"env.wrappers, entry {number}:")
     assert len(wrappers) == 2

@@ -43,10 +43,8 @@ class NativeCounter(VectorEnv[Obs, NDArray[np.int64], Any]):
 
     def __init__(self, num_envs: int = 1) -> None:
         self.num_envs = num_envs
-        self.single_observation_space, self.single_action_space = (
-            Counter.observation_space,
-            Counter.action_space,
-        )
+        self.single_observation_space = Counter.observation_space
+        self.single_action_space = Counter.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.envs = [Counter(length=3 + index) for index in range(num_envs)]
@@ -123,6 +121,13 @@ class Masked(Counter):
         if not ended:
             mask[[self.steps % 4, (self.episode + self.steps + 1) % 4]] = 1
         return mask
+
+
+def valid_at(obs: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return the masks of a `Masked` at (episode, step) `[B, 2]`, while its episode goes on."""
+    episode, step = obs.astype(np.int64).T[..., None]
+    valid: NDArray[np.bool_] = (np.arange(4) == step % 4) | (np.arange(4) == (episode + step + 1) % 4)
+    return valid
 
 
 SPACES_TAKEN: dict[str, gymnasium.Space[Any]] = {

@@ -20,7 +20,8 @@ from soulsgui.errors import CheckpointError
 from soulsgui.experience.frame_stacks import IMAGE, NUMBERS
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import Policy, make_policy
-from soulsgui.policies.specs import TorchPolicySpec
+from soulsgui.policies.specs import MLPPolicySpec, TorchPolicySpec
+from soulsgui.policies.value_based import categorical_spec, implicit_quantile_spec
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
@@ -31,6 +32,7 @@ from tests.rl.support import dqn_settings, ppo_settings, sac_settings
 
 LAKE = spaces.Discrete(16)
 CARDS = spaces.Tuple([spaces.Discrete(32), spaces.Discrete(11), spaces.Discrete(2)])
+PIXELS = spaces.Box(0, 255, (3, 2), np.uint8)
 ROOM = Room(picture=False).observation_space
 PICTURED = Room().observation_space
 SMALL = {"hidden_sizes": (16,)}
@@ -42,6 +44,13 @@ AGENTS: dict[str, Any] = {
     "dqn": lambda shown: DQNAgent(shown, dqn_settings(**SMALL), 0),
     "c51": lambda shown: DQNAgent(shown, dqn_settings(**SMALL, agent="c51"), 0),
     "iqn": lambda shown: DQNAgent(shown, dqn_settings(**SMALL, agent="iqn"), 0),
+    "ppo in torch": lambda shown: PPOAgent(
+        shown, ppo_settings(**SMALL, name="mlp_layer_norm", policy_init_scale=1.0), 0
+    ),
+    "recurrent ppo in torch": lambda shown: RecurrentPPOAgent(
+        shown, ppo_settings(**SMALL, name="mlp_layer_norm", recurrent="gru", policy_init_scale=1.0), 0
+    ),
+    "dqn in torch": lambda shown: DQNAgent(shown, dqn_settings(**SMALL, name="mlp_layer_norm"), 0),
     "sac": lambda shown: SACAgent(
         replace(shown, action=BOUNDED.action), sac_settings(**SMALL, policy_init_scale=1.0), 0
     ),
@@ -53,7 +62,9 @@ def observations(spec: ObservationSpec, space: spaces.Space[Any], count: int) ->
     return np.stack([spec.read(space.sample()) for _ in range(count)])
 
 
-@pytest.mark.parametrize("space", [LAKE, CARDS, ROOM, PICTURED], ids=["lake", "cards", "room", "pictured"])
+@pytest.mark.parametrize(
+    "space", [LAKE, CARDS, ROOM, PICTURED, PIXELS], ids=["lake", "cards", "room", "pictured", "pixels"]
+)
 @pytest.mark.parametrize("make", AGENTS.values(), ids=list(AGENTS))
 def test_a_client_says_what_the_server_says(make: Any, space: spaces.Space[Any]) -> None:
     spec = observation_from_space(space)
@@ -79,7 +90,7 @@ def test_a_client_says_what_the_server_says(make: Any, space: spaces.Space[Any])
 
 PLAIN = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
 each_policy = pytest.mark.parametrize("make", AGENTS.values(), ids=list(AGENTS))
-OPTIONAL = {"std", "initial_std", "squash", "std_transform"}
+OPTIONAL = {"std", "initial_std", "squash", "std_transform", "values", "largest", "channels"}
 
 
 def told_by(make: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -102,7 +113,7 @@ def spoilt(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         if key not in OPTIONAL:
             yield f"no {key}", {name: one for name, one in told.items() if name != key}
         yield f"{key} of nonsense", told | {key: {"nonsense": None}}
-        if isinstance(value, dict):
+        if isinstance(value, dict) and key != "values":
             yield from ((f"{key}: {what}", told | {key: inner}) for what, inner in spoilt(value))
 
 
@@ -123,15 +134,33 @@ def test_a_description_that_can_not_be_read_is_refused_with_a_remedy(make: Any) 
     assert taken == []
 
 
+NETWORK = MLPPolicySpec((2,), 5, 0, (), "relu", False).to_json()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        categorical_spec(NETWORK, 0, (-1.0, 1.0, 3)),  # no whole number of actions
+        categorical_spec(NETWORK, 0, ("low", 1.0, 5)),  # type: ignore[arg-type]
+        implicit_quantile_spec(NETWORK, 0, 0, 0, 4, 8),
+    ],
+)
+def test_values_that_their_network_can_not_say_are_refused(spec: dict[str, Any]) -> None:
+    assert "update the older one" in remedy_against(spec)
+
+
 @each_policy
-def test_weights_that_do_not_fit_are_refused_by_name(make: Any) -> None:
-    spec, weights = told_by(make)
-    policy = make_policy(spec)
+def test_weights_that_do_not_fit_are_refused_by_name_and_change_nothing(make: Any) -> None:
+    _, weights = told_by(make)
+    policy, obs = policy_of(make, 3), np.ones((3, 4), np.float32)
+    before = policy.outputs(obs)
+    others = {name: tensor + 1 for name, tensor in weights.items()}
     for name, tensor in weights.items():
         for broken in (None, np.zeros((*tensor.shape, 2), np.float32), np.full_like(tensor, np.nan)):
-            other = {key: value for key, value in (weights | {name: broken}).items() if value is not None}
+            other = {key: value for key, value in (others | {name: broken}).items() if value is not None}
             with pytest.raises(CheckpointError, match=rf"{re.escape(name)} of shape"):
                 policy.load(other)
+    np.testing.assert_array_equal(policy.outputs(obs), before)
 
 
 @each_policy
@@ -162,6 +191,9 @@ def test_only_valid_actions_are_taken_and_their_probabilities_add_up_to_1(make: 
     rows = np.arange(90)
     logs = np.stack([policy.log_prob(obs, np.full(90, action), mask) for action in (1, 2, 3)], axis=1)
     np.testing.assert_allclose(np.exp(logs).sum(1), 1, atol=1e-5)
+    if not remembered_by(policy).fields:
+        valid = np.where(mask, policy.outputs(obs), -np.inf)
+        np.testing.assert_allclose(logs, valid - np.logaddexp.reduce(valid, 1, keepdims=True), atol=1e-5)
     assert (np.exp(logs)[~mask] == 0).all()
     best = np.where(mask, logs, -np.inf).argmax(1) + 1
     action, log_prob = policy.act(obs, rng, mask)

@@ -46,3 +46,21 @@ def in_slots(ring: UniformReplay, slots: NDArray[np.integer[Any]]) -> NStepBatch
 def drawn(ring: UniformReplay, count: int, rng: np.random.Generator) -> NStepBatch:
     """Draw transitions uniformly, as `in_slots` returns them; a ValueError where there is none yet."""
     return in_slots(ring, ring.draw(count, rng))
+
+
+class Players:
+    """Sources that send segments by turns, now and then with a gap or a new episode."""
+
+    def __init__(self, *sources: int, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.at = {source: [number, 0] for number, source in enumerate(sources or (7, 8))}
+
+    def play(self) -> tuple[Piece, bool]:
+        """Return the next segment, and whether its episode ends with it."""
+        source, length = int(self.rng.choice(list(self.at))), int(self.rng.integers(1, 7))
+        where, ends = self.at[source], bool(self.rng.random() < 0.2)
+        played = (source, where[0], where[1], length)
+        where[1] += length + int(self.rng.random() < 0.1)
+        if ends:
+            where[:] = [where[0] + len(self.at), 0]
+        return played, ends

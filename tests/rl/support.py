@@ -20,7 +20,6 @@ from tests.experience.segments import segments_of
 
 SPACES = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
 
-
 _NETWORK = {"recurrent_size": 16}
 _GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "ppo": {
@@ -90,9 +89,12 @@ def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> NStep
     """Return transitions with random observations around 3; every fifth is final, others discount by 0.9."""
     rng = np.random.default_rng(seed)
     shape = (count, *spaces.observation.shape)
+    action = rng.normal(size=(count, *spaces.action.shape)).astype(np.float32)
+    if isinstance(spaces.action, DiscreteSpec):
+        action = rng.integers(spaces.action.n, size=count) + spaces.action.start
     return NStepBatch(
         obs=rng.normal(3.0, 2.0, shape).astype(spaces.observation.dtype),
-        action=rng.integers(spaces.action.n, size=count) + spaces.action.start,
+        action=action,
         reward=rng.normal(size=count).astype(np.float32),
         next_obs=rng.normal(3.0, 2.0, shape).astype(spaces.observation.dtype),
         discount=np.where(rng.random(count) < 0.2, np.float32(0), np.float32(0.9)),
@@ -110,12 +112,10 @@ def random_batch(agent: ActorCritic, seed: int = 0, lengths: tuple[int, ...] = (
     """Return a round of random observations, acted on by the agent's numpy policy."""
     rng = np.random.default_rng(seed)
     policy = client_of(agent)
-    shape = agent.spaces.observation.shape
-    obs: NDArray[np.float32] = rng.normal(3.0, 2.0, (sum(lengths) + len(lengths), *shape)).astype(np.float32)
-    acted = np.concatenate(
-        [start + np.arange(length) for start, length in zip(_starts(lengths), lengths, strict=True)]
-    )
-    action, log_prob = policy.act(obs[acted], rng)
+    rows = sum(lengths) + len(lengths)
+    obs: NDArray[np.float32] = rng.normal(3, 2, (rows, *agent.spaces.observation.shape)).astype(np.float32)
+    acted_on = np.delete(obs, np.cumsum(np.array(lengths) + 1) - 1, axis=0)
+    action, log_prob = policy.act(acted_on, rng)
     ended = rng.random(len(lengths))
     return segments_of(
         obs=obs,
@@ -126,7 +126,3 @@ def random_batch(agent: ActorCritic, seed: int = 0, lengths: tuple[int, ...] = (
         terminated=ended < 0.4,
         truncated=ended > 0.8,
     )
-
-
-def _starts(lengths: tuple[int, ...]) -> list[int]:
-    return [sum(lengths[:index]) + index for index in range(len(lengths))]

@@ -78,34 +78,6 @@ def test_what_is_masked_gets_probability_0_and_no_gradient() -> None:
     assert logits.grad[0, 0] != 0
 
 
-def test_gradients_reach_mean_and_deviation_through_a_draw() -> None:
-    mean, std = torch.zeros(4, 2, requires_grad=True), torch.ones(2, requires_grad=True)
-    low, high = torch.tensor([-1.0, -1.0]), torch.tensor([1.0, 1.0])
-    squashed = in_torch.TanhGaussian(mean, std, low, high)
-    latent = squashed.sample(torch.Generator().manual_seed(0))
-    noise = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
-    latent.sum().backward()
-    assert mean.grad is not None
-    assert std.grad is not None
-    torch.testing.assert_close(mean.grad, torch.ones(4, 2))
-    torch.testing.assert_close(std.grad, noise.sum(0))
-
-
-def test_the_gradient_of_the_squashed_entropy_is_finite_and_right() -> None:
-    std = torch.tensor([0.7], dtype=torch.float64, requires_grad=True)
-    edges = torch.tensor([-1.0], dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64)
-    mean = torch.tensor([[0.4]], dtype=torch.float64)
-
-    def entropy(deviation: torch.Tensor) -> torch.Tensor:
-        return in_torch.TanhGaussian(mean, deviation, *edges).entropy().sum()
-
-    (slope,) = torch.autograd.grad(entropy(std), std)
-    step = torch.tensor([1e-4], dtype=torch.float64)
-    with torch.no_grad():
-        numeric = (entropy(std + step) - entropy(std - step)) / 2e-4
-    assert slope.item() == pytest.approx(numeric.item(), rel=1e-5)
-
-
 def test_deviations_are_those_of_numpy() -> None:
     raw = floats(1_000, scale=10)
     assert in_torch.STD_TRANSFORMS.keys() == in_numpy.STD_TRANSFORMS.keys()

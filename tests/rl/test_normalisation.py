@@ -13,6 +13,7 @@ from soulsgui.rl.normalisation import Rewards, RewardScaler, ValueNormaliser
 from tests.experience.segments import segments_of
 
 GAMMA = 0.9
+SCALED = NormalizeSettings(rewards=True)
 
 
 def step_by_step(episodes: list[list[float]]) -> list[float]:
@@ -43,10 +44,6 @@ def observe(scaler: RewardScaler | Rewards, *segments: tuple[int, int, int, list
     return look(found, GAMMA)
 
 
-def settings(rewards: bool = True, reward_clip: float | None = None) -> NormalizeSettings:
-    return NormalizeSettings(rewards=rewards, reward_clip=reward_clip)
-
-
 def test_the_deviation_is_that_of_the_discounted_return_however_episodes_are_cut() -> None:
     first, second, other = [1.0, 2.0, -1.0, 4.0, 0.5], [3.0, 3.0], [-2.0, 1.0, 1.0]
     scaler = RewardScaler()
@@ -65,7 +62,7 @@ def test_a_gap_or_another_episode_begins_anew() -> None:
 
 
 def test_rewards_are_scaled_without_a_shift_then_limited() -> None:
-    rewards = Rewards(settings(reward_clip=1.5))
+    rewards = Rewards(NormalizeSettings(rewards=True, reward_clip=1.5))
     learned = observe(rewards, (1, 0, 0, [1.0, 2.0, -6.0], True))
     std = np.std(step_by_step([[1.0, 2.0, -6.0]]))
     np.testing.assert_allclose(learned, [1 / std, 2 / std, -1.5], rtol=1e-5)
@@ -73,11 +70,11 @@ def test_rewards_are_scaled_without_a_shift_then_limited() -> None:
 
 
 def test_they_are_only_limited_where_that_is_all_that_is_wanted() -> None:
-    rewards = Rewards(settings(rewards=False, reward_clip=1.0))
+    rewards = Rewards(NormalizeSettings(rewards=False, reward_clip=1.0))
     np.testing.assert_array_equal(observe(rewards, (1, 0, 0, [0.5, 7.0, -3.0], True)), [0.5, 1, -1])
     assert rewards.changes
     assert (rewards.figures(), rewards.state()) == ({}, ({}, {}))
-    assert not Rewards(settings(rewards=False)).changes
+    assert not Rewards(NormalizeSettings(rewards=False)).changes
 
 
 def test_without_a_known_origin_each_segment_begins_anew() -> None:
@@ -87,7 +84,7 @@ def test_without_a_known_origin_each_segment_begins_anew() -> None:
 
 
 def test_what_is_saved_goes_on_in_the_middle_of_an_episode() -> None:
-    rewards, again = Rewards(settings()), Rewards(settings())
+    rewards, again = Rewards(SCALED), Rewards(SCALED)
     observe(rewards, (2**60, 3, 0, [1.0, 1 / 3], False))
     arrays, meta = rewards.state()
     meta = json.loads(json.dumps(meta))
@@ -104,7 +101,7 @@ def test_what_is_saved_goes_on_in_the_middle_of_an_episode() -> None:
 )
 def test_what_can_not_be_read_is_refused(meta: dict[str, Any]) -> None:
     with pytest.raises(CheckpointError, match="episodes that go on"):
-        Rewards(settings()).check(meta)
+        Rewards(SCALED).check(meta)
 
 
 def test_statistics_are_those_of_all_targets_together() -> None:

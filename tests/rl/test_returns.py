@@ -78,11 +78,6 @@ def test_equals_the_recursion_for_any_segments(
     np.testing.assert_allclose(advantages, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_last_step_that_ends_no_segment_is_refused() -> None:
-    with pytest.raises(ValueError, match="end of its segment"):
-        run([1, 1], [0, 0], [0, 0], [0, 0], [1, 0])
-
-
 REWARD = np.array([1.0, 2.0, 4.0, 8.0, 16.0], np.float32)
 IN_ORDER = np.array([1, 2, 3, 4, -1])
 NEVER = np.zeros(5, np.bool_)
@@ -125,11 +120,6 @@ def test_chains_are_followed_in_any_order_of_slots() -> None:
     window = n_step(np.array([[3, 0], [4, 4]]), np.array([2, -1, 4, 0, 1]), REWARD, NEVER, 3, 0.5)
     assert window.reward.tolist() == [[8 + 0.5 + 1, 1 + 2 + 4], [16 + 1, 17]]
     assert window.discount.tolist() == [[0.125, 0.125], [0.25, 0.25]]
-
-
-def test_a_window_without_steps_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        windows(0)
 
 
 @settings(deadline=None)

@@ -14,7 +14,6 @@ import pytest
 import redis
 
 from soulsgui.errors import UsageError
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.sampling import ClientRegistrationError, PPOConnector, ServerTimeoutError
 from soulsgui.sampling.connectors import base as connector_module
 from soulsgui.wire.codec import pack_sample
@@ -24,7 +23,7 @@ from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.session import Episode
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.loops import Loop
-from tests.training.nodes import STEPS, RunningNode, running_node, small_settings
+from tests.training.nodes import STEPS, RunningNode, heard_batches, running_node, small_settings
 from tests.training.players import Player
 
 SETTINGS: dict[str, Any] = {"env": {"id": "CartPole-v1"}, "ppo": {"n_steps": STEPS}}
@@ -91,14 +90,7 @@ def test_two_loops_train_a_node_for_three_rounds(bench: _Bench) -> None:
 
 def test_probabilities_are_those_of_published_weights(bench: _Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with bench.node() as node:
-        batches: list[Any] = []
-        update = node.node.agent.update
-
-        def keep(batch: Any, progress: float) -> dict[str, float]:
-            batches.append((batch, node.node.agent.export_weights()))
-            return update(batch, progress)
-
-        monkeypatch.setattr(node.node.agent, "update", keep)
+        heard = heard_batches(node, monkeypatch)
         connector = bench.connect()
         loop = _loop(connector, 1)
         connector.sync(20)
@@ -108,9 +100,7 @@ def test_probabilities_are_those_of_published_weights(bench: _Bench, monkeypatch
             loop.step({"log_prob": -0.125})  # what the sampler says itself is taken as it is
         connector.sync(20)
         loop.env.close()
-        (batch, weights), *_ = batches
-        policy = NumpyMLPPolicy(node.node.agent.policy_spec())
-        policy.load(weights)
+        (batch, policy), *_ = heard
         expected = policy.log_prob(batch.obs[batch.step_rows], batch.action)
         np.testing.assert_allclose(batch.log_prob[: STEPS // 2], expected[: STEPS // 2], atol=1e-6)
         np.testing.assert_array_equal(batch.log_prob[STEPS // 2 :], np.float32(-0.125))

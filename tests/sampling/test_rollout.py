@@ -1,10 +1,10 @@
 """A rollout: every transition once and in order, ended episodes, hidden states, people, actions, masks."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -19,10 +19,10 @@ from soulsgui.environments.step import HUMAN, EnvStepper, StepResult
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
 from soulsgui.experience.segments import TERMINATED, TRUNCATED, Segments
 from soulsgui.policies.numpy_recurrent import Remembered, remembered_by
-from soulsgui.sampling.rollout import Act, FinishedEpisode, Rollout
+from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.segments import SegmentRecorder, steps_that_fit
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, pack_chunk
-from tests.environments.toys import SPACES_TAKEN, Counter, Masked, NativeCounter, Taking
+from tests.environments.toys import SPACES_TAKEN, Counter, Masked, NativeCounter, Taking, valid_at
 from tests.sampling.free_trainer import places
 from tests.wire.chunks import unpack_chunk
 
@@ -30,25 +30,26 @@ from tests.wire.chunks import unpack_chunk
 def same_step(num_envs: int) -> Vector:
     """Counters of lengths 3, 4, 5 …, reset in the step that ends the episode."""
 
-    def make(length: int) -> Callable[[], gymnasium.Env[Any, Any]]:
-        return lambda: Counter(length)
-
-    return SyncVectorEnv(
-        [make(3 + index) for index in range(num_envs)], autoreset_mode=AutoresetMode.SAME_STEP
-    )
+    made = [partial(Counter, 3 + index) for index in range(num_envs)]
+    return SyncVectorEnv(made, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
 MODES = pytest.mark.parametrize("make", [NativeCounter, same_step], ids=["next_step", "same_step"])
-
-
+AUTORESET = pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
 SPACES = SpacesSpec(BoxSpec((2,), "float32", (0.0,), (1000.0,)), DiscreteSpec(2))
-
-
+MASKED = SpacesSpec(SPACES.observation, DiscreteSpec(4, start=1, masked=True))
 LENGTHS = (3, 4, 5)
+Transition = tuple[int, int, int]
+"""(environment, episode, step)"""
 
 
-def _act(obs: NDArray[Any], rng: Any, mask: Any) -> Any:
-    return np.zeros(len(obs), np.int64), np.zeros(len(obs), np.float32)
+def _act(obs: NDArray[Any], rng: Any, mask: Any, number: int = 0) -> Any:
+    """Says minus a number as log-probability, so that mixed-up weights are seen."""
+    return np.zeros(len(obs), np.int64), np.full(len(obs), -number, np.float32)
+
+
+def _rollout(vector: Vector, segment_length: int, ended: list[FinishedEpisode] | None = None) -> Rollout:
+    return Rollout(EnvStepper(vector), SPACES, segment_length, 3, ([] if ended is None else ended).append)
 
 
 class _Played:
@@ -56,7 +57,7 @@ class _Played:
 
     def __init__(self, vector: Vector) -> None:
         self.ended: list[FinishedEpisode] = []
-        self.rollout = Rollout(EnvStepper(vector), SPACES, 64, 3, self.ended.append)
+        self.rollout = _rollout(vector, 64, self.ended)
 
     def play(self, quota: int) -> set[tuple[int, int, int]]:
         """Play and return the recorded (environment, episode, step)."""
@@ -180,9 +181,6 @@ class Shared(Counter):
         return obs, *told, info | ({HUMAN: True} if obs[0] % 2 and obs[1] in self.by_hand else {})
 
 
-AUTORESET = pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
-
-
 @AUTORESET
 @pytest.mark.parametrize(
     ("by_hand", "pieces"),
@@ -196,7 +194,7 @@ def test_steps_by_hand_leave_a_gap_and_their_episode_is_not_told_of(
 ) -> None:
     ended: list[FinishedEpisode] = []
     vector = SyncVectorEnv([lambda: Shared(by_hand)], autoreset_mode=mode)
-    rollout = Rollout(EnvStepper(vector), SPACES, 100, 1, ended.append)
+    rollout = _rollout(vector, 100, ended)
     (found,) = rollout.play(_act, 1, 2, 3 * LENGTH - len(by_hand), lambda: True)
     columns = found.episode, found.first_step, found.length, found.flags
     assert [tuple(map(int, row)) for row in zip(*columns, strict=True)] == pieces
@@ -267,13 +265,6 @@ def test_masks_of_what_is_not_numbered_are_not_looked_at() -> None:
     stepper.close()
 
 
-MASKED = SpacesSpec(SPACES.observation, DiscreteSpec(4, start=1, masked=True))
-
-
-Transition = tuple[int, int, int]
-"""(environment, episode, step)"""
-
-
 def check(segments: Segments) -> list[Transition]:
     """Check segments of counters against what a counter does; return their transitions in order."""
     assert segments.length.min() > 0
@@ -294,19 +285,6 @@ def check(segments: Segments) -> list[Transition]:
     return places(segments)
 
 
-def _saying(number: int = 1) -> Act:
-    """Says its own number as log-probability, so that mixed-up weights are seen."""
-
-    def act(obs: NDArray[Any], rng: Any, mask: Any) -> Any:
-        return np.zeros(len(obs), np.int64), np.full(len(obs), -number, np.float32)
-
-    return act
-
-
-def _rollout(vector: Vector, segment_length: int, ended: list[FinishedEpisode] | None = None) -> Rollout:
-    return Rollout(EnvStepper(vector), SPACES, segment_length, 3, ([] if ended is None else ended).append)
-
-
 @MODES
 @pytest.mark.parametrize("quota", [1, 7, 24, 48])
 @pytest.mark.parametrize("segment_length", [5, 8, 256])
@@ -314,7 +292,7 @@ def test_rounds_are_gapless_quotas(make: Callable[[int], Vector], quota: int, se
     rollout = _rollout(make(3), segment_length)
     seen: set[Transition] = set()
     for model_id in (1, 2, 3):
-        parts = list(rollout.play(_saying(model_id), model_id, 7, quota, lambda: True))
+        parts = list(rollout.play(partial(_act, number=model_id), model_id, 7, quota, lambda: True))
         assert sum(part.steps for part in parts) == quota
         assert all(part.length.max() <= segment_length for part in parts)
         assert all((part.log_prob == -model_id).all() for part in parts)
@@ -330,16 +308,16 @@ def test_rounds_are_gapless_quotas(make: Callable[[int], Vector], quota: int, se
 def test_an_early_end_leaves_nothing_for_the_next_weights_and_observations_are_within_bounds() -> None:
     rollout = _rollout(NativeCounter(2), 16)
     asked = iter([True, True, True, False])
-    first = list(rollout.play(_saying(1), 1, 7, 100, lambda: next(asked)))
+    first = list(rollout.play(partial(_act, number=1), 1, 7, 100, lambda: next(asked)))
     assert sum(part.steps for part in first) == 6
-    second = list(rollout.play(_saying(2), 2, 8, 10, lambda: True))
+    second = list(rollout.play(partial(_act, number=2), 2, 8, 10, lambda: True))
     assert sum(part.steps for part in second) == 10
     for parts, number in ((first, 1), (second, 2)):
         assert all((part.model_id_last == number).all() for part in parts)
         assert all((part.log_prob == -number).all() for part in parts)
     box = BoxSpec((2,), "float32", (0.0,), (2.0,))
     rollout = Rollout(EnvStepper(NativeCounter(1)), SpacesSpec(box, DiscreteSpec(2)), 16, 1, [].append)
-    (part,) = rollout.play(_saying(), 1, 7, 6, lambda: True)
+    (part,) = rollout.play(_act, 1, 7, 6, lambda: True)
     assert part.obs.max() == 2
     assert box.contains(part.obs).all()
 
@@ -348,7 +326,7 @@ def test_an_early_end_leaves_nothing_for_the_next_weights_and_observations_are_w
 def test_finished_episodes_are_told_with_their_returns(make: Callable[[int], Vector]) -> None:
     ended: list[FinishedEpisode] = []
     rollout = _rollout(make(2), 16, ended)
-    list(rollout.play(_saying(), 1, 7, 60, lambda: True))
+    list(rollout.play(_act, 1, 7, 60, lambda: True))
     for env, length in ((0, 3), (1, 4)):
         ours = [episode for episode in ended if episode.env_index == env]
         assert len(ours) >= 5
@@ -367,7 +345,7 @@ def test_steps_are_held_back_for_a_time(hold_s: float, parts: int) -> None:
         open_steps.append(rollout.open_steps)
         return len(open_steps) <= 5
 
-    found = list(rollout.play(_saying(), 1, 7, 100, go_on, hold_s))
+    found = list(rollout.play(_act, 1, 7, 100, go_on, hold_s))
     assert [part.steps for part in found] == [10 // parts] * parts
     assert open_steps == [0 if parts == 5 else 2 * step for step in range(6)]
     assert rollout.open_steps == 0
@@ -399,7 +377,7 @@ def _draw(obs: NDArray[Any], rng: np.random.Generator, mask: Mask) -> Any:
     return np.array([rng.choice(np.flatnonzero(row)) for row in mask]) + 1, np.zeros(len(obs), np.float32)
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+@AUTORESET
 @pytest.mark.parametrize("segment_length", [1, 5, 64])
 def test_each_observation_comes_with_its_mask(mode: AutoresetMode, segment_length: int) -> None:
     vector = SyncVectorEnv([lambda: Masked(3), lambda: Masked(4)], autoreset_mode=mode)
@@ -410,10 +388,7 @@ def test_each_observation_comes_with_its_mask(mode: AutoresetMode, segment_lengt
         ended = np.zeros(len(segments.obs), np.bool_)
         last = np.cumsum(segments.length + 1) - 1
         ended[last] = segments.obs[last, 1] == lengths
-        episode, step = segments.obs.astype(np.int64).T
-        index = np.arange(4)
-        expected = (index == step[:, None] % 4) | (index == (episode + step + 1)[:, None] % 4)
-        np.testing.assert_array_equal(segments.action_mask, expected | ended[:, None])
+        np.testing.assert_array_equal(segments.action_mask, valid_at(segments.obs) | ended[:, None])
         rows += len(segments.obs)
     assert rows >= 40
 
@@ -423,7 +398,7 @@ def test_masks_that_only_one_side_knows_of_are_an_error(make: Any, masked: bool)
     vector = SyncVectorEnv([make], autoreset_mode=AutoresetMode.SAME_STEP)
     rollout = Rollout(EnvStepper(vector), MASKED.with_masks(masked), 8, 3, [].append)
     with pytest.raises(EnvironmentCheckError, match="action masks"):
-        next(rollout.play(_saying(), 1, 7, 8, lambda: True))
+        next(rollout.play(_act, 1, 7, 8, lambda: True))
 
 
 def test_environments_that_come_in_place_of_others_have_masks_of_their_own() -> None:
@@ -437,4 +412,4 @@ def test_environments_that_come_in_place_of_others_have_masks_of_their_own() -> 
         rollout.begin_anew(stepper(Masked))
     rollout.begin_anew(stepper(Counter))
     with pytest.raises(EnvironmentCheckError, match="action masks on the server, but not here"):
-        next(rollout.play(_saying(), 1, 7, 8, lambda: True))
+        next(rollout.play(_act, 1, 7, 8, lambda: True))

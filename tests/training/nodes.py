@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 import redis
@@ -28,6 +28,7 @@ from soulsgui.wire.messages.session import RoundShare
 from soulsgui.wire.node_commands import NodeAnswer, NodeCommand, read_answer, send_command
 from tests.faults.server import FaultyServer, faulty_server
 from tests.faults.waiting import LIMIT_S, until
+from tests.rl.support import client_of
 from tests.sampling.free_trainer import PlayingClient
 from tests.training.players import Player
 
@@ -212,16 +213,23 @@ def faulty_node(
         yield server, node
 
 
-def heard_batches(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Segments]:
+class Heard(NamedTuple):
+    """A batch as the agent was given it, and the policy that it had then."""
+
+    batch: Segments
+    policy: Any
+
+
+def heard_batches(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Heard]:
     """Return a list that fills with what the agent is given from now on."""
-    heard: list[Segments] = []
-    update = node.node.agent.update
+    heard: list[Heard] = []
+    agent, update = node.node.agent, node.node.agent.update
 
     def listen(batch: Segments, *more: Any) -> Any:
-        heard.append(batch)
+        heard.append(Heard(batch, client_of(agent)))
         return update(batch, *more)
 
-    monkeypatch.setattr(node.node.agent, "update", listen)
+    monkeypatch.setattr(agent, "update", listen)
     return heard
 
 

@@ -43,7 +43,6 @@ class _Node:
 
     def __init__(self) -> None:
         self.updates = 5
-        self.stopped = False
         self.attempt = SimpleNamespace(intake=SimpleNamespace(release=lambda client: client == "gamer-01"))
 
     def snapshot(
@@ -64,7 +63,7 @@ class _Node:
         """Nobody is granted anything here."""
 
     def shutdown(self, _: Any = None) -> None:
-        self.stopped = True
+        """Nothing runs here."""
 
 
 class _Managed:
@@ -212,15 +211,6 @@ def test_the_end_writes_what_was_ordered_and_saves_what_is_newer(
     info = read_checkpoint(managed.run.checkpoint).info
     assert (info.updates, info.score) == (saved[-1], 33.5), "with the return that telemetry tells"
     assert score_of(managed.connection, managed.keys, "another run") is None
-
-
-def test_stop_saves_once_ends_and_answers(managed: _Managed) -> None:
-    stop = ask_node(managed.connection, managed.keys, "stop")
-    managed.manager.look(managed.connection)
-    assert managed.node.stopped
-    managed.close(save=True)
-    assert managed.answer(stop).ok
-    assert [info.updates for info, _ in managed.saved] == [5]
 
 
 def test_writing_goes_on_after_every_error_in_the_order_of_the_orders(

@@ -231,7 +231,7 @@ def test_members_sample_unequally_for_the_agent(run_node: RunNode, monkeypatch: 
         for row in node.update_rows():
             assert row.values["learner_wait_s"] > 0
             assert row.values["ingest_wait_s"] > 0
-    (batch,) = batches
+    ((batch, _),) = batches
     assert batch.length.tolist() == [24, 24, 8, 8]
     expected = Segments.concat(sent)
     for column in ("obs", "action", "reward", "log_prob", "flags", "terminated_steps", "step_rows"):

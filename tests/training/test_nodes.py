@@ -3,7 +3,6 @@
 import json
 import math
 import threading
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,6 @@ import redis
 from soulsgui.config.layers import combine, load_run_settings
 from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import RunFolder
-from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.errors import (
     CheckpointError,
     CheckpointMisfitError,
@@ -327,10 +325,7 @@ def _batch(by: Any, number: int) -> Segments | NStepBatch:
     """The same batch for the same number, `by` the agent of a node that never learns."""
     if by.training.settings.algorithm in ("ppo", "vtrace"):
         return random_batch(by.agent, number, (16,) * 4)
-    batch = transitions(BATCH, number, replace(by.training.spaces, action=DiscreteSpec(2)))
-    if by.training.settings.algorithm == "dqn":
-        return batch
-    return batch._replace(action=np.random.default_rng(number).normal(size=(BATCH, 1)).astype(np.float32))
+    return transitions(BATCH, number, by.training.spaces)
 
 
 @every

@@ -6,14 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import UsageError
 from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, field_of
-from soulsgui.experience.segments import Segments
-from soulsgui.policies.policy import make_policy
 from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.sampling import DQNConnector, PPOConnector
@@ -23,15 +20,17 @@ from soulsgui.training.nodes import tell_networks
 from soulsgui.wire.codec import WeightsHeader, pack_sample
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.server_config import ServerConfig
-from tests.environments.toys import SPACES_TAKEN, Masked, Room, Taking
+from tests.environments.toys import SPACES_TAKEN, Masked, Room, Taking, valid_at
 from tests.rl.support import SPACES
 from tests.rl.support import dqn_settings as agent_settings
 from tests.sampling.free_trainer import playing_client
 from tests.sampling.loops import play_by_hand
 from tests.training.nodes import (
+    Heard,
     RunningNode,
     RunNode,
     dqn_settings,
+    heard_batches,
     let_play,
     settings_of,
     small_settings,
@@ -40,31 +39,6 @@ from tests.wire.chunks import unpack_chunk
 
 # Who leaves in the middle of a round is missed.
 pytestmark = pytest.mark.allow_warnings
-
-
-class Round:
-    """A round as the agent was given it, and the policy that played it."""
-
-    def __init__(self, agent: Any, batch: Segments) -> None:
-        self.batch = batch
-        self.policy = make_policy(agent.policy_spec())
-        self.policy.load(agent.export_weights())
-
-
-def _heard(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> list[Round]:
-    """Expect a client; return what the agent will be given."""
-    node.connection.hset(node.keys.clients, "c", "{}")
-    heard: list[Round] = []
-    agent = node.node.agent
-    learn = agent.update
-
-    def listen(batch: Segments, moment: Any) -> dict[str, float]:
-        heard.append(Round(agent, batch))
-        figures: dict[str, float] = learn(batch, moment)
-        return figures
-
-    monkeypatch.setattr(agent, "update", listen)
-    return heard
 
 
 TAKING = "tests.environments.toys:ToysTaking-v0"
@@ -77,7 +51,7 @@ def _taking(takes: str, **changed: Any) -> Any:
     return small_settings(env__id=TAKING, env__kwargs=kwargs, env__num_envs=2, **wide, **changed)
 
 
-def _check_actions(node: RunningNode, heard: list[Round]) -> None:
+def _check_actions(node: RunningNode, heard: list[Heard]) -> None:
     """Check that what came is what the policy says of it: the ratio begins at 1."""
     batch, spec = heard[0].batch, node.node.training.spaces.action
     assert (batch.action.shape[1:], batch.action.dtype) == (spec.shape, spec.dtype)
@@ -92,7 +66,8 @@ def _check_actions(node: RunningNode, heard: list[Round]) -> None:
 @pytest.mark.parametrize("takes", ["choices", "grid", "double"])
 def test_a_client_plays_for_ppo(run_node: RunNode, monkeypatch: pytest.MonkeyPatch, takes: str) -> None:
     with run_node(_taking(takes)) as node:
-        heard = _heard(node, monkeypatch)
+        node.connection.hset(node.keys.clients, "c", "{}")
+        heard = heard_batches(node, monkeypatch)
         with playing_client(node.address):
             assert node.wait_for_updates(2).rejected == {}
         _check_actions(node, heard)
@@ -102,7 +77,8 @@ def test_a_client_plays_for_ppo(run_node: RunNode, monkeypatch: pytest.MonkeyPat
 def test_loops_play_ppo(run_node: RunNode, monkeypatch: pytest.MonkeyPatch, takes: str, squash: str) -> None:
     settings = _taking(takes, network__squash=squash)
     with run_node(settings) as node:
-        heard = _heard(node, monkeypatch)
+        node.connection.hset(node.keys.clients, "c", "{}")
+        heard = heard_batches(node, monkeypatch)
         connector = PPOConnector({"env": {"id": TAKING, "kwargs": settings.env.kwargs}}, node.address, "c")
         try:
             connector.sync(20)
@@ -164,25 +140,17 @@ R2D2 = dqn_settings(
 )
 
 
-def _valid_at(obs: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return the masks of a `Masked` at (episode, step) `[B, 2]`."""
-    episode, step = obs.astype(np.int64).T
-    index = np.arange(4)
-    mask: NDArray[np.bool_] = (index == step[:, None] % 4) | (index == (episode + step + 1)[:, None] % 4)
-    return mask
-
-
-def _check_masks(one: Round) -> None:
+def _check_masks(one: Heard) -> None:
     batch = one.batch
     rows, masks = batch.step_rows, batch.action_mask
-    np.testing.assert_array_equal(masks[rows], _valid_at(np.asarray(batch.obs[rows])))
+    np.testing.assert_array_equal(masks[rows], valid_at(np.asarray(batch.obs[rows])))
     assert masks[rows, batch.action - 1].all()
     # One of two is valid: more than ln 2 is nowhere to be had.
     alone = np.exp(batch.log_prob)[masks[rows].sum(axis=1) == 1]
     np.testing.assert_allclose(alone, 1, rtol=1e-5)
 
 
-def _check_remembered(one: Round) -> int:
+def _check_remembered(one: Heard) -> int:
     """Check what was remembered and said; return how many segments begin within an episode."""
     batch, remembered = one.batch, one.policy.remembered
     state, at = batch.state[MEMORY], 0
@@ -207,11 +175,11 @@ def _check_remembered(one: Round) -> int:
 def _check_memory(node: RunningNode) -> None:
     """Check what the replay memory of a `Masked` holds."""
     drawn = node.node.learner.memory.draw(2000, np.random.default_rng(0)).batch
-    assert _valid_at(drawn.obs)[np.arange(2000), drawn.action - 1].all()
+    assert valid_at(drawn.obs)[np.arange(2000), drawn.action - 1].all()
     ended = drawn.next_obs[:, 1] == 3
     assert ended.any()
     assert drawn.next_mask[ended].all()
-    np.testing.assert_array_equal(drawn.next_mask[~ended], _valid_at(drawn.next_obs[~ended]))
+    np.testing.assert_array_equal(drawn.next_mask[~ended], valid_at(drawn.next_obs[~ended]))
 
 
 def _check_sequences(node: RunningNode) -> None:
@@ -234,7 +202,8 @@ def test_rounds_hold_valid_actions_and_what_was_remembered(
     run_node: RunNode, monkeypatch: pytest.MonkeyPatch, memory: bool, by_hand: bool
 ) -> None:
     with run_node(GRU if memory else small_settings(**MASKED)) as node:
-        rounds = _heard(node, monkeypatch)
+        node.connection.hset(node.keys.clients, "c", "{}")
+        rounds = heard_batches(node, monkeypatch)
         assert node.node.training.spaces.action.masked
         if by_hand:
             _play_rounds(PPOConnector(CONFIG, node.address, "c"), node, memory)

@@ -86,18 +86,6 @@ def windows(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> NStepBatc
     return one._replace(discount=discount, weight=rng.random(count, np.float32))
 
 
-def bounded_windows(count: int, seed: int = 0) -> NStepBatch:
-    """Return windows whose actions are numbers, and every fifth one before a final state."""
-    rng = np.random.default_rng(seed)
-    return NStepBatch(
-        obs=rng.normal(3.0, 2.0, (count, 4)).astype(np.float32),
-        action=rng.normal(0.0, 1.0, (count, 2)).astype(np.float32),
-        reward=rng.normal(size=count).astype(np.float32),
-        next_obs=rng.normal(3.0, 2.0, (count, 4)).astype(np.float32),
-        discount=np.where(rng.random(count) < 0.2, 0, 0.9).astype(np.float32),
-    )
-
-
 def sequences(agent: R2D2Agent, seed: int = 0, count: int = 6) -> SequenceBatch:
     """Return sequences of random steps: whole and short ones, some begin their episodes, some end them."""
     rng = np.random.default_rng(seed)
@@ -246,14 +234,6 @@ def _vtrace(**own: Any) -> Case:
     return Case("vtrace", make, cut_in_two)
 
 
-def _sac(seed: int, **changes: Any) -> SACAgent:
-    return SACAgent(BOUNDED, sac_settings(**changes), seed)
-
-
-def _bounded(agent: SACAgent, seed: int) -> NStepBatch:
-    return bounded_windows(7, seed)
-
-
 def _autograd(case: Case) -> Case:
     return replace(case, make=lambda seed, **changes: by_autograd(case.make(seed, **changes)))
 
@@ -262,7 +242,11 @@ BY_HAND = {
     "ppo": ppo_case(),
     **{f"ppo, {name}": ppo_case(round_of, **choice) for name, choice in CHOICES.items()},
     "dqn": _dqn(),
-    "sac": Case("sac", _sac, _bounded),
+    "sac": Case(
+        "sac",
+        lambda seed, **changes: SACAgent(BOUNDED, sac_settings(**changes), seed),
+        lambda agent, seed: transitions(7, seed, BOUNDED),
+    ),
 }
 """Gradients that are written out, and have an equal by autograd."""
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,7 @@ from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.gradients.ppo import PPORows, PPOWeights
 from soulsgui.rl.returns import gae
 from tests.rl.agents.cases import CHOICES, round_of
-from tests.rl.support import SPACES, changed, client_of, ppo_settings, random_batch
+from tests.rl.support import SPACES, changed, ppo_settings, random_batch
 
 
 def make_agent(seed: int = 0, **changes: Any) -> PPOAgent:
@@ -82,23 +81,6 @@ def test_every_transition_is_used_once_a_pass_in_minibatches_of_nearly_equal_siz
     metrics = agent.update(random_batch(agent), START)
     assert metrics["epochs_done"] < 10, "a target KL ends the update early"
     assert metrics["approx_kl"] > 1e-4
-
-
-def test_masked_actions_change_neither_ratio_nor_choice() -> None:
-    agent = make_agent(policy_init_scale=1.0, learning_rate=0.0, epochs=1)
-    agent.update(random_batch(agent), START)
-    rng, policy = np.random.default_rng(3), client_of(agent)
-    batch = random_batch(agent)
-    mask = rng.random((len(batch.obs), 3)) < 0.5
-    mask[:, 1] |= ~mask.any(axis=1)
-    action, log_prob = policy.act(batch.obs[batch.step_rows], rng, mask[batch.step_rows])
-    masked = replace(batch, action=action, log_prob=log_prob, action_mask=mask)
-    assert mask[batch.step_rows, action - 1].all()
-    figures = agent.update(masked, START)
-    assert figures["approx_kl"] == pytest.approx(0, abs=1e-6)
-    assert figures["clip_fraction"] == 0
-    assert 0 < figures["entropy"] < np.log(3)
-    assert agent.update(replace(masked, action_mask=None), START)["approx_kl"] > 0.01
 
 
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)

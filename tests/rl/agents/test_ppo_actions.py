@@ -116,7 +116,7 @@ def test_the_gradient_is_that_of_the_loss_written_out(takes: str, changes: dict[
     batch = replace(batch, log_prob=batch.log_prob + rng.normal(0, 0.3, batch.steps).astype(np.float32))
     rows, _ = agent._first_targets(batch, agent._inputs(batch.obs))
     agent._gradient(rows, settings.ppo)
-    obs, action, old, advantage, target, _, allowed = (column.double() for column in rows)
+    obs, action, old, advantage, target, *_ = (column.double() for column in rows)
     flat, outputs = agent._flat.parameter.detach().double().requires_grad_(), agent.head.spec.outputs
     weight, bias, value_weight, value_bias, own = flat.split(
         [4 * outputs, outputs, 4, 1, len(flat) - 5 * outputs - 5]
@@ -126,7 +126,7 @@ def test_the_gradient_is_that_of_the_loss_written_out(takes: str, changes: dict[
     std = nn.functional.softplus(raw + math.log(math.expm1(0.499))) + 1e-3
     if "std_transform" in changes:
         std = 0.499 * raw.exp() + 1e-3
-    log_prob, entropy = by_torch(takes, out, std, action, allowed)
+    log_prob, entropy = by_torch(takes, out, std, action, torch.from_numpy(mask[batch.step_rows]))
     ratio = (log_prob - old).exp()
     policy_loss = -torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
     value_loss = 0.5 * (obs @ value_weight + value_bias - target).square().mean()

@@ -13,14 +13,13 @@ from soulsgui.errors import EnvironmentCheckError
 from soulsgui.rl.agents.sac import SACAgent
 from tests.rl.agents.cases import BOUNDED as SPACES
 from tests.rl.agents.cases import Recorder
-from tests.rl.agents.cases import bounded_windows as transitions
-from tests.rl.support import sac_settings
+from tests.rl.support import sac_settings, transitions
 
 
 def trained_agent(seed: int = 0, updates: int = 3, **changes: Any) -> SACAgent:
     agent = SACAgent(SPACES, sac_settings(**changes), seed)
     for index in range(updates):
-        batch = transitions(16, index)
+        batch = transitions(16, index, SPACES)
         agent.observe(batch.obs)
         agent.update(batch)
     return agent
@@ -30,7 +29,7 @@ def test_each_update_draws_other_noise_and_the_two_critics_differ() -> None:
     agent = trained_agent(updates=0)
     recorder = Recorder(agent)
     for _ in range(2):
-        agent.update(transitions(500))
+        agent.update(transitions(500, 0, SPACES))
     first, second = (rows.noise for rows in recorder.rows)
     noise = np.stack((*first, *second)).reshape(4, -1)
     np.testing.assert_allclose(np.cov(noise), np.eye(4), atol=0.15)
@@ -46,7 +45,7 @@ def test_each_update_draws_other_noise_and_the_two_critics_differ() -> None:
 def test_the_temperature_aims_at_its_entropy(changes: dict[str, Any], expected: float | None) -> None:
     agent = trained_agent(updates=0, **changes)
     recorder = Recorder(agent)
-    agent.update(transitions(16))
+    agent.update(transitions(16, 0, SPACES))
     assert recorder.settings == [expected]
     moved = agent.state()[0]["log_temperature"] != np.log(np.float32(0.5))
     assert moved == (expected is not None)

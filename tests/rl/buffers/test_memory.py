@@ -13,7 +13,7 @@ from soulsgui.experience.segments import Segments
 from soulsgui.rl.buffers.memory import EpisodeLinks, ReplayMemory, WindowReplay
 from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
 from soulsgui.rl.buffers.sequences import SequenceReplay
-from tests.rl.drawing import Piece, mask_of, pieces
+from tests.rl.drawing import Piece, Players, mask_of, pieces
 
 GAMMA = 0.5
 
@@ -36,24 +36,12 @@ MEMORIES: dict[str, Callable[..., ReplayMemory]] = {
 each_memory = pytest.mark.parametrize("make", MEMORIES.values(), ids=list(MEMORIES))
 
 
-class Players:
-    """Two sources that send segments by turns, now and then with a gap or a new episode."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.rng, self.at = np.random.default_rng(seed), {7: [0, 0], 8: [1, 0]}
-
-    def play(self, *memories: ReplayMemory, times: int = 1) -> None:
-        """Add the same segments to memories."""
-        for _ in range(times):
-            source, length = int(self.rng.choice([7, 8])), int(self.rng.integers(1, 6))
-            where = self.at[source]
-            ends = self.rng.random() < 0.2
-            found = pieces((source, *where, length), terminated=[ends])
-            where[1] += length + (self.rng.random() < 0.1)
-            if ends:
-                where[:] = [where[0] + 2, 0]
-            for each in memories:
-                each.add(found)
+def play(players: Players, *memories: ReplayMemory, times: int) -> None:
+    """Add the same segments to memories."""
+    for _ in range(times):
+        piece, ends = players.play()
+        for each in memories:
+            each.add(pieces(piece, terminated=[ends]))
 
 
 def same(first: Any, second: Any) -> None:
@@ -65,8 +53,8 @@ def same(first: Any, second: Any) -> None:
 @pytest.mark.parametrize("times", [3, 40])
 def test_a_restored_memory_draws_and_goes_on_alike(make: Callable[..., ReplayMemory], times: int) -> None:
     players, replay, again = Players(), make(), make()
-    Players(9).play(again, times=5)
-    players.play(replay, times=times)
+    play(Players(seed=9), again, times=5)
+    play(players, replay, times=times)
     replay.learned(np.arange(2), np.array([3.0, 0.1]))
     again.load_state(load(save(replay.state())))
     np.testing.assert_equal(again.state(), replay.state())
@@ -77,14 +65,14 @@ def test_a_restored_memory_draws_and_goes_on_alike(make: Callable[..., ReplayMem
         if draws[0].number is not None:
             for one in (replay, again):
                 one.learned(draws[0].number, np.linspace(0, 2, len(draws[0].number)))
-        players.play(replay, again, times=3)
+        play(players, replay, again, times=3)
 
 
 @each_memory
 def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(make: Callable[..., ReplayMemory]) -> None:
     replay, smaller, good = make(), make(capacity=40), make()
-    Players(1).play(replay, times=30)
-    Players(2).play(smaller, good, times=9)
+    play(Players(seed=1), replay, times=30)
+    play(Players(seed=2), smaller, good, times=9)
     before, state = replay.state(), good.state()
     bad = [smaller.state(), make(size=1).state() | {"obs": np.zeros((0, 1), np.float32)}]
     bad += [{name: array for name, array in state.items() if name != missing} for missing in state]
@@ -103,7 +91,7 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(make: Callable
 @each_memory
 def test_masks_are_those_of_what_follows(make: Callable[..., ReplayMemory]) -> None:
     replay = make()
-    Players().play(replay, times=40)
+    play(Players(), replay, times=40)
     batch = replay.draw(200, np.random.default_rng(0)).batch
     following = batch.next_obs if isinstance(batch, NStepBatch) else batch.obs[1:]
     np.testing.assert_array_equal(batch.next_mask, mask_of(following))
@@ -152,22 +140,14 @@ def test_windows_reach_over_segments_and_end_with_their_episode(
 
 
 def test_what_surprised_more_is_drawn_more_and_weighs_less() -> None:
-    replay = memory(n=1, alpha=1.0)
-    replay.add(segment(0, 4))
-    replay.beta = 1.0
-    number = replay.draw(400, np.random.default_rng(0)).number
-    assert number is not None
-    assert np.bincount(number).tolist() == [100, 100, 100, 100]
+    replay, uniform = memory(n=1, alpha=1.0), memory(n=1)
+    for each in (replay, uniform):
+        each.add(segment(0, 4))
     replay.learned(np.arange(4), np.array([1.0, 1.0, 1.0, 5.0]))
-    batch, number = replay.draw(800, np.random.default_rng(0))
-    assert number is not None
-    assert np.bincount(number).tolist() == [100, 100, 100, 500]
-    weights = {int(step): float(weight) for step, weight in zip(batch.obs[:, 1], batch.weight, strict=True)}
-    assert weights == pytest.approx({0: 1.0, 1: 1.0, 2: 1.0, 3: 0.2}, rel=1e-4)
-    replay.beta = 0.0
-    assert set(replay.draw(100, np.random.default_rng(0)).batch.weight) == {1.0}
-    uniform = memory(n=1)
-    uniform.add(segment(0, 4))
+    for replay.beta, least in ((1.0, 0.2), (0.0, 1.0)):
+        batch, number = replay.draw(800, np.random.default_rng(0))
+        assert np.bincount(number).tolist() == [100, 100, 100, 500]
+        np.testing.assert_allclose(batch.weight, np.where(batch.obs[:, 1] == 3, least, 1), rtol=1e-4)
     drawn = uniform.draw(10, np.random.default_rng(0))
     assert (drawn.number, drawn.batch.weight) == (None, None)
 
@@ -211,17 +191,9 @@ def test_a_gap_ends_the_window(added: list[Piece], following: list[int]) -> None
 
 
 def test_what_overwrites_a_step_takes_its_place_in_no_chain() -> None:
-    rng = np.random.default_rng(0)
-    memory, steps = Linked(23), {7: [0, 0], 8: [0, 0], 9: [0, 0]}
-    for _ in range(200):
-        segments = []
-        for source in rng.choice([7, 8, 9], size=rng.integers(1, 4)):
-            state, length = steps[source], int(rng.integers(1, 9))
-            segments.append((int(source), 10 * state[0] + int(source) - 7, state[1], length))
-            state[1] += length
-            if rng.random() < 0.3:
-                state[:] = [state[0] + 1, 0]
-        memory.add(*segments)
+    memory, players = Linked(23), Players(7, 8, 9)
+    for turn in range(200):
+        memory.add(*(players.play()[0] for _ in range(1 + turn % 3)))
         for action, (next_obs, _, reward) in memory.windows(5).items():
             episode, step = divmod(action, 1_000)
             length = int(next_obs[1]) - step

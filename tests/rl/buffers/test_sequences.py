@@ -6,7 +6,7 @@ import pytest
 from soulsgui.environments.box import BoxSpec
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.sequences import HiddenStates, SequenceBatch, SequenceReplay
-from tests.rl.drawing import Piece, pieces
+from tests.rl.drawing import Piece, Players, pieces
 
 
 def replay_of(
@@ -105,17 +105,9 @@ def test_sequences_give_way_with_their_first_step_or_when_there_are_too_many() -
 
 
 def test_any_order_of_segments_gives_sequences_without_a_gap() -> None:
-    rng = np.random.default_rng(0)
-    replay, at = replay_of(capacity=40, sequences=12), {7: [0, 0], 8: [0, 0]}
+    replay, players = replay_of(capacity=40, sequences=12), Players()
     for _ in range(150):
-        segments = []
-        for source in rng.choice([7, 8], size=2):
-            where, length = at[source], int(rng.integers(1, 6))
-            segments.append((int(source), 2 * where[0] + int(source) - 7, where[1], length))
-            where[1] += length + int(rng.random() < 0.1)
-            if rng.random() < 0.2:
-                where[:] = [where[0] + 1, 0]
-        add(replay, *segments)
+        add(replay, players.play()[0], players.play()[0])
         if not replay._tree.total:
             continue
         batch = draw(replay, 20)

@@ -19,13 +19,7 @@ def test_the_next_action_is_chosen_before_what_follows_is_limited() -> None:
     online = torch.nn.Linear(1, 1)
     flat = FlatParameters([online])
 
-    def say(obs: torch.Tensor, level: torch.Tensor) -> torch.Tensor:
-        return online(obs)[:, :, None].expand(1, 2, 2)
-
-    def follow(obs: torch.Tensor, level: torch.Tensor) -> torch.Tensor:
-        return QUANTILES
-
-    networks: Any = say, follow
+    networks: Any = lambda obs, _: online(obs)[:, :, None].expand(1, 2, 2), lambda *_: QUANTILES
     gradient = ImplicitGradient(*networks, flat, 2, np.random.default_rng(0))
     one, zero = np.ones(1, np.float32), np.zeros(1, np.float32)
     rows = DQNRows(zero[:, None], np.zeros(1, np.int64), zero, zero[:, None], one)

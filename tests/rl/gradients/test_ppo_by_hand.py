@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPORows, one_choice
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
 from soulsgui.rl.networks.mlp import build_mlp
@@ -46,20 +45,19 @@ def test_equals_autograd(case: Any) -> None:
         value = build_mlp(4, case.hidden_sizes, 1, case.activation, 1.0, generator)
     flat = FlatParameters([policy, value])
     rows = _rows(policy, case, generator)
-    ppo = ppo_settings(
-        clip=case.clip,
-        entropy_coef=case.entropy_coef,
-        value_coef=case.value_coef,
-        value_clip=case.value_clip,
-        value_huber=case.value_huber,
-    ).ppo
-    expected = AutogradPPOGradient(policy, value, flat)(rows, ppo)
+    names = "clip", "entropy_coef", "value_coef", "value_clip", "value_huber"
+    ppo = ppo_settings(**{name: vars(case)[name] for name in names}).ppo
+    autograd, by_hand = AutogradPPOGradient(policy, value, flat), HandPPOGradient(policy, value)
+    expected = autograd(rows, ppo)
     gradient = flat.gradient.clone()
     flat.gradient.fill_(7.0)
-    figures = HandPPOGradient(policy, value)(rows, ppo)
+    figures = by_hand(rows, ppo)
     torch.testing.assert_close(flat.gradient, gradient, atol=2e-6, rtol=1e-4)
     torch.testing.assert_close(figures.samples, expected.samples, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(figures.figures, expected.figures, atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(by_hand.values(rows.obs), autograd.values(rows.obs), atol=1e-5)
+    flat.parameter.data.zero_()
+    assert not by_hand.values(rows.obs).any(), "they follow the weights"
 
 
 def _rows(policy: torch.nn.Module, case: Any, generator: torch.Generator) -> PPORows:
@@ -97,21 +95,3 @@ def test_a_log_probability_that_nobody_can_mean_moves_nothing_by_its_step(told: 
     rows.advantage[0] = 0.0
     HandPPOGradient(policy, value)(rows, ppo)
     torch.testing.assert_close(flat.gradient, gradient, atol=2e-6, rtol=1e-4)
-
-
-def test_values_equal_those_of_the_network_and_follow_its_weights() -> None:
-    generator = torch.Generator().manual_seed(0)
-    policy = build_mlp(4, (64, 64), 2, "tanh", 1.0, generator)
-    value = build_mlp(4, (64, 64), 1, "tanh", 1.0, generator)
-    flat = FlatParameters([policy, value])
-    obs, gradient = torch.randn(50, 4), HandPPOGradient(policy, value)
-    by_hand = gradient.values(obs)
-    np.testing.assert_allclose(by_hand, AutogradPPOGradient(policy, value, flat).values(obs), atol=1e-5)
-    np.testing.assert_allclose(by_hand, value(obs).squeeze(1).detach().numpy(), atol=1e-5)
-    flat.parameter.data.zero_()
-    assert not gradient.values(obs).any()
-
-
-def test_a_network_without_gradients_is_refused() -> None:
-    with pytest.raises(ValueError, match="FlatParameters"):
-        HandMLP(build_mlp(4, (8,), 1, "tanh", 1.0, torch.Generator().manual_seed(0)))

@@ -1,4 +1,4 @@
-"""PPO's losses against cases worked out by hand."""
+"""Losses and targets of policies worked out by hand; those of SAC also in `gradients/test_sac.py`."""
 
 import math
 
@@ -9,15 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulsgui.rl.losses import policy as losses
-from soulsgui.rl.losses.policy import (
-    VTrace,
-    actor_loss,
-    critic_loss,
-    policy_gradient_loss,
-    soft_target,
-    temperature_loss,
-    vtrace,
-)
+from soulsgui.rl.losses.policy import VTrace, critic_loss, soft_target, vtrace
 from soulsgui.rl.returns import gae
 
 
@@ -142,30 +134,13 @@ def test_equals_the_sum_of_the_definition_for_any_segments(
         np.testing.assert_allclose(found.target.numpy() - value, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_last_step_that_ends_no_stretch_is_refused() -> None:
-    with pytest.raises(ValueError, match="end of its stretch"):
-        run([1.0], [1.0], [1.0], [1.0], [0], [0])
-
-
-def test_the_policy_follows_the_advantage() -> None:
-    log_prob = torch.tensor([-1.0, -2.0], requires_grad=True)
-    loss = policy_gradient_loss(log_prob, torch.tensor([3.0, -1.0]))
-    assert loss.item() == pytest.approx(0.5)
-    loss.backward()
-    assert log_prob.grad is not None
-    assert log_prob.grad.tolist() == [-1.5, 0.5]
-
-
-ALPHA = torch.tensor(0.5)
-
-
 def test_the_target_takes_the_smaller_critic_and_adds_the_entropy() -> None:
     target = soft_target(
         torch.tensor([1.0, 1.0, 1.0]),
         torch.tensor([0.5, 0.25, 0.0]),
         torch.tensor([[4.0, 8.0, torch.inf], [6.0, 2.0, torch.inf]]),
         torch.tensor([-2.0, 4.0, 1.0]),
-        ALPHA,
+        torch.tensor(0.5),
     )
     assert target.tolist() == [1 + 0.5 * (4 + 1), 1 + 0.25 * (2 - 2), 1]
 
@@ -178,30 +153,3 @@ def test_both_critics_learn_weighted_by_importance() -> None:
     found.loss.backward()
     assert q.grad is not None
     assert q.grad.tolist() == [[-0.5, 0.5], [0.5, 0.5]]
-
-
-def test_the_actor_climbs_the_smaller_critic_and_spreads() -> None:
-    log_prob = torch.tensor([1.0, -1.0], requires_grad=True)
-    q = torch.tensor([[1.0, 5.0], [2.0, 3.0]], requires_grad=True)
-    alpha = ALPHA.clone().requires_grad_()
-    loss = actor_loss(log_prob, q, alpha)
-    assert loss.item() == pytest.approx(((0.5 - 1) + (-0.5 - 3)) / 2)
-    loss.backward()
-    assert log_prob.grad is not None
-    assert q.grad is not None
-    assert log_prob.grad.tolist() == [0.25, 0.25]
-    assert q.grad.tolist() == [[-0.5, 0], [0, -0.5]]
-    assert alpha.grad is None
-
-
-@pytest.mark.parametrize(("entropy", "rises"), [(-3.0, True), (-1.0, False)])
-def test_the_temperature_rises_while_the_entropy_is_below_its_target(entropy: float, rises: bool) -> None:
-    log_alpha = torch.tensor(math.log(0.2), requires_grad=True)
-    log_prob = torch.tensor([-entropy - 0.5, -entropy + 0.5], requires_grad=True)
-    loss = temperature_loss(log_alpha, log_prob, target_entropy=-2.0)
-    # d/dlog(alpha) = -alpha * (mean log pi + target) = alpha * (entropy - target)
-    loss.backward()
-    assert log_alpha.grad is not None
-    assert log_alpha.grad.item() == pytest.approx(0.2 * (entropy + 2.0))
-    assert (log_alpha.grad < 0).item() is rises
-    assert log_prob.grad is None

@@ -1,9 +1,9 @@
-"""Target and loss of deep Q-learning against cases worked out by hand."""
+"""Target and loss of deep Q-learning against cases worked out by hand; those of sequences as a whole are in
+`agents/test_recurrent.py`."""
 
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,8 +21,6 @@ from soulsgui.rl.losses.q_learning import (
     quantile_target,
     r2d2_target,
     rescaled,
-    sequence_loss,
-    sequence_windows,
     support,
     td_sample_loss,
     unscaled,
@@ -45,6 +43,9 @@ def test_double_lets_the_online_network_choose_and_the_target_network_value() ->
     endless = torch.full((3, 2), torch.inf)
     for double in (True, False):
         assert n_step_target(REWARD, torch.zeros(3), endless, endless, double).tolist() == [1, 2, 3]
+    both = torch.full((2, 3, 2), torch.inf)
+    last = r2d2_target(REWARD[None], torch.zeros(1, 3), torch.ones(1, 3, dtype=torch.int64), both, both)
+    assert torch.equal(last, rescaled(REWARD[None]))
 
 
 @pytest.mark.parametrize(
@@ -109,10 +110,9 @@ NEXT_ONLINE = torch.tensor([[[4.0, 4.0, 1.0], [0.0, 0.0, 6.0]]] * 3)  # means 3 
 
 def test_double_chooses_by_the_online_means_and_values_by_the_target_quantiles() -> None:
     discount = torch.tensor([0.5, 0.25, 0.0])
-    double = quantile_target(REWARD, discount, NEXT_TARGET, NEXT_ONLINE, double=True)
-    assert double.tolist() == [[1, 2], [2, 2.5], [3, 3]]
-    plain = quantile_target(REWARD, discount, NEXT_TARGET, NEXT_ONLINE, double=False)
-    assert plain.tolist() == [[3.5, 0.5], [3.25, 1.75], [3, 3]]
+    for double, expected in ((True, [[1, 2], [2, 2.5], [3, 3]]), (False, [[3.5, 0.5], [3.25, 1.75], [3, 3]])):
+        found = quantile_target(REWARD, discount, NEXT_TARGET, NEXT_ONLINE, double)
+        assert found.tolist() == expected
     endless = torch.full((3, 2, 2), torch.inf)  # a final state has no future, whatever its quantiles
     final = quantile_target(REWARD, torch.zeros(3), endless, endless, True)
     assert final.tolist() == [[1, 1], [2, 2], [3, 3]]
@@ -214,43 +214,6 @@ def test_the_inverse_undoes_it_in_float32_to_the_last_digits(size: float, sign: 
     torch.testing.assert_close(rescaled(unscaled(x)), x, rtol=3e-6, atol=0.0)
 
 
-def test_windows_stay_within_their_sequence() -> None:
-    reward = np.array([[1, 1], [2, 2], [4, 0]], np.float32)
-    valid = np.array([[True, True], [True, True], [True, False]])
-    terminated = np.array([[False, False], [False, True], [False, False]])
-    window = sequence_windows(reward, terminated, valid, 2, 0.5)
-    assert window.reward.tolist() == [[2, 2], [4, 2], [4, 0]]
-    assert window.row[:, 0].tolist() == [2, 3, 3]
-    assert window.row[:2, 1].tolist() == [2, 2]
-    assert window.discount[:, 0].tolist() == [0.25, 0.25, 0.5]
-    assert window.discount[:2, 1].tolist() == [0, 0]
-
-
-def test_the_target_is_made_of_plain_values_and_rescaled_again() -> None:
-    reward, discount = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.5, 0.0]])
-    row = torch.tensor([[1, 1]])
-    target_q = torch.tensor([[[0.0, 0.0]] * 2, [[10.0, 20.0], [torch.inf, torch.inf]]])
-    online_q = torch.tensor([[[0.0, 0.0]] * 2, [[5.0, 4.0], [1.0, 2.0]]])
-    found = r2d2_target(reward, discount, row, target_q, online_q)
-    future = unscaled(torch.tensor(10.0)).item()
-    expected = rescaled(torch.tensor([[1 + 0.5 * future, 2.0]]))
-    torch.testing.assert_close(found, expected)
-    assert found[0, 0].item() == pytest.approx(math.sqrt(2 + 0.5 * future) - 1 + 1e-3 * (1 + 0.5 * future))
-
-
-def test_the_loss_counts_learned_steps_alike_and_the_priority_mixes_largest_and_mean() -> None:
-    q = torch.tensor([[9.0, 9.0], [1.0, 9.0], [3.0, 2.0]], requires_grad=True)
-    target = torch.zeros(3, 2)
-    learned = torch.tensor([[False, False], [True, False], [True, True]])
-    found = sequence_loss(q, target, learned, torch.tensor([1.0, 0.5]))
-    assert found.loss.item() == pytest.approx(0.5 * (1 + 9 + 0.5 * 4) / 3)
-    assert found.error.tolist() == pytest.approx([0.9 * 3 + 0.1 * 2, 2])
-    found.loss.backward()
-    assert q.grad is not None
-    assert not q.grad[~learned].any()
-    torch.testing.assert_close(q.grad[1:, 0], torch.tensor([1.0, 3.0]) / 3)
-
-
 # Of two actions the target network values the first at 1 and the second at 3, the online one the other way.
 LOW, HIGH = torch.tensor([0.0, 1, 0, 0, 0]), torch.tensor([0.0, 0, 0, 1, 0])
 ZERO, ONE = torch.zeros(1), torch.ones(1)
@@ -275,10 +238,8 @@ def of_atoms(double: bool, mask: Tensor | None) -> float:
 
 
 def of_sequences(double: bool, mask: Tensor | None) -> float:
-    target, online = (
-        torch.tensor([[1.0, 3.0]]),
-        torch.tensor([[3.0, 1.0]]) if double else torch.tensor([[1.0, 3]]),
-    )
+    target = torch.tensor([[1.0, 3.0]])
+    online = target.flip(1) if double else target
     both = (torch.cat((torch.zeros(1, 1, 2), rescaled(one)[None])) for one in (target, online))
     row = torch.ones(1, 1, dtype=torch.int64)
     found = r2d2_target(ZERO[None], ONE[None], row, *both, None if mask is None else mask[None])

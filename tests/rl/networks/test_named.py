@@ -1,4 +1,4 @@
-"""Networks by name: the layers and first weights of their sources, own classes, and what is refused."""
+"""Networks by name, and torsos: layers and first weights of their sources, own classes, refusals."""
 
 import math
 import threading
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from soulsgui.environments.box import BoxSpec
 from soulsgui.errors import UsageError
+from soulsgui.rl.networks.mlp import fan_in_
 from soulsgui.rl.networks.named import (
     IMAGE_NETWORKS,
     NamedNetwork,
@@ -19,9 +20,10 @@ from soulsgui.rl.networks.named import (
     sees_images,
 )
 from soulsgui.rl.networks.shapes import LayerShape, shape_lines, shape_report
-from soulsgui.rl.networks.torsos import nature_cnn
+from soulsgui.rl.networks.torsos import Torso, mlp_layer_norm, mlp_torso, nature_cnn, perceptron
 
 IMAGE = BoxSpec((3, 64, 72), "uint8")
+STACK = BoxSpec((4, 84, 84), "uint8")
 VECTOR = BoxSpec((2, 3), "float32")
 
 
@@ -80,6 +82,15 @@ class NoModule:
 
 def build(name: str, box: BoxSpec = IMAGE, sizes: tuple[int, ...] = (8,), seed: int = 0) -> NamedNetwork:
     return build_network(name, box, sizes, "relu", 5, 0.01, torch.Generator().manual_seed(seed))
+
+
+def test_the_nature_network_has_the_layers_of_its_source() -> None:
+    report = shape_report(build("nature_cnn", STACK, (512,)), torch.zeros(2, 4, 84, 84, dtype=torch.uint8))
+    assert [(layer.kind, layer.output, layer.parameters) for layer in report if layer.parameters] == [
+        ("Conv2d", (32, 20, 20), 4 * 32 * 64 + 32), ("Conv2d", (64, 9, 9), 32 * 64 * 16 + 64),
+        ("Conv2d", (64, 7, 7), 64 * 64 * 9 + 64), ("Linear", (512,), 3137 * 512), ("Linear", (5,), 513 * 5),
+    ]  # fmt: skip
+    assert [layer.kind for layer in report if not layer.parameters] == ["ReLU"] * 3 + ["Flatten", "ReLU"]
 
 
 def test_the_impala_network_has_the_layers_of_its_source() -> None:
@@ -184,11 +195,7 @@ def test_an_own_network_is_found_by_its_import_path() -> None:
         (f"{__name__}:NoModule", VECTOR, r"is no torch\.nn\.Module"),
         (f"{__name__}:Lying", VECTOR, r"has `features` 9, and gives \(2, 8\)"),
         ("builtins:dict", VECTOR, "could not be made"),
-        (
-            "tests.rl.networks.raises_on_import:Net",
-            VECTOR,
-            "There is no network .*: RuntimeError: no licence",
-        ),
+        ("tests.rl.networks.raises_on_import:Net", VECTOR, "no network .*: RuntimeError: no licence"),
         (f"{__name__}:Double", VECTOR, r"has layer\.weight of torch\.float64"),
         (f"{__name__}:GivesDoubles", VECTOR, r"gives torch\.float64"),
         (f"{__name__}:Masking", VECTOR, "numbers in sent that are not finite"),
@@ -202,6 +209,40 @@ def test_an_own_network_is_found_by_its_import_path() -> None:
 def test_what_can_not_be_built_is_refused_in_words(name: str, box: BoxSpec, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         build(name, box)
+
+
+def test_a_perceptron_takes_observations_of_any_shape() -> None:
+    torso = perceptron((2, 3), (32, 16), "relu", fan_in_, torch.Generator())
+    assert (torso(torch.zeros(5, 2, 3)).shape, torso.features) == ((5, 16), 16)
+    report = shape_report(torso, torch.zeros(1, 2, 3))
+    assert [layer.parameters for layer in report] == [0, 7 * 32, 0, 33 * 16, 0]
+
+
+def test_weights_by_fan_in_fill_their_bounds_evenly() -> None:
+    torso = nature_cnn(STACK.shape, (512,), "relu")
+    fan_in_(torso, torch.Generator().manual_seed(0))
+    layers = [layer for layer in torso.layers if isinstance(layer, nn.Conv2d | nn.Linear)]
+    for layer, inputs in zip(layers, (256, 512, 576, 3136), strict=True):
+        bound = 1 / math.sqrt(inputs)
+        assert 0.99 * bound < layer.weight.abs().max() <= bound
+        assert layer.weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
+        assert 0.5 * bound < layer.bias.abs().max() <= bound
+
+
+@pytest.mark.parametrize("torso", [mlp_torso, mlp_layer_norm])
+def test_a_perceptron_needs_a_hidden_layer(torso: Callable[..., Torso]) -> None:
+    with pytest.raises(UsageError, match=r"mlp.* needs at least one hidden layer") as caught:
+        torso((4,), (), "relu")
+    assert "network.hidden_sizes" in caught.value.remedy
+
+
+def test_a_report_leaves_the_network_as_it_was_counts_a_layer_once_and_takes_several_outputs() -> None:
+    layer = nn.Linear(3, 3)
+    network = nn.Sequential(layer, nn.ReLU(), layer)
+    assert [one.parameters for one in shape_report(network, torch.zeros(1, 3))] == [12, 0, 0]
+    assert not layer._forward_hooks
+    (lstm,) = shape_report(nn.LSTM(3, 4), torch.zeros(2, 5, 3))
+    assert (lstm.kind, lstm.output, lstm.parameters) == ("LSTM", (), 4 * 4 * (3 + 4 + 2))
 
 
 def test_images_are_what_is_seen_as_bytes() -> None:
@@ -218,4 +259,3 @@ def test_a_network_as_a_table() -> None:
         "  0   Conv2d  32×20×20  8,224",
         "  10  ReLU           7      0",
     ]
-    assert nature_cnn((1, 36, 36), (), "relu").features == 64

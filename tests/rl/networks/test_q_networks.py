@@ -49,12 +49,8 @@ def test_dueling_advantages_have_mean_0_so_that_the_mean_over_actions_is_the_val
 
 
 def test_a_noisy_head_has_noise_in_all_its_layers() -> None:
-    kinds = [
-        type(layer)
-        for layer in head(5, noisy=True).modules()
-        if next(layer.parameters(False), None) is not None
-    ]
-    assert kinds == [NoisyLinear] * 4
+    layers = [one for one in head(5, noisy=True).modules() if next(one.parameters(False), None) is not None]
+    assert [type(one) for one in layers] == [NoisyLinear] * 4
 
 
 def test_values_are_those_of_the_head_or_the_means_of_what_it_says() -> None:
@@ -102,13 +98,6 @@ def layer(inputs: int = 16, outputs: int = 8, seed: int = 0) -> NoisyLinear:
     return NoisyLinear(inputs, outputs, torch.Generator().manual_seed(seed))
 
 
-def noisy_weights(noisy: NoisyLinear) -> tuple[torch.Tensor, torch.Tensor]:
-    """Read weight and bias off the layer's outputs, as if it were an ordinary one."""
-    inputs = noisy.weight.shape[1]
-    bias = noisy(torch.zeros(1, inputs))[0]
-    return (noisy(torch.eye(inputs)) - bias).T, bias
-
-
 def test_means_and_sigmas_begin_as_in_the_source() -> None:
     noisy = layer(100, 400)
     assert 0.099 < noisy.weight.abs().max().item() <= 0.1
@@ -133,7 +122,8 @@ def test_noise_is_the_outer_product_of_one_number_per_input_and_output() -> None
     generator = torch.Generator().manual_seed(1)
     raw_in, raw_out = torch.randn(24, generator=generator).split((16, 8))
     f_in, f_out = (raw.sign() * raw.abs().sqrt() for raw in (raw_in, raw_out))
-    weight, bias = noisy_weights(noisy)
+    bias = noisy(torch.zeros(1, 16))[0]
+    weight = (noisy(torch.eye(16)) - bias).T  # as if it were an ordinary layer
     torch.testing.assert_close(weight, noisy.weight + 0.125 * torch.outer(f_out, f_in), atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(bias, noisy.bias + 0.125 * f_out, atol=1e-6, rtol=1e-5)
 

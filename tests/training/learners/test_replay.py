@@ -1,6 +1,9 @@
 """Learning from a memory, or from segments as they come, in a whole node: DQN, SAC, V-trace."""
 
 import math
+from contextlib import closing
+from functools import partial
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -168,44 +171,36 @@ def test_a_memory_in_a_file_goes_with_the_run(run_node: RunNode, caplog: pytest.
     assert not node.node.training.folder.replay.exists()
 
 
-def _look_at_memory(node: RunningNode) -> None:
-    """See that each reward is the one Pendulum gives for the action stored with it, and those differ."""
-    drawn = node.node.learner.memory.draw(500, np.random.default_rng(0)).batch
-    assert (drawn.action.shape, drawn.action.dtype) == ((500, 1), np.float32)
-    cosine, sine, speed = drawn.obs.T
-    torque = 2 * np.tanh(drawn.action[:, 0])
-    assert torque.std() > 0.3
-    expected = -(np.arctan2(sine, cosine) ** 2 + 0.1 * speed**2 + 0.001 * torque**2)
-    np.testing.assert_allclose(drawn.reward, expected, atol=1e-4)
-    assert (drawn.discount == np.float32(0.99)).all(), "an episode of Pendulum is only ever cut off"
+def _play_by_hand(node: RunningNode) -> None:
+    node.connection.hset(node.keys.clients, "c", "{}")
+    with closing(DQNConnector({"env": {"id": "Pendulum-v1"}}, node.address, "c")) as connector:
+        env, steps = gym.make("Pendulum-v1"), iter(range(161))
+        play_by_hand(connector, env, lambda: next(steps) < 60)
+        until(lambda: node.node.learner.learning, "learning begins")
+        play_by_hand(connector, env, lambda: next(steps, None))
+        # What comes in from then on is learned from.
+        assert node.wait_for_updates(3).rejected == {}
+        until(lambda: node.node.training.env_steps == 160, "all is taken in")
 
 
-def test_a_client_draws_and_the_memory_holds_what_it_drew(run_node: RunNode) -> None:
+@pytest.mark.parametrize("sample", [partial(let_play, updates=20), _play_by_hand], ids=["client", "by hand"])
+def test_the_memory_of_sac_holds_what_was_drawn(run_node: RunNode, sample: Any) -> None:
     with run_node(settings_of("sac", env__num_envs=2)) as node:
-        let_play(node, updates=20)
+        sample(node)
         assert node.node.attempt.intake.sessions.exploration is None
-        _look_at_memory(node)
+        drawn = node.node.learner.memory.draw(500, np.random.default_rng(0)).batch
     told = set(node.update_rows()[-1].values)
     node.connection.close()
     assert {"critic_loss", "actor_loss", "q_mean", "entropy", "temperature", "replay_ratio"} <= told
     assert "epsilon" not in told
-
-
-def test_a_loop_by_hand_samples_for_sac(run_node: RunNode) -> None:
-    with run_node(settings_of("sac", env__num_envs=2)) as node:
-        node.connection.hset(node.keys.clients, "c", "{}")
-        connector = DQNConnector({"env": {"id": "Pendulum-v1"}}, node.address, "c")
-        try:
-            env, steps = gym.make("Pendulum-v1"), iter(range(161))
-            play_by_hand(connector, env, lambda: next(steps) < 60)
-            until(lambda: node.node.learner.learning, "learning begins")
-            play_by_hand(connector, env, lambda: next(steps, None))
-            # What comes in from then on is learned from.
-            assert node.wait_for_updates(3).rejected == {}
-            until(lambda: node.node.training.env_steps == 160, "all is taken in")
-            _look_at_memory(node)
-        finally:
-            connector.close()
+    assert (drawn.action.shape, drawn.action.dtype) == ((500, 1), np.float32)
+    cosine, sine, speed = drawn.obs.T
+    torque = 2 * np.tanh(drawn.action[:, 0])
+    assert torque.std() > 0.3
+    # Each reward is the one Pendulum gives for the action stored with it.
+    expected = -(np.arctan2(sine, cosine) ** 2 + 0.1 * speed**2 + 0.001 * torque**2)
+    np.testing.assert_allclose(drawn.reward, expected, atol=1e-4)
+    assert (drawn.discount == np.float32(0.99)).all(), "an episode of Pendulum is only ever cut off"
 
 
 PART = BATCH // 2  # steps per environment: with two of them, a batch
@@ -245,7 +240,7 @@ def test_an_episode_in_two_chunks_is_one_trace(run_node: RunNode, monkeypatch: p
         for segments in (first, second):
             player.send(player.packed(segments))
         node.wait_for_updates(1)
-        (batch,) = learned
+        ((batch, _),) = learned
         assert batch.length.tolist() == [begun, PART - begun] * 2
         assert np.flatnonzero(batch.ends).tolist() == [PART - 1, BATCH - 1]
 
