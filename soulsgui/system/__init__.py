@@ -5,7 +5,50 @@ anywhere. Rooms: `processes` (identity, groups, signals, descendants, shares of 
 (private, atomic), `lock` (one process at a time), `machine` (ports, disk, screen, user, somebody at it).
 """
 
-from soulsgui.system.files import *  # noqa: F403
-from soulsgui.system.lock import *  # noqa: F403
-from soulsgui.system.machine import *  # noqa: F403
-from soulsgui.system.processes import *  # noqa: F403
+from soulsgui.system.files import (
+    atomic_write,
+    explained,
+    find_dir,
+    in_words,
+    is_private,
+    make_private,
+    no_room,
+    no_room_words,
+    recover_dir,
+    replace,
+    replace_dir,
+    sync_folder,
+    sync_tree,
+    write_private,
+)
+from soulsgui.system.lock import FileLock
+from soulsgui.system.machine import (
+    CannotTell,
+    Presence,
+    free_disk_bytes,
+    free_port,
+    has_screen,
+    is_loopback,
+    user_name,
+    who_listens,
+)
+from soulsgui.system.processes import (
+    ProcessIdentity,
+    become,
+    boot_id,
+    can_pin,
+    descends_from,
+    family_memory,
+    hold_back,
+    kill_descendants,
+    kill_group,
+    kill_tree,
+    leads_group,
+    new_session_kwargs,
+    process_identity,
+    same_boot,
+    same_process,
+    started_process_identity,
+    stop_signals,
+    terminate_group,
+)

@@ -125,7 +125,7 @@ class Identities:
         return self._folder / f"{name}.json"
 
 
-class _Kept(Message):
+class _StoredRecord(Message):
     """What stands in the file of a record; without `pid` the process is only announced."""
 
     model_config = ConfigDict(strict=True)
@@ -139,10 +139,10 @@ class _Kept(Message):
     cmdline: list[str] = Field(default_factory=list)
 
 
-def _read(path: Path) -> _Kept | None:
+def _read(path: Path) -> _StoredRecord | None:
     try:
         # The name of the file counts, not what a forged record says of itself.
-        return _Kept.read(path.read_bytes()) if _NAME.fullmatch(path.stem) else None
+        return _StoredRecord.read(path.read_bytes()) if _NAME.fullmatch(path.stem) else None
     except OSError:
         return None
 

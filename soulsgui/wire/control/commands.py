@@ -61,9 +61,9 @@ class Params(BaseModel):
         return values
 
 
-def said(description: str, default: Any = ..., **constraints: Any) -> Any:
-    """Declare a parameter: what it is, its default (else it must be there), and what else pydantic checks."""
-    return Field(default, description=description, **constraints)
+def optional(description: str, default: Any, **constraints: Any) -> Any:
+    """Declare a parameter that may be left out: what it is, its default, and what else pydantic checks."""
+    return Field(default=default, description=description, **constraints)
 
 
 Run = Annotated[str, Field(description="id of the run, or how it begins")]
@@ -81,22 +81,24 @@ class Empty(Params):
 class ServiceParams(Params):
     """Which service."""
 
-    name: str = said("its name, such as `trainer` or `client-1`")
+    name: str = Field(description="its name, such as `trainer` or `client-1`")
 
 
 class LocalClientsParams(Params):
     """How many clients run on the server."""
 
-    count: int = said("how many there are to be", ge=0, le=1024)
+    count: int = Field(ge=0, le=1024, description="how many there are to be")
 
 
 class RunStartParams(Params):
     """What a new run begins with."""
 
-    preset: Annotated[str, Typed("NAME", "--preset", "none")] = said("a preset below your own settings", "")
-    overrides: dict[str, Any] = said("settings by dotted key, above everything else", {})
-    name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = said("name of the new run", "")
-    note: Annotated[str, Typed("TEXT", "--note", "none")] = said("your own words about it", "")
+    preset: Annotated[str, Typed("NAME", "--preset", "none")] = optional(
+        "a preset below your own settings", ""
+    )
+    overrides: dict[str, Any] = optional("settings by dotted key, above everything else", {})
+    name: Annotated[str, Typed("TEXT", "--name", "date and time alone")] = optional("name of the new run", "")
+    note: Annotated[str, Typed("TEXT", "--note", "none")] = optional("your own words about it", "")
     if_active: IfActive = "refuse"
 
 
@@ -104,11 +106,11 @@ class RunResumeParams(Params):
     """How a run goes on."""
 
     run: Annotated[Run, Typed("RUN", default="latest")] = "latest"
-    checkpoint: Annotated[str, Typed("ID", "--checkpoint", "the newest")] = said("a checkpoint of it", "")
-    without_goal: Annotated[bool, Typed("", "--without-goal", "keep them")] = said(
+    checkpoint: Annotated[str, Typed("ID", "--checkpoint", "the newest")] = optional("a checkpoint of it", "")
+    without_goal: Annotated[bool, Typed("", "--without-goal", "keep them")] = optional(
         "leave its goals out", False
     )
-    overrides: dict[str, Any] = said(
+    overrides: dict[str, Any] = optional(
         "settings by dotted key that it goes on with: those whose effect is `new run or resume`", {}
     )
     if_active: IfActive = "refuse"
@@ -117,9 +119,9 @@ class RunResumeParams(Params):
 class RunsEditParams(Params):
     """Which run is called or noted otherwise."""
 
-    run: str = said("id of the run")
-    name: str | None = said("its name; null leaves it", None)
-    note: str | None = said("the words about it; null leaves them", None)
+    run: str = Field(description="id of the run")
+    name: str | None = optional("its name; null leaves it", None)
+    note: str | None = optional("the words about it; null leaves them", None)
 
 
 class CheckpointListParams(Params):
@@ -131,8 +133,8 @@ class CheckpointListParams(Params):
 class CheckpointSaveParams(Params):
     """What is saved, and what is said of it."""
 
-    note: Annotated[str, Typed("TEXT", "--note", "none")] = said("your own words about it", "")
-    buffer: Annotated[bool, Typed("", "--buffer", "without")] = said(
+    note: Annotated[str, Typed("TEXT", "--note", "none")] = optional("your own words about it", "")
+    buffer: Annotated[bool, Typed("", "--buffer", "without")] = optional(
         "with the replay memory, where there is one; it may be large", False
     )
 
@@ -140,69 +142,69 @@ class CheckpointSaveParams(Params):
 class CheckpointEditParams(Params):
     """Which checkpoint is noted otherwise."""
 
-    run: str = said("id of its run")
-    path: str = said("its path below the run's folder")
-    note: str = said("the words about it")
+    run: str = Field(description="id of its run")
+    path: str = Field(description="its path below the run's folder")
+    note: str = Field(description="the words about it")
 
 
 class ConfigGetParams(Params):
     """Whose values are asked for, too."""
 
-    run: str = said("id of a run, to have its values as well", "")
+    run: str = optional("id of a run, to have its values as well", "")
 
 
 class ConfigCheckParams(Params):
     """What is looked at."""
 
-    text: str | None = said("text of a config.yaml; null checks the saved one", None)
-    overrides: dict[str, Any] = said("settings above it, by dotted key", {})
-    preset: str = said("a preset below it", "")
+    text: str | None = optional("text of a config.yaml; null checks the saved one", None)
+    overrides: dict[str, Any] = optional("settings above it, by dotted key", {})
+    preset: str = optional("a preset below it", "")
 
 
 class ConfigSaveParams(Params):
     """Either the text whole, or changes by key."""
 
-    text: str | None = said("the whole text", None)
-    changes: dict[str, Any] = said("settings by dotted key", {})
-    reset: list[str] = said("keys that take the shipped value again", [])
-    base_hash: str | None = said("hash the change was made from, else `not_now`; null overwrites", None)
+    text: str | None = optional("the whole text", None)
+    changes: dict[str, Any] = optional("settings by dotted key", {})
+    reset: list[str] = optional("keys that take the shipped value again", [])
+    base_hash: str | None = optional("hash the change was made from, else `not_now`; null overwrites", None)
 
 
 class HistoryQueryParams(Params):
     """Which curve."""
 
     run: Run = "latest"
-    metric: str = said("`return`, `length`, or a name from an update row's values", "return")
-    client: str = said("only this client's episodes; empty for all", "")
-    x: Literal["episode", "env_step", "time"] = said(
+    metric: str = optional("`return`, `length`, or a name from an update row's values", "return")
+    client: str = optional("only this client's episodes; empty for all", "")
+    x: Literal["episode", "env_step", "time"] = optional(
         "the axis of `start` and `end`, along which buckets are of equal width", "episode"
     )
-    start: float | None = said("where it begins on that axis", None)
-    end: float | None = said("where it ends on that axis", None)
-    points: int = said(
+    start: float | None = optional("where it begins on that axis", None)
+    end: float | None = optional("where it ends on that axis", None)
+    points: int = optional(
         "most buckets to answer with (at least one for each attempt): so many rows come singly",
         2000,
         ge=1,
         le=200_000,
     )
-    missing_ok: bool = said("what the run does not know has an empty curve, and is not refused", False)
+    missing_ok: bool = optional("what the run does not know has an empty curve, and is not refused", False)
 
 
 class HistoryLogsParams(Params):
     """Which lines."""
 
-    service: str = said("name of the service; empty for all of the run, by time", "")
+    service: str = optional("name of the service; empty for all of the run, by time", "")
     run: Run = "latest"
-    before: int | None = said("only lines with smaller numbers; null for the newest", None)
-    n: int = said("how many lines", 200, ge=1, le=5000)
-    level: Literal["debug", "info", "warning", "error"] = said("least level", "debug")
-    filter: str = said("only lines that contain this text, whatever its case", "")
+    before: int | None = optional("only lines with smaller numbers; null for the newest", None)
+    n: int = optional("how many lines", 200, ge=1, le=5000)
+    level: Literal["debug", "info", "warning", "error"] = optional("least level", "debug")
+    filter: str = optional("only lines that contain this text, whatever its case", "")
 
 
 class HistoryEventsParams(Params):
     """Which events."""
 
-    since: int = said("those after this number", 0)
+    since: int = optional("those after this number", 0)
 
 
 class ClientParams(Params):
@@ -210,14 +212,14 @@ class ClientParams(Params):
 
     client: Annotated[
         str, Typed("NAME", help="its id or its name, as `soulsgui clients list` shows them")
-    ] = said("its id")
+    ] = Field(description="its id")
 
 
 class ClientPauseParams(ClientParams):
     """Which client waits, and for how long."""
 
-    after_episode: bool = said("it may finish the episodes it is in; in client mode only", False)
-    for_s: float | None = said(
+    after_episode: bool = optional("it may finish the episodes it is in; in client mode only", False)
+    for_s: float | None = optional(
         "seconds after which it goes on by itself, null for not at all; in client mode only",
         None,
         gt=0,
@@ -228,59 +230,65 @@ class ClientPauseParams(ClientParams):
 class RejectsParams(Params):
     """Whose chunks."""
 
-    client: Annotated[str, Typed("NAME", default="of all")] = said("only those of this client", "")
+    client: Annotated[str, Typed("NAME", default="of all")] = optional("only those of this client", "")
 
 
 class ClientLogParams(ClientParams):
     """Which client, and how much of it."""
 
-    n: Annotated[int, Typed("LINES", "-n", "50", implied=50)] = said("how many lines", 100, ge=1, le=1000)
+    n: Annotated[int, Typed("LINES", "-n", "50", implied=50)] = optional("how many lines", 100, ge=1, le=1000)
 
 
 class InviteParams(Params):
     """Who is invited."""
 
-    client: str = said("its id, such as gamer-01")
-    reissue: bool = said("it was invited before and gets another secret; the older one ends at once", False)
+    client: str = Field(description="its id, such as gamer-01")
+    reissue: bool = optional(
+        "it was invited before and gets another secret; the older one ends at once", False
+    )
 
 
 class ClientRenameParams(ClientParams):
     """Which client is called something else."""
 
-    name: Annotated[str, Typed("TEXT", default="its id again", implied="")] = said("the name", max_length=64)
+    name: Annotated[str, Typed("TEXT", default="its id again", implied="")] = Field(
+        max_length=64, description="the name"
+    )
 
 
 class InvitationParams(Params):
     """An invitation."""
 
-    invitation: str = said("a link, or the text of a `.soulsgui` file", repr=False)
+    invitation: str = Field(repr=False, description="a link, or the text of a `.soulsgui` file")
 
 
 class SavedServerParams(Params):
     """Which saved server."""
 
-    server_id: str = said("its id; empty for the server that runs on this computer, which can't be forgotten")
+    server_id: str = Field(
+        description="its id; empty for the server that runs on this computer, which can't be forgotten"
+    )
 
 
 class ServerPlaceParams(SavedServerParams):
     """Where a saved server is."""
 
-    place: str = said(
-        "host and port, such as `192.168.1.7:6379`; without a port the known one", max_length=300
+    place: str = Field(
+        max_length=300, description="host and port, such as `192.168.1.7:6379`; without a port the known one"
     )
-    confirmed: bool = said("take it although nobody, or somebody else, answers there now", False)
+    confirmed: bool = optional("take it although nobody, or somebody else, answers there now", False)
 
 
 class RulesParams(Params):
     """When the client of this computer may play."""
 
-    rules: Rules = said("the rules")
+    rules: Rules = Field(description="the rules")
 
 
 class ShutdownParams(Params):
     """How everything ends."""
 
-    save: bool = said("save the run first", True)
+    save: bool = optional("save the run first", True)
 
 
 @dataclass(frozen=True)

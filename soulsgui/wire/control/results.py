@@ -241,6 +241,7 @@ class NewInvitation(Message):
     """Result of `clients.invite.create`. The secret is kept nowhere: this is the one time it is told.
 
     Attributes:
+        client: Its id.
         username: Its user on the server.
         addresses: Where it is to find the server: host and port, the likeliest first.
         lan: Whether computers other than the server's own can use it.
@@ -262,6 +263,7 @@ class InvitationInfo(Message):
     """One client that was invited.
 
     Attributes:
+        client: Its id.
         invited: When, seconds since the epoch.
         revoked: When that was taken back; None while it may come.
     """
@@ -301,6 +303,7 @@ class SavedServer(Message):
     """One server that this computer was invited to.
 
     Attributes:
+        server_id: Its id.
         server_name: What people call it.
         client: What this computer is called there.
         addresses: Where it may be reached: host and port.
