@@ -29,7 +29,7 @@ from soulsgui.wire.messages.node import Reject, Rejects
 from soulsgui.wire.messages.session import LINE_FIELD, Grant, SentLine
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import kill
-from tests.runner.running import call, fake_probe, new_runner, opened, until
+from tests.runner.running import call, fake_probe, following, new_runner, opened, until
 
 
 def service(runner: Runner, name: str) -> ServiceStatus:
@@ -361,7 +361,9 @@ async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> N
 async def test_services_are_stopped_and_started_but_not_beyond_the_end_of_the_run(runner: Runner) -> None:
     await begun(runner)
     pid = runner.supervisor.pid_of("telemetry")
-    await call(runner, "service.restart", name="telemetry")
+    async with following(runner) as told:
+        await call(runner, "service.restart", name="telemetry")
+        await until(lambda: any("start of telemetry" in text for text in told if '"log"' in text))
     assert runner.supervisor.pid_of("telemetry") not in (None, pid)
     await call(runner, "service.stop", name="trainer")
     await until(lambda: runner.status().run.detail == "the trainer is stopped")

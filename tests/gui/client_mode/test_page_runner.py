@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
@@ -21,12 +20,10 @@ from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.shell.connection import connect_client_side
 from soulsgui.gui.theme import Theme
-from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE
-from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ClientStatus, ServiceStatus
 from soulsgui.wire.invitation import Invitation
-from tests.end_to_end.server import RunningServer, command_line, processes_below, wait_for
+from tests.end_to_end.server import RunningServer, processes_below, wait_for
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeFeed, FakeShell
 from tests.gui.questions import answer
@@ -60,10 +57,6 @@ class _Seen:
     @property
     def service(self) -> ServiceStatus:
         return self.side.feed.status.services[0]
-
-    def end_runner(self) -> None:
-        self.side.feed.call("server.shutdown")
-        self.wait(lambda: not (self.folders.client / CONTROL_FILE).exists(), "its runner ends")
 
 
 @contextmanager
@@ -137,7 +130,8 @@ def pc(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Iterat
             yield seen
         finally:
             if seen.side.feed.connection.commands_possible:
-                seen.end_runner()
+                seen.side.feed.call("server.shutdown")
+                seen.wait(lambda: not (seen.folders.client / CONTROL_FILE).exists(), "its runner ends")
     wait_for(lambda: not processes_below(tmp_path), "nothing is left running")
 
 
@@ -259,53 +253,3 @@ def test_its_owner_pauses_it_at_once_or_after_its_episodes_also_while_the_server
     assert not seen.page.log.pane.isVisible()
     seen.click(seen.page.log.button)
     seen.wait(lambda: "start of client" in seen.page.log.pane.text, "its lines")
-
-
-def test_a_killed_client_is_started_again_and_its_curve_goes_on(seen: _Seen, joined: RunningServer) -> None:
-    def episodes() -> int:
-        return seen.side.feed.status.clients[0].episodes
-
-    seen.wait(episodes, "an episode")
-    before, old = episodes(), seen.service.pid
-    assert old is not None
-    os.kill(old, 9)
-    seen.wait(lambda: seen.service.pid not in (None, old), "another process")
-    seen.until("Playing")
-    seen.wait(lambda: episodes() > before, "more episodes")
-    call = seen.side.feed.call("history.query", {"metric": "return", "points": 200_000})
-    with seen.qtbot.waitSignal(call.done) as answered:
-        pass
-    rows = answered.args[0]["row"]
-    assert rows == list(range(1, len(rows) + 1))
-
-
-def test_without_its_runner_the_client_ends_by_itself_and_the_switch_starts_another_one(
-    qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path
-) -> None:
-    folders = _folders(tmp_path)
-    folders.server.mkdir(parents=True)
-    Address("127.0.0.1", free_port(), "x").write(folders.server_address)
-    with (tmp_path / "join.log").open("ab") as log:
-        join = psutil.Popen(command_line("join", "--name", NAME, folder=tmp_path), stdout=log, stderr=log)
-    # Before the page: it would start one of its own.
-    wait_for((folders.client / CONTROL_FILE).exists, "its control file")
-    with qt_asyncio(qapp), _seen(qapp, qtbot, folders, FakeFeed(), tmp_path) as seen:
-        seen.until("Server away since")
-        seen.wait(lambda: seen.service.state == "running", "the client's process")
-        assert seen.page.switch.toggle.isChecked()
-        client = psutil.Process(seen.service.pid or 0)
-        join.kill()
-        join.wait()
-        seen.until("Not joined")
-        assert "stopped by itself" in seen.page.state.words
-        assert not seen.page.switch.toggle.isChecked()
-        seen.wait(lambda: not client.is_running(), "the client ends by itself")
-
-        seen.click(seen.page.switch.toggle)
-        assert seen.page.switch.toggle.isChecked()
-        seen.until("Server away since")
-        assert seen.side.feed.hello is not None
-        assert seen.side.feed.hello.pid != join.pid
-        seen.end_runner()
-        seen.until("Not joined")
-    wait_for(lambda: not processes_below(tmp_path), "nothing is left running")
