@@ -24,7 +24,7 @@ from soulsgui.runner.server.redis_server import RedisServer, ensure_server
 from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.service import Health
 from soulsgui.system import process_identity
-from soulsgui.wire.control import COMMANDS, ControlFile, ErrorCode, ServiceStatus
+from soulsgui.wire.control import COMMANDS, ErrorCode, ServiceStatus
 from soulsgui.wire.messages.node import Reject, Rejects
 from soulsgui.wire.messages.session import LINE_FIELD, Grant, SentLine
 from tests.faults.waiting import LIMIT_S
@@ -585,19 +585,3 @@ async def test_trainer_that_only_crashes_fails_a_run(runner: Runner, monkeypatch
     # What failed before is not held against the next one.
     await begun(runner)
     await until(lambda: run_is(runner, "running"))
-
-
-async def test_close_ends_run_and_server_and_leaves_no_way_in(folders: Folders, fake_services: None) -> None:
-    control = folders.server / "control.json"
-    async with opened(new_runner(folders)) as runner:
-        assert ControlFile.load(control) == runner.control
-        assert control.stat().st_mode & 0o077 == 0
-        await begun(runner)
-        pids = [service.pid for service in runner.supervisor.statuses()]
-    assert not control.exists()
-    assert all(process_identity(pid or 0) is None for pid in pids)
-    assert runner.library.record(runner.library.find("latest")).reached == "stopped"
-    async with opened(new_runner(folders)) as again:
-        assert again.control.server_id == runner.control.server_id
-        assert again.control.port == runner.control.port
-        assert again.control.token != runner.control.token

@@ -8,7 +8,7 @@ from soulsgui.cli.main import run
 from soulsgui.config.paths import Folders
 from soulsgui.runner.app import Runner
 from soulsgui.runner.refusal import Refused
-from soulsgui.wire.control import ClientStatus
+from soulsgui.wire.control import ClientStatus, ControlFile
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
@@ -99,8 +99,12 @@ async def test_who_was_invited_comes_in_later_but_for_a_damaged_list_which_is_an
     folders: Folders, fake_services: None
 ) -> None:
     async with opened(new_runner(folders)) as runner:
-        first = await invite(runner, "a")
+        first, control = await invite(runner, "a"), runner.control
+        assert ControlFile.load(folders.server / "control.json") == control
+    assert not (folders.server / "control.json").exists(), "nobody is led to a runner that has ended"
     async with opened(new_runner(folders)) as runner:
+        assert runner.control.port == control.port
+        assert runner.control.token != control.token
         assert await asyncio.to_thread(is_let_in, first)
         newer = await invite(runner, "a", reissue=True)
         assert (newer.server_id, newer.addresses) == (first.server_id, first.addresses)

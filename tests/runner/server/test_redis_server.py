@@ -143,19 +143,6 @@ async def test_a_killed_server_comes_back_with_its_data_and_a_frozen_one_is_repl
     assert "no sign of life for 1 s" in events.told[2][2]
 
 
-async def test_a_server_left_by_a_crashed_runner_is_adopted_on_its_port(
-    running: Running, folders: Folders, settings: RedisSettings
-) -> None:
-    await running.start()
-    assert ensure_server(folders, settings).address == running.server.address
-    crashed = running.supervisor
-    running.supervisor = Supervisor(folders.server, lambda: None, Events(), QUICK)
-    assert await running.supervisor.adopt(running.spec)
-    await running.ready()
-    await running.supervisor.close()
-    await crashed.close()
-
-
 async def test_an_incomplete_end_of_its_file_is_cut_off_and_told(running: Running, events: Events) -> None:
     file = await running.fill_and_stop()
     os.truncate(file, file.stat().st_size - 5)
