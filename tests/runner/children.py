@@ -51,6 +51,9 @@ time.sleep(600)
 """
 """Has a child of its own that outlives it when it is killed."""
 
+APART = PARENT.replace("600)'])", "600)'], start_new_session=True)")
+"""Has a child with the same environment, in a session and a group of its own."""
+
 
 def command(script: str) -> tuple[str, ...]:
     """Command line of a script; an isolated interpreter starts quickest."""

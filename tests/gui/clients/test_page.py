@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.clients.model import COLUMNS, RATES_ROLE
-from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage
+from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage, RenameDialog
 from soulsgui.gui.clients.section import spark_points
 from soulsgui.gui.theme import Theme
 from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
@@ -91,7 +91,7 @@ def test_what_can_not_work_is_off_and_says_why(page: ClientsPage) -> None:
 
 
 def test_each_button_sends_its_command_for_the_chosen_one_while_there_is_a_connection(
-    page: ClientsPage, fake: FakeFeed
+    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
 ) -> None:
     page.roster.choose("gamer-01")
     for name in ("pause", "drain", "stop", "revoke"):
@@ -100,6 +100,14 @@ def test_each_button_sends_its_command_for_the_chosen_one_while_there_is_a_conne
             assert not fake.sent_of("clients.revoke"), "it asks first"
             answer(page, "Revoke")
         assert (fake.sent[-1].command, fake.sent[-1].params) == (f"clients.{name}", {"client": "gamer-01"})
+    page.roster.rename.click()
+    rename = part_of(page, RenameDialog)
+    rename.name.setText(" Anna's PC ")
+    rename.save.click()
+    assert fake.sent[-1].command == "clients.rename"
+    assert fake.sent[-1].params == {"client": "gamer-01", "name": "Anna's PC"}
+    with qtbot.waitSignal(rename.accepted):
+        fake.sent[-1].call.answer({})
     fake.connect_as(LOST)
     buttons = [*page.roster.buttons.values(), page.roster.rename, page.roster.log, page.roster.invite]
     assert not any(button.isEnabled() for button in buttons)
@@ -150,6 +158,7 @@ def test_a_name_that_looks_like_markup_is_read_as_it_was_given(
     fake.change_clients([ONLINE.model_copy(update={"name": "<i>Eve</i>"})])
     qtbot.waitUntil(lambda: column(page, "name")["gamer-01"] == "<i>Eve</i>")
     page.roster.choose("gamer-01")
+    assert page.details.values["id"].text() == "<i>Eve</i> (gamer-01)"
     page.roster.log.click()
     page.roster.buttons["revoke"].click()
     dialogs = [*page.findChildren(ClientLogDialog), *page.findChildren(QMessageBox)]

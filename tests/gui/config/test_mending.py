@@ -65,15 +65,6 @@ def test_mistakes_are_shown_and_taken_out_one_by_one_until_the_file_may_be_saved
     assert path.read_text() == "# mine\nppo:\n  epochs: 3\n"
 
 
-def test_a_value_is_mended_by_typing(qtbot: QtBot, dialog: MendConfigDialog, path: Path) -> None:
-    mended = WRONG.replace("gama", "gamma").replace("many", "7")
-    dialog.text.setPlainText(mended)
-    qtbot.waitUntil(lambda: not dialog.problem_bar.problems)
-    with qtbot.waitSignal(dialog.mended):
-        dialog.again.click()
-    assert path.read_text() == mended
-
-
 def test_what_was_mended_in_another_program_is_seen(
     qtbot: QtBot, dialog: MendConfigDialog, path: Path
 ) -> None:

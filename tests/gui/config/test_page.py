@@ -16,7 +16,7 @@ from soulsgui.config.schema import shipped_with
 from soulsgui.errors import SoulsGuiError
 from soulsgui.gui.config.draft import Draft
 from soulsgui.gui.config.page import ConfigDialog, ConfigEditor, ConfigPage
-from soulsgui.gui.feed import Call, Feed
+from soulsgui.gui.feed import Call
 from soulsgui.gui.settings.form import SettingsForm
 from soulsgui.gui.settings.row import SettingRow
 from soulsgui.gui.settings.spec import specs
@@ -25,7 +25,6 @@ from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.runner import settings_file
 from soulsgui.runner.refusal import as_api_error
 from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode
-from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Result, refusal
 from tests.gui.questions import answer, question
 from tests.gui.reading import part_of
@@ -457,14 +456,13 @@ def test_an_agent_brings_its_shipped_values_along(qtbot: QtBot, page: ConfigPage
     assert batch.editor.read() == (128, "")
 
 
-def test_the_dialog_saves_by_a_real_runner_and_asks_when_it_is_closed(
-    qtbot: QtBot, feed: Feed, server: RunningServer, shell: FakeShell
+def test_the_dialog_stays_at_enter_and_asks_when_it_is_closed(
+    qtbot: QtBot, fake: FakeFeed, shell: FakeShell, file: Path
 ) -> None:
-    file = server.folder / "config" / "config.yaml"
-    file.write_text(OWN)
+    fake.answers = answers(file)
     parent = QWidget()
     qtbot.addWidget(parent)
-    dialog = ConfigDialog(feed, shell, parent)
+    dialog = ConfigDialog(fake, shell, parent)  # type: ignore[arg-type]
     dialog.open()
     ready(qtbot, dialog.editor)
     type_into(qtbot, dialog.editor, "seed", "21")

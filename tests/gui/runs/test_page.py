@@ -1,18 +1,23 @@
 """The page of the runs before a played runner: what it asks, allows and says."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
+from soulsgui.config.schema import shipped_with
+from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.widgets.command_button import Stage
-from soulsgui.wire.control import CheckpointInfo, Event, RunStatus, RunSummary, Status
+from soulsgui.wire.control import CheckpointInfo, ConfigValues, Event, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.questions import answer, question
+from tests.gui.reading import part_of
+from tests.gui.settings.test_form import BASE
 from tests.states import checkpoint, checkpoint_row
 
 ACTIVE = RunSummary(
@@ -88,6 +93,63 @@ def test_a_quicksave_has_the_replay_memory_where_there_is_one_and_tells_why_it_f
         assert (told.level, told.text, told.detail) == ("error", "The disk is full.", "Free 200 MB.")
         assert tab.note.text() == "precious"
         assert tab.save.stage is Stage.FAILED
+
+
+def test_a_quicksave_is_chosen_once_it_is_listed_and_notes_are_edited_of_it_and_of_its_run(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    tab = page.details.checkpoints
+    saved = SAVED.model_copy(update={"id": "manual_save/1", "kind": "manual", "note": "precious"})
+    server.answers |= {
+        "checkpoint.save": {"checkpoint": saved.model_dump(mode="json")},
+        "checkpoint.list": checkpoints(SAVED, saved),
+    }
+    tab.note.setText("precious")
+    qtbot.keyClick(tab.note, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: tab.chosen == saved)
+    assert (tab.note.text(), shell.told[-1].level) == ("", "success")
+    assert server.sent_of("checkpoint.save")[-1].params["note"] == "precious"
+
+    def edit(dialog: NoteDialog, command: str, answered: dict[str, Any], **params: str | None) -> None:
+        server.answers[command] = answered
+        dialog.note.setPlainText("does it hold?")
+        with qtbot.waitSignal(dialog.accepted):
+            dialog.save.click()
+        assert server.sent_of(command)[-1].params == {"run": "r3", "note": "does it hold?"} | params
+
+    tab.edit.click()
+    dialog = part_of(page, NoteDialog)
+    assert dialog.note.toPlainText() == "precious"
+    edit(dialog, "checkpoint.edit", {}, path="manual_save/1")
+    page.details.edit.click()
+    dialog = page.details.findChildren(NoteDialog)[-1]
+    dialog.name.setText("renamed")
+    named = ACTIVE.model_copy(update={"name": "renamed"}).model_dump(mode="json")
+    edit(dialog, "runs.edit", named, name="renamed")
+    assert page.chosen is not None
+    assert page.chosen.name == "renamed"
+
+
+def test_the_settings_of_a_run_can_only_be_read_and_begin_another_one_but_those_of_the_server(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    details = page.details
+    of_run = BASE | shipped_with(BASE) | {"ppo.n_steps": 64}
+    told: dict[str, Any] = {"defaults": BASE, "run": of_run, "saved": {}, "running": {}}
+    told |= dict.fromkeys(("text", "hash", "path"), "")
+    server.answers["config.get"] = ConfigValues.model_validate(told)
+    details.tabs.setCurrentWidget(details.settings)
+    qtbot.waitUntil(lambda: details.settings.form is not None)
+    form = details.settings.form
+    assert form is not None
+    editor = form.row("ppo.n_steps").editor
+    assert (editor.read(), editor.isEnabled()) == ((64, ""), False)
+    assert [key for key in BASE if form.edits.modified(key)] == ["ppo.n_steps"]
+    with qtbot.waitSignal(details.again.finished):
+        details.again.click()
+    ((what, given),) = shell.opened
+    assert (what, given["overrides"]["ppo.n_steps"]) == ("new_run", 64)
+    assert "redis.port" not in given["overrides"]
 
 
 def test_the_active_run_is_chosen_at_first_and_others_are_found_by_their_words(
@@ -238,6 +300,9 @@ def test_settings_that_can_not_be_read_and_a_folder_that_nothing_opens_are_told_
     qtbot.waitUntil(lambda: "no configuration" in settings.words.text())
     assert settings.form is None
     server.hello = HELLO
+    server.connect_as(LIVE)
+    page.details.copy.click()
+    assert QGuiApplication.clipboard().text().endswith("r3")
     for opened, level in ((False, "warning"), (True, "info")):
         monkeypatch.setattr(QDesktopServices, "openUrl", lambda _, opened=opened: opened)
         page.details.open.click()

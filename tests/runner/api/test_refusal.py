@@ -13,7 +13,7 @@ from soulsgui.errors import (
 )
 from soulsgui.runner.api.server import Jobs
 from soulsgui.runner.refusal import Refused, as_api_error
-from soulsgui.wire.control import ClientCount, ErrorCode, Job, LocalClientsParams, RunsEditParams
+from soulsgui.wire.control import ClientCount, ErrorCode, Job, RunsEditParams
 
 IN_A_PIPELINE = "# 1 (SET) of pipeline caused error: MISCONF x"
 
@@ -43,23 +43,6 @@ def test_errors_have_codes_and_say_what_to_do(error: Exception, code: str, what:
     assert found.message
     assert what in found.message
     assert remedy in found.remedy
-
-
-def test_wrong_parameters_are_named_with_their_reasons() -> None:
-    with pytest.raises(ValidationError) as wrong:
-        LocalClientsParams.model_validate({"count": 5000, "color": 1})
-    found = as_api_error(wrong.value, "service.local_clients")
-    assert found.code == "bad_request"
-    assert "count: should be less than or equal to 1024" in found.message
-    assert "color: Extra inputs" in found.message
-
-
-@pytest.mark.allow_warnings
-def test_error_nobody_foresaw_is_told_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    found = as_api_error(ZeroDivisionError("by zero"), "run.start")
-    assert found.code == "failed"
-    assert "ZeroDivisionError" in found.message
-    assert "Traceback" in caplog.text or caplog.records[0].exc_info
 
 
 async def test_job_is_seen_while_it_runs_and_with_its_end_or_reason_and_old_ones_are_forgotten() -> None:

@@ -117,8 +117,13 @@ async def test_web_pages_of_others_are_refused_and_tunnels_from_any_port_are_let
     ("name", "request_", "status", "said"),
     [
         ("run.strat", {"json": {}}, 404, "run.strat"),
-        ("service.local_clients", {"json": {"count": -1}}, 400, "count"),
-        ("service.local_clients", {"json": {"count": 1, "colour": "red"}}, 400, "colour"),
+        (
+            "service.local_clients",
+            {"json": {"count": 5000}},
+            400,
+            "count: should be less than or equal",
+        ),
+        ("service.local_clients", {"json": {"count": 1, "colour": "red"}}, 400, "colour: Extra inputs"),
         ("service.local_clients", {"json": {}}, 400, "count: Field required"),
         ("service.local_clients", {"data": b"{"}, 400, "JSON"),
         ("service.local_clients", {"data": b"[1]"}, 400, "list"),
@@ -137,7 +142,9 @@ async def test_wrong_requests_are_answered_in_words(
 
 
 @pytest.mark.allow_warnings
-async def test_refusals_travel_with_code_and_remedy_and_a_defect_of_a_command_is_an_answer(api: Api) -> None:
+async def test_refusals_travel_with_code_and_remedy_and_a_defect_is_an_answer_and_a_line_of_the_log(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
     for code, status in ((ErrorCode.NOT_NOW, 409), (ErrorCode.NO_ANSWER, 504)):
         api.fake.error = Refused(code, "not like this", "like that")
         found, answer = await api.post("server.hello")
@@ -147,6 +154,7 @@ async def test_refusals_travel_with_code_and_remedy_and_a_defect_of_a_command_is
     found, answer = await api.post("server.hello")
     assert (found, answer["error"]["code"]) == (500, "failed")
     assert "KeyError" in answer["error"]["message"]
+    assert "KeyError: 'oops'" in caplog.text, "with its traceback"
     for method, page, status, code in (
         ("GET", "nowhere", 404, "not_found"),
         ("POST", "status", 405, "bad_request"),

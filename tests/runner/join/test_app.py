@@ -85,6 +85,10 @@ async def test_own_episodes_are_told_gapless_and_the_switch_stops_the_client(pla
     assert service(playing).state == "running"
     await comes_to_be(playing, "online")
     assert wish(playing) == "run"
+    before = client(playing).episodes
+    await until(lambda: client(playing).episodes > before)
+    history = await call(playing, "history.query", metric="return", points=200_000)
+    assert history["row"] == list(range(1, history["last_row"] + 1)), "another process goes on with the curve"
 
 
 async def test_pauses_reach_the_client_and_outlive_its_death_and_a_restart(playing: ClientRunner) -> None:

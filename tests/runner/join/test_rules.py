@@ -130,7 +130,9 @@ async def runner(
         yield made
 
 
-async def test_the_client_waits_only_while_somebody_is_there(runner: ClientRunner, room: _Room) -> None:
+async def test_the_client_waits_only_while_somebody_is_there_its_game_may_fill_the_screen_and_pauses_stay(
+    runner: ClientRunner, room: _Room
+) -> None:
     room.idle = 1.0
     state = await call(runner, "rules.set", rules={"only_idle": True})
     assert state["rules"]["only_idle"]
@@ -139,9 +141,6 @@ async def test_the_client_waits_only_while_somebody_is_there(runner: ClientRunne
     room.idle = 1e6
     await comes_to_be(runner, "online")
     assert client(runner).held == ""
-
-
-async def test_its_game_may_fill_the_screen_and_pauses_stay(runner: ClientRunner, room: _Room) -> None:
     room.full_screen = service(runner).pid
     await call(runner, "rules.set", rules={"not_full_screen": True})
     assert (client(runner).held, client(runner).state) == ("", "online")

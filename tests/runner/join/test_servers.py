@@ -25,15 +25,6 @@ from tests.runner.running import call, opened, until
 pytestmark = pytest.mark.usefixtures("fake_client")
 
 
-async def test_an_idle_runner_waits(idle: ClientRunner, redis_address: Address, folders: Folders) -> None:
-    folders.server.mkdir(parents=True)
-    redis_address.write(folders.server_address)
-    await until(lambda: idle.status().server.reachable)
-    assert (service(idle).state, service(idle).pid) == ("stopped", None)
-    await call(idle, "service.start", name="client")
-    await comes_to_be(idle, "online")
-
-
 async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_nothing(
     idle: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
 ) -> None:

@@ -113,6 +113,10 @@ async def test_the_server_starts_with_its_configuration_and_lets_nobody_in_witho
     with connected(server.address) as client:
         found = {key: client.config_get(key)[key] for key in wanted}
     assert found == wanted
+    assert len(server.address.password) >= 43
+    assert server.address.password not in repr(server)
+    assert stat.S_IMODE(server.data_dir.stat().st_mode) == 0o700
+    assert stat.S_IMODE(server.config_path.stat().st_mode) == 0o600
     assert supervisor.statuses()[0].port == server.address.port
     assert not can_ping(Address(server.address.host, server.address.port))
     health = ping(replace(server.address, password="wrong"))
@@ -137,19 +141,6 @@ async def test_a_killed_server_comes_back_with_its_data_and_a_frozen_one_is_repl
     os.kill(pid, signal.SIGSTOP)
     await until(lambda: supervisor.statuses()[0].restarts == 2 and supervisor.running("redis"))
     assert "no sign of life for 1 s" in events.told[2][2]
-
-
-async def test_a_server_left_by_a_crashed_runner_is_adopted_on_its_port(
-    running: Running, folders: Folders, settings: RedisSettings
-) -> None:
-    await running.start()
-    assert ensure_server(folders, settings).address == running.server.address
-    crashed = running.supervisor
-    running.supervisor = Supervisor(folders.server, lambda: None, Events(), QUICK)
-    assert await running.supervisor.adopt(running.spec)
-    await running.ready()
-    await running.supervisor.close()
-    await crashed.close()
 
 
 async def test_an_incomplete_end_of_its_file_is_cut_off_and_told(running: Running, events: Events) -> None:
@@ -207,19 +198,6 @@ def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_st
     assert health.detail == "no answer (ConnectionError)"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert not ping(Address("127.0.0.1", silent.getsockname()[1], "secret")).ready
-
-
-def test_secrets_stand_in_private_files_only(folders: Folders, server: RedisServer) -> None:
-    password = server.address.password
-    assert len(password) >= 43
-    assert folders.redis_secret.read_text() == f"requirepass {password}\n"
-    assert password not in " ".join(server.argv)
-    assert password not in repr(server)
-    assert password not in server.config_path.read_text()
-    for path in (folders.redis_secret, server.config_path, folders.server / "redis.json"):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(server.data_dir.stat().st_mode) == 0o700
-    assert Address.read(folders.server / "redis.json") == server.address
 
 
 async def test_a_folder_like_a_pattern_keeps_its_password(tmp_path: Path, settings: RedisSettings) -> None:

@@ -21,7 +21,16 @@ from soulsgui.runner.services.processes import (
     system_memory_kills,
 )
 from soulsgui.system import new_session_kwargs
-from tests.runner.children import PARENT, STUBBORN, alive, command, grandchild_of, text_of, until_now
+from tests.runner.children import (
+    APART,
+    PARENT,
+    STUBBORN,
+    alive,
+    command,
+    grandchild_of,
+    text_of,
+    until_now,
+)
 
 SLEEP = command("import time; time.sleep(600)")
 
@@ -120,7 +129,7 @@ def test_a_forged_record_is_not_taken_for_a_living_process(
     [
         (STUBBORN, signal.SIGTERM),
         (PARENT, signal.SIGKILL),
-        (PARENT.replace("time.sleep(600)'])", "time.sleep(600)'], start_new_session=True)"), 0),
+        (APART, 0),
     ],
     ids=["deaf to signals", "outlived their parent", "left its session"],
 )

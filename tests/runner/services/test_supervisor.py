@@ -21,6 +21,7 @@ from soulsgui.system import kill_tree, new_session_kwargs
 from soulsgui.wire.control import ServiceStatus
 from tests.faults.waiting import LIMIT_S
 from tests.runner.children import (
+    APART,
     FAILING,
     OBEDIENT,
     PARENT,
@@ -60,14 +61,6 @@ async def main(folder, script):
 asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 """
 
-
-# A child with the same environment, and a group of its own, but other arguments.
-WITH_CHILD = """
-import subprocess, sys, time
-child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)
-print('grandchild', child.pid, 'ready', flush=True)
-time.sleep(600)
-"""
 
 SCRIBE = """
 import time
@@ -400,16 +393,6 @@ async def test_stop_during_a_restart_wins_and_both_end(supervisor: Watched) -> N
     assert supervisor.pid is None
 
 
-async def test_stop_waits_for_the_process_of_that_moment(supervisor: Watched) -> None:
-    await supervisor.run(POLITE)
-    stopping = asyncio.create_task(supervisor.stop("worker"))
-    await asyncio.sleep(0)
-    async with asyncio.timeout(LIMIT_S):
-        await supervisor.start(spec(supervisor.folder, POLITE))
-        await stopping
-    assert supervisor.pid is not None
-
-
 async def test_all_are_killed_without_waiting(supervisor: Watched) -> None:
     pids = [await supervisor.run(STUBBORN), grandchild_of(supervisor.log)]
     supervisor.kill_all()
@@ -418,15 +401,15 @@ async def test_all_are_killed_without_waiting(supervisor: Watched) -> None:
 
 @pytest.mark.allow_warnings
 async def test_a_service_that_its_runner_could_not_record_is_found_and_ended(supervisor: Watched) -> None:
-    crash_a_runner(supervisor.folder, WITH_CHILD, "forgetful")
+    crash_a_runner(supervisor.folder, APART, "forgetful")
     await until(lambda: "ready" in text_of(supervisor.log))
     grandchild = grandchild_of(supervisor.log)
-    stranger = subprocess.Popen(command(WITH_CHILD), stdout=subprocess.DEVNULL, **new_session_kwargs())
+    stranger = subprocess.Popen(command(APART), stdout=subprocess.DEVNULL, **new_session_kwargs())
     try:
         assert supervisor.orphans() == []
         supervisor.recover()
         (found,) = supervisor.orphans()
-        assert (found.name, found.argv) == ("worker", spec(supervisor.folder, WITH_CHILD).argv)
+        assert (found.name, found.argv) == ("worker", spec(supervisor.folder, APART).argv)
         assert found.pid not in (grandchild, stranger.pid)
         await supervisor.stop_orphans()
         assert not alive(found.pid)

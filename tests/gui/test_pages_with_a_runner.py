@@ -1,0 +1,119 @@
+"""Pages before a real runner: what their controls do to files, processes and who is let in."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.clients.invite import InviteDialog
+from soulsgui.gui.clients.page import ClientsPage
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.logs.page import LogsPage
+from soulsgui.gui.runs.checkpoints import NoteDialog
+from soulsgui.gui.runs.page import RunsPage
+from soulsgui.wire.connection import connect
+from soulsgui.wire.invitation import Invitation
+from tests.end_to_end.server import RunningServer
+from tests.gui.fake_feed import FakeShell
+from tests.gui.questions import answer
+from tests.gui.reading import part_of
+
+
+@pytest.fixture
+def page(qtbot: QtBot, feed: Feed, shell: FakeShell, request: pytest.FixtureRequest) -> Iterator[QWidget]:
+    made: QWidget = request.param(feed, shell)
+    qtbot.addWidget(made)
+    made.resize(1100, 700)
+    made.show()
+    yield made
+    made.hide()
+
+
+def click(qtbot: QtBot, button: QPushButton) -> None:
+    qtbot.waitUntil(button.isEnabled)
+    button.click()
+
+
+def is_let_in(invitation: Invitation) -> bool:
+    connection = connect(invitation.address(*invitation.addresses[0]))
+    try:
+        return bool(connection.ping())
+    except redis.AuthenticationError:
+        return False
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("page", [ClientsPage], indirect=True)
+def test_a_computer_is_invited_told_to_pause_and_revoked(
+    qtbot: QtBot, page: ClientsPage, feed: Feed, shell: FakeShell, server: RunningServer
+) -> None:
+    dialog = InviteDialog(feed, shell)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    dialog.name.setText("gamer-11")
+    dialog.name.textEdited.emit("gamer-11")
+    click(qtbot, dialog.invite)
+    qtbot.waitUntil(lambda: bool(dialog.link.text()))
+    invitation = Invitation.parse(dialog.link.text())
+    assert is_let_in(invitation)
+    qtbot.waitUntil(lambda: page.roster.model.row_of("gamer-11") is not None)
+    page.roster.choose("gamer-11")
+    click(qtbot, page.roster.buttons["pause"])
+    qtbot.waitUntil(lambda: "will pause" in page.details.values["state"].text())
+    with server.redis() as connection:
+        assert json.loads(connection.get("souls:to:gamer-11") or "")["state"] == "pause"
+    click(qtbot, page.roster.buttons["revoke"])
+    answer(page, "Revoke")
+    qtbot.waitUntil(lambda: page.details.values["state"].text() == "Revoked")
+    assert not is_let_in(invitation)
+
+
+@pytest.mark.parametrize("page", [LogsPage], indirect=True)
+def test_lines_of_a_service_appear_when_they_are_written(
+    qtbot: QtBot, page: LogsPage, server: RunningServer
+) -> None:
+    page.show_where(service="redis")
+    with (server.data / "server" / "logs" / "redis.log").open("a", encoding="utf-8") as file:
+        file.write("2026-11-20 10:00:00.000 ERROR no space left\n")
+    qtbot.waitUntil(lambda: "no space left" in page.pane.text)
+
+
+@pytest.mark.parametrize("page", [RunsPage], indirect=True)
+def test_a_run_is_noted_saved_loaded_stopped_and_resumed(
+    qtbot: QtBot, page: RunsPage, server: RunningServer
+) -> None:
+    overrides = {"env.num_envs": 1, "clients.local": 1, "ppo.n_steps": 64, "ppo.epochs": 1}
+    run: Path = server.start_run(name="first", overrides=overrides)
+    details, tab = page.details, page.details.checkpoints
+    qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.env_steps > 0)
+    click(qtbot, details.edit)
+    dialog = part_of(page, NoteDialog)
+    dialog.note.setPlainText("does it hold?")
+    with qtbot.waitSignal(dialog.accepted):
+        dialog.save.click()
+    assert json.loads((run / "run.json").read_text())["note"] == "does it hold?"
+
+    qtbot.waitUntil(tab.save.isEnabled)
+    tab.note.setText("before the change")
+    with qtbot.waitSignal(tab.save.finished):
+        qtbot.keyClick(tab.note, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: tab.chosen is not None and tab.chosen.kind == "manual")
+    assert (run / tab.chosen.id / "note.txt").read_text() == "before the change"
+
+    before = server.status().run
+    tab.load.click()
+    with qtbot.waitSignal(tab.load.finished):
+        answer(page, "Load")
+    now = server.status().run
+    assert (now.id, now.attempt) == (before.id, before.attempt + 1)
+    server.api.command("run.stop")
+    qtbot.waitUntil(details.resume.isEnabled)
+    with qtbot.waitSignal(details.resume.finished):
+        details.resume.click()
+    assert (server.status().run.id, server.status().run.attempt) == (run.name, before.attempt + 2)
