@@ -155,7 +155,7 @@ def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str]
 
 
 def load_run_settings(path: Path) -> Settings:
-    """Return the configuration a run goes on with, from its config.json; `ConfigError` as `run_layer`."""
+    """Return the configuration a run goes on with, its config.json; `ConfigError` where it is none."""
     return combine([run_layer(path)])
 
 

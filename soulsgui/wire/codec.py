@@ -186,7 +186,7 @@ def pack_weights(
 
 
 def read_header(blob: bytes) -> WeightsHeader:
-    """Return the header of packed weights, for which `HEADER_BYTES` suffice; `CodecError`: damaged."""
+    """Return the header of packed weights, whole in `HEADER_BYTES`; `CodecError` where it is damaged."""
     try:
         (length,) = _LENGTH.unpack_from(blob)
         told = unpack(blob[_LENGTH.size : _LENGTH.size + length])
@@ -208,7 +208,7 @@ def body_offset(blob: bytes) -> int:
 
 
 def unpack_body(header: WeightsHeader, body: bytes) -> dict[str, NDArray[Any]]:
-    """Return the tensors behind a header (the blob from `body_offset` on); `CodecError`: hashes differ."""
+    """Return the tensors (the blob from `body_offset` on); `CodecError` where they have another hash."""
     if tensors_digest(body) != header.digest:
         raise CodecError("weights are damaged: their hash differs")
     try:

@@ -166,7 +166,7 @@ def is_link(text: str) -> bool:
 
 
 def read_invitation(word: str) -> Invitation:
-    """Read what a person was sent: a link, or the text or path of a file; `UsageError` as `parse`."""
+    """Read what a person was sent: a link, or the text or path of a file; `UsageError` where it is none."""
     if is_link(word) or word.lstrip().startswith("{"):
         return Invitation.parse(word)
     return Invitation.load(Path(word))

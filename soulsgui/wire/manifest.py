@@ -78,7 +78,7 @@ class Manifest(Message):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a checkpoint; `CheckpointError`: it is missing, damaged, or of a newer format."""
+    """Read the manifest of a checkpoint; `CheckpointError` where it is missing, damaged or too new."""
     try:
         return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
     except FileNotFoundError as error:

@@ -263,7 +263,7 @@ class Permissions:
         return {command: _why(check, runner, params) for command, check in self._of_one[0].items()}
 
     def of_client(self, runner: object, client: str) -> dict[str, str]:
-        """Return the same about one client, only where refused: there may be a thousand, twice a second."""
+        """Return what is refused about one client, by command; made for each client at every status."""
         params = control.ClientParams.model_construct(client=client)
         told = ((command, _why(check, runner, params)) for command, check in self._of_one[1].items())
         return {command: why for command, why in told if why}

@@ -138,7 +138,7 @@ def tested_here(address: Address | None) -> ServerTest:
 
 
 def examined_place(invitation: Invitation, host: str, port: int) -> AddressChange:
-    """Ask, about a second, whether the server of an invitation, which alone knows its secret, is there."""
+    """Ask at an address whether the server of an invitation answers there; takes about a second."""
     answer = try_address(invitation.address(host, port))
     where, name = place_words(host, port), invitation.server_name
     if answer.reply is Reply.LET_IN:

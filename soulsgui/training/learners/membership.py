@@ -273,7 +273,7 @@ def equal_quotas(steps_per_env: int, num_envs: Mapping[str, int]) -> dict[str, i
 def balanced_quotas(
     steps_per_env: int, num_envs: Mapping[str, int], speeds: Mapping[str, float]
 ) -> dict[str, int]:
-    """Return each member's steps so that all end together, in sum as equal quotas, if much is gained."""
+    """Return each member's steps so that all end together; equal ones where little time would be won."""
     equal = equal_quotas(steps_per_env, num_envs)
     if len(equal) < 2:
         return equal
