@@ -222,7 +222,8 @@ class Evaluator:
             logger.warning("model %d: %s", header.model_id, found.cut_words)
         self._keep_if_best(header, tensors, config, found.mean_return)
         values = evaluation_values(found.returns, found.lengths, found.seconds, found.cut)
-        self._rows.add(evaluation_row(header.run_id, header, self._previous, values, self._confirming))
+        last, confirms = self._previous, self._confirming
+        self._rows.add(evaluation_row(header.run_id, header, last, values, confirms, time.time()))
         self._previous = header.attempt, header.update
         if self._confirming is not None:
             self._confirmed, self._confirming = self._confirming, None

@@ -72,10 +72,10 @@ class MetricsStream:
             if "no such key" not in str(error):
                 raise
             last = b"0-0"
-        beginning = EntryId(0, 0)
         if EntryId.parse(last) < self.cursor:
             logger.info("the server has no rows of before: reading those it has")
-            self.cursor = beginning
+            self.cursor = EntryId(0, 0)
+            self._own.clear()  # as in `resume`
             self._left.clear()
             self._left_bytes = 0
 

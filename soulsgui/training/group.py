@@ -168,11 +168,11 @@ class Leader(GradientMember):
 
     def gather(self) -> None:
         """Start the others and wait until all are there."""
+        found = psutil.net_if_addrs().items()
+        loopback = [card for card, each in found if any(one.address == "127.0.0.1" for one in each)]
         for name in _INTERFACES:
             if name not in os.environ:
-                reach = psutil.net_if_addrs().items()  # by name; this one reaches this computer alone
-                here = (name for name, all_ in reach if any(one.address == "127.0.0.1" for one in all_))
-                os.environ[name] = next(here, "lo")
+                os.environ[name] = loopback[0] if loopback else "lo"
                 self._named_here.append(name)
         for begin in self._begins:
             process = subprocess.Popen(

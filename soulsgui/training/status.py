@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import redis
@@ -26,14 +26,26 @@ _RATE_WINDOW_S = 10.0
 _BUCKETS = len(STALENESS_BOUNDS) + 1
 
 
+@runtime_checkable
+class Observes(Protocol):
+    """Anything that takes measured seconds, such as a histogram or summary of prometheus_client."""
+
+    def observe(self, amount: float, /) -> None:
+        """Take one measurement in seconds."""
+
+
+class IsSet(Protocol):
+    """Anything that shows the last measured seconds, such as a gauge of prometheus_client."""
+
+    def set(self, value: float, /) -> None:
+        """Show one measurement in seconds."""
+
+
 class Stopwatch(AbstractContextManager[None]):
-    """Measures the wall time of its block and hands it on, also when the block fails; may be used again.
+    """Measures the wall time of its block and hands it on, also when the block fails; may be used again."""
 
-    A timer takes seconds by `observe`, as a histogram of prometheus_client does, or shows them by `set`.
-    """
-
-    def __init__(self, timer: Any) -> None:
-        self._take: Callable[[float], object] = timer.observe if hasattr(timer, "observe") else timer.set
+    def __init__(self, timer: Observes | IsSet) -> None:
+        self._take = timer.observe if isinstance(timer, Observes) else timer.set
         self._since = 0.0
 
     def __enter__(self) -> None:

@@ -35,7 +35,7 @@ from soulsgui.training.learners.replay import ReplayLearner
 from soulsgui.training.learners.rounds import RoundLearner
 from soulsgui.training.learners.vtrace import VTraceLearner
 from soulsgui.training.publisher import published_header
-from soulsgui.training.status import QUIET_END, StateReporter, Stopwatch
+from soulsgui.training.status import QUIET_END, IsSet, Observes, StateReporter, Stopwatch
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import AWAY, Address, Stopped
 from soulsgui.wire.control import CheckpointKind, ScoredBy
@@ -171,8 +171,12 @@ class Trainer(ABC):
         settings = self.training.settings.model_dump(mode="json")
         atomic_write(Path(path), json.dumps(settings, indent=1).encode())
 
-    def monitor_timing(self, prom_timer: Any) -> AbstractContextManager[None]:
-        """Return a context that tells its wall time in seconds to a timer such as prometheus_client has."""
+    def monitor_timing(self, prom_timer: Observes | IsSet) -> AbstractContextManager[None]:
+        """Return a context whose wall time in seconds is given to `prom_timer.observe`, or to `set`.
+
+        Args:
+            prom_timer: A Gauge, Histogram or Summary of prometheus_client, or what else has one of both.
+        """
         return Stopwatch(prom_timer)
 
     def shutdown(self, _: Any = None) -> None:

@@ -131,6 +131,13 @@ def test_a_server_that_lost_the_stream_is_read_from_its_beginning(stage: Stage, 
     stage.redis.xadd(keys.metrics, {ROW_FIELD: update_row(2).to_json()}, id=entry)
     metrics.resume(stage.redis)
     assert metrics.read(stage.redis) == [update_row(2)]
+    # The same where nobody saw that the connection was cut.
+    metrics.publish(stage.redis, _message(2))
+    *_, (entry, _) = stage.redis.xrange(keys.metrics)
+    stage.redis.delete(keys.metrics)
+    metrics.find_place(stage.redis)
+    stage.redis.xadd(keys.metrics, {ROW_FIELD: update_row(3).to_json()}, id=entry)
+    assert metrics.read(stage.redis) == [update_row(3)]
 
 
 def test_the_newest_row_of_this_run_is_found_behind_others(metrics: MetricsStream, stage: Stage) -> None:

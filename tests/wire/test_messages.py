@@ -7,10 +7,25 @@ import pytest
 
 from soulsgui.wire.messages.base import Instance, Message
 from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
-from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, EpisodeRows, UpdateRow, read_row
+from soulsgui.wire.messages.metrics import (
+    AttemptRow,
+    CheckpointRow,
+    EpisodeRows,
+    UpdateRow,
+    evaluation_row,
+    read_row,
+)
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, state_of
-from soulsgui.wire.messages.session import MAX_HELLO_BYTES, Episode, Grant, RoundShare, SessionHello, Wish
+from soulsgui.wire.messages.session import (
+    MAX_HELLO_BYTES,
+    Episode,
+    Grant,
+    GreedyOrder,
+    RoundShare,
+    SessionHello,
+    Wish,
+)
 
 PROCESS = Instance(host="pc", boot_id="b", pid=7, start_time=1.5)
 MESSAGES: list[Message] = [
@@ -131,3 +146,12 @@ def test_words_of_clients_are_made_printable() -> None:
     grant = Grant.read(json.dumps({"session": "1-0", "status": "refused", "reason": "\x1b[1m\n"}))
     assert grant is not None
     assert grant.reason.isprintable()
+
+
+def test_the_row_of_an_evaluation_has_the_place_of_its_weights_and_the_time_given() -> None:
+    order = GreedyOrder(model_id=9, count=5, attempt=2, update=7, env_steps=70, episodes=3)
+    place = order.model_dump(include={"model_id", "attempt", "update", "env_steps", "episodes"})
+    for attempt, previous in ((2, 6), (1, 0)):
+        row = evaluation_row("r", order, (attempt, 6), {}, None, now=12.5)
+        expected = UpdateRow(kind="evaluation", run_id="r", previous=previous, time=12.5, values={}, **place)
+        assert row == expected

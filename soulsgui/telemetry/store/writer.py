@@ -2,6 +2,7 @@
 
 import sqlite3
 import struct
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,7 +92,7 @@ class StoreWriter:
         """Return the row of an evaluation by a client; None when it is stored already."""
         values = evaluation_values(found.returns, found.lengths, found.seconds, found.cut)
         order, last = found.order, last_evaluation(self.db)
-        row = evaluation_row(run_id, order, last, values, order.confirms)
+        row = evaluation_row(run_id, order, last, values, order.confirms, time.time())
         return None if is_stored(self.db, row) else row
 
     def places(self) -> dict[int, Place]:

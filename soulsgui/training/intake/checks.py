@@ -73,7 +73,7 @@ def _refuse(codes: Codes, bad: NDArray[np.bool_], reason: Reason) -> None:
 def _check_steps(segments: Segments, spaces: SpacesSpec, codes: Codes, begin: int, end: int) -> None:
     """Refuse the bad ones from `begin` up to `end`, found by halving: they cost the good ones little."""
     part = segments.cut(begin, end)
-    if _all_good(part, spaces):
+    if _all_good(part, spaces):  # one glance at the smallest and largest values; almost always it is enough
         return
     if end - begin <= _FEW:
         _refuse(codes[begin:end], _not_finite(part), Reason.NOT_FINITE)

@@ -145,7 +145,8 @@ class Accepted:
 
 
 def _source_of(client: str, session: str) -> int:
-    """Return 46 bits of a hash, the same in every process, and 17 free ones for the environment."""
+    """Return 46 bits of a hash, and 17 free ones for the environment (`heartbeat.MAX_ENVS`)."""
+    # The same in every process: a saved memory goes on with sessions that go on.
     digest = hashlib.blake2b(f"{client} {session}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 18 << 17
 
@@ -289,6 +290,7 @@ class Ingest:
 
     def _portions(self, arrivals: Sequence[Arrivals]) -> Iterator[Sequence[Arrivals]]:
         """Yield the chunks in order, as many at once as fit into memory once they are opened."""
+        # Compressed ones may be a thousand times as large then.
         if not self._form.is_compressed:
             yield arrivals
             return

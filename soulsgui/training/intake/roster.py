@@ -88,7 +88,7 @@ class Roster:
         if session.client not in self._listed:
             return OFF_THE_LIST
         reason = self.why_not(session)
-        return "" if reason == "silent" else reason
+        return "" if reason == "silent" else reason  # for a silent one there is the deadline of the round
 
 
 class Readmission:

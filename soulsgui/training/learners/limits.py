@@ -94,9 +94,9 @@ class ReplayBand:
 
 
 class Pace:
-    """Transitions the learner takes in per second of work; with each one, what lies back counts half."""
+    """Transitions the learner takes in per second of work, which is while it need not wait for them."""
 
-    _HALF_LIFE_S = 1.0
+    _HALF_LIFE_S = 1.0  # of work: after it, what lies back counts half
 
     def __init__(self) -> None:
         self._steps = 0.0

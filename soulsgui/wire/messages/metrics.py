@@ -4,13 +4,14 @@ An entry has one field, `row`, with one of these messages as JSON.
 """
 
 import math
-import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.session import GreedyOrder
 
 ROW_FIELD = b"row"
 STREAM_LENGTH = 20_000
@@ -112,18 +113,24 @@ class UpdateRow(Message):
 
 
 def evaluation_row(
-    run_id: str, weights: Any, last: tuple[int, int], values: dict[str, float], confirms: int | None
+    run_id: str,
+    weights: WeightsHeader | GreedyOrder,
+    last: tuple[int, int],
+    values: dict[str, float],
+    confirms: int | None,
+    now: float,
 ) -> UpdateRow:
-    """Return the row of an evaluation, as of now.
+    """Return the row of an evaluation.
 
     Args:
-        weights: What was evaluated: a header of weights, or the order to a client (`session.GreedyOrder`).
+        weights: What was evaluated: the header of weights, or the order to a client.
         last: Attempt and update of the evaluation before.
         values: As `evaluation_values` returns them.
+        now: Wall time in seconds since the epoch.
     """
     names = ("attempt", "update", "env_steps", "episodes", "model_id")
     place = {name: getattr(weights, name) for name in names}
-    place |= {"previous": last[1] if last[0] == weights.attempt else 0, "time": time.time()}
+    place |= {"previous": last[1] if last[0] == weights.attempt else 0, "time": now}
     return UpdateRow(kind="evaluation", run_id=run_id, **place, values=values, confirms=confirms)
 
 
