@@ -49,7 +49,7 @@ class ServeOptions:
 
 
 def serve(folders: Folders, options: ServeOptions) -> int:
-    """Check the settings, then run a server until it is told to end or its run is done; return the exit code."""
+    """Check settings, then run a server until it is told to end or its run is done; return the exit code."""
     base, of_run = of_the_runner(options.overrides) if options.resume else (options.overrides, {})
     settings = combine(layers_of(folders, options.preset, [base]))
     resume = RunResumeParams(run=options.resume, overrides=of_run) if options.resume else None
