@@ -191,6 +191,9 @@ def test_folders_and_settings_stand_anywhere() -> None:
         ("client --rate fast", "--rate should be a number, not 'fast'."),
         ("logs trainer -n", "-n needs a value behind it."),
         ("shutdown all", "what should be one of 'clients', 'run', 'server', not 'all'."),
+        ("call NOPE", "There is no command 'NOPE'.\nAll of them: docs/api.md"),
+        ("call run.strat", "Did you mean run.start, run."),
+        ("call status.get", "Did you mean soulsgui status? "),
         ("call server.hello {", "The parameters are not JSON: look at character 2."),
         *(
             (f"call server.hello {word}", "The parameters are no JSON object.")

@@ -10,7 +10,7 @@ from typing import Any
 
 from soulsgui.cli.declaring import typed_params
 from soulsgui.cli.output import answer, folders_of, log_line, room, say, say_json, warn_without_effect
-from soulsgui.cli.parser import Arguments
+from soulsgui.cli.parser import GROUPS, Arguments
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError, printable
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient, CommandFailedError
 from soulsgui.wire.control import COMMANDS, ClientLog, ControlFile, ErrorCode, Status
@@ -114,6 +114,13 @@ def call(arguments: Arguments) -> int:
         ) from error
     if not isinstance(params, dict):
         raise UsageError("The parameters are no JSON object.", "For instance: '{\"count\": 2}'")
+    if arguments.name not in COMMANDS:
+        from soulsgui.runner.refusal import unknown_command  # late: it takes a while to import
+
+        word = arguments.name.partition(".")[0]
+        of_api = word in {name.partition(".")[0] for name in COMMANDS}
+        own = not of_api and any(word in group for group in GROUPS.values())
+        raise unknown_command(arguments.name, f"soulsgui {word}" if own else "")
     say_json(runner_of(arguments).command(arguments.name, params))
     return 0
 

@@ -1,5 +1,6 @@
 """Refusals of commands, and every error as the answer the control API gives."""
 
+import difflib
 import logging
 
 import redis
@@ -17,7 +18,7 @@ from soulsgui.errors import (
 )
 from soulsgui.system import explained
 from soulsgui.wire.connection import disk_full, memory_full
-from soulsgui.wire.control import ApiError, ErrorCode
+from soulsgui.wire.control import COMMANDS, ApiError, ErrorCode
 from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,13 @@ class Refused(SoulsGuiError):
     def __init__(self, code: ErrorCode, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy)
         self.code = code
+
+
+def unknown_command(name: str, typed: str = "") -> UsageError:
+    """Return the error of a command that there is not, with what is typed instead, or those most like it."""
+    near = [typed] if typed else difflib.get_close_matches(name.casefold(), COMMANDS)
+    meant = f"Did you mean {', '.join(near)}? " if near else ""
+    return UsageError(f"There is no command {name!r}.", f"{meant}All of them: docs/api.md")
 
 
 def no_run() -> Refused:

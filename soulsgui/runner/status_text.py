@@ -22,6 +22,7 @@ _LAST_COLUMN = 24
 """Characters that the last column, which says what is wrong, has before others are left out for it."""
 _LEAST_COLUMN = 8
 _SMALL_BYTES = 100_000
+_MINUTES_FROM_S = 99.95
 _WORTH_TELLING = 0.01
 _NONE_KEPT = (
     "No refused samples are kept. What came from a client that was not let in yet, or no longer "
@@ -141,12 +142,14 @@ def client_rows(clients: list[dict[str, Any]], width: int | None = None) -> str:
 
 def _client_row(client: Mapping[str, Any]) -> list[str]:
     age = client["age_s"]
+    ago = "" if age is None else f"{age:.1f} s ago"
+    if age is not None and age >= _MINUTES_FROM_S:
+        ago = f"{' '.join(duration_words(age).split()[:2])} ago"
     mean = client["mean_return"]
     name = client["name"] if client["name"] == client["id"] else f"{client['name']} ({client['id']})"
     if client["state"] in GONE and not client["env_id"]:
         # It was gone before this run began.
-        ago = f" {' '.join(duration_words(age).split()[:2])} ago" if age is not None else ""
-        return [name, f"{client['state']}{ago}", client["host"], *[""] * 8]
+        return [name, f"{client['state']} {ago}".rstrip(), client["host"], *[""] * 8]
     if client.get("invited") is not None and age is None and client["state"] == "joining":
         seen = "invited again, not yet seen" if client.get("invited_again") else "invited, never seen"
         return [name, seen, *[""] * 9]
@@ -161,7 +164,7 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
         f"{mean:.1f}" if mean is not None else "",
         f"{client['env_steps_per_s']:,.0f}" if client["env_steps_per_s"] else "",
         f"{100 * client['waiting']:.0f} %" if client["waiting"] >= _WORTH_TELLING else "",
-        f"{age:.1f} s ago" if age is not None else "",
+        ago,
         f"{rejected:,}" if rejected else "",
         client["error"],
     ]

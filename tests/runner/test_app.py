@@ -211,6 +211,16 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_with_its_end_and_can_be_
         await call(runner, "run.stop")
         with pytest.raises(Refused, match="before it had begun"):
             await starting
+
+        asked = []
+        for _ in range(3):  # each takes the place of the one before, which is told so
+            before = (None, runner.run_manager.session)
+            asked.append(asyncio.create_task(call(runner, "run.start", if_active="stop")))
+            await until(lambda before=before: runner.run_manager.session not in before)
+            await until(lambda: runner.status().run.detail == checking)
+        await call(runner, "run.stop")
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [str(answer) for answer in answers] == ["The run was stopped before it had begun."] * 3
         assert list(service_states(runner)) == ["redis"]
         assert list(folders.runs.iterdir()) == []
 
@@ -372,6 +382,12 @@ async def test_services_are_stopped_and_started_but_not_beyond_the_end_of_the_ru
     await until(lambda: run_is(runner, "running"))
     with pytest.raises(Refused, match="no service"):
         await call(runner, "service.stop", name="oven")
+    restarting = asyncio.create_task(call(runner, "service.restart", name="trainer"))
+    await until(lambda: service_states(runner)["trainer"] == "starting")
+    await call(runner, "service.stop", name="trainer")
+    with pytest.raises(Refused, match="trainer was stopped or restarted meanwhile"):
+        await restarting
+    await call(runner, "service.start", name="trainer")
     restarting = asyncio.create_task(call(runner, "service.restart", name="trainer"))
     await until(lambda: service_states(runner)["trainer"] == "stopping")
     stopping = asyncio.create_task(call(runner, "run.stop"))

@@ -167,7 +167,7 @@ def test_one_who_is_not_there_is_said_shortly_and_where_one_was_paused() -> None
         client("pc-3", "joining", invited=5.0, invited_again=True),
         client("a", "paused", wish="pause", age_s=0.1),
         client("b", "paused", age_s=0.1),
-        client("c", env_id="E", env_steps=1),
+        client("c", env_id="E", env_steps=1, age_s=370.0),
     ]
     heads, *rows = client_rows([one.model_dump() for one in clients]).splitlines()
     assert rows[0].split() == ["client-1", "left", "5", "min", "ago", "pc"]
@@ -177,6 +177,7 @@ def test_one_who_is_not_there_is_said_shortly_and_where_one_was_paused() -> None
     assert rows[3].endswith("invited again, not yet seen")
     assert rows[4].split()[:3] == ["a", "paused", "0"]
     assert rows[5].split()[:3] == ["b", "paused", "there"]
+    assert rows[6].rstrip().endswith("6 min ago")
     assert rows[6].index(" 1 ") == heads.index("STEPS") - 1
 
 

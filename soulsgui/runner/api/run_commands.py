@@ -63,12 +63,10 @@ async def _restart_service(runner: "Runner", params: control.ServiceParams) -> N
 
 
 async def _ready(runner: "Runner", name: str) -> None:
-    if not await runner.supervisor.wait_ready(name, _READY_LIMIT_S):
-        raise Refused(
-            ErrorCode.NO_ANSWER,
-            f"{name} is not ready after {_READY_LIMIT_S:.0f} s.",
-            f"Look at its log: soulsgui logs {name}",
-        )
+    if not (ready := await runner.supervisor.wait_ready(name, _READY_LIMIT_S)):
+        limit = f"is not ready after {_READY_LIMIT_S:.0f} s"
+        why = "was stopped or restarted meanwhile" if ready is None else limit
+        raise Refused(ErrorCode.NO_ANSWER, f"{name} {why}.", f"Look at its log: soulsgui logs {name}")
 
 
 async def _local_clients(runner: "Runner", params: control.LocalClientsParams) -> control.ClientCount:

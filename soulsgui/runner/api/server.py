@@ -10,11 +10,11 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import WSMsgType, web
+from aiohttp.http import HttpProcessingError
 from pydantic import ValidationError
 
-from soulsgui.config.errors import nearest
 from soulsgui.errors import SoulsGuiError
-from soulsgui.runner.refusal import Result, as_api_error, bad_parameters
+from soulsgui.runner.refusal import Result, as_api_error, bad_parameters, unknown_command
 from soulsgui.system import free_port, who_listens
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
@@ -30,6 +30,7 @@ _OUR_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _MAX_BODY_BYTES = 4 * 2**20
 _HEARTBEAT_S = 20.0
 _CURSOR_DIGITS = 20
+_BAD_AGAIN_S = 60.0
 _HTTP_STATUS = {
     ErrorCode.BAD_REQUEST: 400,
     ErrorCode.BAD_CONFIG: 422,
@@ -74,6 +75,24 @@ class Jobs:
         self._on_change(job)
 
 
+class _BadRequests(logging.Filter):
+    """Makes one line, now and then, of each traceback that aiohttp logs of a request that can't be read."""
+
+    _said_at = float("-inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError | ConnectionError):
+            if record.created - self._said_at < _BAD_AGAIN_S:
+                return False
+            self._said_at, record.exc_info = record.created, None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            record.msg, record.args = "a request can't be read: %s", (" ".join(str(error).split()),)
+        return True
+
+
+logger.addFilter(_BadRequests())
+
 _RequestHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -90,7 +109,7 @@ class ControlServer:
         app.router.add_post(control.PREFIX + "/commands/{name}", self._command)
         app.router.add_get(control.PREFIX + "/jobs/{id}", self._job)
         app.router.add_get(f"{control.PREFIX}/feed", self._feed)
-        self._app_runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._app_runner = web.AppRunner(app, access_log=None, logger=logger, shutdown_timeout=1.0)
 
     async def start(self, port: int, remembered: int = 0) -> None:
         """Listen."""
@@ -155,15 +174,7 @@ class ControlServer:
         name = request.match_info["name"]
         command = control.COMMANDS.get(name)
         if command is None:
-            near = nearest(name, control.COMMANDS)
-            return _failed(
-                control.ApiError(
-                    code=ErrorCode.BAD_REQUEST,
-                    message=f"There is no command {name!r}.",
-                    remedy=f"Did you mean {near}?" if near else f"There are: {', '.join(control.COMMANDS)}",
-                ),
-                404,
-            )
+            return _failed(as_api_error(unknown_command(name), name), 404)
         try:
             params = command.params.model_validate(_object(await request.read() or b"{}"))
         except ValidationError as error:

@@ -164,7 +164,7 @@ class BestModel:
         self._asking: asyncio.Task[None] | None = None
 
     def due(self, verdict: Verdict | None, now: float, hurry: bool = False) -> tuple[int, float] | None:
-        """Return (model id, score) to save now, noted as being saved, or None; in a hurry without a gap."""
+        """Return (model id, score) to save, and note it, or None; a hurry waits for no gap and no answer."""
         if verdict is None or verdict.best_model_id is None or verdict.best_score is None:
             return None
         best = (verdict.best_model_id, verdict.best_score)

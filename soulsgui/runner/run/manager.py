@@ -176,13 +176,13 @@ class RunManager:
 
         A game that is slow to be checked goes on being checked after the answer: `opened` waits for that.
         """
-        self._opening = asyncio.create_task(work)
+        self._opening = opening = asyncio.create_task(work)
         # What goes wrong is told as an event.
-        self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
-        done, _ = await asyncio.wait({self._opening}, timeout=OPEN_LIMIT_S)
+        opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+        done, _ = await asyncio.wait({opening}, timeout=OPEN_LIMIT_S)
         if not done:
-            raise _not_ready(session, OPEN_LIMIT_S)
-        await self.opened()
+            raise _not_ready(session, f"after {OPEN_LIMIT_S:.0f} s")
+        await self.opened(opening)  # another one may be begun by now
         try:
             ready = await session.services.until_ready()
         except ServiceError as error:
@@ -190,25 +190,28 @@ class RunManager:
         if session.ending == "stopped":
             raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
         if not ready and not session.ending:
-            raise _not_ready(session, READY_LIMIT_S)
+            late = "yet: a service was stopped or restarted meanwhile"
+            raise _not_ready(session, late if ready is None else f"after {READY_LIMIT_S:.0f} s")
 
-    async def opened(self) -> None:
+    async def opened(self, opening: asyncio.Task[None] | None = None) -> None:
         """Return once the services of the run that is being begun are started, or raise what hindered it."""
-        if self._opening is None:
+        if (opening := opening or self._opening) is None:
             return
-        await asyncio.wait({self._opening})
-        if self._opening.cancelled():
+        await asyncio.wait({opening})
+        if opening.cancelled():
             raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
-        await self._opening
+        opening.result()
 
     async def _start(self, session: RunSession) -> None:
         title = session.record.title
         try:
             await session.start()
         except BaseException as error:
+            cancelled = isinstance(error, asyncio.CancelledError)
+            session.end_because("stopped" if cancelled else "failed", str(error))
             self._leave(session)
             self._last = self._context.library.last_record()
-            if not isinstance(error, asyncio.CancelledError):
+            if not cancelled:
                 # Whoever asked for it may have been answered long ago.
                 session.tell("error", f"Run {title} could not be begun", str(error))
             raise
@@ -373,9 +376,9 @@ class RunManager:
             logger.error("a task of the run failed", exc_info=task.exception())
 
 
-def _not_ready(session: RunSession, after_s: float) -> Refused:
+def _not_ready(session: RunSession, late: str) -> Refused:
     return Refused(
         ErrorCode.NO_ANSWER,
-        f"Run {session.run.run_id} is not ready after {after_s:.0f} s; it goes on starting.",
+        f"Run {session.run.run_id} is not ready {late}; it goes on starting.",
         "Watch it: soulsgui status",
     )

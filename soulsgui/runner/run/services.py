@@ -199,11 +199,11 @@ class RunServices:
                     logger.error("%s", error)
         return living
 
-    async def until_ready(self) -> bool:
-        """Return once trainer and telemetry are ready; False when that took too long, or one was stopped."""
+    async def until_ready(self) -> bool | None:
+        """Return once trainer and telemetry are ready, as `Supervisor.wait_ready` does."""
         for name in _NODES:
-            if not await self._supervisor.wait_ready(name, READY_LIMIT_S):
-                return False
+            if not (ready := await self._supervisor.wait_ready(name, READY_LIMIT_S)):
+                return ready
         return True
 
     async def end_clients(self, evaluator_grace_s: float | None) -> None:

@@ -224,7 +224,7 @@ class OwnLog:
         self._stream = io.TextIOWrapper(written, "utf-8", errors="backslashreplace", write_through=True)
         self._handler = _LogHandler(self._stream)
         self._handler.setFormatter(LineFormatter())
-        if not _is_standard_error(path):
+        if not _is_standard_error(path):  # a window starts the runner so that it does
             logging.getLogger().addHandler(self._handler)
 
     def close(self) -> None:
@@ -347,7 +347,7 @@ class LogFollower:
         self._positions[service] = position
 
     def poll(self) -> list[LogLine]:
-        """Return the lines since the last call: of a log that grows fast the newest, about 64 KB."""
+        """Return the new lines; of a log that grows fast the last 64 KB, after one that tells of the gap."""
         lines = []
         for service in self._positions:
             with SWAP:

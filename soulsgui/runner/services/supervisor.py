@@ -84,8 +84,8 @@ class Supervisor:
             finally:
                 self._stir()
 
-    async def wait_ready(self, name: str, timeout_s: float) -> bool:
-        """Wait until a service does its work, through restarts; False when it takes too long or is stopped.
+    async def wait_ready(self, name: str, timeout_s: float) -> bool | None:
+        """Wait until a service does its work, through restarts; False: too late, None: stopped or restarted.
 
         One that failed for good or ended by itself is a `ServiceError`, with the cause and its last lines.
         """
@@ -101,7 +101,7 @@ class Supervisor:
             raise ServiceError(
                 f"{name} did not become ready: {words}{lines}", f"Read its log: soulsgui logs {name}"
             )
-        return service.state == "running"
+        return service.state == "running" or None
 
     async def wait_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until something is true, asked after every look at the services; False after the limit."""

@@ -182,10 +182,10 @@ async def test_a_program_that_does_not_exist_is_told_at_once(supervisor: Watched
 
 async def test_waiting_ends_for_what_is_slow_or_stopped(supervisor: Watched) -> None:
     await supervisor.start(spec(supervisor.folder, "import time; time.sleep(600)"))
-    assert not await supervisor.wait_ready("worker", 0.1)
+    assert await supervisor.wait_ready("worker", 0.1) is False
     waiting = asyncio.create_task(supervisor.wait_ready("worker", 10))
     await supervisor.stop("worker")
-    assert not await waiting
+    assert await waiting is None
 
 
 async def test_what_fails_at_every_start_is_given_up_with_cause_and_last_lines(supervisor: Watched) -> None:
