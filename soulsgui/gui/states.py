@@ -8,7 +8,7 @@ from soulsgui.wire.control import ClientStatus
 
 _RUN_GOES_ON = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
 _CLIENT_IS_HERE = frozenset({"joining", "waiting", "online", "late", "paused", "draining"})
-_CLIENT_IS_NOT_EXPECTED = frozenset({"left", "refused", "revoked"})
+_CLIENT_IS_NOT_EXPECTED = frozenset({"lost", "left", "refused", "revoked"})
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def shown_state(client: ClientStatus) -> str:
 def clients_here(clients: Iterable[ClientStatus]) -> tuple[int, int]:
     """Return how many clients are connected, and how many of them all should be.
 
-    Those that left, were refused or were revoked are not missed by anybody.
+    Those that were lost, left, were refused or were revoked are not counted: they may be of an earlier run.
     """
     states = [shown_state(client) for client in clients]
     here = sum(state in _CLIENT_IS_HERE for state in states)

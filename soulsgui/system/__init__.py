@@ -17,7 +17,6 @@ from soulsgui.system.files import (
     recover_dir,
     replace,
     replace_dir,
-    sync_folder,
     sync_tree,
     write_private,
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from soulsgui.gui import text
-from soulsgui.gui.models.connection import Connection, ConnectionState, why_not
+from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.states import client_look, run_is_active
 from soulsgui.wire.control import CheckpointInfo, ClientStatus, RunStatus, RunSummary, ServiceStatus, Status
 from soulsgui.wire.control.states import is_paused_there
@@ -21,7 +21,6 @@ class Question:
 
 
 _AT_GOAL = ("mean_return", "env_steps")
-_NEED_REDIS = ("run.start", "run.resume", "checkpoint.save")
 _GONE = ("left", "revoked", "refused")
 _UP = ("starting", "running", "stopping", "backoff")
 
@@ -38,8 +37,6 @@ def algorithm_title(run: RunStatus | RunSummary) -> str:
 
 def why_refused(command: str, connection: Connection, status: Status) -> str:
     """Return why a command about the whole would be refused now; empty where it would not."""
-    if command in _NEED_REDIS and connection.state is ConnectionState.REDIS_DOWN:
-        return "Redis is down."
     return why_not(connection) or status.allowed.get(command, "")
 
 
@@ -51,22 +48,9 @@ def has_reached(run: RunStatus | RunSummary) -> bool:
     return run.reached in _AT_GOAL and not run_is_active(run.state)
 
 
-def why_not_resumed(run: RunSummary | None) -> str:
-    """Return why a run can't be gone on with, empty when it can."""
-    if run is None:
-        return "Choose a run first."
-    if run_is_active(run.state):
-        return "This run goes on already."
-    if not run.resumable:
-        return "It has no checkpoint to go on from."
-    return "It has reached its goal and would end again at once." if has_reached(run) else ""
-
-
-def why_not_without_goal(run: RunSummary | None) -> str:
-    """Return why a run can't be gone on with without its goal, empty when it can."""
-    if run is None or not has_reached(run):
-        return "It has reached no goal."
-    return "" if run.resumable else "It has no checkpoint to go on from."
+def why_not_resumed(chosen: RunSummary | CheckpointInfo | None, what: str = "run") -> str:
+    """Return why the runner would not go on with a run or from a checkpoint, empty when it would."""
+    return f"Choose a {what} first." if chosen is None else chosen.allowed.get("run.resume", "")
 
 
 def resume_question(run: RunSummary, active: RunStatus) -> Question | None:
@@ -83,18 +67,6 @@ def _stopping_words(active: RunStatus) -> str:
     if active.checkpoint_age_s is not None:
         words += f" (last checkpoint {text.ago(active.checkpoint_age_s)})"
     return f"{words}."
-
-
-def why_not_loaded(checkpoint: CheckpointInfo | None) -> str:
-    """Return why training can't go on from a checkpoint, empty when it can."""
-    if checkpoint is None:
-        return "Choose a checkpoint first."
-    if not checkpoint.valid:
-        reason = checkpoint.error or "its files are not those that were saved"
-        return f"It is damaged: {reason.rstrip('.')}."
-    if not checkpoint.resumable:
-        return "It holds the weights alone, without what training needs to go on."
-    return ""
 
 
 def load_question(checkpoint: CheckpointInfo, run: RunSummary, active: RunStatus) -> Question:

@@ -194,7 +194,7 @@ class PlotControls(QWidget):
         row = FlowLayout(_GAP_PX, parent=self)
         for part in (
             self.metric_box,
-            self._caption("x", self.axis_box),
+            self._caption("over", self.axis_box),
             self.axis_box,
             self._caption("S&moothing", self.smoothing),
             self.smoothing,

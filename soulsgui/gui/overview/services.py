@@ -96,6 +96,7 @@ def _state(status: ServiceStatus, passed_s: float) -> str:
     if status.state not in ("running", "starting"):
         return word
     doing = phase_word(status.phase) or word
+    doing += f" on port {status.port}" if status.port is not None else ""
     return f"{doing}: {status.detail}" if status.detail else doing
 
 
@@ -103,8 +104,6 @@ def _facts(status: ServiceStatus, passed_s: float) -> str:
     parts = []
     if status.pid is not None:
         parts.append(f"pid {status.pid}")
-    if status.port is not None:
-        parts.append(f"port {status.port}")
     if status.uptime_s is not None:
         parts.append(text.uptime(status.uptime_s + passed_s))
     return " · ".join(parts)

@@ -20,7 +20,7 @@ from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.models.records import RecordsModel
-from soulsgui.gui.models.rules import Question, load_question, why_not_loaded, why_refused
+from soulsgui.gui.models.rules import Question, load_question, why_not_resumed, why_refused
 from soulsgui.gui.runs.models import CHECKPOINT_COLUMNS, described
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_is_active
@@ -216,7 +216,7 @@ class CheckpointsTab(QWidget):
         self.memory.setEnabled(not refusal)
         self.memory.setVisible(self._goes_on() and not learns_from_log_probs(self._feed.status.run.algorithm))
         chosen = self.chosen
-        reason = why_not_loaded(chosen)
+        reason = why_not_resumed(chosen, "checkpoint")
         tip = "Go on with the training from this checkpoint"
         self.load.allow(not (away or reason), away or reason or tip)
         self.edit.setEnabled(chosen is not None and chosen.valid and not away)

@@ -23,7 +23,6 @@ from soulsgui.gui.models.rules import (
     resume_question,
     run_title,
     why_not_resumed,
-    why_not_without_goal,
 )
 from soulsgui.gui.runs.checkpoints import CheckpointsTab, NoteDialog
 from soulsgui.gui.runs.models import EventsModel, reached_words
@@ -315,11 +314,11 @@ class RunDetails(QWidget):
     def _allow(self) -> None:
         away = why_not(self._feed.connection)
         reason = away or why_not_resumed(self._run)
-        self.resume.allow(not reason, reason or "Go on from its newest checkpoint as a new attempt")
-        reason = away or why_not_without_goal(self._run)
+        saved = self._run is None or self._run.resumable
+        begins = "Go on from its newest checkpoint" if saved else "Begin again: it has no checkpoint"
+        self.resume.allow(not reason, reason or f"{begins}, as a new attempt")
         self.without_goal.setVisible(self._run is not None and has_reached(self._run))
-        tip = "Go on from its newest checkpoint until it is stopped"
-        self.without_goal.allow(not reason, reason or tip)
+        self.without_goal.allow(not away, away or f"{begins}, until it is stopped")
         chosen = "Choose a run first." if self._run is None else ""
         tip = "Open New run with the settings of this one"
         self.again.allow(not (away or chosen), away or chosen or tip)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.records import Column, RecordsModel, number
-from soulsgui.gui.models.rules import algorithm_title, why_not_loaded
+from soulsgui.gui.models.rules import algorithm_title, why_not_resumed
 from soulsgui.gui.states import Look, level_look, run_is_active, run_look
 from soulsgui.wire.control import CheckpointInfo, Event, RunStatus, RunSummary, ScoredBy
 
@@ -189,7 +189,7 @@ CHECKPOINT_COLUMNS: tuple[Column[CheckpointInfo], ...] = (
         "Condition",
         lambda info: condition_look(info).word,
         lambda info: condition_look(info).rank,
-        tip=lambda info: why_not_loaded(info) or "Every file is as it was saved.",
+        tip=lambda info: why_not_resumed(info) or "Every file is as it was saved.",
         look=condition_look,
         width=17,
     ),

@@ -48,7 +48,7 @@ class RunsPage(QWidget):
         feed.snapshot_taken.connect(self.refresh)
         feed.run_changed.connect(self._run_changed)
         feed.connection_changed.connect(self._show_connection)
-        feed.allowed_changed.connect(self._allow_start)
+        feed.allowed_changed.connect(self._allowed_changed)
         self.details.edited.connect(self._edited)
         self.refresh()
         self._show_connection()
@@ -186,6 +186,11 @@ class RunsPage(QWidget):
         self._allow_start()
         if self._feed.connection.live:
             self.refresh()
+
+    def _allowed_changed(self, *_: object) -> None:
+        self._allow_start()
+        if self.isVisible():
+            self._fetch.request()
 
     def _allow_start(self) -> None:
         refusal = why_refused("run.start", self._feed.connection, self._feed.status)

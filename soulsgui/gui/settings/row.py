@@ -216,8 +216,15 @@ class SettingRow(QWidget):
         parts = [f"`{self.spec.key}`", self.spec.info.description]
         if self.spec.limits:
             parts.append(f"Range: {self.spec.limits}.")
+        by_value: dict[str, list[str]] = {}
         for choice, value in self.spec.info.shipped_with.items():
-            parts.append(f"Shipped with `{choice}`: {self.spec.shown(value)}.")
+            by_value.setdefault(self.spec.shown(value), []).append(f"`{choice.rpartition('=')[2]}`")
+        if by_value:
+            told = (
+                f"{' and '.join(', '.join(choices).rsplit(', ', 1))}: {value}"
+                for value, choices in by_value.items()
+            )
+            parts.append(f"Shipped with {'; '.join(told)}.")
         return _CODE.sub(r"<code>\1</code>", html.escape(" · ".join(parts), quote=False))
 
     def changeEvent(self, event: QEvent) -> None:

@@ -60,9 +60,9 @@ class Leaving(StrEnum):
 
 def leaving(playing: bool, has_tray: bool, remembered: AtLeaving) -> Leaving:
     """Return what becomes of a window that is closed."""
-    if not playing or not has_tray or remembered is AtLeaving.QUIT:
+    if not playing or remembered is AtLeaving.QUIT:
         return Leaving.CLOSE
-    return Leaving.TRAY if remembered is AtLeaving.TRAY else Leaving.ASK
+    return Leaving.TRAY if has_tray and remembered is AtLeaving.TRAY else Leaving.ASK
 
 
 # --- the questions ---------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class ClosingDialog(_LastQuestion):
 class LeavingDialog(_LastQuestion):
     """Stay in the tray and play on, quit after the episode, or keep the window.
 
-    What was begun in a terminal does not end with the window.
+    What was begun in a terminal does not end with the window. Where there is no tray, nothing is said of it.
     """
 
     def __init__(self, ends_with_window: bool = True, parent: QWidget | None = None) -> None:
@@ -173,6 +173,10 @@ class LeavingDialog(_LastQuestion):
             self,
         )
         self.arrange("This computer is helping to train", (tray, quitting), self.quit, self.stay)
+        if not trays.has_tray():
+            for part in (tray, self.stay, self.remember):
+                part.hide()
+            self.quit.setDefault(True)
 
 
 # --- carrying it out -------------------------------------------------------------------------------

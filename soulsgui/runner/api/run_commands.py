@@ -10,7 +10,7 @@ from soulsgui.runner import settings_file
 from soulsgui.runner.api.server import Check, Handler
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run.library import log_lines, log_paths, public_values, refuse_unknown
-from soulsgui.runner.run.start import refuse_without_torch, resumption
+from soulsgui.runner.run.start import refuse_reached, refuse_without_torch, resumption
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S
 from soulsgui.runner.server.redis_server import REDIS
 from soulsgui.telemetry.store import query_history
@@ -118,8 +118,14 @@ def _check_not_ending(runner: "Runner", _params: control.Params) -> None:
     runner.run_manager.not_ending()
 
 
+def _check_redis(runner: "Runner") -> None:
+    if not runner.supervisor.running(REDIS):
+        raise Refused(ErrorCode.NOT_NOW, "Redis is down.", "Look at its log: soulsgui logs redis")
+
+
 def _check_save(runner: "Runner", _params: control.Params) -> None:
     runner.run_manager.not_ending()
+    _check_redis(runner)
     if not runner.supervisor.running(TRAINER):
         raise Refused(
             ErrorCode.NOT_NOW,
@@ -130,11 +136,13 @@ def _check_save(runner: "Runner", _params: control.Params) -> None:
 
 def _check_start(runner: "Runner", params: control.RunStartParams) -> None:
     refuse_without_torch()
+    _check_redis(runner)
     runner.run_manager.check_room(params.if_active)
 
 
 def _check_resume(runner: "Runner", params: control.RunResumeParams) -> None:
     refuse_without_torch()
+    _check_redis(runner)
     runner.run_manager.check_room(params.if_active)
     resumption(runner.library, params)
 
@@ -171,14 +179,28 @@ def _check_stop_service(runner: "Runner", params: control.ServiceParams) -> None
 
 
 async def _list_runs(runner: "Runner", _params: control.Empty) -> control.RunList:
-    return control.RunList(runs=await asyncio.to_thread(runner.library.summaries, _active(runner)))
+    runs = await asyncio.to_thread(runner.library.summaries, _active(runner))
+    return control.RunList(runs=[_with_allowed(runner, run) for run in runs])
 
 
 async def _edit_run(runner: "Runner", params: control.RunsEditParams) -> control.RunSummary:
     run = runner.library.find(params.run)
     changes = params.model_dump(include={"name", "note"}, exclude_none=True)
     runner.run_manager.edit(run, changes)
-    return await asyncio.to_thread(runner.library.summary, run, _active(runner))
+    return _with_allowed(runner, await asyncio.to_thread(runner.library.summary, run, _active(runner)))
+
+
+def _with_allowed(runner: "Runner", run: control.RunSummary) -> control.RunSummary:
+    """Return a run with why `_check_resume` would refuse it, but for what its settings tell."""
+    active, why = _active(runner), ""
+    try:
+        refuse_without_torch()
+        _check_redis(runner)
+        runner.run_manager.check_room("refuse" if active is not None and active.id == run.id else "stop")
+        refuse_reached(run)
+    except Refused as refused:
+        why = refused.message
+    return run.model_copy(update={"allowed": {"run.resume": why}})
 
 
 def _active(runner: "Runner") -> "RunRecord | None":

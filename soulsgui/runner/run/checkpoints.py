@@ -55,11 +55,8 @@ class Checkpoints:
     def get_resumable(self, run: RunFolder, checkpoint: str) -> CheckpointInfo:
         """Return one checkpoint that training can go on from: a good one with more than weights."""
         info = self.get(run, checkpoint)
-        if not info.resumable:
-            raise CheckpointError(
-                f"Training can't go on from {info.id}: {info.error or 'it holds weights alone'}.",
-                "Choose another checkpoint, or none to take the newest valid one.",
-            )
+        if why := info.allowed["run.resume"]:
+            raise CheckpointError(why, "Choose another checkpoint, or none to take the newest valid one.")
         return info
 
     def edit_note(self, run: RunFolder, checkpoint: str, note: str) -> CheckpointInfo:
@@ -79,7 +76,7 @@ class Checkpoints:
             # The trainer may have put another one into this place meanwhile.
             if info.valid or _identity(place) == before:
                 break
-        return info
+        return info and info.model_copy(update={"allowed": {"run.resume": _why_not_resumed(info)}})
 
     def _read(self, run: RunFolder, path: Path, place: Path, kind: CheckpointKind) -> CheckpointInfo:
         name = path.relative_to(run.root).as_posix()
@@ -112,6 +109,12 @@ class Checkpoints:
         digest = sha256_of(path)
         self._hashes[path] = (stamp, digest)
         return digest
+
+
+def _why_not_resumed(info: CheckpointInfo) -> str:
+    if info.resumable:
+        return ""
+    return f"Training can't go on from {info.id}: {(info.error or 'it holds weights alone').rstrip('.')}."
 
 
 def _identity(place: Path) -> int | None:

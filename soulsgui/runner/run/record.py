@@ -22,7 +22,7 @@ LIVE_STATES: frozenset[str] = frozenset({"starting", "waiting", "running", "paus
 
 ENDED_STATES: frozenset[str] = frozenset({"finished", "stopped", "failed"})  # states of a run that is over
 
-END_WORDS: dict[Reached, str] = {
+END_WORDS: dict[str, str] = {
     "mean_return": "has reached its return",
     "env_steps": "has made its steps",
     "stopped": "was stopped",

@@ -24,7 +24,7 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import Library, public_values
 from soulsgui.runner.run.record import CHECKING, END_WORDS, RunRecord
 from soulsgui.system import atomic_write, kill_group, new_session_kwargs
-from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
+from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams, RunSummary
 
 logger = logging.getLogger(__name__)
 
@@ -166,7 +166,7 @@ def resumption(library: Library, params: RunResumeParams) -> Resumption:
     if params.without_goal:
         settings = _without_goal(settings)
     elif checkpoint in ("", run.checkpoint.name):
-        _refuse_reached(record, before, settings)
+        refuse_reached(record, _is_other_goal(record.reached, before, settings))
     changes = changed(before, settings)
     _refuse_steps_made(changes, record.env_steps if steps is None else steps)
     return Resumption(run, settings, changes, checkpoint)
@@ -236,23 +236,24 @@ def _without_goal(settings: Settings) -> Settings:
     return without
 
 
-def _refuse_reached(record: RunRecord, before: Settings, after: Settings) -> None:
-    """Refuse to go on with a run that would end at once, unless its goal is another one now."""
+def _is_other_goal(reached: str, before: Settings, after: Settings) -> bool:
+    """Whether the goal that was reached is another one now: fewer steps than were made are refused anyway."""
     old, new = before.stop, after.stop
-    if record.reached == "mean_return":
-        judged = (new.judged_by, new.window) == (old.judged_by, old.window)
-        old_goal, goal = old.mean_return, new.mean_return
-        raised = goal is None or (old_goal is not None and goal > old_goal)
-        reached = judged and not raised
-    else:
-        # Fewer steps than were made are refused in any case.
-        reached = record.reached == "env_steps" and new.env_steps == old.env_steps
-    if reached:
+    if reached == "env_steps":
+        return new.env_steps != old.env_steps
+    judged = (new.judged_by, new.window) == (old.judged_by, old.window)
+    goal, old_goal = new.mean_return, old.mean_return
+    return not judged or goal is None or (old_goal is not None and goal > old_goal)
+
+
+def refuse_reached(run: RunRecord | RunSummary, other_goal: bool = False) -> None:
+    """Refuse to go on with a run that would end at once, unless its goal is another one now."""
+    if run.reached in ("mean_return", "env_steps") and not other_goal:
         raise Refused(
             ErrorCode.NOT_NOW,
-            f"Run {record.id} {END_WORDS[record.reached]}: it would end again at once.",
-            f"To go on without a goal: soulsgui run resume {record.id} --without-goal; with another one: "
-            f"--set stop.{record.reached}=VALUE. Or go on from an older checkpoint.",
+            f"Run {run.id} {END_WORDS[run.reached]}: it would end again at once.",
+            f"To go on without a goal: soulsgui run resume {run.id} --without-goal; with another one: "
+            f"--set stop.{run.reached}=VALUE. Or go on from an older checkpoint.",
         )
 
 

@@ -71,6 +71,7 @@ class CheckpointInfo(Message):
         memory: Whether the whole replay memory is in it.
         memory_in_file: Whether the replay memory is in it but for the observations, which lie in a file of
             the run's folder (`learner.memory_limit`): of use only if training stops where this was saved.
+        allowed: As in `Status`, for going on from it (`run.resume`).
     """
 
     id: str
@@ -91,6 +92,7 @@ class CheckpointInfo(Message):
     memory: bool = False
     memory_in_file: bool = False
     error: str = ""
+    allowed: dict[str, str] = Field(default_factory=dict)
 
 
 class RunSummary(Message):
@@ -98,6 +100,7 @@ class RunSummary(Message):
 
     Attributes:
         agent: As in `RunStatus`.
+        allowed: As in `Status`, for going on with this run (`run.resume`) once any other is stopped.
     """
 
     id: str
@@ -117,6 +120,7 @@ class RunSummary(Message):
     size_bytes: int = 0
     resumable: bool = False
     error: str = ""
+    allowed: dict[str, str] = Field(default_factory=dict)
 
 
 class RunList(Message):

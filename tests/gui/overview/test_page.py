@@ -91,7 +91,7 @@ def again(qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell) 
 def test_services_have_a_card_that_leads_to_their_log(page: OverviewPage, shell: FakeShell) -> None:
     assert list(page.services.cards) == ["redis", "trainer", "telemetry"]
     assert words_of(page.services.cards["redis"]) == (
-        "Redis\nRunning\npid 4121 · port 6379 · 00:01:00\nCPU 0.4 % · 12.0 MB"
+        "Redis\nRunning on port 6379\npid 4121 · 00:01:00\nCPU 0.4 % · 12.0 MB"
     )
     assert words_of(page.services.clients).startswith("Local clients 2/2\nRunning")
     for log in (page.services.cards["redis"].log, page.services.clients.log, page.log.open_logs):

@@ -17,8 +17,8 @@ from tests.states import service
 def test_a_running_service_tells_its_numbers_and_one_that_never_ran_nothing_instead_of_zeros() -> None:
     usage = {"cpu_percent": 98.2, "memory_bytes": 412_000_000, "restarts": 2}
     words = card_words(service(pid=4130, port=6379, uptime_s=2467.0, **usage), 0)
-    assert (words.title, words.state) == ("Trainer", "Running")
-    assert words.facts == "pid 4130 · port 6379 · 00:41:07"
+    assert (words.title, words.state) == ("Trainer", "Running on port 6379")
+    assert words.facts == "pid 4130 · 00:41:07"
     assert words.usage == "CPU 98 % · 412 MB · 2 restarts"
     never = card_words(service(state="stopped"), 5)
     assert (never.facts, never.usage, never.sentence) == ("", "", "")

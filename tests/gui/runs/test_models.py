@@ -6,7 +6,6 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
-from soulsgui.gui.models.rules import why_not_loaded
 from soulsgui.gui.runs.models import (
     CHECKPOINT_COLUMNS,
     RunsModel,
@@ -19,14 +18,11 @@ from soulsgui.wire.control import RunStatus, RunSummary
 from tests.states import checkpoint
 
 
-def test_its_condition_and_why_it_can_not_be_loaded() -> None:
+def test_its_condition() -> None:
     whole, best = checkpoint(), checkpoint(kind="best", resumable=False)
     damaged = checkpoint(valid=False, error="manifest.json is missing")
     words = [condition_look(info).word for info in (whole, best, damaged)]
     assert words == ["Complete", "Weights only", "Damaged"]
-    assert why_not_loaded(whole) == ""
-    assert "weights alone" in why_not_loaded(best)
-    assert "manifest.json is missing." in why_not_loaded(damaged)
 
 
 @pytest.mark.parametrize(

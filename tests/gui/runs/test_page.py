@@ -25,6 +25,7 @@ ACTIVE = RunSummary(
 )
 PAST = RunSummary(id="r2", name="cart", state="finished", env_id="CartPole-v1", created=2.0, resumable=True)
 BARE = RunSummary(id="r1", name="early", state="failed", env_id="CartPole-v1", created=1.0)
+REFUSED = {"run.resume": "It would end again at once."}
 GOES_ON = RunStatus(id="r3", name="lunar", state="running", env_steps=700, checkpoint_age_s=61.0)
 SAVED = checkpoint(id="checkpoint", kind="current", env_steps=100, updates=4, created=9.0)
 
@@ -167,8 +168,8 @@ def test_the_active_run_is_chosen_at_first_and_others_are_found_by_their_words(
     assert page.chosen == PAST
     server.answers["checkpoint.list"] = checkpoints()
     page.show_where(run="r1")
-    assert not page.details.resume.isEnabled()
-    assert "no checkpoint" in page.details.resume.toolTip()
+    assert page.details.resume.isEnabled()
+    assert "it has no checkpoint" in page.details.resume.toolTip()
 
 
 def test_what_is_resumed_and_loaded_is_asked_about_while_a_run_goes_on(
@@ -313,14 +314,16 @@ def test_settings_that_can_not_be_read_and_a_folder_that_nothing_opens_are_told_
 def test_a_run_that_reached_its_goal_goes_on_without_it(
     qtbot: QtBot, page: RunsPage, server: FakeFeed
 ) -> None:
-    server.answers["runs.list"] = listed(ACTIVE, PAST.model_copy(update={"reached": "mean_return"}), BARE)
+    server.answers["runs.list"] = listed(
+        ACTIVE, PAST.model_copy(update={"reached": "mean_return", "allowed": REFUSED}), BARE
+    )
     server.answers["run.resume"] = {"run_id": "r2", "run_dir": "/r2"}
     assert page.details.without_goal.isHidden()
     page.refresh()
     choose(page, qtbot, "r2")
     qtbot.waitUntil(page.details.without_goal.isVisible)
     assert not page.details.resume.isEnabled()
-    assert "reached its goal" in page.details.resume.toolTip()
+    assert page.details.resume.toolTip() == REFUSED["run.resume"]
     page.details.without_goal.click()
     answer(page.details.without_goal, "Stop and resume")
     (sent,) = server.sent_of("run.resume")

@@ -211,7 +211,8 @@ def tray_of(window: MainWindow) -> Tray:
 def test_a_closed_window_stays_only_while_this_computer_helps() -> None:
     for playing, has_tray, remembered, what in (
         (False, True, AtLeaving.TRAY, Leaving.CLOSE),
-        (True, False, AtLeaving.TRAY, Leaving.CLOSE),
+        (True, False, AtLeaving.TRAY, Leaving.ASK),
+        (True, False, AtLeaving.QUIT, Leaving.CLOSE),
         (True, True, AtLeaving.QUIT, Leaving.CLOSE),
         (True, True, AtLeaving.TRAY, Leaving.TRAY),
         (True, True, AtLeaving.ASK, Leaving.ASK),
@@ -266,9 +267,11 @@ def test_a_desktop_without_a_tray_ends_with_the_window_and_says_why_in_the_setti
     assert not dialog.leaving.isEnabled()
     assert dialog.why_no_tray.text() == trays.why_no_tray() != ""
     dialog.reject()
+    leave = asked(window)
+    assert "helps no longer" in " ".join(label.text() for label in leave.findChildren(QLabel))
+    assert leave.stay.isHidden()
     with qtbot.waitSignal(window.closer.closed):
-        window.close()
-    assert window.client_closer.dialog is None
+        leave.quit.click()
 
 
 def test_the_menu_of_the_tray_pauses_resumes_and_stops(qtbot: QtBot, window: MainWindow) -> None:

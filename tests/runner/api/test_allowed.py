@@ -70,6 +70,12 @@ async def check(runner: Runner, state: str) -> None:
             with pytest.raises(Refused) as refused:
                 await call(runner, command, **params)
             assert refused.value.message == why
+    if run:
+        assert await listed(runner) == {"run.resume": ALLOWED["run.resume", ""][place].format(run=run)}, state
+
+
+async def listed(runner: Runner) -> dict[str, str]:
+    return dict((await call(runner, "runs.list"))["runs"][0]["allowed"])
 
 
 async def test_what_is_told_to_be_refused_is_refused_in_the_same_words(runner: Runner) -> None:
@@ -95,6 +101,14 @@ async def test_what_is_told_to_be_refused_is_refused_in_the_same_words(runner: R
     await call(runner, "clients.revoke", client="gamer-01")
     assert told(runner, "clients.forget", "gamer-01") == ""
     assert "revoked" in (told(runner, "clients.pause", "gamer-01") or "")
+    runner.library.write_record(run, runner.library.record(run).model_copy(update={"reached": "env_steps"}))
+    reached = await listed(runner)
+    with pytest.raises(Refused, match="would end again at once") as refused:
+        await call(runner, "run.resume")
+    assert reached == {"run.resume": refused.value.message}
+    await call(runner, "service.stop", name="redis")
+    assert told(runner, "run.start", "") == "Redis is down."
+    assert await listed(runner) == {"run.resume": "Redis is down."}
 
 
 def told_by(text: str, run_id: str) -> bool:

@@ -70,6 +70,7 @@ def test_harm_is_found_and_named(
     (info,) = checkpoints.list(saved)
     assert (info.valid, info.resumable) == (False, False)
     assert said in info.error
+    assert said in info.allowed["run.resume"]
     with pytest.raises(CheckpointError, match="can't go on"):
         checkpoints.get_resumable(saved, "checkpoint")
 
