@@ -5,13 +5,15 @@ An entry has one field, `row`, with one of these messages as JSON.
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.session import GreedyOrder
+
+if TYPE_CHECKING:
+    from soulsgui.wire.codec import WeightsHeader  # brings numpy, which `status` does without
 
 ROW_FIELD = b"row"
 STREAM_LENGTH = 20_000
@@ -114,7 +116,7 @@ class UpdateRow(Message):
 
 def evaluation_row(
     run_id: str,
-    weights: WeightsHeader | GreedyOrder,
+    weights: "WeightsHeader | GreedyOrder",
     last: tuple[int, int],
     values: dict[str, float],
     confirms: int | None,
