@@ -148,7 +148,7 @@ def test_an_empty_state_has_a_button_only_when_there_is_something_to_do(qtbot: Q
 
 def test_the_status_line_sums_up(qtbot: QtBot) -> None:
     run = RunStatus(id="x", name="lunar-2", state="running", checkpoint_age_s=130)
-    clients = [client("a"), client("b", "lost"), client("c", "left")]
+    clients = [client("a"), client("b", "quarantined"), client("c", "left"), client("d", "lost")]
     status = Status(run=run, clients=clients, server=ServerStatus(disk_free_bytes=61_200_000_000))
     line = shown(qtbot, StatusLine())
     line.show_status(status, "my-server")

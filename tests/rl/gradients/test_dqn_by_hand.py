@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from soulsgui.environments.box import BoxSpec
@@ -44,6 +44,11 @@ def test_equals_autograd(case: Any) -> None:
     flat = FlatParameters([online])
     fixed = FlatParameters([target])
     rows = random_rows(case.count, case.actions, case.seed, case.gamma)
+    # At the bend of a ReLU rounding decides which way it goes, and both are right.
+    values = torch.as_tensor(rows.obs)
+    for layer in online if case.activation == "relu" else ():
+        values = layer(values)
+        assume(not isinstance(layer, torch.nn.Linear) or values.abs().min() > 1e-6)
     if case.weighted:
         weight = np.random.default_rng(case.seed).random(case.count, np.float32)
         rows = rows._replace(weight=weight)
