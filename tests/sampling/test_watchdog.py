@@ -69,12 +69,12 @@ def test_what_takes_too_long_is_a_hang_and_tells_where() -> None:
 
 def test_many_short_steps_are_no_hang_and_neither_is_waiting() -> None:
     hangs = Hangs()
-    with _watching(EnvironmentLimits(0.1), hangs.put) as dog:
-        for _ in range(30):
+    with _watching(EnvironmentLimits(0.5), hangs.put) as dog:
+        for _ in range(60):
             dog.enter("a step")
             time.sleep(0.01)
             dog.leave(1)
-        time.sleep(0.3)
+        time.sleep(0.6)
     assert hangs.empty()
 
 
