@@ -161,7 +161,7 @@ def stop_on_signals() -> threading.Event:
 
 _CLEAR = "\r\x1b[K"
 _MOST_LINES = 1000
-_PATIENCE_S = 1.0
+_TIMEOUT_S = 1.0
 
 
 class Terminal(io.TextIOBase):
@@ -206,7 +206,7 @@ class Terminal(io.TextIOBase):
         with self._news:
             self._ended = True
             self._news.notify()
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(_TIMEOUT_S)
 
     def _keep_writing(self) -> None:
         # A terminal may go away at any moment.

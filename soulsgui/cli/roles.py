@@ -273,7 +273,7 @@ def _client_name(arguments: Arguments) -> str:
     return check_client_name(arguments.name) if arguments.name else name_of_machine()
 
 
-_PATIENCE_S = 3.0
+_TIMEOUT_S = 3.0
 _X11_PORT = 6000
 _WITHOUT_WINDOW = "Start the server without a window: soulsgui serve"
 
@@ -345,7 +345,7 @@ def _answers(display: str) -> bool:
     host, number = found[1], int(found[2])
     try:
         if host not in ("", "unix"):
-            socket.create_connection((host, _X11_PORT + number), _PATIENCE_S).close()
+            socket.create_connection((host, _X11_PORT + number), _TIMEOUT_S).close()
             return True
         with socket.socket(socket.AF_UNIX) as local:
             local.connect(f"/tmp/.X11-unix/X{number}")

@@ -35,7 +35,7 @@ from soulsgui.system import stop_signals
 logger = logging.getLogger(__name__)
 
 _LOG_BYTES = 2**20
-_PATIENCE_MS = 2000
+_SHOW_AFTER_MS = 2000
 _RAISED, _IS_FIRST, _NOBODY_WAITS = range(3)
 
 
@@ -94,14 +94,14 @@ def _become_first(app: QApplication, instance: SingleInstance, opened: str) -> b
     box.addButton("&Stop waiting", QMessageBox.ButtonRole.RejectRole)
     box.setWindowIcon(app_icon())
     box.finished.connect(lambda _: app.exit(_NOBODY_WAITS))
-    patience = QTimer(singleShot=True, interval=_PATIENCE_MS)
-    patience.timeout.connect(box.show)
-    patience.start()
+    delay = QTimer(singleShot=True, interval=_SHOW_AFTER_MS)
+    delay.timeout.connect(box.show)
+    delay.start()
     instance.first_raised.connect(lambda: app.exit(_RAISED))
     instance.claimed.connect(lambda: app.exit(_IS_FIRST))
     instance.raise_first(opened)
     outcome = app.exec()
-    patience.stop()
+    delay.stop()
     box.hide()
     if outcome == _NOBODY_WAITS:
         raise SoulsGuiError(

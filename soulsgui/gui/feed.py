@@ -30,8 +30,8 @@ from soulsgui.wire.control import (
     StatusChange,
 )
 
-PATIENCE_S = 10.0
-SAVING_PATIENCE_S = 60.0
+TIMEOUT_S = 10.0
+SAVING_TIMEOUT_S = 60.0
 _TOGETHER_S = 60.0
 _FETCH_MS = 250
 
@@ -54,12 +54,12 @@ class Call(QObject):
     answered_late = Signal(str)
 
     def __init__(
-        self, command: str, server: str, patience_s: float = PATIENCE_S, parent: QObject | None = None
+        self, command: str, server: str, timeout_s: float = TIMEOUT_S, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
         self.command = command
         self.server = server
-        self._timer = QTimer(self, singleShot=True, interval=round(patience_s * 1000))
+        self._timer = QTimer(self, singleShot=True, interval=round(timeout_s * 1000))
         self._timer.timeout.connect(self._no_answer)
         self._timer.start()
         self._told_silent = ""
@@ -252,9 +252,9 @@ def connection_over(status: Status, server: str) -> Connection:
     return Connection(ConnectionState.REDIS_DOWN, server, detail=detail)
 
 
-def usual_patience_s(command: str) -> float:
+def usual_timeout_s(command: str) -> float:
     """Return how long to wait for the answer to a command before it is called silent."""
-    return SAVING_PATIENCE_S if command.startswith(_SAVING) else PATIENCE_S
+    return SAVING_TIMEOUT_S if command.startswith(_SAVING) else TIMEOUT_S
 
 
 class Feed(QObject):
@@ -306,14 +306,14 @@ class Feed(QObject):
     # --- what the pages do -------------------------------------------------------------------------
 
     def call(
-        self, command: str, params: dict[str, Any] | None = None, patience_s: float | None = None
+        self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None
     ) -> Call:
         """Send a command; the call's signals tell what becomes of it, and the feed keeps it until it is over.
 
         Without a connection it fails at once, after the caller had the time to connect to them.
         """
-        patience = usual_patience_s(command) if patience_s is None else patience_s
-        call = Call(command, self.connection.server or "the server", patience, self)
+        timeout = usual_timeout_s(command) if timeout_s is None else timeout_s
+        call = Call(command, self.connection.server or "the server", timeout, self)
         call.answered_late.connect(self.answered_late)
         if self._carry is None or not self.connection.live:
             error = ApiError(

@@ -107,7 +107,7 @@ def _draw_returns(panel: "Axes", series: "Series") -> None:
 
 def _draw_loss(panel: "Axes", series: "Series", name: str) -> None:
     columns = series["updates"]["columns"]
-    for x, y, overwritten in _stretches(columns, name):
+    for x, y, overwritten in _segments(columns, name):
         colour, style = (_OLD, ":") if overwritten else (_LOSS, "-")
         panel.plot(x, y, color=colour, linewidth=1.2, linestyle=style)
     values = [value for value in columns[name] if value is not None]
@@ -128,13 +128,13 @@ def _draw_raw(panel: "Axes", columns: dict[str, list[Any]], name: str, label: st
 
 def _draw_runs(panel: "Axes", columns: dict[str, list[Any]], name: str, label: str) -> None:
     named = {False: label, True: "overwritten by a resume"}
-    for x, y, overwritten in _stretches(columns, name):
+    for x, y, overwritten in _segments(columns, name):
         colour, style, width = (_OLD, ":", 1.6) if overwritten else (_CURVE, "-", 2.0)
         text = named.pop(overwritten, None)
         panel.plot(x, y, label=text, color=colour, linestyle=style, linewidth=width)
 
 
-def _stretches(columns: dict[str, list[Any]], name: str) -> list[tuple[list[int], list[float], bool]]:
+def _segments(columns: dict[str, list[Any]], name: str) -> list[tuple[list[int], list[float], bool]]:
     """Return (steps, values, overwritten) of each unbroken piece; overwritten ones follow the rest."""
     pieces: dict[tuple[int, bool], tuple[list[int], list[float]]] = {}
     for attempt, overwritten, x, y in zip(

@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 import redis
 import torch
-from numpy.typing import NDArray
 
 from soulsgui.config.layers import ConfigLike, as_settings, load_run_settings
 from soulsgui.config.paths import RunFolder, default_folders
@@ -376,10 +374,7 @@ class Trainer(ABC):
                 "Resume from a checkpoint with a lower learning rate, and check the size of the rewards.",
             )
         with_memory = buffer or (kind == "current" and training.settings.checkpoint.with_buffer)
-        memory: Mapping[str, NDArray[Any]] = {}
-        pacing: dict[str, float] = {}
-        if isinstance(self.learner, ReplayLearner):
-            pacing, memory = self.learner.state(with_memory)
+        pacing, memory = self.learner.state(with_memory)
         position = training.position(self.agent.updates)
         info = training.manifest(kind, score, position, self.agent.policy_spec(), True)
         return Checkpoint(
@@ -428,8 +423,6 @@ class Trainer(ABC):
             )
         self.agent.load_state(loaded.agent, loaded.state["agent"])
         if loaded.memory:  # last: a file that is taken up is no longer what the checkpoint tells of
-            if not isinstance(self.learner, ReplayLearner):
-                raise CheckpointError("The checkpoint holds a replay memory, which this algorithm has not.")
             self.learner.load(loaded.state.get("pacing", {}), loaded.memory)
         training.env_steps, training.episodes = info.env_steps, info.episodes
         training.model_id = info.model_id

@@ -92,12 +92,12 @@ class FakeFeed(Feed):
         self.answers: dict[str, Answer] = {}
 
     def call(
-        self, command: str, params: dict[str, Any] | None = None, patience_s: float | None = None
+        self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None
     ) -> Call:
         """Take a command, as the real feed does."""
         wanted = params or {}
         COMMANDS[command].params.model_validate(wanted)
-        call = Call(command, SERVER, patience_s or 10.0, self)
+        call = Call(command, SERVER, timeout_s or 10.0, self)
         self.sent.append(Sent(command, wanted, call))
         self.asked.emit(command)
         answer = self.answers.get(command)

@@ -17,16 +17,16 @@ from tests.faults.waiting import LIMIT_S, until
 
 
 def test_pauses_double_and_begin_anew_after_a_healthy_minute_and_rates_are_of_the_last_window() -> None:
-    patience = RestartBackoff()
-    assert not patience.works(0.0)
-    assert [patience.failed() for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
+    backoff = RestartBackoff()
+    assert not backoff.works(0.0)
+    assert [backoff.failed() for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
     healthy = [100.0, 100.0 + HEALTHY_S - 1, 100.0 + HEALTHY_S, 100.0 + 2 * HEALTHY_S]
-    assert [patience.works(now) for now in healthy] == [False, False, True, False], "told once"
-    assert patience.failed() == 0.5
-    assert not patience.works(1000.0)
-    assert patience.failed() == 1, "a failure begins the healthy minute anew"
-    assert not patience.works(1000.0 + HEALTHY_S + 1)
-    assert patience.failed() == 2
+    assert [backoff.works(now) for now in healthy] == [False, False, True, False], "told once"
+    assert backoff.failed() == 0.5
+    assert not backoff.works(1000.0)
+    assert backoff.failed() == 1, "a failure begins the healthy minute anew"
+    assert not backoff.works(1000.0 + HEALTHY_S + 1)
+    assert backoff.failed() == 2
     window_s = 4 * watchdog.LOOK_EVERY_S
     rate = SampleRate(window_s)
     assert [rate.look(steps) for steps in (0, 10, 20, 30)] == [None] * 4

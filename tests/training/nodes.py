@@ -265,7 +265,7 @@ def next_round(player: Player, last: int = -1, *others: Player) -> RoundShare:
         if time.monotonic() > beat_at + _BEAT_S:
             beat_at = time.monotonic()
             for one in {player, *others}:
-                one.beat()  # on a busy machine the wait may be longer than the patience with a silent client
+                one.beat()  # on a busy machine the wait may be longer than a silent client is waited for
         share = player.share()
         return share if share is not None and share.round_id > last else None
 

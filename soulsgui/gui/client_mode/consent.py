@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QSizePol
 
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.parts import MiddleColumn
-from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
+from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Call
 from soulsgui.gui.icons import make_primary
@@ -120,7 +120,7 @@ _DECIDES = (
     "it to wait or to stop. When this window is closed it ends its episode and stops."
 )
 _WIDEST_CHARACTERS = 110
-_LOOK_PATIENCE_S = 60.0
+_LOOK_TIMEOUT_S = 60.0
 _ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
@@ -222,7 +222,7 @@ class ConsentPanel(QWidget):
         if connection.live and self._asked is None and self._offered is None:
             self._trouble = ""
             params = {"invitation": self._invitation.link}
-            self._asked = call = self._side.feed.call("servers.look", params, patience_s=_LOOK_PATIENCE_S)
+            self._asked = call = self._side.feed.call("servers.look", params, timeout_s=_LOOK_TIMEOUT_S)
             call.done.connect(self._looked)
             call.tell_problem(self._not_looked)
         self._show()
@@ -283,7 +283,7 @@ class ConsentPanel(QWidget):
         self._accepting, self._undo = self._invitation, None
         self._show()
         params = {"invitation": self._invitation.link}
-        return self._side.feed.call("servers.join", params, patience_s=START_PATIENCE_S)
+        return self._side.feed.call("servers.join", params, timeout_s=START_TIMEOUT_S)
 
     def _accepted(self, _: dict[str, Any]) -> None:
         accepted, self._accepting = self._accepting, None

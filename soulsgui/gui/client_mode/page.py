@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedWidget, QWidget
 from soulsgui.gui.client_mode.consent import ConsentPanel
 from soulsgui.gui.client_mode.parts import ChecksRow, GivenRow, HelpSwitch, MiddleColumn, PauseRow, StateHead
 from soulsgui.gui.client_mode.rules import RulesRow
-from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
+from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
 from soulsgui.gui.client_mode.servers import ServerLine, ServersRow
 from soulsgui.gui.client_mode.state import client_words, lack_words, run_has_ended
 from soulsgui.gui.feed import Call, Feed
@@ -304,7 +304,7 @@ class ClientPage(QWidget):
         if not on:
             self._side.stay_off()
         return self._feed.call(
-            "service.start" if on else "service.stop", {"name": CLIENT}, patience_s=START_PATIENCE_S
+            "service.start" if on else "service.stop", {"name": CLIENT}, timeout_s=START_TIMEOUT_S
         )
 
     def _client_id(self) -> str:

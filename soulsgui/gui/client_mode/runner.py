@@ -7,7 +7,7 @@ from soulsgui.gui.models.connection import ConnectionState
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation
 
-START_PATIENCE_S = 40.0
+START_TIMEOUT_S = 40.0
 
 _NOBODY = (ConnectionState.WELCOME, ConnectionState.SHUT_DOWN)
 
@@ -67,5 +67,5 @@ class ClientSide(QObject):
             self.on_wanted = False
         elif self.on_wanted and self.feed.connection.live:
             self.on_wanted = False
-            call = self.feed.call("service.start", {"name": CLIENT}, patience_s=START_PATIENCE_S)
+            call = self.feed.call("service.start", {"name": CLIENT}, timeout_s=START_TIMEOUT_S)
             call.tell_problem(self.problem)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QComboBox, QFileDialog, QFormLayout, QLabel, QLineEdit, QSizePolicy, QWidget
 
 from soulsgui.errors import UsageError
-from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
+from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
 from soulsgui.gui.client_mode.state import server_words, trial_words
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
@@ -75,7 +75,7 @@ class ChangeAddressDialog(FormDialog):
         place = self._refused if confirmed else self.place.text().strip()
         self._asked = place
         params = {"server_id": self._server.server_id, "place": place, "confirmed": confirmed}
-        return self._feed.call("servers.change_address", params, patience_s=START_PATIENCE_S)
+        return self._feed.call("servers.change_address", params, timeout_s=START_TIMEOUT_S)
 
     def _answered(self, result: dict[str, Any]) -> None:
         change = AddressChange.model_validate(result)
@@ -89,7 +89,7 @@ class ChangeAddressDialog(FormDialog):
 
 
 _GAP_PX = 8
-_TEST_PATIENCE_S = 80.0
+_TEST_TIMEOUT_S = 80.0
 _PLACE_CHARACTERS = 12
 
 
@@ -143,7 +143,7 @@ class ServerLine(QWidget):
     # --- what can be done ---
 
     def _test(self) -> Call:
-        return self._feed.call("servers.test", patience_s=_TEST_PATIENCE_S)
+        return self._feed.call("servers.test", timeout_s=_TEST_TIMEOUT_S)
 
     def _tested(self, result: dict[str, Any]) -> None:
         name = self._feed.status.server.name or "This computer's own server"
@@ -246,7 +246,7 @@ class ServersRow(QWidget):
         if server_id == self._saved.chosen:
             return
         self.box.setEnabled(False)
-        call = self._feed.call("servers.choose", {"server_id": server_id}, patience_s=START_PATIENCE_S)
+        call = self._feed.call("servers.choose", {"server_id": server_id}, timeout_s=START_TIMEOUT_S)
         call.done.connect(self._went_over)
         call.tell_problem(self._not_chosen)
 
@@ -266,9 +266,7 @@ class ServersRow(QWidget):
         return Question(f"Forget {self.chosen.server_name}?", cost, "Forget")
 
     def _forget(self) -> Call:
-        return self._feed.call(
-            "servers.forget", {"server_id": self._saved.chosen}, patience_s=START_PATIENCE_S
-        )
+        return self._feed.call("servers.forget", {"server_id": self._saved.chosen}, timeout_s=START_TIMEOUT_S)
 
     def _open_file(self) -> None:
         dialog = QFileDialog(self, "Open an invitation")

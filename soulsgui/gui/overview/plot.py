@@ -32,7 +32,7 @@ from soulsgui.wire.messages.metrics import (
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
 
-_PATIENCE_MS = 500
+_LOADING_AFTER_MS = 500
 """What comes sooner is not told of."""
 _MANUAL = "manual"
 
@@ -312,8 +312,8 @@ class PlotSection(QWidget):
         for curve in self._curves:
             curve.show_along(self.controls.chosen_axis)
         self._smooth(self.controls.weight)
-        self._patience = QTimer(self, singleShot=True, interval=_PATIENCE_MS)
-        self._patience.timeout.connect(self._say_loading)
+        self._loading_timer = QTimer(self, singleShot=True, interval=_LOADING_AFTER_MS)
+        self._loading_timer.timeout.connect(self._say_loading)
         self._checkpoints = Fetch(self, self._ask_checkpoints)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -473,8 +473,8 @@ class PlotSection(QWidget):
 
     def _refine(self, left: float, right: float) -> None:
         finer = [curve.look_at(left, right) for curve in self._curves]
-        if any(finer) and not self._patience.isActive():
-            self._patience.start()
+        if any(finer) and not self._loading_timer.isActive():
+            self._loading_timer.start()
 
     def _say_loading(self) -> None:
         loading = any(curve.finer.waiting for curve in self._curves)

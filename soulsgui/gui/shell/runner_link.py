@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HELLO_PATIENCE_S = 1.0
+HELLO_TIMEOUT_S = 1.0
 _PING_EVERY_S = 10.0
 _MAX_MESSAGE_BYTES = 64 * 2**20
 _CAUSE_LINES = 8
@@ -150,9 +150,9 @@ class RunnerLink:
         self.control = control
         self._session: ClientSession | None = None
 
-    async def hello(self, patience_s: float = HELLO_PATIENCE_S) -> Hello:
+    async def hello(self, timeout_s: float = HELLO_TIMEOUT_S) -> Hello:
         """Ask who answers; somebody else than a runner counts as nobody."""
-        answer = await self.command("server.hello", {}, patience_s)
+        answer = await self.command("server.hello", {}, timeout_s)
         try:
             return Hello.model_validate(answer)
         except ValidationError as error:

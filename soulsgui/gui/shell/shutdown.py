@@ -21,7 +21,7 @@ from soulsgui.gui.widgets.dialog import FittingDialog
 from soulsgui.gui.widgets.labels import Heading, muted
 from soulsgui.wire.control import ApiError, RunStatus
 
-_SHUTDOWN_PATIENCE_S = 5.0
+_SHUTDOWN_TIMEOUT_S = 5.0
 _ON_THE_WAY = (ConnectionState.STARTING, ConnectionState.CONNECTING)
 _ON_THE_WAY_LIMIT_MS = 10_000
 _CHARACTERS = 62
@@ -199,8 +199,8 @@ class WindowCloser(QObject):
         self.dialog: ClosingDialog | None = None
         self._shut_down = False
         self._ends = False
-        self._patience = QTimer(self, singleShot=True, interval=_ON_THE_WAY_LIMIT_MS)
-        self._patience.timeout.connect(lambda: self._end(shut_down=False, goes_on=False))
+        self._limit_timer = QTimer(self, singleShot=True, interval=_ON_THE_WAY_LIMIT_MS)
+        self._limit_timer.timeout.connect(lambda: self._end(shut_down=False, goes_on=False))
         feed.connection_changed.connect(self._connection_changed)
 
     def begin(self) -> None:
@@ -232,13 +232,13 @@ class WindowCloser(QObject):
         on_the_way = self._feed.connection.state in _ON_THE_WAY
         if on_the_way:
             self._window.hide()
-            if not self._patience.isActive():
-                self._patience.start()
+            if not self._limit_timer.isActive():
+                self._limit_timer.start()
         return not on_the_way
 
     def _connection_changed(self) -> None:
-        if self._patience.isActive() and self._feed.connection.state not in _ON_THE_WAY:
-            self._patience.stop()
+        if self._limit_timer.isActive() and self._feed.connection.state not in _ON_THE_WAY:
+            self._limit_timer.stop()
             self.begin_quietly()
 
     def _run_is_active(self) -> bool:
@@ -264,7 +264,7 @@ class WindowCloser(QObject):
         if not shut_down:
             self.closed.emit(goes_on)
             return
-        call = self._feed.call("server.shutdown", patience_s=_SHUTDOWN_PATIENCE_S)
+        call = self._feed.call("server.shutdown", timeout_s=_SHUTDOWN_TIMEOUT_S)
         for signal in (call.done, call.failed, call.silent):
             signal.connect(self._shut)
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QIcon, QPainter
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon, QWidget
 
-from soulsgui.gui.client_mode.runner import START_PATIENCE_S, ClientSide
+from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
 from soulsgui.gui.client_mode.state import ClientWords, client_words, pause_refusals, run_has_ended
 from soulsgui.gui.colours import LIGHT, Colours
 from soulsgui.gui.feed import Feed
@@ -166,10 +166,10 @@ class Tray(QObject):
 
     def _stop(self) -> None:
         self._side.stay_off()
-        self._send("service.stop", {"name": CLIENT}, START_PATIENCE_S)
+        self._send("service.stop", {"name": CLIENT}, START_TIMEOUT_S)
 
-    def _send(self, command: str, params: dict[str, Any], patience_s: float | None = None) -> None:
-        self._feed.call(command, params, patience_s).tell_problem(self._refused)
+    def _send(self, command: str, params: dict[str, Any], timeout_s: float | None = None) -> None:
+        self._feed.call(command, params, timeout_s).tell_problem(self._refused)
 
     def _refused(self, error: ApiError) -> None:
         self.icon.showMessage(error.message, error.remedy, QSystemTrayIcon.MessageIcon.Warning)

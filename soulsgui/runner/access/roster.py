@@ -174,7 +174,7 @@ class ClientRoster:
         self._heard, self._lost = heard, (self._lost | lost) & silent
         return sorted(lost, key=_natural), sorted(back, key=_natural)
 
-    def forgetting_former(self) -> Write:
+    def forgetting_stale_locals(self) -> Write:
         """Return the removal of the clients this server ran itself once, and runs no longer."""
         local = frozenset(self._local)
 
@@ -182,8 +182,8 @@ class ClientRoster:
             # Asked of the server: a runner that has just begun has not read it yet.
             listed = cast("dict[bytes, bytes]", connection.hgetall(self._keys.clients))
             entries = {name.decode(errors="replace"): RosterEntry.read(text) for name, text in listed.items()}
-            former = [name for name, entry in entries.items() if entry is not None and entry.local]
-            self.forgetting(*(name for name in former if name not in local))(connection)
+            stale = [name for name, entry in entries.items() if entry is not None and entry.local]
+            self.forgetting(*(name for name in stale if name not in local))(connection)
 
         return write
 

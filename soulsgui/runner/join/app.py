@@ -33,7 +33,7 @@ _SERVER_EVERY_S = 1.0
 _WATCHED_EVERY_S = 0.5
 _FITS_EVERY_S = 30.0
 _RULES_EVERY_S = 2.0
-_IDLE_PATIENCE_S = 5.0
+_IDLE_TIMEOUT_S = 5.0
 _LASTS_S = 5.0
 
 
@@ -243,14 +243,14 @@ class ClientRunner(BaseRunner):
             while finishing is None or not finishing.done():
                 await asyncio.sleep(_WATCHED_EVERY_S)
                 # Where nothing plays there is less to come back to.
-                patience_s = limit_s if self.player.wanted else min(limit_s, _IDLE_PATIENCE_S)
+                timeout_s = limit_s if self.player.wanted else min(limit_s, _IDLE_TIMEOUT_S)
                 if self.feed.followers:
                     seen_at = time.monotonic()
                     if finishing is not None:
                         finishing.cancel()
                         finishing = None
                         self.player.keep_wish()
-                elif finishing is None and time.monotonic() - seen_at > patience_s:
+                elif finishing is None and time.monotonic() - seen_at > timeout_s:
                     logger.info("no window is open any more: ending after the episode")
                     finishing = asyncio.create_task(self.player.finish())
             self.ask_to_close()

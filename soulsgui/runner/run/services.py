@@ -174,7 +174,7 @@ class RunServices:
         roster, bus = self._context.roster, self._context.bus
         roster.set_local(self.clients)
         await self._context.let_in(self.clients)
-        await bus.call(roster.forgetting_former())
+        await bus.call(roster.forgetting_stale_locals())
         await bus.call(roster.without_wish(*self.clients))
         await bus.call(roster.listing(self.clients))
 

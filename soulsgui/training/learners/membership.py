@@ -18,7 +18,7 @@ Policy = Literal["shrink", "wait", "redistribute", "stop"]
 BY_A_PERSON: frozenset[str] = frozenset({LEFT, OFF_THE_LIST, "finishing", "stopping"})
 """Why a client is gone when somebody sent it away: nobody waits for it then."""
 
-_PATIENCE_S = 2.0
+_SAY_WAITING_AFTER_S = 2.0
 _NAMES_SHOWN = 3
 
 
@@ -191,7 +191,7 @@ class Round:
         if refused:
             return f"asking again for chunks of {named(refused)}"
         late = [client for client, member in self.members.items() if not member.complete]
-        if not late or self.waiting_s <= _PATIENCE_S:
+        if not late or self.waiting_s <= _SAY_WAITING_AFTER_S:
             return ""
         return f"waiting for {named(late)}"
 

@@ -83,6 +83,13 @@ class RoundLearner:
         """Return the agent's weights."""
         return self.agent.export_weights()
 
+    def state(self, with_memory: bool) -> tuple[dict[str, float], Mapping[str, NDArray[Any]]]:
+        """Nothing but the agent is saved."""
+        return {}, {}
+
+    def load(self, pacing: Mapping[str, float], memory: Mapping[str, NDArray[Any]]) -> None:
+        """Nothing but the agent is saved."""
+
     def judge(self, owned: Owned) -> Codes:
         """Accept samples of the present weights from members of the round, as `chunks.SampleSink`."""
         newest, members = self.run.model_id, self.round.members if self.round is not None else {}

@@ -39,6 +39,13 @@ class VTraceLearner(AsynchronousLearner):
         """Return the agent's weights."""
         return self.agent.export_weights()
 
+    def state(self, with_memory: bool) -> tuple[dict[str, float], Mapping[str, NDArray[Any]]]:
+        """Nothing but the agent is saved."""
+        return {}, {}
+
+    def load(self, pacing: Mapping[str, float], memory: Mapping[str, NDArray[Any]]) -> None:
+        """Nothing but the agent is saved."""
+
     @property
     def uncounted(self) -> int:
         """Transitions that wait to be learned from."""

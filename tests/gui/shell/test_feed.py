@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, SignalInstance
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.feed import Call, Feed, connection_over, usual_patience_s
+from soulsgui.gui.feed import Call, Feed, connection_over, usual_timeout_s
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.gui.shell.protocol import notify_problem
 from soulsgui.gui.states import run_is_active
@@ -183,7 +183,7 @@ def test_without_a_connection_a_command_fails_and_says_so(qtbot: QtBot, feed: Fe
 def test_that_no_answer_came_holds_until_one_does(qtbot: QtBot, feed: Feed, shell: FakeShell) -> None:
     feed.carry_with(lambda call, params: None)
     feed.answered_late.connect(shell.settle)
-    call = feed.call("config.get", patience_s=0.01)
+    call = feed.call("config.get", timeout_s=0.01)
     call.tell_problem(lambda error: notify_problem(shell, error))
     qtbot.waitUntil(lambda: [told.text for told in shell.told] == ["No answer from my-server."])
     call.answer({})
@@ -203,4 +203,4 @@ def test_a_job_tells_its_progress_to_the_command_that_waits_for_it(feed: Feed) -
 
 def test_saving_takes_longer_than_asking() -> None:
     commands = ("run.stop", "checkpoint.save", "server.shutdown", "checkpoint.list")
-    assert [usual_patience_s(command) for command in commands] == [60.0, 60.0, 60.0, 10.0]
+    assert [usual_timeout_s(command) for command in commands] == [60.0, 60.0, 60.0, 10.0]

@@ -96,7 +96,7 @@ class Watched(SingleInstance):
 
 app.SingleInstance = Watched
 app._live = lambda *_: 7
-app._PATIENCE_MS = 100
+app._SHOW_AFTER_MS = 100
 try:
     code = app.run_window(Folders(Path("c"), Path(sys.argv[1])))
 except SoulsGuiError as error:

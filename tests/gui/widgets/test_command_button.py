@@ -16,10 +16,10 @@ class Server:
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
-        self.patience_s = 10.0
+        self.timeout_s = 10.0
 
     def __call__(self) -> Call:
-        self.calls.append(Call("checkpoint.save", "my-server", self.patience_s))
+        self.calls.append(Call("checkpoint.save", "my-server", self.timeout_s))
         return self.calls[-1]
 
 
@@ -72,13 +72,13 @@ def test_a_refusal_gives_cause_and_remedy(qtbot: QtBot, button: CommandButton, s
 
 
 def test_without_an_answer_it_offers_a_retry(qtbot: QtBot, button: CommandButton, server: Server) -> None:
-    server.patience_s = BRIEF_S
+    server.timeout_s = BRIEF_S
     with qtbot.waitSignal(button.problem) as signal:
         button.click()
     error = signal.args[0]
     assert (error.code, error.message) == (ErrorCode.NO_ANSWER, "No answer from my-server.")
     assert (button.stage, button.text()) == (Stage.SILENT, "Retry")
-    server.patience_s = 10.0
+    server.timeout_s = 10.0
     button.click()
     assert len(server.calls) == 2
     server.calls[1].answer({})
@@ -87,10 +87,10 @@ def test_without_an_answer_it_offers_a_retry(qtbot: QtBot, button: CommandButton
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_late_answer_counts(qtbot: QtBot, button: CommandButton, server: Server, again: bool) -> None:
-    server.patience_s = BRIEF_S
+    server.timeout_s = BRIEF_S
     with qtbot.waitSignal(button.problem):
         button.click()
-    server.patience_s = 10.0
+    server.timeout_s = 10.0
     if again:
         button.click()
     server.calls[0].answer({})

@@ -182,7 +182,7 @@ def test_own_clients_of_earlier_runs_are_forgotten(redis_client: redis.Redis, ke
     redis_client.set(keys.beat("client-2"), beat("client-2").to_json())
     roster = ClientRoster(keys)  # a new runner, which has read nothing yet
     roster.set_local(["client-1"])
-    roster.forgetting_former()(redis_client)
+    roster.forgetting_stale_locals()(redis_client)
     assert sorted(redis_client.hkeys(keys.clients)) == [b"client-1", b"gamer"]
     assert not redis_client.exists(keys.beat("client-2"))
 

@@ -110,7 +110,7 @@ async def test_who_joins_plays_under_its_invitation_goes_over_to_another_server_
 
 
 async def test_an_idle_runner_ends_with_its_window(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("soulsgui.runner.join.app._IDLE_PATIENCE_S", 0.1)
+    monkeypatch.setattr("soulsgui.runner.join.app._IDLE_TIMEOUT_S", 0.1)
     async with opened(ClientRunner(folders, NAME, unwatched_limit_s=3600.0, idle=True)) as idle:
         await asyncio.wait_for(idle.closing.wait(), LIMIT_S)
 
