@@ -163,8 +163,8 @@ def test_nobody_is_late_while_all_is_held_up(run_node: RunNode, monkeypatch: pyt
         with monkeypatch.context() as held_up:
             held_up.setattr(learner, "read", lambda _: node.node._stop.wait(0.01))
             clock = time.monotonic
-            # This process was stopped for 100 s in the middle of a turn.
-            held_up.setattr("soulsgui.training.trainer.time.monotonic", lambda: clock() + 100.0)
+            # This process was stopped for 100 s in the middle of a turn; the clock never goes back.
+            monkeypatch.setattr("soulsgui.training.trainer.time.monotonic", lambda: clock() + 100.0)
             node.wait_for(lambda _: learner.round.elapsed_s > passed + 0.1, "turns go on")
             assert learner.round.elapsed_s < 20
             assert _LONGEST_TURN_S < 20
