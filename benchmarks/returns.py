@@ -119,7 +119,7 @@ def default_tasks() -> Iterable[Task]:
             yield Task(f"default_{name}_{agent}", "", 50_000, nan, PEER, (*values, ("env.id", env_id)))
     for algorithm, games in {
         "ppo": _DISCRETE | _CONTINUOUS,
-        "vtrace": _DISCRETE,
+        "vtrace": _DISCRETE | _CONTINUOUS,
         "sac": _CONTINUOUS,
     }.items():
         for name, env_id in games.items():

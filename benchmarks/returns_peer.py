@@ -54,6 +54,11 @@ class Peer:
 
 
 PPO_LANDER = {"n_steps": 1024, "batch_size": 64, "gae_lambda": 0.98, "gamma": 0.999, "n_epochs": 4}
+# The zoo's settings of A2C for the Bullet games; it has none for those of MuJoCo.
+A2C_CONTINUOUS = {
+    **{"n_steps": 8, "gae_lambda": 0.9, "vf_coef": 0.4, "use_sde": True},
+    "policy_kwargs": {"log_std_init": -2, "ortho_init": False},
+}
 PEERS = {
     # hyperparams/ppo.yml; LunarLander-v2, HalfCheetah-v3, Hopper-v3 there. FrozenLake is in none: defaults.
     "acrobot_ppo": Peer("ppo", "Acrobot-v1", {"n_steps": 256, "gae_lambda": 0.94, "n_epochs": 4}, 16, True),
@@ -126,6 +131,24 @@ PEERS = {
         8,
     ),
     "frozenlake_a2c": Peer("a2c", "FrozenLake-v1"),
+    "pendulum_a2c": Peer("a2c", "Pendulum-v1", {**A2C_CONTINUOUS, "learning_rate": linear(7e-4)}, 8, True),
+    "mountaincar_a2c": Peer(
+        "a2c",
+        "MountainCarContinuous-v0",
+        {
+            **{"n_steps": 100, "use_sde": True, "sde_sample_freq": 16},
+            "policy_kwargs": {"log_std_init": 0.0, "ortho_init": False},
+        },
+        4,
+        True,
+    ),
+    "bipedalwalker_a2c": Peer(
+        "a2c", "BipedalWalker-v3", {**A2C_CONTINUOUS, "learning_rate": linear(0.00096)}, 16, True
+    ),
+    "halfcheetah_a2c": Peer(
+        "a2c", "HalfCheetah-v5", {**A2C_CONTINUOUS, "learning_rate": linear(0.00096)}, 4, True
+    ),
+    "hopper_a2c": Peer("a2c", "Hopper-v5", {**A2C_CONTINUOUS, "learning_rate": linear(0.00096)}, 4, True),
     # hyperparams/sac.yml
     "pendulum_sac": Peer("sac", "Pendulum-v1", {"learning_rate": 1e-3}),
     "mountaincar_sac": Peer(
