@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import redis
 from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
@@ -24,6 +25,7 @@ from soulsgui.system import atomic_write
 from soulsgui.training.agents import learner_device
 from soulsgui.training.checkpoint import manifest_of
 from soulsgui.training.checkpoint_manager import CheckpointManager
+from soulsgui.training.command_handler import CommandHandler
 from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
 from soulsgui.training.intake.chunks import Steps
 from soulsgui.training.intake.reader import Intake
@@ -134,9 +136,15 @@ class Attempt:
         self.intake = Intake(self.keys, config, run.spaces, self.publisher, bytes_ahead, learner)
         self.intake.reader.high_water = run.high_water
         self.rows = Rows()
-        self.checkpoints = CheckpointManager(trainer, run.folder, self.keys, trainer.name, self._saved)
+        self.checkpoints = CheckpointManager(trainer, run.folder, self.keys, self._saved)
+        self.commands = CommandHandler(trainer, self.keys, self.checkpoints)
         self.unpublished = False
         self._reference = reference_observation(run.spaces.observation)
+
+    def look(self, connection: redis.Redis) -> None:
+        """Look after the checkpoints, and carry out what is commanded."""
+        self.checkpoints.look(connection)
+        self.commands.look(connection)
 
     def here(self) -> dict[str, Any]:
         """Return where the run is, as rows name it."""

@@ -1,4 +1,4 @@
-"""Where the node's checkpoints are ordered: by the runner's commands, by the node itself, at its end."""
+"""When the trainer's checkpoints are written, in what order, and what is tried again."""
 
 import logging
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import redis
 
@@ -15,47 +15,43 @@ from soulsgui.errors import CheckpointError
 from soulsgui.system import replace_dir
 from soulsgui.training.checkpoint import Checkpoint, UnsavedError, write_checkpoint
 from soulsgui.wire.connection import Backoff
-from soulsgui.wire.control import ScoredBy
 from soulsgui.wire.keys import TELEMETRY, Keys
 from soulsgui.wire.manifest import NOTE, Manifest
 from soulsgui.wire.messages.node import NodeState
-from soulsgui.wire.node_commands import CommandReader, NodeAnswer, NodeCommand
 
 if TYPE_CHECKING:
     from soulsgui.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
-_EVERY_S = 0.1
+Done = Callable[[str, CheckpointError | None], None]  # the place in the run's folder, why it failed
+
 _SCORE_EVERY_S = 1.0
 _AGAIN_FIRST_S = 1.0
 _AGAIN_LONGEST_S = 10.0
 
 
 class CheckpointManager:
-    """Obeys commands and keeps the order of checkpoints."""
+    """Writes one checkpoint after the other, in a thread of its own."""
 
     def __init__(
         self,
         node: "Trainer",
         run: RunFolder,
         keys: Keys,
-        name: str,
         on_saved: Callable[[Manifest, Path], None],
     ) -> None:
         self.last_current: Manifest | None = None
         self._node, self._run, self._keys, self._on_saved = node, run, keys, on_saved
-        self._reader = CommandReader(keys, name)
         self._saver = ThreadPoolExecutor(1, "saver")  # one checkpoint after the other
         self._writes: list[Future[None]] = []
-        self._answers: list[NodeAnswer] = []
         self._ordered: set[Path] = set()
         self._trouble: CheckpointError | None = None
         self._owed: dict[Path, Checkpoint] = {}
         self._again = Backoff(_AGAIN_FIRST_S, _AGAIN_LONGEST_S)
         self._next_try = 0.0
-        self._score: float | None = None
-        self._next_look = self._next_score = 0.0
+        self.score: float | None = None
+        self._next_score = 0.0
 
     @property
     def saving(self) -> bool:
@@ -85,23 +81,35 @@ class CheckpointManager:
         return f"not saved {since}: {reason}"
 
     def look(self, connection: redis.Redis) -> None:
-        """Now and then: obey what is asked, answer what is done, try again what could not be saved."""
-        while self._answers:
-            self._reader.answer(connection, self._answers[0])
-            del self._answers[0]
+        """Now and then: read the score, try again what could not be saved."""
         now = time.monotonic()
-        if now >= self._next_look:
-            self._next_look = now + _EVERY_S
-            if now >= self._next_score:
-                self._next_score = now + _SCORE_EVERY_S
-                self._score = score_of(connection, self._keys, self._run.run_id)
-            for command in self._reader.poll(connection):
-                self._obey(connection, command)
-            self._try_again(now)
+        if now >= self._next_score:
+            self._next_score = now + _SCORE_EVERY_S
+            self.score = score_of(connection, self._keys, self._run.run_id)
+        # While nothing is being written, the writing thread touches none of this.
+        if now < self._next_try or self.saving or not self._owed:
+            return
+        self._next_try = now + self._again.delay_s()
+        self._save_owed_best()
+        if self._run.checkpoint in self._owed:
+            self.save_current()
 
-    def save_current(self) -> None:
+    def save_current(self, done: Done | None = None) -> None:
         """Order the regular checkpoint."""
-        self._save(self._run.checkpoint, self._node.snapshot("current", self._score))
+        self.save(self._node.snapshot("current", self.score), done)
+
+    def save(self, checkpoint: Checkpoint, done: Done | None = None) -> None:
+        """Order a checkpoint, which must not change any more; `done` is called in the writing thread."""
+        match checkpoint.info.kind:
+            case "current":
+                target = self._run.checkpoint
+            case "best":
+                target = self._run.best_model
+            case "manual":
+                target = self._manual_folder()
+        self._ordered.add(target)
+        write = self._saver.submit(self._write, target, checkpoint, done)
+        self._writes = [*(one for one in self._writes if not one.done()), write]
 
     def keep_current_aside(self, note: str) -> None:
         """Move the regular checkpoint among the manual ones, so that the next one does not replace it."""
@@ -118,77 +126,17 @@ class CheckpointManager:
                 "Free some disk space, or move it away by hand.",
             ) from error
 
-    def close(self, connection: redis.Redis, save: bool) -> None:
-        """Write what was ordered, at last the regular checkpoint, and answer."""
+    def close(self, save: bool) -> None:
+        """Write what was ordered, at last the regular checkpoint."""
         wait(self._writes)
         try:
             if save:
-                last = self._node.snapshot("current", self._score)
+                last = self._node.snapshot("current", self.score)
                 if self.last_current is None or self.last_current.updates != last.info.updates:
-                    self._save(self._run.checkpoint, last)
+                    self.save(last)
             self._save_owed_best()
         finally:
             self._saver.shutdown()
-        self._next_look = float("inf")
-        self.look(connection)
-
-    def _obey(self, connection: redis.Redis, command: NodeCommand) -> None:
-        level = logging.DEBUG if command.command == "hold" else logging.INFO  # said every second
-        what = command.args.get("kind") or command.args.get("client") or ""
-        logger.log(level, "asked to %s", f"{command.command} {what}".rstrip())
-        try:
-            result = self._carry_out(connection, command)
-        except (CheckpointError, KeyError, ValueError, TypeError, redis.RedisError, OSError) as error:
-            self._answers.append(NodeAnswer(id=command.id, ok=False, error=str(error)))
-        else:
-            if result is not None:
-                self._answers.append(NodeAnswer(id=command.id, ok=True, result=result))
-
-    def _carry_out(self, connection: redis.Redis, command: NodeCommand) -> dict[str, Any] | None:
-        """Return what to answer a command; None when it is answered once its checkpoint is written."""
-        args, intake = command.args, self._node.attempt.intake
-        match command.command:
-            case "save":
-                self._order(command)
-                return None
-            case "stop":
-                try:
-                    self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
-                finally:
-                    self._node.shutdown()
-                return None
-            case "rest":
-                self._node.rest()
-            case "pause":
-                self._node.pause()
-            case "continue":
-                self._node.go_on()
-            case "hold":
-                self._node.hold(float(args["seconds"]))
-            case "cut":
-                return {"entries": intake.cut_off(connection, str(args["client"]), str(args["reason"]))}
-            case "release":
-                client = str(args.get("client", ""))
-                if not intake.release(client):
-                    raise ValueError(f"{client} is not cut off")
-            case unknown:
-                raise ValueError(f"there is no command called {unknown!r}")
-        return {}
-
-    def _order(self, command: NodeCommand) -> None:
-        args, run = command.args, self._run
-        kind, score = args.get("kind", "manual"), args.get("score", self._score)
-        if kind == "best":
-            by: ScoredBy = "evaluation" if args.get("scored_by") == "evaluation" else "training"
-            checkpoint = self._node.weights_snapshot(int(args["model_id"]), score, by)
-            self._save(run.best_model, checkpoint, command.id)
-        elif kind == "manual":
-            note, buffer = str(args.get("note", "")), args.get("buffer") is True
-            self._save(self._manual_folder(), self._node.snapshot("manual", score, note, buffer), command.id)
-        elif kind == "current":
-            self._save(run.checkpoint, self._node.snapshot("current", score), command.id)
-        else:
-            raise ValueError(f"there is no kind of checkpoint called {str(kind)!r}")
 
     def _manual_folder(self) -> Path:
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
@@ -198,13 +146,7 @@ class CheckpointManager:
             path = self._run.manual_saves / f"{stamp}_{n}"
         return path
 
-    def _save(self, target: Path, checkpoint: Checkpoint, command_id: str = "") -> None:
-        """Order a checkpoint; it must not change any more."""
-        self._ordered.add(target)
-        write = self._saver.submit(self._write, target, checkpoint, command_id)
-        self._writes = [*(one for one in self._writes if not one.done()), write]
-
-    def _write(self, target: Path, checkpoint: Checkpoint, command_id: str) -> None:
+    def _write(self, target: Path, checkpoint: Checkpoint, done: Done | None) -> None:
         """Write a checkpoint, in the thread for it."""
         error: CheckpointError | None = None
         try:
@@ -216,12 +158,12 @@ class CheckpointManager:
             error = UnsavedError(target, repr(failure))
             logger.exception("%s", error.message)
         try:
-            self._written(target, checkpoint, command_id, error)
+            self._written(target, checkpoint, done, error)
         except Exception:
             logger.exception("what follows the checkpoint %s went wrong", target)
 
     def _written(
-        self, target: Path, checkpoint: Checkpoint, command_id: str, error: CheckpointError | None
+        self, target: Path, checkpoint: Checkpoint, done: Done | None, error: CheckpointError | None
     ) -> None:
         self._ordered.discard(target)
         kind = checkpoint.info.kind
@@ -238,24 +180,13 @@ class CheckpointManager:
                 self._again.reset()
                 self._next_try = time.monotonic() + self._again.delay_s()
             self._owed[target] = checkpoint
-        if command_id:
-            said = "" if error is None else str(error)
-            result = {"path": target.relative_to(self._run.root).as_posix()} if error is None else {}
-            self._answers.append(NodeAnswer(id=command_id, ok=error is None, result=result, error=said))
-
-    def _try_again(self, now: float) -> None:
-        # While nothing is being written, the writing thread touches none of this.
-        if now < self._next_try or self.saving or not self._owed:
-            return
-        self._next_try = now + self._again.delay_s()
-        self._save_owed_best()
-        if self._run.checkpoint in self._owed:
-            self.save_current()
+        if done is not None:
+            done(target.relative_to(self._run.root).as_posix(), error)
 
     def _save_owed_best(self) -> None:
         best = self._owed.get(self._run.best_model)
         if best is not None:
-            self._save(self._run.best_model, best)
+            self.save(best)
 
 
 def score_of(connection: redis.Redis, keys: Keys, run_id: str) -> float | None:

@@ -261,7 +261,8 @@ class Trainer(ABC):
         status.phase = "stopping"
         connection = attempt.link.redis
         try:
-            attempt.checkpoints.close(connection, save=self.agent.updates > 0 and not self._spoilt)
+            attempt.checkpoints.close(save=self.agent.updates > 0 and not self._spoilt)
+            attempt.commands.answer(connection)
             attempt.rows.flush(connection, attempt.keys)
             attempt.intake.rejects.flush(connection, math.inf)
         except (*AWAY, redis.ResponseError) as error:
@@ -301,11 +302,11 @@ class Trainer(ABC):
 
     def _work(self, connection: redis.Redis, began: float) -> None:
         """Take in, obey, train; at rest, in a pause, and while the disk is full, only obey."""
-        intake, checkpoints = self.attempt.intake, self.attempt.checkpoints
+        intake = self.attempt.intake
         intake.rest(connection, self._paused)
         if self._stands_still:
             self._stop.wait(BLOCK_MS / 1000)
-            checkpoints.look(connection)
+            self.attempt.look(connection)
             return
         held = began < self._held_until
         if held != intake.sessions.held:
@@ -313,7 +314,7 @@ class Trainer(ABC):
             logger.warning(_HELD) if held else logger.info("clients are granted more again")
         intake.look_around(connection, often=self.training.status.phase == "waiting")
         self.learner.read(connection)
-        checkpoints.look(connection)
+        self.attempt.look(connection)
         if not self._stands_still:  # a save may have failed while samples were waited for
             # Neither the server's absence nor an update counts as time of collecting.
             self.learner.update(time.monotonic() - began)

@@ -12,9 +12,10 @@ import redis
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
-from soulsgui.training import checkpoint_manager
+from soulsgui.training import checkpoint_manager, command_handler
 from soulsgui.training.checkpoint import Checkpoint, UnsavedError, read_checkpoint
 from soulsgui.training.checkpoint_manager import CheckpointManager, score_of
+from soulsgui.training.command_handler import CommandHandler
 from soulsgui.wire.connection import Address, Backoff
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.manifest import NOTE, Manifest
@@ -40,6 +41,8 @@ pytestmark = pytest.mark.allow_warnings
 
 class _Node:
     """What the manager needs of a trainer; it stands at update 5, and `gamer-01` is cut off."""
+
+    name = "trainer"
 
     def __init__(self) -> None:
         self.updates = 5
@@ -72,8 +75,9 @@ class _Managed:
         self.node: Any = _Node()
         self.saved: list[tuple[Manifest, Path]] = []
         self.manager = CheckpointManager(
-            self.node, self.run, keys, "trainer", lambda info, path: self.saved.append((info, path))
+            self.node, self.run, keys, lambda info, path: self.saved.append((info, path))
         )
+        self.commands = CommandHandler(self.node, keys, self.manager)
         self.closed = False
 
     def ask(self, command: str, **args: Any) -> NodeAnswer:
@@ -82,23 +86,28 @@ class _Managed:
     def answer(self, command_id: str) -> NodeAnswer:
         def look() -> list[NodeAnswer]:
             if not self.closed:
-                self.manager.look(self.connection)
+                self.look()
             return answers_of(self.connection, self.keys, command_id)
 
         (answer,) = found(look, "the answer")
         return answer
 
+    def look(self) -> None:
+        self.manager.look(self.connection)
+        self.commands.look(self.connection)
+
     def close(self, save: bool = False) -> None:
         if not self.closed:
             self.closed = True
-            self.manager.close(self.connection, save)
+            self.manager.close(save)
+            self.commands.answer(self.connection)
 
 
 @pytest.fixture
 def managed(
     redis_client: redis.Redis, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[_Managed]:
-    monkeypatch.setattr(checkpoint_manager, "_EVERY_S", 0.0)
+    monkeypatch.setattr(command_handler, "_EVERY_S", 0.0)
     monkeypatch.setattr(checkpoint_manager, "_SCORE_EVERY_S", 0.0)
     made = _Managed(redis_client, keys, tmp_path)
     yield made
@@ -151,8 +160,8 @@ def test_what_can_not_be_done_is_said(
 ) -> None:
     asked = NodeCommand.model_construct(id="1", command=command, args=args)
     with monkeypatch.context() as patched:
-        patched.setattr(managed.manager._reader, "poll", lambda _: [asked])
-        managed.manager.look(managed.connection)
+        patched.setattr(managed.commands._reader, "poll", lambda _: [asked])
+        managed.look()
     answer = managed.answer("1")
     assert not answer.ok
     assert reason in answer.error
