@@ -59,10 +59,7 @@ def logs() -> Logs:
 
 @pytest.fixture
 def server(fake: FakeFeed, logs: Logs) -> FakeFeed:
-    fake.status = Status(
-        run=RunStatus(id="r2", name="cart", state="running"),
-        services=[service("client-1")],
-    )
+    fake.status = Status(run=RunStatus(id="r2", name="cart", state="running"), services=[service("client-1")])
     runs = [RunSummary(id="r2", name="cart"), RunSummary(id="r1", name="early", created=START)]
     fake.answers |= {
         "history.logs": logs.answer,

@@ -21,14 +21,7 @@ from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.message_bar import Notice
 from soulsgui.gui.widgets.table import Table
-from soulsgui.wire.control import (
-    Event,
-    RunStatus,
-    RunSummary,
-    ServerStatus,
-    Snapshot,
-    Status,
-)
+from soulsgui.wire.control import Event, RunStatus, RunSummary, ServerStatus, Snapshot, Status
 from tests.gui.fake_feed import HELLO, NOTHING_YET, FakeFeed, refusal
 from tests.gui.questions import answer
 from tests.gui.reading import part_of, words_of
