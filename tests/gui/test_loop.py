@@ -15,8 +15,6 @@ from tests.faults.waiting import LIMIT_S
 
 
 class Told:
-    """Remembers what it was told of."""
-
     def __init__(self) -> None:
         self.words: list[str] = []
 

@@ -29,7 +29,6 @@ def events_tab(feed: FakeFeed, shell: FakeShell) -> EventsTab:
 
 
 def words_on(page: QWidget) -> str:
-    """Everything that is to be read on a page."""
     labels = [label.text() for label in page.findChildren(QLabel) if label.isVisible()]
     panes = [pane.placeholderText() for pane in page.findChildren(QPlainTextEdit) if pane.isVisible()]
     return "\n".join([*labels, *panes])

@@ -40,7 +40,6 @@ Played = tuple[ClientPage, FakeFeed, FakeShell]
 
 @pytest.fixture
 def played(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Played:
-    """The page before a feed that the test plays."""
     fake = FakeFeed(_status())
     shell = FakeShell(tmp_path, ClientSide(feed=fake))  # type: ignore[arg-type]
     page = ClientPage(FakeFeed(), shell)  # type: ignore[arg-type]

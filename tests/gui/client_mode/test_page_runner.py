@@ -30,8 +30,6 @@ ENVS = 4
 
 @dataclass
 class _Seen:
-    """A page on the screen, and what it stands on."""
-
     app: QApplication
     page: ClientPage
     side: ClientSide
@@ -39,7 +37,6 @@ class _Seen:
     folders: Folders
 
     def until(self, words: str) -> None:
-        """Wait until the page says this of its state."""
         self.wait(lambda: words in self.page.state.words, words)
 
     def wait(self, done: Callable[[], object], what: str) -> None:
@@ -59,7 +56,6 @@ def training(server: RunningServer) -> RunningServer:
 
 
 def told_of(panel: ConsentPanel, name: str) -> str:
-    """What the question says of a thing, with its state."""
     return f"{panel.lines[name].words.text()}\n{panel.lines[name].state.text()}"
 
 

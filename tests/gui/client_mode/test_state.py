@@ -28,7 +28,6 @@ LIVE = Connection(ConnectionState.CONNECTED, "this computer")
 def _status(
     service: str = "running", state: str = "online", run: str = "run-1", tried: str = "", **rest: Any
 ) -> Status:
-    """The service, what the client tells, and the server, each by the names of its fields."""
 
     def taken(*names: str) -> dict[str, Any]:
         return {name: rest.pop(name) for name in names if name in rest}

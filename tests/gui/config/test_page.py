@@ -68,7 +68,6 @@ def shared(theme: Theme, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The user's config.yaml, as a user would write it."""
     path = tmp_path / "config" / "config.yaml"
     path.parent.mkdir()
     path.write_text(OWN)
@@ -106,7 +105,6 @@ def window(page: ConfigPage, shared: Opened) -> FakeShell:
 
 
 def answers(file: Path) -> dict[str, Any]:
-    """What a runner answers whose user has written this file."""
     folders = Folders(file.parent, file.parent)
 
     def checked(params: dict[str, Any]) -> Result:
@@ -127,7 +125,6 @@ def answers(file: Path) -> dict[str, Any]:
 
 
 def values(text: str, **fields: Any) -> ConfigValues:
-    """What a runner says of a file with this text."""
     usual: dict[str, Any] = {"defaults": DEFAULTS, "saved": {}, "running": RUNNING, "path": "/c/config.yaml"}
     return ConfigValues.model_validate(usual | {"text": text, "hash": f"hash of {text}"} | fields)
 
@@ -139,7 +136,6 @@ def ready(qtbot: QtBot, editor: ConfigEditor) -> None:
 
 
 def find_written(qtbot: QtBot, editor: ConfigEditor, file: Path, text: str) -> None:
-    """Let somebody write the file while nothing is unsaved, and the editor read it."""
     file.write_text(text)
     editor.refresh()
     qtbot.waitUntil(lambda: editor.text == text)
@@ -158,7 +154,6 @@ def line_of(editor: ConfigEditor, key: str) -> QLineEdit:
 
 
 def type_into(qtbot: QtBot, editor: ConfigEditor, key: str, words: str) -> None:
-    """Type a value into the form with the keyboard."""
     editor.views.setCurrentIndex(FORM)
     line = line_of(editor, key)
     line.selectAll()

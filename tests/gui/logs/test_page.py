@@ -32,8 +32,6 @@ def line(number: int, service: str = "trainer", level: str = "info") -> LogLine:
 
 
 class Logs:
-    """Answers as the runner does."""
-
     def __init__(self) -> None:
         self.lines = {"trainer": [line(n) for n in range(1, 2501)], "redis": [line(1, "redis")]}
 
@@ -106,7 +104,6 @@ def words_of(page: LogsPage) -> QLineEdit:
 
 
 def asked_again(qtbot: QtBot, server: FakeFeed, act: Callable[[], object]) -> Sent:
-    """Do something and return the question that it leads to."""
     count = len(server.sent_of("history.logs"))
     act()
     qtbot.waitUntil(lambda: len(server.sent_of("history.logs")) > count)

@@ -106,8 +106,6 @@ def test_revoking_asks_first_and_pausing_does_not() -> None:
     assert asked.sentence.startswith("They are cut off at once")
 
 
-# --- runs and checkpoints ---
-
 OLD = RunSummary(id="2026-01-01_a", name="old", state="finished", created=1.0, env_steps=3500)
 NEW = RunSummary(id="2026-02-01_b", name="new", state="stopped", created=2.0, resumable=True)
 AGAIN = RunStatus(id=OLD.id, name="old", state="running", env_steps=9000, checkpoint_age_s=125)

@@ -16,8 +16,6 @@ from tests.gui.plotting.curves import RUN, attempt_row, drawn, episodes, history
 
 
 class Store:
-    """The rows that telemetry has stored, and the answers made of them."""
-
     def __init__(self) -> None:
         self.episodes = 0
         self.updates = 0
@@ -55,7 +53,6 @@ def curve(qtbot: QtBot, feed: FakeFeed) -> Iterator[LiveCurve]:
 
 @pytest.fixture
 def complete(qtbot: QtBot, curve: LiveCurve) -> LiveCurve:
-    """A curve whose history has come and is empty."""
     curve.follow(RUN, "return")
     qtbot.waitUntil(lambda: curve.complete)
     return curve
@@ -227,7 +224,6 @@ def bucketed(params: dict[str, Any]) -> History:
 
 @pytest.fixture
 def long(qtbot: QtBot, feed: FakeFeed, curve: LiveCurve) -> LiveCurve:
-    """The curve of that run."""
     feed.answers["history.query"] = bucketed
     curve.follow(RUN, "return")
     qtbot.waitUntil(lambda: curve.complete)

@@ -34,7 +34,6 @@ SERVICES = [
 
 @pytest.fixture
 def server(fake: FakeFeed) -> FakeFeed:
-    """A runner with a run that goes on."""
     clients = [client("gamer-1"), client("gamer-2", "lost")]
     fake.status = Status(run=RUNNING, services=SERVICES, clients=clients)
     fake.answers |= {
@@ -83,9 +82,6 @@ def again(qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell) 
         return made
 
     return make
-
-
-# --- services ---
 
 
 def test_services_have_a_card_that_leads_to_their_log(page: OverviewPage, shell: FakeShell) -> None:
@@ -146,9 +142,6 @@ def test_what_cant_be_done_is_off_and_says_why(page: OverviewPage, server: FakeF
     assert not start.isEnabled()
     for button in (start, more):
         assert "No run goes on" in button.toolTip()
-
-
-# --- the run and its end ---
 
 
 def test_key_figures_follow_the_run_and_the_width(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
@@ -215,9 +208,6 @@ def test_a_failed_run_leads_to_the_log(page: OverviewPage, server: FakeFeed, she
     assert not page.plot.isVisible()
     page.empty.button.click()
     assert shell.opened[0][0] == "new_run"
-
-
-# --- the curve ---
 
 
 def test_the_curve_goes_on_by_rows_and_snapshots(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
@@ -352,9 +342,6 @@ def test_a_curve_that_cant_be_read_is_told_once_and_asked_for_again(
     assert [told.text for told in shell.told] == ["The store is damaged."]
 
 
-# --- clients ---
-
-
 def test_the_chosen_clients_are_asked_each(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     server.answers |= {"clients.forget": {}, "clients.pause": {}}
     page.clients.choose("gamer-1", "gamer-2")
@@ -373,9 +360,6 @@ def test_the_chosen_clients_are_asked_each(qtbot: QtBot, page: OverviewPage, ser
     server.change_clients([client("gamer-3", "late")], ["gamer-2"])
     qtbot.waitUntil(lambda: page.clients.model.row_of("gamer-3") is not None)
     assert page.clients.model.row_of("gamer-2") is None
-
-
-# --- connection, sight, memory ---
 
 
 def test_without_connection_values_stay_and_nothing_is_pressed(page: OverviewPage, server: FakeFeed) -> None:

@@ -52,7 +52,6 @@ def shown(qtbot: QtBot, plot: Plot, series: Series) -> None:
 
 
 def straight(numbers: Sequence[int] = range(1, 101), values: Sequence[float] | None = None) -> Series:
-    """A curve that is not smoothed."""
     series = Series(RUN, weight=0.0)
     series.append([episodes(numbers, values=values)])
     return series

@@ -40,7 +40,6 @@ def checkpoints(*found: CheckpointInfo) -> dict[str, object]:
 
 @pytest.fixture
 def server(fake: FakeFeed) -> FakeFeed:
-    """A runner with three runs, of which one goes on."""
     fake.status = Status(run=GOES_ON)
     fake.answers |= {
         "runs.list": listed(ACTIVE, PAST, BARE),

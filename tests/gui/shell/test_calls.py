@@ -14,8 +14,6 @@ from tests.gui.fake_feed import refusal
 
 
 class Asked:
-    """Something that is shown, what it asks for, and the questions, to be answered by the test."""
-
     def __init__(self, qtbot: QtBot, late: bool = False) -> None:
         self._qtbot = qtbot
         self.widget = QWidget()

@@ -54,8 +54,6 @@ def test_only_a_goal_that_was_just_reached_is_told_and_the_next_task_only_after_
         assert offer_for(earlier, later) is None
 
 
-# --- updating ---
-
 PYGAME = MissingRequirement(what="pygame", has="2.1", needs="2.5")
 NUMPY = MissingRequirement(what="numpy", has="", needs="2.0")
 OWN = MissingRequirement(what="soulsgui", has="0.1", needs="0.3")

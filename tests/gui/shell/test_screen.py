@@ -59,8 +59,6 @@ def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> QRe
 
 @dataclass
 class World:
-    """What dialogs are made of."""
-
     feed: FakeFeed
     shell: FakeShell
     theme: Theme
@@ -114,7 +112,6 @@ def test_a_dialog_fits_its_screen(qtbot: QtBot, world: World, room: QRect, name:
 
 
 def scrolled(widget: QWidget, within: QWidget) -> bool:
-    """Whether it stands in something that scrolls within another."""
     parent = widget.parentWidget()
     return parent not in (None, within) and (
         isinstance(parent, QAbstractScrollArea) or scrolled(parent, within)

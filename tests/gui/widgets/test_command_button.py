@@ -12,8 +12,6 @@ REFUSAL = ApiError(code=ErrorCode.NOT_NOW, message="There is no run.", remedy="S
 
 
 class Server:
-    """Makes calls and keeps them, to be answered by the test."""
-
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.timeout_s = 10.0
