@@ -1,10 +1,20 @@
-"""What is to be read and found on a widget."""
+"""A widget on the screen, and what is to be read and found on it."""
 
 from typing import TypeVar
 
 from PySide6.QtWidgets import QLabel, QWidget
+from pytestqt.qtbot import QtBot
 
 Part = TypeVar("Part", bound=QWidget)
+
+
+def shown(qtbot: QtBot, widget: Part, *size: int) -> Part:
+    """Show a widget in a size of pixels or in its own; it is closed with the test."""
+    qtbot.addWidget(widget)
+    if size:
+        widget.resize(*size)
+    widget.show()
+    return widget
 
 
 def words_of(widget: QWidget) -> str:

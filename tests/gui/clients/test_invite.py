@@ -15,6 +15,7 @@ from soulsgui.wire.control import InvitationInfo, InvitationList, NewInvitation
 from soulsgui.wire.invitation import Invitation
 from tests import states
 from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
+from tests.gui.reading import shown
 
 HERE = [("127.0.0.1", 6379)]
 
@@ -68,9 +69,7 @@ GIVEN_OUT = NewInvitation(
 @pytest.fixture
 def dialog(qtbot: QtBot, theme: Theme, fake: FakeFeed, shell: FakeShell) -> InviteDialog:
     fake.answers["clients.invite.list"] = listed("gamer-01")
-    made = InviteDialog(fake, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(made)
-    made.show()
+    made = shown(qtbot, InviteDialog(fake, shell))  # type: ignore[arg-type]
     qtbot.waitUntil(lambda: made.name.text() == "gamer-02")
     return made
 

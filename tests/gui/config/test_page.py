@@ -27,7 +27,7 @@ from soulsgui.runner.refusal import as_api_error
 from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Result, refusal
 from tests.gui.questions import answer, question
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, shown
 
 FORM, TEXT, DIFFERENCES = 0, 1, 2
 BUSY = (Stage.RUNNING, Stage.DONE)
@@ -362,9 +362,7 @@ def test_until_there_is_a_form_it_is_said_why(qtbot: QtBot, fake: FakeFeed, shel
         return fake.sent_of("config.get")[-1].call
 
     fake.connection = LOST
-    page = ConfigPage(fake, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(page)
-    page.show()
+    page = shown(qtbot, ConfigPage(fake, shell))  # type: ignore[arg-type]
     (waiting,) = (label for label in page.views.findChildren(QLabel) if "Not connected" in label.text())
     fake.connect_as(LIVE)
     qtbot.waitUntil(lambda: waiting.text() == "Reading the configuration …")
@@ -377,7 +375,6 @@ def test_until_there_is_a_form_it_is_said_why(qtbot: QtBot, fake: FakeFeed, shel
     busy.answer(values("seed: 3\n").model_dump(mode="json"))
     assert page.head.state.text() == "Saved", "it came late, and is shown all the same"
     assert not waiting.isVisible()
-    page.hide()
 
 
 def test_without_a_connection_one_can_go_on_typing_and_all_of_it_is_checked_at_once_afterwards(

@@ -1,6 +1,6 @@
 """The logs before a played runner: which lines are asked for, and how they come together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from soulsgui.gui.logs.reader import (
 )
 from soulsgui.wire.control import ErrorCode, LogLine, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Sent, refusal
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, shown
 from tests.states import service
 
 START = 1_790_000_000.0
@@ -67,14 +67,10 @@ def server(fake: FakeFeed, logs: Logs) -> FakeFeed:
 
 
 @pytest.fixture
-def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[LogsPage]:
-    made = LogsPage(server, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(made)
-    made.resize(900, 500)
-    made.show()
+def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> LogsPage:
+    made = shown(qtbot, LogsPage(server, shell), 900, 500)  # type: ignore[arg-type]
     qtbot.waitUntil(lambda: bool(made.pane.lines) and made.run.count() == 2)
-    yield made
-    made.hide()
+    return made
 
 
 def numbers(page: LogsPage) -> list[int]:

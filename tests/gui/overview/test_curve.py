@@ -1,7 +1,6 @@
 """The curve joins history and live rows: nothing missing, nothing twice."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from soulsgui.gui.plotting.rows import Axis
 from soulsgui.wire.control import History
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, refusal
 from tests.gui.plotting.curves import RUN, attempt_row, drawn, episodes, history, update
+from tests.gui.reading import shown
 
 
 class Store:
@@ -30,25 +30,19 @@ class Store:
 
 
 @pytest.fixture
-def store(fake: FakeFeed) -> Store:
-    made = Store()
-    fake.answers["history.query"] = made.answer
-    return made
+def store() -> Store:
+    return Store()
 
 
 @pytest.fixture
 def feed(fake: FakeFeed, store: Store) -> FakeFeed:
+    fake.answers["history.query"] = store.answer
     return fake
 
 
 @pytest.fixture
-def curve(qtbot: QtBot, feed: FakeFeed) -> Iterator[LiveCurve]:
-    widget = QWidget()
-    qtbot.addWidget(widget)
-    widget.show()
-    made = LiveCurve(feed, widget)
-    yield made
-    widget.hide()
+def curve(qtbot: QtBot, feed: FakeFeed) -> LiveCurve:
+    return LiveCurve(feed, shown(qtbot, QWidget()))
 
 
 @pytest.fixture

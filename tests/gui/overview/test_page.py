@@ -1,6 +1,6 @@
 """The overview before a played runner: what it shows, asks and allows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from soulsgui.gui.theme import Theme
 from soulsgui.wire.control import ErrorCode, LogLine, Preset, RunStatus, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.plotting.curves import drawn, episodes, history, update
-from tests.gui.reading import part_of, words_of
+from tests.gui.reading import part_of, shown, words_of
 from tests.states import RUN, client, service
 
 TRAINS: dict[str, Any] = {"id": RUN, "name": "cart", "env_id": "CartPole-v1", "algorithm": "ppo"}
@@ -46,15 +46,11 @@ def server(fake: FakeFeed) -> FakeFeed:
 
 
 @pytest.fixture
-def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[OverviewPage]:
+def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> OverviewPage:
     """The page on the screen; time stands still for its cards."""
-    made = OverviewPage(server, shell, clock=lambda: 100.0)
-    qtbot.addWidget(made)
-    made.resize(1120, 710)
-    made.show()
+    made = shown(qtbot, OverviewPage(server, shell, clock=lambda: 100.0), 1120, 710)
     qtbot.waitUntil(lambda: made.plot.curve.is_loaded and made.clients.model.rowCount() > 0)
-    yield made
-    made.hide()
+    return made
 
 
 def plot(qtbot: QtBot, page: OverviewPage) -> Plot:
@@ -424,7 +420,6 @@ def test_the_arrangement_is_remembered(page: OverviewPage, again: Callable[[], O
     next_start.show()
     # The heights of the windows may differ by a few pixels.
     assert shares(next_start) == pytest.approx(before, abs=0.02)
-    next_start.hide()
 
 
 def test_a_dimmed_curve_is_drawn_anew_cleanly(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
@@ -451,10 +446,7 @@ def test_with_large_letters_the_curve_is_high(qtbot: QtBot, page: OverviewPage, 
     page.services.clients.each.setChecked(True)
     both_themes.set_font_scale(150)
     qtbot.waitUntil(lambda: made.minimumSizeHint().height() > 8 * made.fontMetrics().height())
-    area = PageArea(page)
-    qtbot.addWidget(area)
-    area.resize(1120, 690)
-    area.show()
+    area = shown(qtbot, PageArea(page), 1120, 690)
     qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() > 0)
     qtbot.waitUntil(lambda: made.height() >= made.minimumSizeHint().height())
     both_themes.set_font_scale(100)
@@ -488,4 +480,3 @@ def test_nothing_has_to_be_scrolled_sideways_with_large_letters(
         assert right < page.figures.width(), box.accessibleName()
     if not ended:
         assert "rounds of 1 of 2 clients (gamer-2 paused)" in page.figures.words
-    area.hide()

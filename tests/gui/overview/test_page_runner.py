@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -16,7 +16,7 @@ from tests.end_to_end.server import RunningServer
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeShell
 from tests.gui.plotting.curves import drawn
-from tests.gui.reading import words_of
+from tests.gui.reading import shown, words_of
 
 
 @pytest.fixture(scope="module")
@@ -27,15 +27,11 @@ def training(server: RunningServer) -> RunningServer:
 
 
 @pytest.fixture
-def page(qtbot: QtBot, training: RunningServer, feed: Feed, shell: FakeShell) -> Iterator[OverviewPage]:
-    made = OverviewPage(feed, shell)
-    qtbot.addWidget(made)
-    made.resize(1120, 710)
-    made.show()
+def page(qtbot: QtBot, training: RunningServer, feed: Feed, shell: FakeShell) -> OverviewPage:
+    made = shown(qtbot, OverviewPage(feed, shell), 1120, 710)
     # Tests before this one may have left others beside them.
     eventually(qtbot, lambda: made.plot.curve.complete and made.clients.model.rowCount() >= 2)
-    yield made
-    made.hide()
+    return made
 
 
 def eventually(qtbot: QtBot, seen: Callable[[], object]) -> None:

@@ -24,7 +24,7 @@ from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import Event, RunStatus, RunSummary, ServerStatus, Snapshot, Status
 from tests.gui.fake_feed import HELLO, NOTHING_YET, FakeFeed, refusal
 from tests.gui.questions import answer
-from tests.gui.reading import part_of, words_of
+from tests.gui.reading import part_of, shown, words_of
 from tests.gui.shell.conftest import Make
 from tests.gui.shell.stub_pages import StubPage, stub_pages
 from tests.states import checkpoint, client, invitation, service
@@ -602,9 +602,7 @@ def test_a_damaged_preferences_file_does_not_matter(folders: Folders) -> None:
 
 def test_settings_that_can_not_be_kept_are_told(qtbot: QtBot, both_themes: Theme, folders: Folders) -> None:
     folders.config.write_text("")
-    dialog = SettingsDialog(Preferences(folders), both_themes)
-    qtbot.addWidget(dialog)
-    dialog.show()
+    dialog = shown(qtbot, SettingsDialog(Preferences(folders), both_themes))
     assert not dialog.trouble.isVisible()
     dialog.closing.setCurrentIndex(1)
     assert f"{folders.config / 'window.ini'} can't be written" in dialog.trouble.text()

@@ -5,6 +5,7 @@ from soulsgui.gui.feed import Call
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.wire.control import ApiError, ErrorCode
+from tests.gui.reading import shown
 
 WORDS = Words("Quicksave", "Saving …", "Saved")
 BRIEF_S = 0.05
@@ -28,10 +29,7 @@ def server() -> Server:
 
 @pytest.fixture
 def button(qtbot: QtBot, theme: Theme, server: Server) -> CommandButton:
-    made = CommandButton(WORDS, "save", server)
-    qtbot.addWidget(made)
-    made.show()
-    return made
+    return shown(qtbot, CommandButton(WORDS, "save", server))
 
 
 def test_a_click_sends_once_and_shows_progress(qtbot: QtBot, button: CommandButton, server: Server) -> None:

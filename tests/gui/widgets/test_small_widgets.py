@@ -1,9 +1,7 @@
-from typing import TypeVar
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QCursor, QKeySequence, QStandardItemModel
-from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton, QTimeEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton, QTimeEdit
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.client_mode.parts import ToggleSwitch
@@ -21,19 +19,12 @@ from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, StateLabel
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import Preset, RunStatus, ServerStatus, Status
-from tests.gui.reading import part_of, words_of
+from tests.gui.reading import part_of, shown, words_of
 from tests.states import client
 
 pytestmark = pytest.mark.usefixtures("theme")
 NOW = 1_790_000_000.0
 QUIET = {ConnectionState.WELCOME, ConnectionState.NO_RUN, ConnectionState.CONNECTED}
-Shown = TypeVar("Shown", bound=QWidget)
-
-
-def shown(qtbot: QtBot, widget: Shown) -> Shown:
-    qtbot.addWidget(widget)
-    widget.show()
-    return widget
 
 
 def test_the_banner_says_how_things_stand_and_what_can_be_done(qtbot: QtBot) -> None:
