@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 Part = TypeVar("Part", bound=QWidget)
@@ -29,3 +29,9 @@ def part_of(widget: QWidget, kind: type[Part]) -> Part:
     found = widget.findChild(kind)
     assert isinstance(found, kind)
     return found
+
+
+def choose(box: QComboBox, data: object) -> None:
+    """Choose an entry of a box by its data, as the user does."""
+    box.setCurrentIndex(box.findData(data))
+    box.activated.emit(box.currentIndex())

@@ -1,5 +1,3 @@
-"""How the window looks: colours, palettes, style sheet, icons."""
-
 import re
 from itertools import combinations
 from pathlib import Path

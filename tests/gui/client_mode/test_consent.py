@@ -1,5 +1,3 @@
-"""The question about an invitation: its words, and the page."""
-
 from typing import Any
 
 import pytest

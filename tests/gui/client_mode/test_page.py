@@ -1,5 +1,3 @@
-"""The page of client mode before a played runner: what it says, and what each control asks for."""
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The dialog of an invitation: what it says, asks for and gives out."""
-
 from pathlib import Path
 
 import pytest

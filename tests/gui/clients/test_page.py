@@ -1,5 +1,3 @@
-"""The page of the clients before a played runner: what it says, what it allows, what each button asks for."""
-
 from typing import Any
 
 import pytest

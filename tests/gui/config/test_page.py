@@ -1,5 +1,3 @@
-"""The editor of the configuration: what it asks, allows and says, and what it does to config.yaml."""
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -27,7 +25,7 @@ from soulsgui.runner.refusal import as_api_error
 from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Result, refusal
 from tests.gui.questions import answer, question
-from tests.gui.reading import part_of, shown
+from tests.gui.reading import choose, part_of, shown
 
 FORM, TEXT, DIFFERENCES = 0, 1, 2
 BUSY = (Stage.RUNNING, Stage.DONE)
@@ -291,9 +289,7 @@ def test_a_preset_lies_under_ones_own_settings_and_says_which_still_win(
 ) -> None:
     presets = page.presets
     find_written(qtbot, page, file, "env:\n  id: CartPole-v1\nstop:\n  mean_return: 50\n  window: 7\n")
-    place = presets.box.findData("lunarlander_ppo")
-    presets.box.setCurrentIndex(place)
-    presets.box.activated.emit(place)
+    choose(presets.box, "lunarlander_ppo")
     assert {"env.id", "stop.mean_return"} <= set(presets.winning)
     assert "LunarLander-v3" in presets.words.text()
     save(qtbot, page)

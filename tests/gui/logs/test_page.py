@@ -1,5 +1,3 @@
-"""The logs before a played runner: which lines are asked for, and how they come together."""
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from soulsgui.gui.logs.reader import (
 )
 from soulsgui.wire.control import ErrorCode, LogLine, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Sent, refusal
-from tests.gui.reading import part_of, shown
+from tests.gui.reading import choose, part_of, shown
 from tests.states import service
 
 START = 1_790_000_000.0
@@ -79,11 +77,6 @@ def numbers(page: LogsPage) -> list[int]:
 
 def asked(server: FakeFeed) -> dict[str, Any]:
     return server.sent_of("history.logs")[-1].params
-
-
-def choose(box: QComboBox, data: str) -> None:
-    box.setCurrentIndex(box.findData(data))
-    box.activated.emit(box.currentIndex())
 
 
 def show(qtbot: QtBot, page: LogsPage, service: str) -> None:

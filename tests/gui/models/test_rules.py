@@ -1,5 +1,3 @@
-"""What can be done now, why not, and what is asked before."""
-
 import pytest
 
 from soulsgui.gui.models.connection import Connection, ConnectionState

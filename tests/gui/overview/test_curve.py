@@ -1,5 +1,3 @@
-"""The curve joins history and live rows: nothing missing, nothing twice."""
-
 import math
 from typing import Any
 

@@ -1,11 +1,9 @@
-"""The overview before a played runner: what it shows, asks and allows."""
-
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QLabel, QMessageBox, QSplitter, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QSplitter, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.overview.page import OverviewPage
@@ -16,7 +14,7 @@ from soulsgui.gui.theme import Theme
 from soulsgui.wire.control import ErrorCode, LogLine, Preset, RunStatus, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.plotting.curves import drawn, episodes, history, update
-from tests.gui.reading import part_of, shown, words_of
+from tests.gui.reading import choose, part_of, shown, words_of
 from tests.states import RUN, client, service
 
 TRAINS: dict[str, Any] = {"id": RUN, "name": "cart", "env_id": "CartPole-v1", "algorithm": "ppo"}
@@ -57,11 +55,6 @@ def plot(qtbot: QtBot, page: OverviewPage) -> Plot:
     qtbot.waitUntil(lambda: page.plot.host.plot is not None)
     assert page.plot.host.plot is not None
     return page.plot.host.plot
-
-
-def choose(box: QComboBox, data: object) -> None:
-    box.setCurrentIndex(box.findData(data))
-    box.activated.emit(box.currentIndex())
 
 
 def change(server: FakeFeed, **fields: Any) -> None:

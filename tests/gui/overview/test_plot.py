@@ -1,5 +1,3 @@
-"""The moments, metrics and smoothing of the live plot."""
-
 from collections.abc import Sequence
 
 import pytest

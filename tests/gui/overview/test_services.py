@@ -1,5 +1,3 @@
-"""The cards of the services: what they say, allow and send."""
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The page of the runs before a played runner: what it asks, allows and says."""
-
 from typing import Any
 
 import pytest

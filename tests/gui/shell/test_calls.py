@@ -1,5 +1,3 @@
-"""Calls together, and what is asked for again and again."""
-
 import gc
 import weakref
 

@@ -1,5 +1,3 @@
-"""The decisions of the shell, without a window."""
-
 from pathlib import Path
 
 from soulsgui.gui.shell.connection import SleepWatch

@@ -1,5 +1,3 @@
-"""Closing the window: what it asks, what it ends, and what stays in the tray."""
-
 import pytest
 from PySide6.QtWidgets import QLabel, QSystemTrayIcon, QWidget
 from pytestqt.qtbot import QtBot
