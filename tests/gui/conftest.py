@@ -81,9 +81,6 @@ def _running_timers(root: QObject) -> list[QTimer]:
     return [timer for timer in root.findChildren(QTimer) if timer.isActive()]
 
 
-# --- pages stand in a played window (`shell`), before a real runner (`feed`) or a played one (`fake`) ---
-
-
 @pytest.fixture
 def shell(qapp: QApplication, theme: Theme, tmp_path: Path) -> FakeShell:
     """The window around a page."""
@@ -92,7 +89,6 @@ def shell(qapp: QApplication, theme: Theme, tmp_path: Path) -> FakeShell:
 
 @pytest.fixture
 def fake(qapp: QApplication) -> FakeFeed:
-    """A feed that the test plays."""
     return FakeFeed()
 
 

@@ -56,8 +56,6 @@ NOTHING_YET: dict[str, Answer] = {
 
 @dataclass(frozen=True)
 class Sent:
-    """A command that a page sent."""
-
     command: str
     params: dict[str, Any]
     call: Call
@@ -94,7 +92,6 @@ class FakeFeed(Feed):
     def call(
         self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None
     ) -> Call:
-        """Take a command, as the real feed does."""
         wanted = params or {}
         COMMANDS[command].params.model_validate(wanted)
         call = Call(command, SERVER, timeout_s or 10.0, self)
@@ -109,15 +106,11 @@ class FakeFeed(Feed):
         """What was sent under one name, oldest first."""
         return [one for one in self.sent if one.command == command]
 
-    # --- what arrives ---
-
     def connect_as(self, connection: Connection) -> None:
-        """The connection changes."""
         self.connection = connection
         self.connection_changed.emit(connection)
 
     def take_snapshot(self, status: Status) -> None:
-        """The whole state arrives anew."""
         self.status = status
         self.snapshot_taken.emit(status)
 
@@ -126,15 +119,12 @@ class FakeFeed(Feed):
         getattr(self, f"{part}_changed").emit(value)
 
     def change_run(self, run: RunStatus) -> None:
-        """The run changes."""
         self._change("run", run)
 
     def change_services(self, services: list[ServiceStatus]) -> None:
-        """The services change."""
         self._change("services", services)
 
     def change_server(self, server: ServerStatus) -> None:
-        """The server changes."""
         self._change("server", server)
 
     def change_allowed(self, **why: str) -> None:
@@ -142,27 +132,22 @@ class FakeFeed(Feed):
         self._change("allowed", {name.replace("_", ".", 1): reason for name, reason in why.items()})
 
     def change_clients(self, changed: list[ClientStatus], removed: Sequence[str] = ()) -> None:
-        """Clients change, or are gone."""
         known = {client.id: client for client in [*self.status.clients, *changed]}
         left = [client for name, client in known.items() if name not in removed]
         self.status = self.status.model_copy(update={"clients": left})
         self.clients_changed.emit(changed, list(removed))
 
     def bring_rows(self, *rows: Row) -> None:
-        """Rows of the curves arrive."""
         self.rows_arrived.emit(list(rows))
 
     def bring_event(self, event: Event) -> None:
-        """An event arrives."""
         self.events.append(event)
         self.event_arrived.emit(event)
 
     def bring_log(self, *lines: LogLine) -> None:
-        """Log lines arrive."""
         self.log_arrived.emit(list(lines))
 
     def change_job(self, job: Job) -> None:
-        """A job moves on."""
         self.job_changed.emit(job)
 
 
@@ -176,8 +161,6 @@ def _give(call: Call, answer: Answer, params: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Told:
-    """A message that a page gave to the message bar."""
-
     level: str
     text: str
     detail: str = ""
@@ -204,38 +187,29 @@ class FakeShell(QObject):
         self.opened: list[tuple[str, dict[str, Any]]] = []
 
     def notify(self, level: str, text: str, detail: str = "", action: Any = None, about: str = "") -> None:
-        """Take a message."""
         self.told.append(Told(level, text, detail, action, about))
 
     def settle(self, about: str) -> None:
-        """Forget what was told about something."""
         self.told = [told for told in self.told if told.about != about]
 
     def show_page(self, name: str, **where: Any) -> None:
-        """Take a wish for another page."""
         self.shown.append((name, where))
 
     def open_new_run(self, overrides: dict[str, Any] | None = None, preset: str = "") -> None:
-        """Take a wish for the dialog of a new run."""
         self.opened.append(("new_run", {"overrides": overrides, "preset": preset}))
 
     def open_config(self) -> None:
-        """Take a wish for the dialog of the configuration."""
         self.opened.append(("config", {}))
 
     def open_invite(self) -> None:
-        """Take a wish for the dialog of an invitation."""
         self.opened.append(("invite", {}))
 
     def client_side(self) -> ClientSide:
-        """What was given."""
         assert self._side is not None
         return self._side
 
     def restart_server(self) -> None:
-        """Take a wish for a new start of the server."""
         self.opened.append(("restart", {}))
 
     def settings(self) -> QSettings:
-        """The window's own preferences."""
         return self._settings

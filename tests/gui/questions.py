@@ -4,12 +4,10 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 
 def question(parent: QWidget) -> QMessageBox:
-    """The one question that is open."""
     (box,) = (box for box in parent.findChildren(QMessageBox) if box.isVisible())
     return box
 
 
 def answer(parent: QWidget, words: str) -> None:
-    """Press the button with these words."""
     box = question(parent)
     next(button for button in box.buttons() if button.text().replace("&", "") == words).click()

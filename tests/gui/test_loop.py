@@ -5,6 +5,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 from PySide6.QtCore import QObject, QTimer
@@ -14,22 +15,17 @@ from soulsgui.gui.loop import Collector, Tasks, catching, run
 from tests.faults.waiting import LIMIT_S
 
 
-class Told:
-    """Remembers what it was told of."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-
-    def __call__(self, words: str, error: BaseException) -> None:
-        self.words.append(words)
-
-
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def told() -> Mock:
+    """What is called with the words and the error."""
+    return Mock()
 
 
-def test_timers_and_coroutines_run_and_give_the_exit_code(qapp: QApplication, told: Told) -> None:
+def words(told: Mock) -> list[str]:
+    return [words for words, _ in (call.args for call in told.call_args_list)]
+
+
+def test_timers_and_coroutines_run_and_give_the_exit_code(qapp: QApplication, told: Mock) -> None:
     async def life() -> int:
         fired = asyncio.get_running_loop().create_future()
         QTimer.singleShot(5, lambda: fired.set_result(7))
@@ -39,7 +35,7 @@ def test_timers_and_coroutines_run_and_give_the_exit_code(qapp: QApplication, to
 
 
 @pytest.mark.allow_warnings
-def test_an_error_in_a_task_is_told(qapp: QApplication, told: Told, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_in_a_task_is_told(qapp: QApplication, told: Mock, caplog: pytest.LogCaptureFixture) -> None:
     done: list[str] = []
 
     async def breaks() -> None:
@@ -57,11 +53,11 @@ def test_an_error_in_a_task_is_told(qapp: QApplication, told: Told, caplog: pyte
 
     assert run(qapp, life, told) == 0
     assert done == ["well"]
-    assert told.words == ["ValueError: broken row"]
+    assert words(told) == ["ValueError: broken row"]
     assert "The task feed ended with an error" in caplog.text
 
 
-def test_tasks_can_all_be_ended(qapp: QApplication, told: Told) -> None:
+def test_tasks_can_all_be_ended(qapp: QApplication, told: Mock) -> None:
     ended: list[str] = []
 
     async def waits(name: str) -> None:
@@ -80,7 +76,7 @@ def test_tasks_can_all_be_ended(qapp: QApplication, told: Told) -> None:
 
     assert run(qapp, life, told) == 0
     assert sorted(ended) == ["a", "b"]
-    assert told.words == []
+    assert words(told) == []
 
 
 def _break() -> None:
@@ -89,7 +85,7 @@ def _break() -> None:
 
 @pytest.mark.allow_warnings
 def test_an_error_in_a_callback_or_a_thread_is_told_and_logged_and_the_hooks_are_given_back(
-    qapp: QApplication, told: Told, caplog: pytest.LogCaptureFixture
+    qapp: QApplication, told: Mock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def life() -> int:
         asyncio.get_running_loop().call_soon(_break)
@@ -97,7 +93,7 @@ def test_an_error_in_a_callback_or_a_thread_is_told_and_logged_and_the_hooks_are
         return 0
 
     run(qapp, life, told)
-    assert told.words == ["RuntimeError: broken"]
+    assert words(told) == ["RuntimeError: broken"]
     before = sys.excepthook, threading.excepthook
     caplog.clear()
     with catching(told):
@@ -105,7 +101,7 @@ def test_an_error_in_a_callback_or_a_thread_is_told_and_logged_and_the_hooks_are
         thread = threading.Thread(target=_break)
         thread.start()
         thread.join()
-    assert told.words == 2 * ["RuntimeError: broken"]
+    assert words(told) == 2 * ["RuntimeError: broken"]
     assert "in _break" in caplog.text
     assert (sys.excepthook, threading.excepthook) == before
 

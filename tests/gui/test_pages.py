@@ -18,6 +18,7 @@ from soulsgui.gui.runs.page import RunsPage
 from soulsgui.gui.welcome.page import WelcomePage
 from soulsgui.wire.control import Event, LogLine, RunStatus, RunSummary
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell
+from tests.gui.reading import shown
 
 Make = Callable[[FakeFeed, FakeShell], QWidget]
 
@@ -29,7 +30,6 @@ def events_tab(feed: FakeFeed, shell: FakeShell) -> EventsTab:
 
 
 def words_on(page: QWidget) -> str:
-    """Everything that is to be read on a page."""
     labels = [label.text() for label in page.findChildren(QLabel) if label.isVisible()]
     panes = [pane.placeholderText() for pane in page.findChildren(QPlainTextEdit) if pane.isVisible()]
     return "\n".join([*labels, *panes])
@@ -38,9 +38,7 @@ def words_on(page: QWidget) -> str:
 @pytest.mark.parametrize("make", [ClientsPage, LogsPage, OverviewPage, RunsPage])
 def test_while_connecting_a_page_says_so(qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make) -> None:
     fake.connection = Connection(ConnectionState.CONNECTING, "my-server")
-    page = make(fake, shell)
-    qtbot.addWidget(page)
-    page.show()
+    page = shown(qtbot, make(fake, shell))
     qtbot.waitUntil(lambda: "Connecting to my-server …" in words_on(page))
     assert "No " not in words_on(page)
     assert "Nobody" not in words_on(page)
@@ -59,9 +57,7 @@ READS: dict[Make, tuple[str, dict[str, object] | None, str, str]] = {
 @pytest.mark.parametrize("make", READS)
 def test_a_page_says_what_it_waits_for(qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make) -> None:
     command, answer, reading, empty = READS[make]
-    page = make(fake, shell)
-    qtbot.addWidget(page)
-    page.show()
+    page = shown(qtbot, make(fake, shell))
     qtbot.waitUntil(lambda: bool(fake.sent_of(command)))
     qtbot.waitUntil(lambda: reading in words_on(page))
     if answer is not None:

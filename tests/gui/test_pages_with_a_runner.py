@@ -1,7 +1,6 @@
 """Pages before a real runner: what their controls do to files, processes and who is let in."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,17 +20,12 @@ from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import FakeShell
 from tests.gui.questions import answer
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, shown
 
 
 @pytest.fixture
-def page(qtbot: QtBot, feed: Feed, shell: FakeShell, request: pytest.FixtureRequest) -> Iterator[QWidget]:
-    made: QWidget = request.param(feed, shell)
-    qtbot.addWidget(made)
-    made.resize(1100, 700)
-    made.show()
-    yield made
-    made.hide()
+def page(qtbot: QtBot, feed: Feed, shell: FakeShell, request: pytest.FixtureRequest) -> QWidget:
+    return shown(qtbot, request.param(feed, shell), 1100, 700)
 
 
 def click(qtbot: QtBot, button: QPushButton) -> None:
@@ -53,9 +47,7 @@ def is_let_in(invitation: Invitation) -> bool:
 def test_a_computer_is_invited_told_to_pause_and_revoked(
     qtbot: QtBot, page: ClientsPage, feed: Feed, shell: FakeShell, server: RunningServer
 ) -> None:
-    dialog = InviteDialog(feed, shell)
-    qtbot.addWidget(dialog)
-    dialog.show()
+    dialog = shown(qtbot, InviteDialog(feed, shell))
     dialog.name.setText("gamer-11")
     dialog.name.textEdited.emit("gamer-11")
     click(qtbot, dialog.invite)

@@ -13,7 +13,6 @@ GUI = Path(soulsgui.gui.__file__).parent
 
 
 def imported(room: str) -> set[str]:
-    """Every module that a room imports, at the top or later."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (GUI / room).rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     return {node.module for node in nodes if node.module}

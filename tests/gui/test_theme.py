@@ -1,5 +1,3 @@
-"""How the window looks: colours, palettes, style sheet, icons."""
-
 import re
 from itertools import combinations
 from pathlib import Path
@@ -15,6 +13,7 @@ from soulsgui.gui.colours import DARK, LIGHT, Colours, Tone, blend
 from soulsgui.gui.icons import colours_of, dress, icon, make_primary, pixmap
 from soulsgui.gui.theme import Theme, ThemeChoice, palette, style_sheet
 from soulsgui.gui.widgets.labels import Heading
+from tests.gui.reading import shown
 
 SETS = pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 
@@ -87,9 +86,7 @@ def test_no_text_of_a_palette_is_invisible(colours: Colours) -> None:
 
 
 def test_the_theme_changes_colours_of_widgets_that_are_shown(qtbot: QtBot, both_themes: Theme) -> None:
-    widget = QWidget()
-    qtbot.addWidget(widget)
-    widget.show()
+    widget = shown(qtbot, QWidget())
     assert colours_of(widget) is LIGHT
     with qtbot.waitSignal(both_themes.changed):
         both_themes.choose(ThemeChoice.DARK)

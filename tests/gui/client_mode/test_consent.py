@@ -1,5 +1,3 @@
-"""The question about an invitation: its words, and the page."""
-
 from typing import Any
 
 import pytest
@@ -71,8 +69,6 @@ def test_it_says_how_many_processes_run_here() -> None:
 
 
 class _Asked:
-    """The panel, asking about the first invitation, and what came of it."""
-
     def __init__(self, qtbot: QtBot) -> None:
         self.feed = FakeFeed()
         self.panel = ConsentPanel(ClientSide(feed=self.feed))  # type: ignore[arg-type]

@@ -1,5 +1,3 @@
-"""The page of client mode before a played runner: what it says, and what each control asks for."""
-
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +19,7 @@ from soulsgui.wire.control import RunStatus, ServerStatus, Status
 from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
 from tests import states
 from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, shown
 
 NAME = "gamer-01"
 
@@ -40,12 +38,9 @@ Played = tuple[ClientPage, FakeFeed, FakeShell]
 
 @pytest.fixture
 def played(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Played:
-    """The page before a feed that the test plays."""
     fake = FakeFeed(_status())
     shell = FakeShell(tmp_path, ClientSide(feed=fake))  # type: ignore[arg-type]
-    page = ClientPage(FakeFeed(), shell)  # type: ignore[arg-type]
-    qtbot.addWidget(page)
-    page.show()
+    page = shown(qtbot, ClientPage(FakeFeed(), shell))  # type: ignore[arg-type]
     return page, fake, shell
 
 

@@ -23,6 +23,7 @@ from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import RunningServer, processes_below, wait_for
 from tests.gui.fake_feed import FakeFeed, FakeShell
 from tests.gui.questions import answer
+from tests.gui.reading import shown
 from tests.gui.shell.driving import fail_loudly, finish, qt_asyncio, until
 
 ENVS = 4
@@ -30,8 +31,6 @@ ENVS = 4
 
 @dataclass
 class _Seen:
-    """A page on the screen, and what it stands on."""
-
     app: QApplication
     page: ClientPage
     side: ClientSide
@@ -39,7 +38,6 @@ class _Seen:
     folders: Folders
 
     def until(self, words: str) -> None:
-        """Wait until the page says this of its state."""
         self.wait(lambda: words in self.page.state.words, words)
 
     def wait(self, done: Callable[[], object], what: str) -> None:
@@ -59,7 +57,6 @@ def training(server: RunningServer) -> RunningServer:
 
 
 def told_of(panel: ConsentPanel, name: str) -> str:
-    """What the question says of a thing, with its state."""
     return f"{panel.lines[name].words.text()}\n{panel.lines[name].state.text()}"
 
 
@@ -70,10 +67,7 @@ def pc(qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path) -> Iterat
     tasks, side = Tasks(fail_loudly), ClientSide()
     with qt_asyncio(qapp):
         connect_client_side(side, folders, tasks).open()
-        page = ClientPage(FakeFeed(), FakeShell(tmp_path, side))  # type: ignore[arg-type]
-        qtbot.addWidget(page)
-        page.resize(900, 800)
-        page.show()
+        page = shown(qtbot, ClientPage(FakeFeed(), FakeShell(tmp_path, side)), 900, 800)  # type: ignore[arg-type]
         seen = _Seen(qapp, page, side, qtbot, folders)
         try:
             yield seen

@@ -1,5 +1,3 @@
-"""Client mode in words: every state, what its owner can do in it, and what is said of its server."""
-
 from typing import Any
 
 import pytest
@@ -18,8 +16,9 @@ from soulsgui.gui.client_mode.state import (
 )
 from soulsgui.gui.models.connection import Connection, ConnectionState
 from soulsgui.wire.control import RunStatus, ServerStatus, ServerTest, Status
-from soulsgui.wire.versions import PROTOCOL_NAME, MissingRequirement
+from soulsgui.wire.versions import MissingRequirement
 from tests import states
+from tests.gui.shell.test_pure import OLD_HERE, OLD_THERE, OWN
 
 NOW = 1_790_000_000.0
 LIVE = Connection(ConnectionState.CONNECTED, "this computer")
@@ -28,7 +27,6 @@ LIVE = Connection(ConnectionState.CONNECTED, "this computer")
 def _status(
     service: str = "running", state: str = "online", run: str = "run-1", tried: str = "", **rest: Any
 ) -> Status:
-    """The service, what the client tells, and the server, each by the names of its fields."""
 
     def taken(*names: str) -> dict[str, Any]:
         return {name: rest.pop(name) for name in names if name in rest}
@@ -192,10 +190,7 @@ def test_checks_say_what_is_well_what_is_not_and_what_is_not_known() -> None:
     assert [check.look.word for check in found][:2] == ["Configuration received", "Version does not fit"]
 
 
-OWN = MissingRequirement(what="soulsgui", has="0.1", needs="0.3")
 MISSING = MissingRequirement(what="pygame", has="", needs="2.5")
-OLD_HERE = MissingRequirement(what=PROTOCOL_NAME, has="1", needs="2")
-OLD_THERE = MissingRequirement(what=PROTOCOL_NAME, has="2", needs="1")
 
 
 def test_a_round_trip_is_told_in_milliseconds() -> None:

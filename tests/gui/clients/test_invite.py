@@ -1,5 +1,3 @@
-"""The dialog of an invitation: what it says, asks for and gives out."""
-
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from soulsgui.wire.control import InvitationInfo, InvitationList, NewInvitation
 from soulsgui.wire.invitation import Invitation
 from tests import states
 from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
+from tests.gui.reading import shown
 
 HERE = [("127.0.0.1", 6379)]
 
@@ -68,9 +67,7 @@ GIVEN_OUT = NewInvitation(
 @pytest.fixture
 def dialog(qtbot: QtBot, theme: Theme, fake: FakeFeed, shell: FakeShell) -> InviteDialog:
     fake.answers["clients.invite.list"] = listed("gamer-01")
-    made = InviteDialog(fake, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(made)
-    made.show()
+    made = shown(qtbot, InviteDialog(fake, shell))  # type: ignore[arg-type]
     qtbot.waitUntil(lambda: made.name.text() == "gamer-02")
     return made
 

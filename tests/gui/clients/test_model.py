@@ -23,7 +23,6 @@ def clock() -> SimpleNamespace:
 
 @pytest.fixture
 def model(clock: SimpleNamespace, theme: Theme, qtmodeltester: ModelTester) -> ClientsModel:
-    """A model of clients in the order of their names."""
     made = ClientsModel(clock=lambda: clock.now)
     qtmodeltester.check(made)
     sort(made, "name")

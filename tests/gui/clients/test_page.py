@@ -1,5 +1,3 @@
-"""The page of the clients before a played runner: what it says, what it allows, what each button asks for."""
-
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
 from tests import states
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.questions import answer
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, shown
 
 INVITED = 1_790_000_000.0
 
@@ -37,10 +35,7 @@ LOCAL = client("client-1", *STAYS, "revoke", local=True, error="it raised")
 
 @pytest.fixture
 def page(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> ClientsPage:
-    made = ClientsPage(fake, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(made)
-    made.resize(1100, 700)
-    made.show()
+    made = shown(qtbot, ClientsPage(fake, shell), 1100, 700)  # type: ignore[arg-type]
     fake.change_clients([ONLINE, NEVER_SEEN, LONG_LOST, REVOKED, LOCAL])
     qtbot.waitUntil(lambda: made.roster.model.rowCount() == 5)
     return made

@@ -1,10 +1,4 @@
-from soulsgui.gui.config.differences import (
-    COLUMNS,
-    YOURS,
-    differences,
-    effect_sentence,
-    still_winning,
-)
+from soulsgui.gui.config.differences import COLUMNS, YOURS, differences, effect_sentence, still_winning
 from soulsgui.gui.models.records import RecordsModel
 from soulsgui.gui.settings.spec import specs
 

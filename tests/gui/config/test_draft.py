@@ -1,5 +1,3 @@
-"""The text of config.yaml from reading to saving, and its mistakes in words."""
-
 import pytest
 import yaml
 

@@ -1,5 +1,3 @@
-"""A config.yaml with mistakes, mended without a server; its dialog."""
-
 from collections.abc import Iterator
 from pathlib import Path
 

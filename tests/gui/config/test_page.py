@@ -1,5 +1,3 @@
-"""The editor of the configuration: what it asks, allows and says, and what it does to config.yaml."""
-
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -27,7 +25,7 @@ from soulsgui.runner.refusal import as_api_error
 from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Result, refusal
 from tests.gui.questions import answer, question
-from tests.gui.reading import part_of
+from tests.gui.reading import choose, part_of, shown
 
 FORM, TEXT, DIFFERENCES = 0, 1, 2
 BUSY = (Stage.RUNNING, Stage.DONE)
@@ -68,7 +66,6 @@ def shared(theme: Theme, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The user's config.yaml, as a user would write it."""
     path = tmp_path / "config" / "config.yaml"
     path.parent.mkdir()
     path.write_text(OWN)
@@ -106,7 +103,6 @@ def window(page: ConfigPage, shared: Opened) -> FakeShell:
 
 
 def answers(file: Path) -> dict[str, Any]:
-    """What a runner answers whose user has written this file."""
     folders = Folders(file.parent, file.parent)
 
     def checked(params: dict[str, Any]) -> Result:
@@ -127,7 +123,6 @@ def answers(file: Path) -> dict[str, Any]:
 
 
 def values(text: str, **fields: Any) -> ConfigValues:
-    """What a runner says of a file with this text."""
     usual: dict[str, Any] = {"defaults": DEFAULTS, "saved": {}, "running": RUNNING, "path": "/c/config.yaml"}
     return ConfigValues.model_validate(usual | {"text": text, "hash": f"hash of {text}"} | fields)
 
@@ -139,7 +134,6 @@ def ready(qtbot: QtBot, editor: ConfigEditor) -> None:
 
 
 def find_written(qtbot: QtBot, editor: ConfigEditor, file: Path, text: str) -> None:
-    """Let somebody write the file while nothing is unsaved, and the editor read it."""
     file.write_text(text)
     editor.refresh()
     qtbot.waitUntil(lambda: editor.text == text)
@@ -158,7 +152,6 @@ def line_of(editor: ConfigEditor, key: str) -> QLineEdit:
 
 
 def type_into(qtbot: QtBot, editor: ConfigEditor, key: str, words: str) -> None:
-    """Type a value into the form with the keyboard."""
     editor.views.setCurrentIndex(FORM)
     line = line_of(editor, key)
     line.selectAll()
@@ -296,9 +289,7 @@ def test_a_preset_lies_under_ones_own_settings_and_says_which_still_win(
 ) -> None:
     presets = page.presets
     find_written(qtbot, page, file, "env:\n  id: CartPole-v1\nstop:\n  mean_return: 50\n  window: 7\n")
-    place = presets.box.findData("lunarlander_ppo")
-    presets.box.setCurrentIndex(place)
-    presets.box.activated.emit(place)
+    choose(presets.box, "lunarlander_ppo")
     assert {"env.id", "stop.mean_return"} <= set(presets.winning)
     assert "LunarLander-v3" in presets.words.text()
     save(qtbot, page)
@@ -367,9 +358,7 @@ def test_until_there_is_a_form_it_is_said_why(qtbot: QtBot, fake: FakeFeed, shel
         return fake.sent_of("config.get")[-1].call
 
     fake.connection = LOST
-    page = ConfigPage(fake, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(page)
-    page.show()
+    page = shown(qtbot, ConfigPage(fake, shell))  # type: ignore[arg-type]
     (waiting,) = (label for label in page.views.findChildren(QLabel) if "Not connected" in label.text())
     fake.connect_as(LIVE)
     qtbot.waitUntil(lambda: waiting.text() == "Reading the configuration …")
@@ -382,7 +371,6 @@ def test_until_there_is_a_form_it_is_said_why(qtbot: QtBot, fake: FakeFeed, shel
     busy.answer(values("seed: 3\n").model_dump(mode="json"))
     assert page.head.state.text() == "Saved", "it came late, and is shown all the same"
     assert not waiting.isVisible()
-    page.hide()
 
 
 def test_without_a_connection_one_can_go_on_typing_and_all_of_it_is_checked_at_once_afterwards(

@@ -6,17 +6,15 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.config.views import Views
 from soulsgui.gui.config.yaml_edit import YamlEdit
 from soulsgui.gui.theme import Theme, ThemeChoice
+from tests.gui.reading import shown
 
 TEXT = "seed: 1\nppo:\n  gamma: 0.99  # patient\n"
 
 
 @pytest.fixture
 def edit(qtbot: QtBot, theme: Theme) -> YamlEdit:
-    made = YamlEdit()
-    qtbot.addWidget(made)
+    made = shown(qtbot, YamlEdit(), 400, 300)
     made.setPlainText(TEXT)
-    made.resize(400, 300)
-    made.show()
     return made
 
 
@@ -76,9 +74,7 @@ def test_it_is_drawn_in_both_themes_and_the_yaml_tab_follows_the_size_of_letters
     both_themes.choose(ThemeChoice.DARK)
     dark = edit.grab().toImage()
     assert light.pixelColor(5, 5).lightness() > 128 > dark.pixelColor(5, 5).lightness()
-    views = Views()
-    qtbot.addWidget(views)
-    views.show()
+    views = shown(qtbot, Views())
     before, room = views.text.fontMetrics().height(), views.text.gutter_width()
     both_themes.set_font_scale(150)
     qtbot.waitUntil(lambda: views.text.fontMetrics().height() > 1.3 * before)

@@ -1,6 +1,4 @@
-"""The logs before a played runner: which lines are asked for, and how they come together."""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from soulsgui.gui.logs.reader import (
 )
 from soulsgui.wire.control import ErrorCode, LogLine, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, Sent, refusal
-from tests.gui.reading import part_of
+from tests.gui.reading import choose, part_of, shown
 from tests.states import service
 
 START = 1_790_000_000.0
@@ -32,8 +30,6 @@ def line(number: int, service: str = "trainer", level: str = "info") -> LogLine:
 
 
 class Logs:
-    """Answers as the runner does."""
-
     def __init__(self) -> None:
         self.lines = {"trainer": [line(n) for n in range(1, 2501)], "redis": [line(1, "redis")]}
 
@@ -59,10 +55,7 @@ def logs() -> Logs:
 
 @pytest.fixture
 def server(fake: FakeFeed, logs: Logs) -> FakeFeed:
-    fake.status = Status(
-        run=RunStatus(id="r2", name="cart", state="running"),
-        services=[service("client-1")],
-    )
+    fake.status = Status(run=RunStatus(id="r2", name="cart", state="running"), services=[service("client-1")])
     runs = [RunSummary(id="r2", name="cart"), RunSummary(id="r1", name="early", created=START)]
     fake.answers |= {
         "history.logs": logs.answer,
@@ -72,14 +65,10 @@ def server(fake: FakeFeed, logs: Logs) -> FakeFeed:
 
 
 @pytest.fixture
-def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[LogsPage]:
-    made = LogsPage(server, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(made)
-    made.resize(900, 500)
-    made.show()
+def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> LogsPage:
+    made = shown(qtbot, LogsPage(server, shell), 900, 500)  # type: ignore[arg-type]
     qtbot.waitUntil(lambda: bool(made.pane.lines) and made.run.count() == 2)
-    yield made
-    made.hide()
+    return made
 
 
 def numbers(page: LogsPage) -> list[int]:
@@ -88,11 +77,6 @@ def numbers(page: LogsPage) -> list[int]:
 
 def asked(server: FakeFeed) -> dict[str, Any]:
     return server.sent_of("history.logs")[-1].params
-
-
-def choose(box: QComboBox, data: str) -> None:
-    box.setCurrentIndex(box.findData(data))
-    box.activated.emit(box.currentIndex())
 
 
 def show(qtbot: QtBot, page: LogsPage, service: str) -> None:
@@ -109,7 +93,6 @@ def words_of(page: LogsPage) -> QLineEdit:
 
 
 def asked_again(qtbot: QtBot, server: FakeFeed, act: Callable[[], object]) -> Sent:
-    """Do something and return the question that it leads to."""
     count = len(server.sent_of("history.logs"))
     act()
     qtbot.waitUntil(lambda: len(server.sent_of("history.logs")) > count)

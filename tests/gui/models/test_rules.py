@@ -1,5 +1,3 @@
-"""What can be done now, why not, and what is asked before."""
-
 import pytest
 
 from soulsgui.gui.models.connection import Connection, ConnectionState
@@ -105,8 +103,6 @@ def test_revoking_asks_first_and_pausing_does_not() -> None:
     assert asked.title == "Revoke gamer-01, gamer-03?"
     assert asked.sentence.startswith("They are cut off at once")
 
-
-# --- runs and checkpoints ---
 
 OLD = RunSummary(id="2026-01-01_a", name="old", state="finished", created=1.0, env_steps=3500)
 NEW = RunSummary(id="2026-02-01_b", name="new", state="stopped", created=2.0, resumable=True)

@@ -1,7 +1,4 @@
-"""The curve joins history and live rows: nothing missing, nothing twice."""
-
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,11 +10,10 @@ from soulsgui.gui.plotting.rows import Axis
 from soulsgui.wire.control import History
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, refusal
 from tests.gui.plotting.curves import RUN, attempt_row, drawn, episodes, history, update
+from tests.gui.reading import shown
 
 
 class Store:
-    """The rows that telemetry has stored, and the answers made of them."""
-
     def __init__(self) -> None:
         self.episodes = 0
         self.updates = 0
@@ -32,30 +28,23 @@ class Store:
 
 
 @pytest.fixture
-def store(fake: FakeFeed) -> Store:
-    made = Store()
-    fake.answers["history.query"] = made.answer
-    return made
+def store() -> Store:
+    return Store()
 
 
 @pytest.fixture
 def feed(fake: FakeFeed, store: Store) -> FakeFeed:
+    fake.answers["history.query"] = store.answer
     return fake
 
 
 @pytest.fixture
-def curve(qtbot: QtBot, feed: FakeFeed) -> Iterator[LiveCurve]:
-    widget = QWidget()
-    qtbot.addWidget(widget)
-    widget.show()
-    made = LiveCurve(feed, widget)
-    yield made
-    widget.hide()
+def curve(qtbot: QtBot, feed: FakeFeed) -> LiveCurve:
+    return LiveCurve(feed, shown(qtbot, QWidget()))
 
 
 @pytest.fixture
 def complete(qtbot: QtBot, curve: LiveCurve) -> LiveCurve:
-    """A curve whose history has come and is empty."""
     curve.follow(RUN, "return")
     qtbot.waitUntil(lambda: curve.complete)
     return curve
@@ -227,7 +216,6 @@ def bucketed(params: dict[str, Any]) -> History:
 
 @pytest.fixture
 def long(qtbot: QtBot, feed: FakeFeed, curve: LiveCurve) -> LiveCurve:
-    """The curve of that run."""
     feed.answers["history.query"] = bucketed
     curve.follow(RUN, "return")
     qtbot.waitUntil(lambda: curve.complete)

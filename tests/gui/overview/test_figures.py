@@ -1,5 +1,3 @@
-"""What the overview says of a run: its key figures, and its end."""
-
 from typing import Any
 
 from soulsgui.gui.colours import Tone

@@ -1,11 +1,9 @@
-"""The overview before a played runner: what it shows, asks and allows."""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QLabel, QMessageBox, QSplitter, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QSplitter, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.overview.page import OverviewPage
@@ -16,7 +14,7 @@ from soulsgui.gui.theme import Theme
 from soulsgui.wire.control import ErrorCode, LogLine, Preset, RunStatus, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.plotting.curves import drawn, episodes, history, update
-from tests.gui.reading import part_of, words_of
+from tests.gui.reading import choose, part_of, shown, words_of
 from tests.states import RUN, client, service
 
 TRAINS: dict[str, Any] = {"id": RUN, "name": "cart", "env_id": "CartPole-v1", "algorithm": "ppo"}
@@ -34,7 +32,6 @@ SERVICES = [
 
 @pytest.fixture
 def server(fake: FakeFeed) -> FakeFeed:
-    """A runner with a run that goes on."""
     clients = [client("gamer-1"), client("gamer-2", "lost")]
     fake.status = Status(run=RUNNING, services=SERVICES, clients=clients)
     fake.answers |= {
@@ -47,26 +44,17 @@ def server(fake: FakeFeed) -> FakeFeed:
 
 
 @pytest.fixture
-def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[OverviewPage]:
+def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> OverviewPage:
     """The page on the screen; time stands still for its cards."""
-    made = OverviewPage(server, shell, clock=lambda: 100.0)
-    qtbot.addWidget(made)
-    made.resize(1120, 710)
-    made.show()
+    made = shown(qtbot, OverviewPage(server, shell, clock=lambda: 100.0), 1120, 710)
     qtbot.waitUntil(lambda: made.plot.curve.is_loaded and made.clients.model.rowCount() > 0)
-    yield made
-    made.hide()
+    return made
 
 
 def plot(qtbot: QtBot, page: OverviewPage) -> Plot:
     qtbot.waitUntil(lambda: page.plot.host.plot is not None)
     assert page.plot.host.plot is not None
     return page.plot.host.plot
-
-
-def choose(box: QComboBox, data: object) -> None:
-    box.setCurrentIndex(box.findData(data))
-    box.activated.emit(box.currentIndex())
 
 
 def change(server: FakeFeed, **fields: Any) -> None:
@@ -83,9 +71,6 @@ def again(qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell) 
         return made
 
     return make
-
-
-# --- services ---
 
 
 def test_services_have_a_card_that_leads_to_their_log(page: OverviewPage, shell: FakeShell) -> None:
@@ -146,9 +131,6 @@ def test_what_cant_be_done_is_off_and_says_why(page: OverviewPage, server: FakeF
     assert not start.isEnabled()
     for button in (start, more):
         assert "No run goes on" in button.toolTip()
-
-
-# --- the run and its end ---
 
 
 def test_key_figures_follow_the_run_and_the_width(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
@@ -215,9 +197,6 @@ def test_a_failed_run_leads_to_the_log(page: OverviewPage, server: FakeFeed, she
     assert not page.plot.isVisible()
     page.empty.button.click()
     assert shell.opened[0][0] == "new_run"
-
-
-# --- the curve ---
 
 
 def test_the_curve_goes_on_by_rows_and_snapshots(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
@@ -352,9 +331,6 @@ def test_a_curve_that_cant_be_read_is_told_once_and_asked_for_again(
     assert [told.text for told in shell.told] == ["The store is damaged."]
 
 
-# --- clients ---
-
-
 def test_the_chosen_clients_are_asked_each(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     server.answers |= {"clients.forget": {}, "clients.pause": {}}
     page.clients.choose("gamer-1", "gamer-2")
@@ -373,9 +349,6 @@ def test_the_chosen_clients_are_asked_each(qtbot: QtBot, page: OverviewPage, ser
     server.change_clients([client("gamer-3", "late")], ["gamer-2"])
     qtbot.waitUntil(lambda: page.clients.model.row_of("gamer-3") is not None)
     assert page.clients.model.row_of("gamer-2") is None
-
-
-# --- connection, sight, memory ---
 
 
 def test_without_connection_values_stay_and_nothing_is_pressed(page: OverviewPage, server: FakeFeed) -> None:
@@ -440,7 +413,6 @@ def test_the_arrangement_is_remembered(page: OverviewPage, again: Callable[[], O
     next_start.show()
     # The heights of the windows may differ by a few pixels.
     assert shares(next_start) == pytest.approx(before, abs=0.02)
-    next_start.hide()
 
 
 def test_a_dimmed_curve_is_drawn_anew_cleanly(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
@@ -467,10 +439,7 @@ def test_with_large_letters_the_curve_is_high(qtbot: QtBot, page: OverviewPage, 
     page.services.clients.each.setChecked(True)
     both_themes.set_font_scale(150)
     qtbot.waitUntil(lambda: made.minimumSizeHint().height() > 8 * made.fontMetrics().height())
-    area = PageArea(page)
-    qtbot.addWidget(area)
-    area.resize(1120, 690)
-    area.show()
+    area = shown(qtbot, PageArea(page), 1120, 690)
     qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() > 0)
     qtbot.waitUntil(lambda: made.height() >= made.minimumSizeHint().height())
     both_themes.set_font_scale(100)
@@ -504,4 +473,3 @@ def test_nothing_has_to_be_scrolled_sideways_with_large_letters(
         assert right < page.figures.width(), box.accessibleName()
     if not ended:
         assert "rounds of 1 of 2 clients (gamer-2 paused)" in page.figures.words
-    area.hide()

@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -16,7 +16,7 @@ from tests.end_to_end.server import RunningServer
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeShell
 from tests.gui.plotting.curves import drawn
-from tests.gui.reading import words_of
+from tests.gui.reading import choose, shown, words_of
 
 
 @pytest.fixture(scope="module")
@@ -27,15 +27,11 @@ def training(server: RunningServer) -> RunningServer:
 
 
 @pytest.fixture
-def page(qtbot: QtBot, training: RunningServer, feed: Feed, shell: FakeShell) -> Iterator[OverviewPage]:
-    made = OverviewPage(feed, shell)
-    qtbot.addWidget(made)
-    made.resize(1120, 710)
-    made.show()
+def page(qtbot: QtBot, training: RunningServer, feed: Feed, shell: FakeShell) -> OverviewPage:
+    made = shown(qtbot, OverviewPage(feed, shell), 1120, 710)
     # Tests before this one may have left others beside them.
     eventually(qtbot, lambda: made.plot.curve.complete and made.clients.model.rowCount() >= 2)
-    yield made
-    made.hide()
+    return made
 
 
 def eventually(qtbot: QtBot, seen: Callable[[], object]) -> None:
@@ -69,7 +65,6 @@ def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_witho
     qtbot: QtBot, page: OverviewPage, feed: Feed, training: RunningServer
 ) -> None:
     card, series = page.services.cards["trainer"], page.plot.curve.series
-    box = page.plot.controls.metric_box
     words: list[str] = []
     feed.services_changed.connect(lambda _: words.append(words_of(card)))
     eventually(qtbot, lambda: feed.status.run.checkpoint_env_steps is not None and len(series) > 20)
@@ -94,8 +89,7 @@ def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_witho
     for name in ("client-1", "client-2"):
         eventually(qtbot, lambda name=name: training.client_state(name) == "paused")
     for metric in ("return", "policy_loss"):
-        box.setCurrentIndex(box.findData(metric))
-        box.activated.emit(box.currentIndex())
+        choose(page.plot.controls.metric_box, metric)
         eventually(qtbot, lambda: page.plot.curve.is_loaded and len(page.plot.curve.series))
         # A round that was under way may still be closed: both sides are looked at until they agree.
         same_rows_soon(qtbot, page, feed)

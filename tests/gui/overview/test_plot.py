@@ -1,16 +1,8 @@
-"""The moments, metrics and smoothing of the live plot."""
-
 from collections.abc import Sequence
 
 import pytest
 
-from soulsgui.gui.overview.plot import (
-    RunMarks,
-    metric_order,
-    metric_title,
-    smoothing_weight,
-    smoothing_words,
-)
+from soulsgui.gui.overview.plot import RunMarks, metric_order, metric_title, smoothing_weight, smoothing_words
 from soulsgui.wire.control import AttemptStart
 from tests.gui.plotting.curves import attempt_row
 from tests.states import RUN, checkpoint, checkpoint_row

@@ -1,5 +1,3 @@
-"""The cards of the services: what they say, allow and send."""
-
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +8,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.overview.services import CardSignals, ServiceCard, card_words, group_words
 from soulsgui.gui.theme import Theme
 from tests.gui.fake_feed import FakeFeed
-from tests.gui.reading import words_of
+from tests.gui.reading import shown, words_of
 from tests.states import service
 
 
@@ -71,11 +69,12 @@ def time() -> SimpleNamespace:
 
 @pytest.fixture
 def card(qtbot: QtBot, theme: Theme, fake: FakeFeed, time: SimpleNamespace) -> ServiceCard:
-    made = ServiceCard("trainer", fake.call, None, lambda: time.now, lambda: None, CardSignals())
-    qtbot.addWidget(made)
-    made.resize(330, 140)
-    made.show()
-    return made
+    return shown(
+        qtbot,
+        ServiceCard("trainer", fake.call, None, lambda: time.now, lambda: None, CardSignals()),
+        330,
+        140,
+    )
 
 
 def test_only_buttons_that_make_sense_are_shown_and_send_theirs(card: ServiceCard, fake: FakeFeed) -> None:

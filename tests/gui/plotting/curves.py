@@ -12,7 +12,6 @@ START = 1_790_000_000.0
 
 
 def points_drawn(plot: Plot) -> int:
-    """How many points the picture of a plot is made of."""
     items = [item for curve in plot.curves for item in curve.items]
     return sum(line.xData.size for item in items for line in (item.raw, item.smooth))
 

@@ -18,16 +18,13 @@ from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.wire.messages.metrics import Row
 from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, history, points_drawn, update
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, shown
 from tests.gui.wheel import turn_wheel
 
 
 @pytest.fixture
 def plot(qtbot: QtBot, theme: Theme) -> Plot:
-    made = Plot()
-    qtbot.addWidget(made)
-    made.resize(900, 400)
-    made.show()
+    made = shown(qtbot, Plot(), 900, 400)
     qtbot.waitExposed(made)
     return made
 
@@ -46,13 +43,12 @@ def grow(qtbot: QtBot, plot: Plot, series: Series, *rows: Row) -> None:
     settle(qtbot, plot)
 
 
-def shown(qtbot: QtBot, plot: Plot, series: Series) -> None:
+def show(qtbot: QtBot, plot: Plot, series: Series) -> None:
     plot.show_series([(series, "return", 0)])
     settle(qtbot, plot)
 
 
 def straight(numbers: Sequence[int] = range(1, 101), values: Sequence[float] | None = None) -> Series:
-    """A curve that is not smoothed."""
     series = Series(RUN, weight=0.0)
     series.append([episodes(numbers, values=values)])
     return series
@@ -75,7 +71,7 @@ def evaluations(*numbers: int) -> Series:
 def test_an_empty_plot_says_what_to_do_and_a_full_one_does_not(qtbot: QtBot, plot: Plot) -> None:
     series = Series(RUN)
     plot.show_empty_text("Start a run.")
-    shown(qtbot, plot, series)
+    show(qtbot, plot, series)
     assert plot.empty_text == "Start a run."
     grow(qtbot, plot, series, episodes([1, 2, 3]))
     assert plot.empty_text == ""
@@ -83,7 +79,7 @@ def test_an_empty_plot_says_what_to_do_and_a_full_one_does_not(qtbot: QtBot, plo
 
 def test_the_newest_row_is_followed_until_the_wheel_zooms_and_after_space(qtbot: QtBot, plot: Plot) -> None:
     series = curve(100)
-    shown(qtbot, plot, series)
+    show(qtbot, plot, series)
     assert plot.x_view()[1] >= 100
     grow(qtbot, plot, series, episodes(range(101, 1001)))
     assert plot.x_view()[1] >= 1000
@@ -102,7 +98,7 @@ def test_the_newest_row_is_followed_until_the_wheel_zooms_and_after_space(qtbot:
 
 
 def test_a_click_gives_it_the_keyboard_and_keys_move_it(qtbot: QtBot, plot: Plot) -> None:
-    shown(qtbot, plot, curve(1000))
+    show(qtbot, plot, curve(1000))
     plot.clearFocus()
     viewport = canvas(plot).viewport()
     QTest.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=viewport.rect().center())
@@ -119,21 +115,21 @@ def test_a_click_gives_it_the_keyboard_and_keys_move_it(qtbot: QtBot, plot: Plot
 
 
 def test_y_fits_what_is_seen_and_can_be_drawn(qtbot: QtBot, plot: Plot) -> None:
-    shown(qtbot, plot, straight(values=[1000.0 if n < 50 else float(n) for n in range(1, 101)]))
+    show(qtbot, plot, straight(values=[1000.0 if n < 50 else float(n) for n in range(1, 101)]))
     plot.show_x(60, 100)
     settle(qtbot, plot)
     low, high = plot.y_view()
     assert 50 < low < 61
     assert 100 < high < 110
     plot.fit()
-    shown(qtbot, plot, straight([1, 2, 3, 4], values=[1.0, float("inf"), float("nan"), 2.0]))
+    show(qtbot, plot, straight([1, 2, 3, 4], values=[1.0, float("inf"), float("nan"), 2.0]))
     low, high = plot.y_view()
     assert 0.9 < low < 1 < 2 < high < 2.1
 
 
 def test_nothing_is_drawn_while_hidden_and_a_long_curve_thinly(qtbot: QtBot, plot: Plot) -> None:
     series = curve(100)
-    shown(qtbot, plot, series)
+    show(qtbot, plot, series)
     plot.hide()
     drawn = points_drawn(plot)
     series.append([episodes(range(101, 50_001))])
@@ -146,7 +142,7 @@ def test_nothing_is_drawn_while_hidden_and_a_long_curve_thinly(qtbot: QtBot, plo
 
 
 def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot) -> None:
-    shown(qtbot, plot, straight())
+    show(qtbot, plot, straight())
     plot.move_crosshair(41.8)
     assert plot.reading.startswith("episode 42 · 42.0 · ")
     qtbot.keyClick(plot, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
@@ -155,7 +151,7 @@ def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot)
     assert plot.reading == ""
     buckets = Series(RUN, weight=0.0)
     buckets.load(history(range(100, 1001, 100)).model_copy(update={"count": [100] * 10}))
-    shown(qtbot, plot, buckets)
+    show(qtbot, plot, buckets)
     plot.move_crosshair(310)
     assert plot.reading.startswith("episode 300 · mean of 100: 300.0 · ")
 
@@ -196,7 +192,7 @@ def test_values_of_evaluations_and_of_short_curves_are_marked(qtbot: QtBot, plot
 
 def test_a_resumed_curve_is_drawn_with_its_overwritten_part(qtbot: QtBot, plot: Plot) -> None:
     series = curve(100)
-    shown(qtbot, plot, series)
+    show(qtbot, plot, series)
     before = points_drawn(plot)
     resumed = episodes(range(101, 131), attempt=2, episode=range(61, 91))
     grow(qtbot, plot, series, attempt_row(2, 60), resumed)
@@ -204,7 +200,7 @@ def test_a_resumed_curve_is_drawn_with_its_overwritten_part(qtbot: QtBot, plot: 
 
 
 def test_the_plot_takes_on_the_colours_of_the_theme(qtbot: QtBot, plot: Plot, both_themes: Theme) -> None:
-    shown(qtbot, plot, curve(100))
+    show(qtbot, plot, curve(100))
     corner = (canvas(plot).width() - 3, 3)
     assert canvas(plot).grab().toImage().pixelColor(*corner).name() == LIGHT.base
     both_themes.choose(ThemeChoice.DARK)
@@ -254,7 +250,7 @@ def test_the_goal_is_in_view_unless_the_curve_would_become_flat() -> None:
 
 
 def test_a_plot_shows_its_goal_over_the_curves_until_it_is_taken_away(qtbot: QtBot, plot: Plot) -> None:
-    shown(qtbot, plot, straight(range(1, 2001), values=[float(n % 500) for n in range(2000)]))
+    show(qtbot, plot, straight(range(1, 2001), values=[float(n % 500) for n in range(2000)]))
     plot.show_goal(800.0, "goal 800")
     qtbot.waitUntil(lambda: plot.y_view()[1] > 800)
     plot.show_goal(200.0, "goal 200")
@@ -276,7 +272,7 @@ def test_x_can_be_changed_and_is_named_once(qtbot: QtBot, theme: Theme, x_title:
     qtbot.addWidget(plot)
     plot.resize(600, 300)
     plot.show()
-    shown(qtbot, plot, series)
+    show(qtbot, plot, series)
     titles = {Axis.EPISODE: "Episode", Axis.ENV_STEP: "Environment steps", Axis.TIME: "Wall time"}
     for axis, title in titles.items():
         plot.show_along(axis)

@@ -1,5 +1,3 @@
-"""Rows as series: what is drawn of them, smoothed."""
-
 from collections.abc import Sequence
 
 import numpy as np

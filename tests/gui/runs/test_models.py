@@ -1,5 +1,3 @@
-"""Runs and checkpoints as their tables show them."""
-
 from datetime import datetime
 
 import pytest

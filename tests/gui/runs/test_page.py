@@ -1,6 +1,3 @@
-"""The page of the runs before a played runner: what it asks, allows and says."""
-
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.control import CheckpointInfo, ConfigValues, Event, RunStatus, RunSummary, Status
 from tests.gui.fake_feed import HELLO, LIVE, LOST, FakeFeed, FakeShell, refusal
 from tests.gui.questions import answer, question
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, shown
 from tests.gui.settings.test_form import BASE
 from tests.states import checkpoint, checkpoint_row
 
@@ -40,7 +37,6 @@ def checkpoints(*found: CheckpointInfo) -> dict[str, object]:
 
 @pytest.fixture
 def server(fake: FakeFeed) -> FakeFeed:
-    """A runner with three runs, of which one goes on."""
     fake.status = Status(run=GOES_ON)
     fake.answers |= {
         "runs.list": listed(ACTIVE, PAST, BARE),
@@ -51,13 +47,10 @@ def server(fake: FakeFeed) -> FakeFeed:
 
 
 @pytest.fixture
-def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[RunsPage]:
-    made = RunsPage(server, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(made)
-    made.show()
+def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> RunsPage:
+    made = shown(qtbot, RunsPage(server, shell))  # type: ignore[arg-type]
     qtbot.waitUntil(lambda: made.chosen is not None and made.details.checkpoints.chosen is not None)
-    yield made
-    made.hide()
+    return made
 
 
 def choose(page: RunsPage, qtbot: QtBot, run: str) -> None:
@@ -68,13 +61,10 @@ def choose(page: RunsPage, qtbot: QtBot, run: str) -> None:
 
 def test_without_runs_it_says_what_to_do_next(qtbot: QtBot, fake: FakeFeed, shell: FakeShell) -> None:
     fake.answers["runs.list"] = listed()
-    page = RunsPage(fake, shell)  # type: ignore[arg-type]
-    qtbot.addWidget(page)
-    page.show()
+    page = shown(qtbot, RunsPage(fake, shell))  # type: ignore[arg-type]
     qtbot.waitUntil(page.empty.isVisible)
     page.empty.button.click()
     assert shell.opened == [("new_run", {"overrides": None, "preset": ""})]
-    page.hide()
 
 
 def test_a_quicksave_has_the_replay_memory_where_there_is_one_and_tells_why_it_fails(

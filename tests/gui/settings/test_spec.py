@@ -1,5 +1,3 @@
-"""What a form knows of each setting, and what was changed in it."""
-
 from typing import Any
 
 import pytest

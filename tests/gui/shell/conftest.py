@@ -26,7 +26,6 @@ def folders_below(folder: Path) -> Folders:
 
 @pytest.fixture
 def folders(tmp_path: Path) -> Folders:
-    """Folders of no runner, which are not there yet."""
     return folders_below(tmp_path)
 
 

@@ -22,7 +22,6 @@ def close_messages(bar: MessageBar) -> None:
 
 
 def fail_loudly(words: str, error: BaseException) -> None:
-    """What an uncaught error does in a test."""
     raise AssertionError(words) from error
 
 
@@ -43,7 +42,6 @@ def qt_asyncio(qapp: QApplication) -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def until(qapp: QApplication, done: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
-    """Let Qt and asyncio run until something is true."""
     from PySide6.QtCore import QDeadlineTimer, QEventLoop
 
     deadline = QDeadlineTimer(round(limit_s * 1000))

@@ -12,8 +12,6 @@ from soulsgui.gui.widgets.inputs import FilterEdit
 
 
 class StubPage(QWidget):
-    """Remembers what the window asked of it."""
-
     def __init__(self, feed: object, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.feed = feed
@@ -26,11 +24,9 @@ class StubPage(QWidget):
         QVBoxLayout(self).addWidget(self.filter)
 
     def show_where(self, **where: Any) -> None:
-        """Remember the place."""
         self.places.append(where)
 
     def refresh(self) -> None:
-        """Count."""
         self.refreshed += 1
 
     def may_leave(self, then: Callable[[bool], None]) -> None:

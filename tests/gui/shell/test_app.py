@@ -48,7 +48,6 @@ def open_window(folder: Path, *words: str) -> Window:
 
 
 def wait_connected(folder: Path) -> None:
-    """Wait until the window's log tells that it has met its runner."""
     log = folder / "data" / "window" / "window.log"
     wait_for(
         lambda: log.exists() and "connected to the runner" in log.read_text(), "it is connected", LIMIT_S

@@ -1,5 +1,3 @@
-"""Calls together, and what is asked for again and again."""
-
 import gc
 import weakref
 
@@ -14,8 +12,6 @@ from tests.gui.fake_feed import refusal
 
 
 class Asked:
-    """Something that is shown, what it asks for, and the questions, to be answered by the test."""
-
     def __init__(self, qtbot: QtBot, late: bool = False) -> None:
         self._qtbot = qtbot
         self.widget = QWidget()

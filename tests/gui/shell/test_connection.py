@@ -38,8 +38,6 @@ S = ConnectionState
 
 
 class Link:
-    """A feed with its connector, and every state it went through."""
-
     def __init__(self, qapp: QApplication, feed: Feed, connector: Connector) -> None:
         self._qapp = qapp
         self.feed = feed
@@ -60,7 +58,6 @@ OpenLink = Callable[..., Link]
 
 @pytest.fixture
 def link(qapp: QApplication, qt_loop: asyncio.AbstractEventLoop) -> Iterator[OpenLink]:
-    """Opens links to folders; they end with the test."""
     tasks = Tasks(fail_loudly)
 
     def begin(folders: Folders, may_start: bool = False, sleep: SleepWatch | None = None) -> Link:
@@ -84,7 +81,6 @@ def own_runner(folders: Folders, tmp_path: Path) -> Iterator[Folders]:
 
 @pytest.fixture
 def place(server: RunningServer) -> Folders:
-    """The folders of the runner that serves all tests."""
     return folders_below(server.folder)
 
 
@@ -111,9 +107,6 @@ def lead_to(folders: Folders, place: Folders, port: int) -> Folders:
     return folders
 
 
-# --- finding ---
-
-
 def test_a_feed_finds_its_runner(qtbot: QtBot, link: OpenLink, server: RunningServer, place: Folders) -> None:
     made = link(place)
     made.until(S.NO_RUN)
@@ -133,9 +126,6 @@ def test_a_feed_finds_its_runner(qtbot: QtBot, link: OpenLink, server: RunningSe
 def test_without_a_runner_nothing_is_started_unasked(link: OpenLink, folders: Folders) -> None:
     link(folders).until(S.WELCOME)
     assert not folders.data.exists()
-
-
-# --- starting, crashing, ending ---
 
 
 def test_a_runner_is_started_taken_over_and_ended(qtbot: QtBot, own_runner: Folders, link: OpenLink) -> None:
@@ -230,9 +220,6 @@ def test_a_runner_that_appears_while_it_is_looked_for_is_found(
     link(folders).until(S.NO_RUN)
 
 
-# --- refusals ---
-
-
 def test_another_program_on_the_port_does_not_end_the_search(
     qapp: QApplication, link: OpenLink, place: Folders, folders: Folders
 ) -> None:
@@ -279,9 +266,6 @@ def test_versions_that_do_not_fit_end_at_the_greeting(
             made = link(place)
             made.until(state)
             assert made.feed.last_data is None
-
-
-# --- a connection that breaks ---
 
 
 def jobs_of(feed: Feed) -> list[tuple[str, str]]:
@@ -402,9 +386,6 @@ def test_a_runner_that_does_not_answer_is_waited_for_unless_its_pid_is_somebody_
         until(qapp, lambda: made.feed.connection.detail, "it is told")
     assert made.until(state)
     assert S.CONNECTING in {one.state for one in made.states}, "it was asked first"
-
-
-# --- programs that are no runners ---
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

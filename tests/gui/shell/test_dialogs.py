@@ -40,9 +40,6 @@ def running(feed: FakeFeed) -> FakeFeed:
     return feed
 
 
-# --- a new run ---
-
-
 def opened(qtbot: QtBot, feed: FakeFeed, **more: object) -> NewRunDialog:
     dialog = NewRunDialog(feed, **more)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
@@ -58,7 +55,6 @@ def new_run(qtbot: QtBot, feed: FakeFeed, **more: object) -> NewRunDialog:
 
 
 def started(feed: FakeFeed) -> dict[str, Any]:
-    """What the run is started with, as far as something was said."""
     params = feed.sent_of("run.start")[0].params
     assert params.keys() == {"preset", "overrides", "name", "note", "if_active"}
     return {name: given for name, given in params.items() if given}
@@ -243,9 +239,6 @@ def test_a_dialog_that_grows_stays_on_the_screen(qtbot: QtBot) -> None:
     label.setMinimumSize(400, 300)
     qtbot.waitUntil(lambda: dialog.width() >= 400)
     assert room.contains(dialog.frameGeometry())
-
-
-# --- mnemonics ---
 
 
 def mnemonics(dialog: QWidget) -> list[str]:

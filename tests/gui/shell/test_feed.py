@@ -46,7 +46,6 @@ def feed(qapp: object) -> Feed:
 
 
 def heard(signal: SignalInstance) -> list[Any]:
-    """Remember what a signal says from now on."""
     told: list[Any] = []
     signal.connect(lambda *args: told.append(args[0] if len(args) == 1 else args))
     return told
@@ -54,9 +53,6 @@ def heard(signal: SignalInstance) -> list[Any]:
 
 def lines(cursor: int) -> LogChange:
     return LogChange(cursor=cursor, lines=[LogLine(service="trainer", number=cursor, text="x")])
-
-
-# --- what arrives ---
 
 
 def test_a_snapshot_is_the_whole_state(feed: Feed) -> None:
@@ -119,9 +115,6 @@ def test_events_are_kept_but_not_for_ever(feed: Feed) -> None:
     assert [feed.events[0].number, feed.events[-1].number] == [200, 699]
 
 
-# --- the state of the connection ---
-
-
 def test_a_connection_is_with_or_without_a_run() -> None:
     states = {"none": False, "finished": False, "starting": True, "paused": True, "saving": True}
     for run_state, active in states.items():
@@ -146,9 +139,6 @@ def test_the_same_connection_is_told_once(feed: Feed) -> None:
     feed.set_connection(LOST)
     assert told == [LOST]
     assert feed.status.services == [REDIS], "what was known stays while the connection is cut"
-
-
-# --- commands ---
 
 
 def test_a_command_is_carried_and_kept_until_its_answer(qapp: QApplication, feed: Feed) -> None:

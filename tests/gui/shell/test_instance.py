@@ -41,7 +41,6 @@ def claimed(folders: Folders) -> SingleInstance:
 
 @pytest.fixture
 def first(qapp: QApplication, folders: Folders) -> Iterator[SingleInstance]:
-    """The window there is."""
     made = claimed(folders)
     yield made
     made.release()

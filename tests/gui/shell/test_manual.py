@@ -26,7 +26,6 @@ def manual(qtbot: QtBot, theme: Theme) -> ManualDialog:
 
 
 def heading_in_view(manual: ManualDialog) -> str:
-    """The line at the upper edge of what is read."""
     return manual.text.cursorForPosition(manual.text.viewport().rect().topLeft()).block().text()
 
 

@@ -1,5 +1,3 @@
-"""The decisions of the shell, without a window."""
-
 from pathlib import Path
 
 from soulsgui.gui.shell.connection import SleepWatch
@@ -53,8 +51,6 @@ def test_only_a_goal_that_was_just_reached_is_told_and_the_next_task_only_after_
     for earlier, later in ((done, done), (before, before), (before, stopped)):
         assert offer_for(earlier, later) is None
 
-
-# --- updating ---
 
 PYGAME = MissingRequirement(what="pygame", has="2.1", needs="2.5")
 NUMPY = MissingRequirement(what="numpy", has="", needs="2.0")

@@ -37,7 +37,7 @@ from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import RunStatus, RunSummary, SavedServer, Status
 from tests.gui.fake_feed import NOTHING_YET, FakeFeed, FakeShell
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, shown
 from tests.gui.shell.conftest import Make
 from tests.states import client, service
 
@@ -59,8 +59,6 @@ def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> QRe
 
 @dataclass
 class World:
-    """What dialogs are made of."""
-
     feed: FakeFeed
     shell: FakeShell
     theme: Theme
@@ -114,7 +112,6 @@ def test_a_dialog_fits_its_screen(qtbot: QtBot, world: World, room: QRect, name:
 
 
 def scrolled(widget: QWidget, within: QWidget) -> bool:
-    """Whether it stands in something that scrolls within another."""
     parent = widget.parentWidget()
     return parent not in (None, within) and (
         isinstance(parent, QAbstractScrollArea) or scrolled(parent, within)
@@ -163,9 +160,7 @@ def test_a_page_is_all_in_reach(qtbot: QtBot, make: Make, fake: FakeFeed, room: 
 
 
 def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme: Theme) -> None:
-    form = SettingsForm()
-    qtbot.addWidget(form)
-    form.show()
+    form = shown(qtbot, SettingsForm())
     area = part_of(form, QScrollArea)
     for width in (1100, 860, 690, 480):
         form.resize(width, 400)

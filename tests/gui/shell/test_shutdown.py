@@ -1,5 +1,3 @@
-"""Closing the window: what it asks, what it ends, and what stays in the tray."""
-
 import pytest
 from PySide6.QtWidgets import QLabel, QSystemTrayIcon, QWidget
 from pytestqt.qtbot import QtBot
@@ -172,8 +170,6 @@ def test_a_runner_that_is_being_started_is_not_left_behind(qtbot: QtBot, idle: C
     assert len(idle.feed.sent_of("server.shutdown")) == comes
 
 
-# --- while this computer helps ---
-
 NAME = "gamer-01"
 
 
@@ -187,7 +183,6 @@ def helping(state: str = "online", wish: str = "run") -> Status:
 
 @pytest.fixture
 def window(stubs: None, make: Make, monkeypatch: pytest.MonkeyPatch) -> MainWindow:
-    """A window on a computer that helps, with a tray."""
     monkeypatch.setattr(trays, "has_tray", lambda: True)
     made = make()
     own = made.client_side().feed
@@ -197,7 +192,6 @@ def window(stubs: None, make: Make, monkeypatch: pytest.MonkeyPatch) -> MainWind
 
 
 def asked(window: MainWindow) -> LeavingDialog:
-    """What is asked when the window is closed."""
     window.close()
     assert window.client_closer.dialog is not None
     return window.client_closer.dialog

@@ -21,17 +21,10 @@ from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.inputs import FilterEdit
 from soulsgui.gui.widgets.message_bar import Notice
 from soulsgui.gui.widgets.table import Table
-from soulsgui.wire.control import (
-    Event,
-    RunStatus,
-    RunSummary,
-    ServerStatus,
-    Snapshot,
-    Status,
-)
+from soulsgui.wire.control import Event, RunStatus, RunSummary, ServerStatus, Snapshot, Status
 from tests.gui.fake_feed import HELLO, NOTHING_YET, FakeFeed, refusal
 from tests.gui.questions import answer
-from tests.gui.reading import part_of, words_of
+from tests.gui.reading import part_of, shown, words_of
 from tests.gui.shell.conftest import Make
 from tests.gui.shell.stub_pages import StubPage, stub_pages
 from tests.states import checkpoint, client, invitation, service
@@ -61,7 +54,6 @@ def feed(fake: FakeFeed) -> FakeFeed:
 
 @pytest.fixture
 def running(make: Make, feed: FakeFeed) -> MainWindow:
-    """A window on a run that goes on."""
     window = make()
     feed.connect_as(CONNECTED)
     feed.take_snapshot(RUNNING)
@@ -90,11 +82,7 @@ def button(window: QWidget, name: str) -> QPushButton:
 
 
 def newest(window: MainWindow) -> Notice:
-    """The newest message."""
     return window.messages.rows[-1].notice
-
-
-# --- pages ---
 
 
 def test_the_first_start_shows_the_welcome_page_until_one_is_chosen(qtbot: QtBot, make: Make) -> None:
@@ -299,9 +287,6 @@ def test_f1_opens_the_manual_at_the_page_that_is_shown(qtbot: QtBot, make: Make)
         qtbot.waitUntil(lambda manual=manual, title=title: manual.text.textCursor().block().text() == title)
 
 
-# --- modes ---
-
-
 def test_client_mode_stops_nothing_and_is_remembered(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     feed.status = RUNNING
     window = make("runs")
@@ -332,8 +317,6 @@ def test_server_mode_without_a_server_asks_for_a_runner(qtbot: QtBot, make: Make
         with qtbot.waitSignal(window.start_wanted):
             window.show_mode(Mode.SERVER)
 
-
-# --- the connection ---
 
 WAYS_OUT = {
     S.RUNNER_GONE: "start",
@@ -371,9 +354,6 @@ def test_while_not_connected_commands_are_off_and_the_banner_leads_out(make: Mak
     dialog.reject()
     assert "Type: soulsgui shutdown" in newest(window).detail
     assert wanted == []
-
-
-# --- the run ---
 
 
 @pytest.mark.parametrize(
@@ -457,9 +437,6 @@ def test_a_refusal_stands_in_the_message_bar(qtbot: QtBot, running: MainWindow, 
     assert (newest(running).level, newest(running).text, newest(running).detail) == ("error", *said)
 
 
-# --- solved ---
-
-
 def test_a_reached_goal_offers_the_next_task(qtbot: QtBot, solved: MainWindow, feed: FakeFeed) -> None:
     page, offer = page_of(solved, "config"), solved.offer
     assert offer.words.text() == "Reached 475 after 31 s."
@@ -501,9 +478,6 @@ def test_the_solved_run_is_opened_or_goes_on_without_its_goal(solved: MainWindow
     (sent,) = feed.sent_of("run.resume")
     assert sent.params == {"run": "r1", "without_goal": True}
     assert not solved.offer.isVisible()
-
-
-# --- welcome ---
 
 
 def test_one_click_starts_the_first_run_of_the_preset(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
@@ -559,9 +533,6 @@ def test_a_computer_that_only_plays_opens_in_client_mode_starts_no_server_and_sa
     assert page.tiles[0].why.text() == page.tiles[1].why.text()
 
 
-# --- events ---
-
-
 def event(number: int, level: str = "error", **more: Any) -> Event:
     return Event(number=number, time=NOW, level=level, what=f"event {number}", **more)
 
@@ -593,9 +564,6 @@ def test_the_button_of_the_events_counts_until_its_list_was_open(
     (place,) = page_of(window, "logs").places
     assert (place["service"], place["run"]) == ("trainer", "r1")
     assert make().toolbar.events.text() == "", "seen is remembered"
-
-
-# --- preferences ---
 
 
 def test_settings_take_effect_at_once_and_last_as_does_the_size(
@@ -634,16 +602,11 @@ def test_a_damaged_preferences_file_does_not_matter(folders: Folders) -> None:
 
 def test_settings_that_can_not_be_kept_are_told(qtbot: QtBot, both_themes: Theme, folders: Folders) -> None:
     folders.config.write_text("")
-    dialog = SettingsDialog(Preferences(folders), both_themes)
-    qtbot.addWidget(dialog)
-    dialog.show()
+    dialog = shown(qtbot, SettingsDialog(Preferences(folders), both_themes))
     assert not dialog.trouble.isVisible()
     dialog.closing.setCurrentIndex(1)
     assert f"{folders.config / 'window.ini'} can't be written" in dialog.trouble.text()
     assert dialog.trouble.isVisible()
-
-
-# --- menu, names, invitations ---
 
 
 def test_the_menu_asks_leads_to_pages_and_invites(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
@@ -694,9 +657,6 @@ def test_what_can_be_clicked_has_a_name(make: Make) -> None:
         assert part.accessibleName()
 
 
-# --- without a server ---
-
-
 def test_pages_of_the_server_say_when_it_is_shut_down(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make("overview")
     for state in (S.RUNNER_GONE, S.STARTING, S.RECONNECTING):
@@ -736,9 +696,6 @@ def test_a_server_that_is_started_anew_is_shut_down_first(make: Make, feed: Fake
         assert started == [1], "once alone"
 
 
-# --- room ---
-
-
 def test_with_the_largest_letters_words_give_way(qtbot: QtBot, make: Make, both_themes: Theme) -> None:
     window = make()
     window.resize(1280, 800)
@@ -769,9 +726,6 @@ def test_a_message_moves_nothing_on_the_page(qtbot: QtBot, make: Make) -> None:
     assert window.messages.width() == page.width()
 
 
-# --- a configuration for which no server starts ---
-
-
 @pytest.fixture
 def broken(folders: Folders) -> Connection:
     """No server starts, because of a mistake in the file of settings."""
@@ -781,7 +735,6 @@ def broken(folders: Folders) -> Connection:
 
 
 def mend(qtbot: QtBot, window: MainWindow) -> None:
-    """Mend the file in the dialog that is open, and see that the server is to be started."""
     dialog = part_of(window, MendConfigDialog)
     dialog.take_out.click()
     with qtbot.waitSignal(window.start_wanted):

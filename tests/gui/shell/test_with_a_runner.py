@@ -28,8 +28,6 @@ from tests.gui.shell.driving import close_messages, fail_loudly, finish, until
 
 
 class Open:
-    """A window that is connected to a runner."""
-
     def __init__(self, qapp: QApplication, theme: Theme, folders: Folders, may_start: bool = False) -> None:
         self.qapp = qapp
         self.tasks = Tasks(fail_loudly)

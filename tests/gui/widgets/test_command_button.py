@@ -5,6 +5,7 @@ from soulsgui.gui.feed import Call
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.wire.control import ApiError, ErrorCode
+from tests.gui.reading import shown
 
 WORDS = Words("Quicksave", "Saving …", "Saved")
 BRIEF_S = 0.05
@@ -12,8 +13,6 @@ REFUSAL = ApiError(code=ErrorCode.NOT_NOW, message="There is no run.", remedy="S
 
 
 class Server:
-    """Makes calls and keeps them, to be answered by the test."""
-
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.timeout_s = 10.0
@@ -30,10 +29,7 @@ def server() -> Server:
 
 @pytest.fixture
 def button(qtbot: QtBot, theme: Theme, server: Server) -> CommandButton:
-    made = CommandButton(WORDS, "save", server)
-    qtbot.addWidget(made)
-    made.show()
-    return made
+    return shown(qtbot, CommandButton(WORDS, "save", server))
 
 
 def test_a_click_sends_once_and_shows_progress(qtbot: QtBot, button: CommandButton, server: Server) -> None:

@@ -7,7 +7,7 @@ from soulsgui.gui.colours import DARK, LIGHT, Tone
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import LogLine
-from tests.gui.reading import part_of
+from tests.gui.reading import part_of, shown
 
 
 def line(number: int, text: str = "", level: str = "info", service: str = "trainer") -> LogLine:
@@ -16,11 +16,7 @@ def line(number: int, text: str = "", level: str = "info", service: str = "train
 
 @pytest.fixture
 def pane(qtbot: QtBot, theme: Theme) -> LogPane:
-    made = LogPane()
-    qtbot.addWidget(made)
-    made.resize(700, 300)
-    made.show()
-    return made
+    return shown(qtbot, LogPane(), 700, 300)
 
 
 @pytest.fixture

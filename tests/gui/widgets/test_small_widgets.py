@@ -1,9 +1,7 @@
-from typing import TypeVar
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QCursor, QKeySequence, QStandardItemModel
-from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton, QTimeEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton, QTimeEdit
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.client_mode.parts import ToggleSwitch
@@ -21,22 +19,12 @@ from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, StateLabel
 from soulsgui.gui.widgets.message_bar import Banner, MessageBar, Notice
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import Preset, RunStatus, ServerStatus, Status
-from tests.gui.reading import part_of, words_of
+from tests.gui.reading import part_of, shown, words_of
 from tests.states import client
 
 pytestmark = pytest.mark.usefixtures("theme")
 NOW = 1_790_000_000.0
 QUIET = {ConnectionState.WELCOME, ConnectionState.NO_RUN, ConnectionState.CONNECTED}
-Shown = TypeVar("Shown", bound=QWidget)
-
-
-def shown(qtbot: QtBot, widget: Shown) -> Shown:
-    qtbot.addWidget(widget)
-    widget.show()
-    return widget
-
-
-# --- banner and messages ---
 
 
 def test_the_banner_says_how_things_stand_and_what_can_be_done(qtbot: QtBot) -> None:
@@ -105,9 +93,6 @@ def test_of_one_thing_one_message_stands_until_it_is_settled(bar: MessageBar) ->
     assert texts(bar) == ["Failed"]
 
 
-# --- labels ---
-
-
 def test_an_elided_label_tells_the_whole_in_its_tooltip(qtbot: QtBot) -> None:
     label = shown(qtbot, ElidedLabel("a very long sentence about what went wrong and where"))
     for width, words, told in (
@@ -159,9 +144,6 @@ def test_the_status_line_sums_up(qtbot: QtBot) -> None:
     assert words_of(line) == "my-server · lunar-2, stopped · checkpoint at 16.4 k steps"
     assert status_words(Status(), "") == "no run"
     assert status_words(Status(clients=[client("a")]), "here") == "here · no run · 1 client"
-
-
-# --- buttons and fields ---
 
 
 def test_the_switch_toggles_by_click_and_by_space(qtbot: QtBot) -> None:
@@ -237,9 +219,6 @@ def test_presets_stand_under_their_tasks_which_can_not_be_chosen(qtbot: QtBot) -
         qtbot.keyClick(box, Qt.Key.Key_Down)
         chosen.append(box.currentText())
     assert chosen == ["None", "A", "C", "B", "B"]
-
-
-# --- tables ---
 
 
 def table_of_runs(qtbot: QtBot) -> Table:
