@@ -303,8 +303,6 @@ class Feed(QObject):
         self._carry: Carry | None = None
         self._open: list[Call] = []
 
-    # --- what the pages do -------------------------------------------------------------------------
-
     def call(
         self, command: str, params: dict[str, Any] | None = None, timeout_s: float | None = None
     ) -> Call:
@@ -331,8 +329,6 @@ class Feed(QObject):
     def ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
         """Send a command, unless nobody would answer it now."""
         return self.call(command, params) if self.connection.live else None
-
-    # --- what the connection gives -----------------------------------------------------------------
 
     def carry_with(self, carry: Carry | None) -> None:
         """Give calls to this from now on; None while nobody can carry them."""

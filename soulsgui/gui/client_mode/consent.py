@@ -175,8 +175,6 @@ class ConsentPanel(QWidget):
         self._build()
         side.feed.connection_changed.connect(self._connection_changed)
 
-    # --- building ---
-
     def _build(self) -> None:
         self.title = Heading("", 2, self)
         self.title.setWordWrap(True)
@@ -201,8 +199,6 @@ class ConsentPanel(QWidget):
         area.fill(self.title, card, foot, None, margins=(16, 20, 16, 16), gap_px=16)
         self.setFocusProxy(area)
         column(area, on=self, margins=NO_MARGINS)
-
-    # --- asking ---
 
     def ask(self, invitation: Invitation) -> None:
         """Ask about an invitation."""
@@ -275,8 +271,6 @@ class ConsentPanel(QWidget):
             self._grid.addWidget(title, place, 0, Qt.AlignmentFlag.AlignTop)
             self._grid.addWidget(self.lines[line.name], place, 1)
         return self.lines[line.name]
-
-    # --- the answer ---
 
     def _send(self) -> Call:
         assert self._invitation is not None

@@ -185,8 +185,6 @@ class ClientPage(QWidget):
         self._throttle = Throttle(self, self._show, _SHOW_MS)
         self._connect()
 
-    # --- building ---
-
     def _build(self) -> None:
         self.servers = ServersRow(self._side, self)
         self.server = ServerLine(self._feed, lambda: self.servers.chosen, self)
@@ -241,8 +239,6 @@ class ClientPage(QWidget):
         self.state.update_wanted.connect(self._show_update)
         self._show()
 
-    # --- what is shown ---
-
     def _take_snapshot(self, _: Status) -> None:
         self.curve.renew()
         self.log.renew()
@@ -289,8 +285,6 @@ class ClientPage(QWidget):
         # Once it has its place.
         QTimer.singleShot(0, self, lambda: self._area.ensureWidgetVisible(self.log))
 
-    # --- what can be done ---
-
     def _show_update(self) -> None:
         lacks = self._client.lacks if self._client is not None else []
         steps = update_steps(lacks, installation())
@@ -309,8 +303,6 @@ class ClientPage(QWidget):
 
     def _client_id(self) -> str:
         return self._client.id if self._client is not None else ""
-
-    # --- seen and not seen ---
 
     def showEvent(self, event: QShowEvent) -> None:
         """Show what came meanwhile, and have somebody there who knows who invited."""

@@ -41,8 +41,6 @@ class RulesRow(QFrame):
         feed.snapshot_taken.connect(self._fetch.request)
         self._connection_changed()
 
-    # --- building ---
-
     def _build(self) -> None:
         minutes = round(IDLE_AFTER_S / 60)
         self.idle = QCheckBox("&Nobody is at it", self)
@@ -95,8 +93,6 @@ class RulesRow(QFrame):
         edit.timeChanged.connect(self._changed)
         return edit
 
-    # --- what is known ---
-
     def _connection_changed(self) -> None:
         if self._feed.connection.live:
             self._fetch.request()
@@ -143,8 +139,6 @@ class RulesRow(QFrame):
         item.setToolTip("" if state is None else state.why_not_one_core)
         for part in (self.begin, self._and, self.end):
             part.setEnabled(not offline and self.hours.isChecked())
-
-    # --- what can be done ---
 
     @property
     def rules(self) -> Rules:

@@ -140,8 +140,6 @@ class ServerLine(QWidget):
             button.setVisible(lost)
             button.setEnabled(not why)
 
-    # --- what can be done ---
-
     def _test(self) -> Call:
         return self._feed.call("servers.test", timeout_s=_TEST_TIMEOUT_S)
 
@@ -202,8 +200,6 @@ class ServersRow(QWidget):
         self.paste.clicked.connect(self.paste_link)
         flow(title, self.box, self.open, self.paste, self.forget, gap_px=_GAP_PX, on=self)
 
-    # --- what is known ---
-
     def refresh(self, *_: object) -> None:
         """Ask for the list again."""
         self._fetch.request()
@@ -238,8 +234,6 @@ class ServersRow(QWidget):
         if not reason and self.chosen is None:
             reason = "This computer's own server is always in the list."
         self.forget.allow(not reason, reason or "Throw the invitation of this server away")
-
-    # --- what can be done ---
 
     def _chosen(self) -> None:
         server_id = str(self.box.currentData())

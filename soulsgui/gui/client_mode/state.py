@@ -176,9 +176,6 @@ def _how_to_join(server: ServerStatus | None) -> str:
     return "Open an invitation, or switch on to play for the server that runs on this computer."
 
 
-# --- beside the state ---
-
-
 @dataclass(frozen=True)
 class Check:
     """One thing that must be well before this computer can play."""

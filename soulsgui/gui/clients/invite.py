@@ -187,8 +187,6 @@ class InviteDialog(FittingDialog):
         self._allow()
         self.name.setFocus()
 
-    # --- building ---
-
     def _make_asking(self, shell: Shell) -> QWidget:
         page = QWidget(self)
         self.name = QLineEdit(page)
@@ -248,8 +246,6 @@ class InviteDialog(FittingDialog):
         another = _button("Invite &another", self._begin_again, page)
         return row(self.revoke, None, another, _button("Cl&ose", self.accept, page))
 
-    # --- what is known ---
-
     def _take(self, result: dict[str, Any]) -> None:
         self._listed = listed = InvitationList.model_validate(result)
         if not self._typed:
@@ -282,8 +278,6 @@ class InviteDialog(FittingDialog):
             self.hint.setText(wrong or "It plays under this name; the invitation is for this one computer.")
         reason = why_not(self._feed.connection) or wrong
         self.invite.allow(not reason, reason)
-
-    # --- inviting ---
 
     def _send(self) -> Call:
         self.wrong.hide()
@@ -323,8 +317,6 @@ class InviteDialog(FittingDialog):
         self._fetch.request()
         self.name.setFocus()
 
-    # --- giving it out ---
-
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self.link.text())
         self._say("Copied. On the other computer: Client mode, Paste link.")
@@ -357,8 +349,6 @@ class InviteDialog(FittingDialog):
         for label, words in ((self.said, done), (self.not_done, not_done)):
             label.setText(words)
             label.setVisible(bool(words))
-
-    # --- taking it back ---
 
     def _revoke(self) -> Call:
         assert self._made is not None

@@ -216,8 +216,6 @@ class ClientsModel(NamedRows):
         self._name_column = self.column_number("name")
         self._aging = min(aging), max(aging)
 
-    # --- data in ---
-
     def replace(self, clients: Iterable[ClientStatus]) -> None:
         """Take a snapshot: these clients and no others; shown at the next `tick`."""
         present = list(clients)
@@ -279,8 +277,6 @@ class ClientsModel(NamedRows):
         order = sorted(range(len(chosen)), key=keys.__getitem__, reverse=self._downwards)
         return [chosen[place] for place in order]
 
-    # --- questions of the pages ---
-
     def client_at(self, row: int) -> ClientStatus | None:
         """Return the client in a row, None beyond the last."""
         seen = self._seen(row)
@@ -295,8 +291,6 @@ class ClientsModel(NamedRows):
     def total(self) -> int:
         """How many clients there are, shown or not."""
         return len(self._all)
-
-    # --- Qt's questions ---
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return what a cell shows."""

@@ -137,8 +137,6 @@ class RosterSection(ClientsSection):
             hint = "A run brings clients of its own. Invite other computers to make it quicker."
             self._no_one.say("Nobody plays for this server yet", hint)
 
-    # --- the chosen one ---
-
     @property
     def only(self) -> ClientStatus | None:
         """The chosen client, where it is one alone."""

@@ -198,8 +198,6 @@ class ClientsSection(QWidget):
             self.buttons[action.name] = button
         return list(self.buttons.values())
 
-    # --- data in ---
-
     def replace(self, clients: list[ClientStatus]) -> None:
         """Show these clients and no others."""
         self.model.replace(clients)
@@ -242,8 +240,6 @@ class ClientsSection(QWidget):
         assert isinstance(self.empty, QLabel)
         nobody = "No clients yet. They appear when a run begins or one joins from elsewhere."
         self.empty.setText(away or ("No client fits the filter." if filtered else nobody))
-
-    # --- the chosen ones ---
 
     @property
     def chosen(self) -> list[ClientStatus]:

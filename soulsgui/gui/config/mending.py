@@ -141,8 +141,6 @@ class MendConfigDialog(FittingDialog):
         below = Qt.AlignmentFlag.AlignBottom
         return row((ways, 1), (self.again, below), (close, below), gap_px=_GAP_PX)
 
-    # --- what is shown ---
-
     def _show(self) -> None:
         self._filling = True
         self.text.take_text(self.mending.text)
@@ -171,8 +169,6 @@ class MendConfigDialog(FittingDialog):
     def _say(self, words: str) -> None:
         self.wrong.setText(words)
         self.wrong.setVisible(bool(words))
-
-    # --- what is done ---
 
     def _typed(self) -> None:
         if not self._filling:

@@ -103,8 +103,6 @@ class NewRunDialog(FormDialog):
         self._update()
         self._ask()
 
-    # --- parts ---
-
     def _make_fields(self) -> None:
         none = "Settings of the chosen run" if self._overrides else "Current settings"
         self.preset = PresetBox(none, self)
@@ -159,8 +157,6 @@ class NewRunDialog(FormDialog):
         form.addRow(self.active)
         self.arrange(form, self.start, _CHARACTERS, aside=[self.again])
         self.name.setFocus()
-
-    # --- what is chosen ---
 
     def _ask(self) -> None:
         """Ask for what is not here yet."""
@@ -237,8 +233,6 @@ class NewRunDialog(FormDialog):
             parts.append(f"Your own settings win over the preset: {named}.")
         self.hint.setText(" ".join(parts))
         self.hint.show()
-
-    # --- beginning ---
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter that is pressed before the settings are here begins the run as soon as they are."""

@@ -57,8 +57,6 @@ class ConfigEditor(QWidget):
         self._listen()
         self._show_state()
 
-    # --- building ---
-
     def _build(self) -> None:
         self.head = EditorHead(self._save, self)
         self.head.save.finished.connect(self._saved)
@@ -98,8 +96,6 @@ class ConfigEditor(QWidget):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(work)
-
-    # --- from the server ---
 
     def refresh(self) -> None:
         """Ask for the file again."""
@@ -149,8 +145,6 @@ class ConfigEditor(QWidget):
             self._show_problems()
         else:
             self._fill()
-
-    # --- what is shown ---
 
     @property
     def unsaved(self) -> bool:
@@ -219,8 +213,6 @@ class ConfigEditor(QWidget):
             self._soon.start()
         self._show_state()
 
-    # --- typing ---
-
     def _typed(self) -> None:
         self._soon.start()
         self._show_problems()
@@ -272,8 +264,6 @@ class ConfigEditor(QWidget):
         layer = self._draft.layer
         if layer is not None:
             self._want({key: value for key, value in layer.values.items() if key not in keys}, layer.preset)
-
-    # --- saving ---
 
     def _save_by_key(self) -> None:
         if self.head.save.isEnabled():
@@ -378,8 +368,6 @@ class ConfigEditor(QWidget):
         then(leave is Leave.DISCARD)
         if leave is Leave.MEND and self.problem_bar.problems:
             self.problem_bar.open("0")
-
-    # --- Qt's events ---
 
     def showEvent(self, event: QShowEvent) -> None:
         """Bring the file up to date."""

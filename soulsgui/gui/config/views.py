@@ -68,8 +68,6 @@ class Views(QTabWidget):
         """Say why there is no form yet: a reason, or that the file is being read."""
         self._waiting.setText(why or _READING)
 
-    # --- filling ---
-
     @property
     def filled(self) -> bool:
         """Whether there is something in the form."""
@@ -136,8 +134,6 @@ class Views(QTabWidget):
         words = "&Differences"
         self.setTabText(self.indexOf(self.differences), f"{words} ({len(found)})" if found else words)
 
-    # --- problems ---
-
     def wrong(self) -> list[Problem]:
         """Return what the form itself knows to be wrong; nothing while the text is ahead of it."""
         if self.form is None or self._stale:
@@ -174,8 +170,6 @@ class Views(QTabWidget):
         if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange) and hasattr(self, "text"):
             # Later: a new style sheet first gives the text the font back that it had before.
             QTimer.singleShot(0, self.text, self.text.take_font)
-
-    # --- typing ---
 
     def _form_changed(self) -> None:
         if not self._filling:

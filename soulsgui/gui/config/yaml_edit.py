@@ -99,8 +99,6 @@ class YamlEdit(QPlainTextEdit):
         self.take_font()
         self._dress()
 
-    # --- problems ---
-
     def show_problems(self, problems: Mapping[int, str]) -> None:
         """Mark lines, by number from 1, with what is wrong in them."""
         self.problems = dict(problems)
@@ -143,8 +141,6 @@ class YamlEdit(QPlainTextEdit):
         mark.format.setBackground(QColor(colour))
         mark.format.setProperty(QTextFormat.Property.FullWidthSelection, True)
         return mark
-
-    # --- numbers ---
 
     def gutter_width(self) -> int:
         """Return the width of the strip with the numbers."""
@@ -190,8 +186,6 @@ class YamlEdit(QPlainTextEdit):
             self._gutter.scroll(0, dy)
         else:
             self._gutter.update(0, rect.y(), self._gutter.width(), rect.height())
-
-    # --- Qt's events ---
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Keep the indentation in the next line; below a section one step more."""

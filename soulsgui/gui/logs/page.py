@@ -64,8 +64,6 @@ class LogsPage(QWidget):
         self._runs.request()
         self._read()
 
-    # --- building ---
-
     def _build(self) -> None:
         self.service, self.run = QComboBox(self), QComboBox(self)
         parts: list[QWidget] = []
@@ -99,8 +97,6 @@ class LogsPage(QWidget):
         self._feed.run_changed.connect(self._run_changed)
         self._feed.services_changed.connect(self._offer_services)
         self._feed.connection_changed.connect(self._show_connection)
-
-    # --- which log ---
 
     @property
     def place(self) -> LogPlace:
@@ -155,8 +151,6 @@ class LogsPage(QWidget):
             if not self.place.run:
                 self._read()
 
-    # --- the choosers ---
-
     def _offer_services(self) -> None:
         offered = ["", *services_offered(self._feed.status.services, self._seen)]
         if offered == [self.service.itemData(place) for place in range(self.service.count())]:
@@ -181,8 +175,6 @@ class LogsPage(QWidget):
                 if run.id != self._present_run:
                     self.run.addItem(run_words(run, now), run.id)
             self.run.setCurrentIndex(max(self.run.findData(chosen), 0))
-
-    # --- lines ---
 
     def _take_newest(self, lines: list[LogLine]) -> None:
         self._learn(lines)
@@ -238,8 +230,6 @@ class LogsPage(QWidget):
             notify_problem(self._shell, error)
         self._say_state()
 
-    # --- words around them ---
-
     def _say_state(self) -> None:
         connection = self._feed.connection
         more = self._reader.has_earlier
@@ -266,8 +256,6 @@ class LogsPage(QWidget):
         if connection.live:
             self._reader.go_on()
         self._say_state()
-
-    # --- saving ---
 
     def _ask_where_to_save(self) -> None:
         name = f"{self.place.service or 'soulsgui'}.log"

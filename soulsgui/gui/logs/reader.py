@@ -142,8 +142,6 @@ class LogReader(QObject):
         self._earlier = Fetch(widget, self._ask_earlier, _ASK_EVERY_MS, self._take_earlier, self.failed)
         feed.log_arrived.connect(self._take_live)
 
-    # --- what is wanted ---
-
     def read(self, place: LogPlace, count: int = PAGE_LINES) -> None:
         """Read the newest lines of a log."""
         self.place = place
@@ -172,8 +170,6 @@ class LogReader(QObject):
         """Whether lines are on their way."""
         return self._waiting is not None or self._earlier.waiting
 
-    # --- questions ---
-
     @property
     def _present_run(self) -> str:
         """The run whose lines are wanted where none is chosen; empty for what is written now by anybody."""
@@ -186,8 +182,6 @@ class LogReader(QObject):
         if self._before is None:
             return None
         return self._feed.ask("history.logs", self.place.question(self._present_run, before=self._before))
-
-    # --- answers ---
 
     def _take_newest(self, result: dict[str, Any]) -> None:
         lines = [LogLine.model_validate(line) for line in result["lines"]]

@@ -48,8 +48,6 @@ class NamedRows(QAbstractTableModel):
         self._heads = tuple(heads)
         self._rows: list[str] = []
 
-    # --- order ---
-
     def show_rows(self, rows: list[str]) -> None:
         """Show these rows in this order; what is in them counts as changed."""
         if rows == self._rows:
@@ -93,8 +91,6 @@ class NamedRows(QAbstractTableModel):
             last = self.index(len(self._rows) - 1, len(self._heads) - 1)
             self.dataChanged.emit(self.index(0, 0), last)
 
-    # --- questions of the pages ---
-
     def name_at(self, row: int) -> str | None:
         """Return the name of a row, None beyond the last."""
         return self._rows[row] if 0 <= row < len(self._rows) else None
@@ -110,8 +106,6 @@ class NamedRows(QAbstractTableModel):
     def column_width(self, section: int) -> int:
         """Return how many characters wide a column wants to be."""
         return self._heads[section].width
-
-    # --- Qt's questions ---
 
     def rowCount(self, parent: Index = _NO_INDEX) -> int:
         """Return the number of rows shown."""
@@ -187,8 +181,6 @@ class RecordsModel(NamedRows, Generic[T]):
         self._downwards = False
         self._filter = ""
 
-    # --- data in ---
-
     def replace(self, records: Iterable[T]) -> None:
         """Show these records and no others."""
         self._all = {self._identity(record): record for record in records}
@@ -219,8 +211,6 @@ class RecordsModel(NamedRows, Generic[T]):
         heap = "\n".join(column.shown(record) for column in self._columns).casefold()
         return all(word in heap for word in self._filter.split())
 
-    # --- questions of the pages ---
-
     @property
     def records(self) -> list[T]:
         """Every record, shown or not, in the order it came."""
@@ -231,8 +221,6 @@ class RecordsModel(NamedRows, Generic[T]):
         name = self.name_at(row)
         # Between a change and its showing a row may name a record that is gone.
         return None if name is None else self._all.get(name)
-
-    # --- Qt's questions ---
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return what a cell shows."""

@@ -40,9 +40,6 @@ def why_refused(command: str, connection: Connection, status: Status) -> str:
     return why_not(connection) or status.allowed.get(command, "")
 
 
-# --- a run of the library, and its checkpoints ---
-
-
 def has_reached(run: RunStatus | RunSummary) -> bool:
     """Whether a run is over because it reached its goal: it goes on without that alone."""
     return run.reached in _AT_GOAL and not run_is_active(run.state)
@@ -81,9 +78,6 @@ def load_question(checkpoint: CheckpointInfo, run: RunSummary, active: RunStatus
     return Question(f"Load this checkpoint of {run_title(run)}?", " ".join(sentences), "Load")
 
 
-# --- services ---
-
-
 def stop_question(service: ServiceStatus, run: RunStatus) -> Question | None:
     """Return what to ask before a service is stopped; None when nothing waits for it."""
     if service.kind != "trainer" or not run_is_active(run.state):
@@ -92,9 +86,6 @@ def stop_question(service: ServiceStatus, run: RunStatus) -> Question | None:
     if run.checkpoint_age_s is not None:
         sentence += f" It saves before it ends (last checkpoint {text.ago(run.checkpoint_age_s)})."
     return Question("Stop the trainer?", sentence, "Stop trainer")
-
-
-# --- clients ---
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,6 @@ class LiveCurve(QObject):
         self._newest: dict[str, Update] = {}
         self._begin("", RETURN)
 
-    # --- what is wanted ---
-
     def follow(self, run: str, metric: str) -> None:
         """Draw a metric of a run; nothing happens when it is drawn already."""
         if (run, metric) != (self.series.run_id, self.series.metric):
@@ -134,8 +132,6 @@ class LiveCurve(QObject):
         self.complete = False  # whether history and live rows have met
         self._renewing = True
 
-    # --- the history ---
-
     def _ask_now(self) -> None:
         if self.series.run_id:
             self._fetch.request()
@@ -187,8 +183,6 @@ class LiveCurve(QObject):
     def _ask_later(self) -> None:
         self._retry.start(self._retry_ms)
         self._retry_ms = min(2 * self._retry_ms, _LONGEST_RETRY_MS)
-
-    # --- the live rows ---
 
     def take(self, rows: Sequence[Row]) -> None:
         """Take rows as the feed brings them; they wait while nobody looks."""

@@ -149,8 +149,6 @@ class EndStrip(QFrame):
             self._gone = self._run.id
             self.hide()
 
-    # --- what next ---
-
     def _ask(self) -> Call | None:
         return self._feed.call("config.presets") if self._feed.connection.live else None
 

@@ -110,8 +110,6 @@ class OverviewPage(QWidget):
         self._connect()
         self._memory.restore(self._splitter, self.clients.table)
 
-    # --- building ---
-
     def _build(self) -> None:
         self.empty = EmptyState("page-plots", "", "", "New run…", "play", self)
         self.empty.acted.connect(lambda: self._shell.open_new_run())
@@ -154,8 +152,6 @@ class OverviewPage(QWidget):
         self.log.open_logs.clicked.connect(lambda: self._open_log(""))
         self._show_connection(feed.connection)
 
-    # --- what comes ---
-
     # What is missed while hidden is made up for from the newest status when the page is shown.
 
     def _take_snapshot(self) -> None:
@@ -177,8 +173,6 @@ class OverviewPage(QWidget):
 
     def _tell(self, error: ApiError) -> None:
         notify_problem(self._shell, error)
-
-    # --- what is shown ---
 
     def _show_all(self) -> None:
         if self.isVisible():
@@ -232,8 +226,6 @@ class OverviewPage(QWidget):
         """Ask for curve, checkpoints and log lines again."""
         self.plot.renew()
         self.log.renew()
-
-    # --- seen or not ---
 
     def showEvent(self, event: QShowEvent) -> None:
         """Show the present."""

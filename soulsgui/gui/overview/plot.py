@@ -218,8 +218,6 @@ class PlotControls(QWidget):
         self._say_smoothing()
         self.offer(())
 
-    # --- what is chosen ---
-
     @property
     def wanted(self) -> str:
         """The metric that is wanted, whether there are rows of it or not."""
@@ -255,8 +253,6 @@ class PlotControls(QWidget):
     def note(self, words: str) -> None:
         """Say what is to be known of the curve; empty for nothing."""
         self._note.setText(words)
-
-    # --- what the user does ---
 
     def _choose_metric(self) -> None:
         metric = str(self.metric_box.currentData())
@@ -335,8 +331,6 @@ class PlotSection(QWidget):
         self._feed.rows_arrived.connect(self._take_rows)
         self.host.when_ready(self._plot_ready)
 
-    # --- the run ---
-
     def show_run(self, run: RunStatus) -> None:
         """Draw this run from now on."""
         old, self._run = self._run, run
@@ -373,8 +367,6 @@ class PlotSection(QWidget):
                 curve.go_on()
         self._show_empty_text()
 
-    # --- how it is shown ---
-
     def _follow(self) -> None:
         wanted = self.controls.wanted
         self.curve.follow(self._run.id, wanted)
@@ -395,8 +387,6 @@ class PlotSection(QWidget):
         for curve in self._curves:
             curve.smooth_with(weight)
         self._draw()
-
-    # --- what comes ---
 
     def _take_rows(self, rows: list[Row]) -> None:
         for curve in self._curves:
@@ -435,8 +425,6 @@ class PlotSection(QWidget):
     def _take_checkpoints(self, result: dict[str, Any]) -> None:
         self.marks.take_list(CheckpointInfo.model_validate(info) for info in result["checkpoints"])
         self._show_marks()
-
-    # --- drawing ---
 
     def _plot_ready(self, plot: "Plot") -> None:
         plot.follow_changed.connect(self.controls.follow.setChecked)

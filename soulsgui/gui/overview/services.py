@@ -207,8 +207,6 @@ class _Card(QFrame):
                 button.problem.connect(self.signals.problem)
         self._row.addStretch(1)
 
-    # --- what is shown ---
-
     def take_status(self) -> None:
         """Show what has just come."""
         self._came = self._clock()
@@ -249,8 +247,6 @@ class _Card(QFrame):
         set_property(self._state, "tone", words.look.tone)
         set_property(self._sentence, "tone", words.tone)
         self.setAccessibleName(f"{words.title}: {words.state}. {words.sentence}")
-
-    # --- room ---
 
     def minimumSizeHint(self) -> QSize:
         """Let it become as narrow as its buttons."""
@@ -408,8 +404,6 @@ class ServiceRow(QWidget):
         card = ServiceCard(name, self._feed.call, parent, self._clock, ask, self.signals)
         card.connect_commands(self._connection.live, why_not(self._connection))
         return card
-
-    # --- what is shown ---
 
     def show_status(self, status: Status) -> None:
         """Show the services as the server tells of them."""

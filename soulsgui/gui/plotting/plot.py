@@ -109,8 +109,6 @@ class Plot(QFrame):
         bottom = pg.DateAxisItem() if axis is Axis.TIME else NumberAxis("bottom")
         return {"bottom": bottom, "left": NumberAxis("left")}
 
-    # --- what is shown ---
-
     def show_series(self, series: Sequence[tuple[Series, str, int]]) -> None:
         """Show these curves instead of the present ones."""
         for curve in self._curves:
@@ -197,8 +195,6 @@ class Plot(QFrame):
         """Tell that series have new rows; they are drawn soon."""
         self._live.request()
 
-    # --- range ---
-
     @property
     def follow(self) -> bool:
         """Whether x goes on with the curve."""
@@ -253,8 +249,6 @@ class Plot(QFrame):
         if not self._drawing:
             self._throttle.request()
 
-    # --- drawing ---
-
     def _draw(self) -> None:
         self._drawing = True
         try:
@@ -289,8 +283,6 @@ class Plot(QFrame):
         self._canvas.scene().prepareForPaint()
         return left, right
 
-    # --- crosshair ---
-
     def move_crosshair(self, x: float | None) -> None:
         """Read the values at a position of x; None takes the crosshair away."""
         self._crosshair.place = x
@@ -309,8 +301,6 @@ class Plot(QFrame):
     def reading(self) -> str:
         """The values under the crosshair, in words; empty without one."""
         return self._legend.reading
-
-    # --- events ---
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Follow, fit, move, zoom and copy from the keyboard."""

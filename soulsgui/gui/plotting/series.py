@@ -191,8 +191,6 @@ class Series:
         self._drawn: dict[int, AttemptCurve] | None = None
         self.missed_rows = False
 
-    # --- data in ---
-
     def load(self, history: History) -> None:
         """Replace all but the finer part by an answer that covers the whole run."""
         self._clear()
@@ -246,8 +244,6 @@ class Series:
     def of_episodes(self) -> bool:
         """Whether its rows are episodes; else they are updates."""
         return self.metric in (RETURN, LENGTH, "mean_return")
-
-    # --- how it is shown ---
 
     @property
     def axis(self) -> Axis:
@@ -337,8 +333,6 @@ class Series:
             return float(first.env_steps)
         beyond = self._curves[attempt].x_after_step(first.env_steps, float("inf"))
         return float(np.nextafter(beyond, -np.inf))
-
-    # --- data out ---
 
     def __len__(self) -> int:
         return int(self._whole.count.sum()) + self.live_rows

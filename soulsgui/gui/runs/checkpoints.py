@@ -97,8 +97,6 @@ class CheckpointsTab(QWidget):
         feed.allowed_changed.connect(self._allow)
         self._allow()
 
-    # --- building ---
-
     def _build(self) -> None:
         self.table.setModel(self.model)
         self.table.setSelectionMode(Table.SelectionMode.SingleSelection)
@@ -141,8 +139,6 @@ class CheckpointsTab(QWidget):
         dress(self.copy, "copy")
         self.copy.clicked.connect(self._copy)
         return row((self._words, 1), self.edit, self.copy, self.load)
-
-    # --- what is shown ---
 
     def show_run(self, run: RunSummary | None) -> None:
         """Show the checkpoints of a run; of the same one again only what it is allowed to do."""
@@ -199,8 +195,6 @@ class CheckpointsTab(QWidget):
         run = self._run.id if self._run is not None else ""
         if any(isinstance(row, CheckpointRow) and row.run_id == run for row in rows):
             self.refresh()
-
-    # --- what can be done ---
 
     def _goes_on(self) -> bool:
         active = self._feed.status.run

@@ -229,8 +229,6 @@ class RunDetails(QWidget):
         self._build()
         self._show()
 
-    # --- building ---
-
     def _build(self) -> None:
         self._state = StateLabel(self)
         self._title = ElidedLabel("", self)
@@ -270,8 +268,6 @@ class RunDetails(QWidget):
         self.open = FittingButton("Open folder", "folder", self)
         self.open.clicked.connect(self._open)
         return [self.resume, self.without_goal, self.again, self.edit, self.copy, self.open]
-
-    # --- what is shown ---
 
     def show_run(self, run: RunSummary | None) -> None:
         """Show a run, or its new state."""
@@ -335,8 +331,6 @@ class RunDetails(QWidget):
         if hello is None or self._run is None:
             return ""
         return str(Folders(Path(hello.config_dir), Path(hello.data_dir)).runs / self._run.id)
-
-    # --- what can be done ---
 
     def _resume_question(self) -> Question | None:
         return resume_question(self._run, self._feed.status.run) if self._run is not None else None

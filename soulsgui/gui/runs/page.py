@@ -54,8 +54,6 @@ class RunsPage(QWidget):
         self._show_connection()
         self._memory.restore(self._splitter, self.table, self.details.checkpoints.table)
 
-    # --- building ---
-
     def _build(self) -> None:
         self.table.setModel(self.model)
         self.table.setSelectionMode(Table.SelectionMode.SingleSelection)
@@ -91,8 +89,6 @@ class RunsPage(QWidget):
         shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         shortcut.activated.connect(self.refresh)
         return row((self.words, 1), self._count, again)
-
-    # --- what is shown ---
 
     def show_where(self, run: str = "", checkpoint: str = "", **_: Any) -> None:
         """Show a run, and one of its checkpoints."""
@@ -162,8 +158,6 @@ class RunsPage(QWidget):
     def _edited(self, run: RunSummary) -> None:
         self.model.change(run)
         self.details.show_run(self.chosen)
-
-    # --- what the feed tells ---
 
     def _run_changed(self, status: RunStatus) -> None:
         if not self.isVisible():

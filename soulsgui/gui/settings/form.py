@@ -175,8 +175,6 @@ class SettingsForm(QWidget):
         self._sections[name] = frame
         return frame
 
-    # --- values ---
-
     def load(self, base: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
         """Show values; what was changed and not saved is forgotten."""
         self.edits = Edits(base, saved)
@@ -249,8 +247,6 @@ class SettingsForm(QWidget):
         edits = self.edits
         problem = edits.problems.get(key) or self._server_problems.get(key, "")
         self._rows[key].show_state(edits.modified(key), edits.unsaved(key), edits.base(key), problem)
-
-    # --- finding ---
 
     def _narrow(self) -> None:
         words, only = self._words.text(), self._modified_only.isChecked()

@@ -128,8 +128,6 @@ class Connector(QObject):
         self._may_start = True
         self._wake.set()
 
-    # --- the life of the connection ----------------------------------------------------------------
-
     async def _keep_connected(self) -> None:
         while True:
             try:
@@ -208,8 +206,6 @@ class Connector(QObject):
                     return True
         return False
 
-    # --- without a runner --------------------------------------------------------------------------
-
     async def _without_runner(self, control: ControlFile | None) -> None:
         if self._may_start:
             await self._start(control)
@@ -255,8 +251,6 @@ class Connector(QObject):
         config = self._overrides if wrong else None
         self._say(ConnectionState.START_FAILED, words or cause, config=config)
         await self._until_woken()
-
-    # --- helpers -----------------------------------------------------------------------------------
 
     def _carry(self, call: Call, params: dict[str, Any]) -> None:
         if self._link is not None:

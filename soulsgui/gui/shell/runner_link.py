@@ -41,9 +41,6 @@ _CAUSE_LINES = 8
 _TAIL_BYTES = 16 * 2**10
 
 
-# --- the process -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class RunnerPlace:
     """One of the runners that this machine can have: its folder, and the command line that starts it."""
@@ -134,9 +131,6 @@ def start_runner(place: RunnerPlace) -> StartedRunner:
             **new_session_kwargs(),
         )
         return StartedRunner(process, path)
-
-
-# --- the connection --------------------------------------------------------------------------------
 
 
 class WrongTokenError(NotAllowedError):

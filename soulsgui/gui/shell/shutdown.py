@@ -27,9 +27,6 @@ _ON_THE_WAY_LIMIT_MS = 10_000
 _CHARACTERS = 62
 
 
-# --- what becomes of the run and of the help -------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Ending:
     """How the window is to end: asking about the run, or stopping it unasked; with its runner or without."""
@@ -63,9 +60,6 @@ def leaving(playing: bool, has_tray: bool, remembered: AtLeaving) -> Leaving:
     if not playing or remembered is AtLeaving.QUIT:
         return Leaving.CLOSE
     return Leaving.TRAY if has_tray and remembered is AtLeaving.TRAY else Leaving.ASK
-
-
-# --- the questions ---------------------------------------------------------------------------------
 
 
 class _LastQuestion(FittingDialog):
@@ -177,9 +171,6 @@ class LeavingDialog(_LastQuestion):
             for part in (tray, self.stay, self.remember):
                 part.hide()
             self.quit.setDefault(True)
-
-
-# --- carrying it out -------------------------------------------------------------------------------
 
 
 class WindowCloser(QObject):

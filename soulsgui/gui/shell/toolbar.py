@@ -275,8 +275,6 @@ class Toolbar(QToolBar):
         feed.snapshot_taken.connect(self._snapshot_taken)
         self._update()
 
-    # --- parts -------------------------------------------------------------------------------------
-
     def _add_run_buttons(self) -> None:
         self.new_run = self._placed(FittingButton("&New run…", "add", self), "newRun")
         resume = Words("&Resume", "Resuming …", "Resumed")
@@ -374,8 +372,6 @@ class Toolbar(QToolBar):
         self.mode.setToolButtonStyle(
             style.ToolButtonIconOnly if needed > room else style.ToolButtonTextBesideIcon
         )
-
-    # --- state -------------------------------------------------------------------------------------
 
     def show_mode(self, mode: Mode) -> None:
         """Show the commands of one side."""

@@ -124,8 +124,6 @@ class Tray(QObject):
         self._timer.stop()
         self.icon.hide()
 
-    # --- what is shown ---
-
     def _changed(self) -> None:
         if self.shown and not self._timer.isActive():
             self._timer.start()
@@ -146,8 +144,6 @@ class Tray(QObject):
             self.icon.setIcon(state_icon(words.look, LIGHT))
             colours = palette_colours(self.menu.palette())
             self.state.setIcon(icon(words.look.icon, colours, words.look.tone))
-
-    # --- what can be done ---
 
     def _activated(self, reason: QSystemTrayIcon.ActivationReason) -> None:
         kinds = QSystemTrayIcon.ActivationReason

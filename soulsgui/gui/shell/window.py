@@ -139,8 +139,6 @@ class MainWindow(QMainWindow):
         self._add_shortcuts()
         self._restore()
 
-    # --- building ----------------------------------------------------------------------------------
-
     def _build(self) -> None:
         self.menu = WindowMenu(self._feed, self._preferences, self._theme, self)
         self.toolbar = Toolbar(self._feed, self._client_side, self._preferences, self.menu, self)
@@ -224,8 +222,6 @@ class MainWindow(QMainWindow):
         # While nothing is connected the commands are off, and the keyboard would be at the events.
         self.navigation.setFocus()
 
-    # --- what the pages may ask (Shell) ------------------------------------------------------------
-
     def notify(
         self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
     ) -> None:
@@ -306,8 +302,6 @@ class MainWindow(QMainWindow):
         """Return where this window keeps what it remembers."""
         return self._preferences.settings
 
-    # --- pages and modes ---------------------------------------------------------------------------
-
     def show_mode(self, mode: Mode) -> None:
         """Show the other side of the program; nothing is stopped by it."""
         if mode is Mode.CLIENT:
@@ -368,8 +362,6 @@ class MainWindow(QMainWindow):
         self._bring_page(name)
         self.navigation.show_page(name)
 
-    # --- what the feed tells -----------------------------------------------------------------------
-
     def _connection_changed(self, connection: Connection) -> None:
         self._show_banner()
         self.status_line.setEnabled(connection.live)
@@ -395,8 +387,6 @@ class MainWindow(QMainWindow):
         self.status_line.show_status(status, own)
         word = run_look(run.state).word.lower()
         self.setWindowTitle(f"{run_title(run)}, {word} — SoulsGUI" if run.id else "SoulsGUI")
-
-    # --- what the user does ------------------------------------------------------------------------
 
     def _banner_acted(self, state: ConnectionState) -> None:
         if self._feed.connection.config is not None:
@@ -483,8 +473,6 @@ class MainWindow(QMainWindow):
         if event.type() == QEvent.Type.WindowUnblocked and isinstance(self.focusWidget(), QAbstractButton):
             self.pages.focus_page()
         return handled
-
-    # --- the end -----------------------------------------------------------------------------------
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Stay in the tray, or go after the run and unsaved changes were asked about."""

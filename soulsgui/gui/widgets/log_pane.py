@@ -223,8 +223,6 @@ class LogPane(QWidget):
             find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             find.activated.connect(self.focus_filter)
 
-    # --- lines ---
-
     def add(self, lines: Iterable[LogLine]) -> None:
         """Add lines as the feed brings them; they appear with the next batch."""
         self._buffer.add(lines)
@@ -354,8 +352,6 @@ class LogPane(QWidget):
         cursor.endEditBlock()
         self._to_end()
 
-    # --- follow and copy ---
-
     @property
     def follow(self) -> bool:
         """Whether the end is kept in view."""
@@ -386,8 +382,6 @@ class LogPane(QWidget):
         """Put the selected lines, or all that are shown, on the clipboard."""
         selected = self._text.textCursor().selectedText().replace("\u2029", "\n")
         QGuiApplication.clipboard().setText(selected or self.text)
-
-    # --- look ---
 
     def changeEvent(self, event: QEvent) -> None:
         """Write everything again in the colours and the font of the theme."""

@@ -306,8 +306,6 @@ class RecurrentPPOAgent(PPOAgent):
         )
         return with_encoding(spec.to_json(), self.spaces.observation, self._to_see.images)
 
-    # --- networks ----------------------------------------------------------------------------------
-
     def _build(self, generator: torch.Generator) -> list[nn.Module]:
         network, units = self.settings.network, self.settings.network.recurrent_size
         self.memory = recurrent_torso(network, self._to_see.seen, generator).to(self.device)
@@ -340,8 +338,6 @@ class RecurrentPPOAgent(PPOAgent):
         starts = torch.zeros(inputs.shape[:2], dtype=torch.bool, device=self.device)
         features, after = self.memory(inputs, state, starts)
         return features, after
-
-    # --- the update --------------------------------------------------------------------------------
 
     def _values(self, batch: Segments, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
         """Go through all chains once, noting the state that each chunk begins with."""

@@ -109,8 +109,6 @@ class SharedGradient:
             else:
                 self._take_part(task.kind(*columns), task)
 
-    # --- what all do -------------------------------------------------------------------------------
-
     def _take_part(self, prepared: Any, task: _Task) -> Step:
         """Compute what is ours, and add up."""
         rank, gradient = self._group.rank, self._learned.gradient
@@ -142,8 +140,6 @@ class SharedGradient:
         total = tensor.clone() if self._has_part else torch.zeros_like(tensor)
         self._group.all_reduce_(total)
         return total
-
-    # --- from the leader to the others -------------------------------------------------------------
 
     def _send(self, task: _Task, columns: Sequence[Any]) -> None:
         """Tell the others what to do, and with what."""
