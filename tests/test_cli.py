@@ -1,5 +1,3 @@
-"""The command line: what can be typed, exit codes, what is imported for it."""
-
 import argparse
 import json
 import os

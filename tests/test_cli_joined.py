@@ -1,5 +1,3 @@
-"""How the client of this computer is, in words for a terminal."""
-
 from typing import Any
 
 import pytest

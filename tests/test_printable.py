@@ -1,5 +1,3 @@
-"""Text of others can't steer a terminal."""
-
 import logging
 
 from soulsgui.errors import error_words, printable

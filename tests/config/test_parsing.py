@@ -1,5 +1,3 @@
-"""Files of settings that are no text of settings."""
-
 from pathlib import Path
 
 import pytest

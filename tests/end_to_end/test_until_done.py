@@ -1,5 +1,3 @@
-"""From one command to a trained agent."""
-
 import json
 from pathlib import Path
 

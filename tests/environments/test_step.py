@@ -1,5 +1,3 @@
-"""Stepping, against single environments stepped by hand."""
-
 from contextlib import nullcontext
 from typing import Any
 

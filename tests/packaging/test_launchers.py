@@ -1,5 +1,3 @@
-"""What a double click starts."""
-
 import configparser
 import importlib.machinery
 import importlib.util

@@ -1,5 +1,3 @@
-"""Our Adam moves a parameter exactly as torch's does, also after a restart, and imports no compiler."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""Generalised advantage estimation against cases worked out by hand."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

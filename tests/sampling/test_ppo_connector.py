@@ -1,5 +1,3 @@
-"""The connector: a loop written by hand trains a real node."""
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,5 +1,3 @@
-"""What a client knows of itself, as it tells it with its beats and in its log."""
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

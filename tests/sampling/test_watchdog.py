@@ -1,5 +1,3 @@
-"""The watchdog's own rules: pauses, rates, and what it takes for a hang."""
-
 import os
 import time
 from collections.abc import Callable, Iterator

@@ -1,5 +1,3 @@
-"""Means, best model and goal: pure arithmetic on episodes."""
-
 import math
 from collections import deque
 

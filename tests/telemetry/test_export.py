@@ -1,5 +1,3 @@
-"""telemetry.json, whole, bounded and with a word on what was left out, telemetry.png, and who draws it."""
-
 import json
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""The node at work on a real server, in a thread of the test."""
-
 import sqlite3
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The store as other processes read it."""
-
 import math
 import os
 import sqlite3

@@ -1,5 +1,3 @@
-"""Where a learner computes, and with how many threads."""
-
 from types import SimpleNamespace
 from typing import Any, cast
 

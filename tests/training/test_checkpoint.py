@@ -1,5 +1,3 @@
-"""Checkpoints: whole or not at all, whatever happens while they are written."""
-
 import json
 import shutil
 import sys

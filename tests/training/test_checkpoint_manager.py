@@ -1,5 +1,3 @@
-"""Checkpoints on order: commands are answered when they are on disk, or can't be."""
-
 import threading
 from collections.abc import Iterator
 from dataclasses import replace

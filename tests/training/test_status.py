@@ -1,5 +1,3 @@
-"""What the trainer tells of itself."""
-
 import threading
 import time
 from pathlib import Path

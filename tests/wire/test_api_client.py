@@ -1,5 +1,3 @@
-"""The synchronous client of the control API."""
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""The codec: what goes in comes out, and nothing that comes in does harm."""
-
 import contextlib
 import pickle
 import struct

@@ -1,5 +1,3 @@
-"""The connection outlives the server: it waits, with jitter, and says so once."""
-
 import logging
 import random
 import threading

@@ -1,5 +1,3 @@
-"""Reading all streams: pending entries first, one bad stream harms nobody else."""
-
 from collections.abc import Iterable
 from typing import cast
 from unittest.mock import patch

@@ -1,5 +1,3 @@
-"""What a client may be called, and is called that nobody named."""
-
 import socket
 
 import pytest

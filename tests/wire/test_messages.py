@@ -1,5 +1,3 @@
-"""JSON messages: newer senders are understood, liars are not."""
-
 import json
 from typing import Any
 

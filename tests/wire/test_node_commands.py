@@ -1,5 +1,3 @@
-"""Commands to nodes: carried out once, answered once, found again after a restart."""
-
 from typing import cast
 
 import redis

@@ -1,5 +1,3 @@
-"""Versions of packages."""
-
 import pytest
 
 from soulsgui.wire.keys import PROTOCOL

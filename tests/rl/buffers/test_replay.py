@@ -1,5 +1,3 @@
-"""The replay memory: what it keeps, what it draws, and how much room that takes."""
-
 from collections import deque
 from typing import Any
 

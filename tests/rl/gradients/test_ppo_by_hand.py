@@ -1,5 +1,3 @@
-"""The gradient by hand against the one by autograd."""
-
 from types import SimpleNamespace
 from typing import Any, cast
 

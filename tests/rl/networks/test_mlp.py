@@ -1,5 +1,3 @@
-"""Networks by size, and their initial weights."""
-
 import math
 
 import torch

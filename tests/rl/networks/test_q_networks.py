@@ -1,5 +1,3 @@
-"""Networks that value actions: the dueling identity, and what each head's numbers mean."""
-
 import math
 
 import pytest

@@ -1,5 +1,3 @@
-"""The generated server for real: each server program of this machine."""
-
 import os
 import signal
 import socket

@@ -1,5 +1,3 @@
-"""The states of one service with a real process, and a clock that the test turns."""
-
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,5 +1,3 @@
-"""Supervision of real processes, with real kills."""
-
 import asyncio
 import json
 import os

@@ -1,5 +1,3 @@
-"""How learner and clients of an asynchronous algorithm are kept in step."""
-
 import itertools
 
 import pytest
