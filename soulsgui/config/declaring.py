@@ -111,7 +111,11 @@ class Points(NamedTuple):
 
 
 def parsed(scheduled: Mapping[str, Any]) -> Ramp | Points:
-    """Return what a map says; a ValueError says why it is no schedule, as a reason for the user."""
+    """Return the schedule that a map describes.
+
+    Raises:
+        ValueError: It describes none; says why, for the user.
+    """
     kind = scheduled.get("schedule")
     if kind == PIECEWISE:
         _only(scheduled, {"schedule", "points"}, {"points"})
@@ -181,7 +185,11 @@ class Within:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
     def check(self, value: Scheduled | None) -> Scheduled | None:
-        """Return the value, its numbers as numbers; `ValueError` where it is out of range or no schedule."""
+        """Return the value, its numbers as numbers.
+
+        Raises:
+            ValueError: A number is out of range, or the map is no schedule.
+        """
         if value is None:
             return None
         if not isinstance(value, dict):

@@ -27,7 +27,11 @@ def text_hash(text: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return the file's text, empty when there is no file yet; `ConfigError` where it can't be read."""
+    """Return the file's text, empty when there is no file yet.
+
+    Raises:
+        ConfigError: It can't be read.
+    """
     try:
         return read_settings(path)
     except FileNotFoundError:

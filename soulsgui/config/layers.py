@@ -104,7 +104,11 @@ def preset_names() -> list[str]:
 
 
 def preset_layer(name: str, source: str = "--preset") -> Layer:
-    """Return a shipped preset as a layer; `ConfigError` where there is no preset of that name."""
+    """Return a shipped preset as a layer.
+
+    Raises:
+        ConfigError: There is no preset of that name.
+    """
     names = preset_names()
     if name not in names:
         near = nearest(name, names)
@@ -155,12 +159,20 @@ def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str]
 
 
 def load_run_settings(path: Path) -> Settings:
-    """Return the configuration a run goes on with, its config.json; `ConfigError` where it is none."""
+    """Return the configuration a run goes on with, its config.json.
+
+    Raises:
+        ConfigError: The file is missing, or holds no settings.
+    """
     return combine([run_layer(path)])
 
 
 def run_layer(path: Path) -> Layer:
-    """Return the configuration of a run, its config.json, as a layer; `ConfigError` where it is none."""
+    """Return the configuration of a run, its config.json, as a layer.
+
+    Raises:
+        ConfigError: The file is missing, or holds no settings.
+    """
     layer = read_layer(path)
     try:
         # Nearly all JSON is YAML, but not its escapes of characters beyond 16 bits.

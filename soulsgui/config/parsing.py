@@ -61,7 +61,11 @@ class Layer:
 
 
 def read_layer(path: Path) -> Layer:
-    """Read a YAML file of settings, empty where there is none; `ConfigError` where it can't be read."""
+    """Read a YAML file of settings, empty where there is none.
+
+    Raises:
+        ConfigError: It can't be read.
+    """
     try:
         text = read_settings(path)
     except FileNotFoundError:
@@ -70,7 +74,11 @@ def read_layer(path: Path) -> Layer:
 
 
 def parse_layer(text: str, source: str) -> Layer:
-    """Read settings from YAML text; `ConfigError` where it is none, no map at the top, or far too long."""
+    """Read settings from YAML text.
+
+    Raises:
+        ConfigError: The text is no YAML, has no map at the top, or is far too long.
+    """
     if len(text) > MOST_BYTES:
         raise too_large(Path(source), len(text.encode(errors="replace")))
     yaml = YAML(typ="rt")

@@ -30,12 +30,20 @@ def shipped(*parts: str) -> Path:
 
 
 def default_config_dir() -> Path:
-    """Return the folder of the user's overrides and secrets; `UsageError` where he has no home."""
+    """Return the folder of the user's overrides and secrets.
+
+    Raises:
+        UsageError: The user has no home folder.
+    """
     return _place(platformdirs.user_config_dir)
 
 
 def default_data_dir() -> Path:
-    """Return the folder of runs, server and client state; `UsageError` where the user has no home."""
+    """Return the folder of runs, server and client state.
+
+    Raises:
+        UsageError: The user has no home folder.
+    """
     return _place(platformdirs.user_data_dir)
 
 

@@ -94,7 +94,11 @@ class BoxActionSpec:
         return np.clip(drawn, low, high).astype(self.box.dtype).reshape(self.box.shape)
 
     def read(self, value: Any) -> NDArray[Any]:
-        """Return an action that an environment takes as a flat row `[D]` float32, within its bounds."""
+        """Return an action that an environment takes as a flat row `[D]` float32.
+
+        Raises:
+            ValueError: It has another shape, or lies outside the bounds.
+        """
         numbers = np.asarray(value, np.dtype(self.box.dtype))
         if numbers.shape != self.box.shape or not self.box.contains(numbers[None])[0]:
             raise ValueError(f"action {value!r}: that can't be")

@@ -117,7 +117,11 @@ class BoxSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "BoxSpec":
-        """Read what `to_json` wrote; a ValueError, KeyError or TypeError where that is no description."""
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError, KeyError, TypeError: The data describe no Box of numbers.
+        """
         if data["type"] != "box" or np.dtype(data["dtype"]).kind not in "fiu":
             raise ValueError(f"no Box of numbers: {data['type']!r} of {data['dtype']!r}")
         return cls(
@@ -129,7 +133,11 @@ class BoxSpec:
 
     @classmethod
     def from_space(cls, space: Space[Any]) -> "BoxSpec":
-        """Describe a Gymnasium space; `EnvironmentCheckError` where it is no Box of numbers, or empty."""
+        """Describe a Gymnasium space.
+
+        Raises:
+            EnvironmentCheckError: It is no Box of numbers, or empty.
+        """
         if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiu" or math.prod(space.shape) == 0:
             raise EnvironmentCheckError(
                 f"The observation space {space} is not supported: it has no numbers.",

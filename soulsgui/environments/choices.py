@@ -75,7 +75,11 @@ class DiscreteSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "DiscreteSpec":
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError, KeyError, TypeError: The data describe no Discrete space.
+        """
         if data["type"] != "discrete" or int(data["n"]) < 1:
             raise ValueError(f"no Discrete space: {data!r}")
         return cls(int(data["n"]), int(data["start"]), bool(data.get("masked", False)))
@@ -227,7 +231,11 @@ def _masked(masked: bool) -> dict[str, Any]:
 
 
 def check_shape(shape: tuple[int, ...], size: int) -> None:
-    """Raise a ValueError unless so many numbers can have a shape."""
+    """Make sure that so many numbers can have a shape.
+
+    Raises:
+        ValueError: They can't.
+    """
     if any(side < 1 for side in shape) or math.prod(shape) != size:
         raise ValueError(f"{size} numbers can't have the shape {shape}")
 

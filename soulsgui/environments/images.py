@@ -61,7 +61,11 @@ def _layout(shape: Sequence[int], channels: Channels) -> ImageLayout:
 
 
 def layout_of(image: BoxSpec, name: str) -> ImageLayout:
-    """Tell what the sides of what a network sees are: `image_layout` of an image that must be bytes."""
+    """Tell what the sides of what a network sees are: `image_layout` of an image of bytes.
+
+    Raises:
+        UsageError: The image is none of bytes, or has no such sides.
+    """
     if image.dtype != "uint8":
         raise UsageError(
             f"The network {name} needs images of bytes (uint8), not of {image.dtype}.",

@@ -129,7 +129,11 @@ def longest_episode(
 
 
 def named(path: str, wanted_for: str) -> Callable[..., Any]:
-    """Return what `module:Name` in `wanted_for` names; `EnvironmentCheckError` where that is nothing."""
+    """Return what `module:Name` in `wanted_for` names.
+
+    Raises:
+        EnvironmentCheckError: There is no such module, or nothing of that name in it.
+    """
     module, _, name = path.rpartition(":")
     owner = _import(module, wanted_for)
     return _member(owner, name, f"There is no {name!r} in {owner.__name__}, which {wanted_for} names.")

@@ -135,7 +135,11 @@ _SEVERAL = (MultiDiscreteSpec, MultiBinarySpec)
 
 
 def parts_of(space: Space[Any], path: Path = ()) -> list[Part]:
-    """Return the parts of a space, Dicts and Tuples side by side; `EnvironmentCheckError` for other kinds."""
+    """Return the parts of a space, Dicts and Tuples side by side.
+
+    Raises:
+        EnvironmentCheckError: A part is of another kind.
+    """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inside = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         return [part for step, one in inside for part in parts_of(one, (*path, step))]
@@ -255,7 +259,11 @@ class PartsSpec:
         return sum(box.size for _, box in self.fields)
 
     def read(self, value: Any, count: int | None = None) -> NDArray[Any]:
-        """Return an observation as stored, `[*shape]`, or all of a vector; `ValueError` for others."""
+        """Return an observation as stored, `[*shape]`, or all of a vector.
+
+        Raises:
+            ValueError: The observation has another shape or type.
+        """
         stored = np.zeros((count or 1, *self.shape), self.dtype)
         at = 0
         for part in self.parts:
@@ -364,7 +372,11 @@ class PartsSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PartsSpec":
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError, KeyError, TypeError: The data describe no parts.
+        """
         if data["type"] != "parts":
             raise ValueError(f"no parts: {data['type']!r}")
         return cls(tuple(Part.from_json(part) for part in data["parts"]))
@@ -420,7 +432,11 @@ def observation_from_json(data: Mapping[str, Any]) -> ObservationSpec:
 
 
 def observation_from_space(space: Space[Any]) -> ObservationSpec:
-    """Describe a Gymnasium space; `EnvironmentCheckError` where it is of no supported kind, or empty."""
+    """Describe a Gymnasium space.
+
+    Raises:
+        EnvironmentCheckError: It is of no supported kind, or empty.
+    """
     if isinstance(space, spaces.Box):
         return BoxSpec.from_space(space)
     found = parts_of(space)

@@ -94,7 +94,11 @@ class SpacesSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "SpacesSpec":
-        """Read what `to_json` wrote; `EnvironmentCheckError` where the data describe no supported spaces."""
+        """Read what `to_json` wrote.
+
+        Raises:
+            EnvironmentCheckError: The data describe no supported spaces.
+        """
         try:
             return cls(observation_from_json(data["observation"]), action_from_json(data["action"]))
         except (ValueError, KeyError, TypeError) as error:
@@ -115,7 +119,11 @@ class SpacesSpec:
         return cls(observation_from_space(observation_space), action_from_space(action_space, masked))
 
     def numbered_actions(self, algorithm: str) -> DiscreteSpec:
-        """Return the space of numbered actions; `EnvironmentCheckError` where other ones are taken."""
+        """Return the space of numbered actions.
+
+        Raises:
+            EnvironmentCheckError: The environment takes other actions.
+        """
         if isinstance(self.action, DiscreteSpec):
             return self.action
         raise EnvironmentCheckError(
@@ -125,7 +133,11 @@ class SpacesSpec:
         )
 
     def bounded_actions(self, algorithm: str) -> BoxActionSpec:
-        """Return the space of numbers within bounds; `EnvironmentCheckError` where others are taken."""
+        """Return the space of numbers within bounds.
+
+        Raises:
+            EnvironmentCheckError: The environment takes other actions.
+        """
         if isinstance(self.action, BoxActionSpec) and self.action.is_bounded:
             return self.action
         raise EnvironmentCheckError(

@@ -25,7 +25,11 @@ _WORDS = f"finite and at most {LARGEST:g} in magnitude"
 
 
 def check_rewards(reward: NDArray[np.float32]) -> None:
-    """Make sure that rewards `[N]` can be learned from; `EnvironmentCheckError` where one can't."""
+    """Make sure that rewards `[N]` can be learned from.
+
+    Raises:
+        EnvironmentCheckError: One is NaN, infinite or too large.
+    """
     # The sum of squares is quick, and within this only if each is; it is NaN where one is.
     if float(np.vdot(reward, reward)) <= LARGEST**2:
         return
@@ -50,7 +54,11 @@ class ObservationCheck:
         ]
 
     def __call__(self, obs: NDArray[Any]) -> None:
-        """Look at observations `[N, *shape]`; `EnvironmentCheckError` where one can't be used."""
+        """Look at observations `[N, *shape]`.
+
+        Raises:
+            EnvironmentCheckError: A number is NaN, or too large where its space has no bound.
+        """
         for name, (no_least, no_largest) in self._fields:
             numbers = field_of(obs, name)
             if float(np.vdot(numbers, numbers)) <= LARGEST**2:

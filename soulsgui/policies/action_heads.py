@@ -73,7 +73,11 @@ class HeadSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "HeadSpec":
-        """Read what `to_json` wrote; `CheckpointError` where the data describe no head."""
+        """Read what `to_json` wrote.
+
+        Raises:
+            CheckpointError: The data describe no head.
+        """
         try:
             rest = {name: data[name] for name in _OF_NUMBERS if name in data}
             spec = cls(data["action"], **rest)

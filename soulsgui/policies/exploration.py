@@ -85,7 +85,10 @@ def boltzmann(
 ) -> tuple[Ints, Floats]:
     """Draw actions by their values: those one temperature apart are taken e to 1 (Sutton 1990).
 
-    All else is as in `epsilon_greedy`; a temperature that is not above 0 is a ValueError.
+    All else is as in `epsilon_greedy`.
+
+    Raises:
+        ValueError: The temperature is not above 0.
     """
     if not temperature > 0.0:
         raise ValueError(f"the temperature must be above 0, not {temperature}")

@@ -16,7 +16,11 @@ Mask = NDArray[np.bool_]
 
 
 def check_tensors(tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise a `CheckpointError` where a tensor of these shapes is missing, misshapen or not finite."""
+    """Make sure that there are tensors of these shapes.
+
+    Raises:
+        CheckpointError: One is missing, misshapen or not finite.
+    """
     for name, shape in shapes.items():
         tensor = tensors.get(name)
         if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():

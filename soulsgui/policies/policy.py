@@ -43,7 +43,11 @@ class Policy(Protocol):
         """The smallest of them."""
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over, keeping nothing of the arrays; `CheckpointError` where they don't fit."""
+        """Take weights over, keeping nothing of the arrays.
+
+        Raises:
+            CheckpointError: A tensor is missing, misshapen or not finite.
+        """
 
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None

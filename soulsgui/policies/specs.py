@@ -82,7 +82,11 @@ class MLPPolicySpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "MLPPolicySpec":
-        """Read what `to_json` wrote; `CheckpointError` where the data describe no MLP policy."""
+        """Read what `to_json` wrote.
+
+        Raises:
+            CheckpointError: The data describe no MLP policy.
+        """
         try:
             return _read(cls, data, MLP_KIND)
         except (KeyError, TypeError, ValueError) as error:
@@ -149,7 +153,11 @@ class RecurrentPolicySpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RecurrentPolicySpec":
-        """Read what `to_json` wrote; `CheckpointError` where the data describe no such policy."""
+        """Read what `to_json` wrote.
+
+        Raises:
+            CheckpointError: The data describe no such policy.
+        """
         try:
             if data["cell"] not in GATES:
                 raise ValueError(f"cell {data['cell']!r}")
@@ -225,7 +233,11 @@ class TorchPolicySpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "TorchPolicySpec":
-        """Read what `to_json` wrote; `CheckpointError` where the data describe no such policy."""
+        """Read what `to_json` wrote.
+
+        Raises:
+            CheckpointError: The data describe no such policy.
+        """
         try:
             found = _read(cls, data, TORCH)
         except (KeyError, TypeError, ValueError) as error:

@@ -141,7 +141,11 @@ class Rewards:
         return {name: array.shape for name, array in self.state()[0].items()}
 
     def check(self, meta: Mapping[str, Any]) -> None:
-        """Make sure that the JSON-able data of a state can be read; a CheckpointError where it can't."""
+        """Make sure that the JSON-able data of a state can be read.
+
+        Raises:
+            CheckpointError: Something is missing in it, or is not what it should be.
+        """
         if self._scaler is None:
             return
         try:

@@ -47,7 +47,11 @@ class Address:
 
     @classmethod
     def read(cls, path: Path) -> "Address":
-        """Read an address file; `UsageError` where the file is missing or damaged."""
+        """Read an address file.
+
+        Raises:
+            UsageError: The file is missing or damaged.
+        """
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             words = {name: str(fields[name]) for name in ("host", "password", "prefix")}
@@ -64,7 +68,11 @@ _CONNECTION = ("+subscribe", "+unsubscribe", "+hello", "+auth", "+ping", "+clien
 
 
 def user_of(client: str) -> str:
-    """Return the server's name for a client's user; `UsageError` where a client can't be called so."""
+    """Return the server's name for a client's user.
+
+    Raises:
+        UsageError: A client can't be called so.
+    """
     return f"client.{check_client_name(client)}"
 
 

@@ -24,7 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 def own_instance() -> Instance:
-    """Return what tells this process from every other one; `SoulsGuiError` where the system hides it."""
+    """Return what tells this process from every other one.
+
+    Raises:
+        SoulsGuiError: The system hides processes from themselves.
+    """
     identity = process_identity(os.getpid())
     if identity is None:
         raise SoulsGuiError("This system hides processes from themselves: no identity can be made.")

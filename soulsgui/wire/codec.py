@@ -79,7 +79,11 @@ def pack(message: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return the message in `data`, arrays as read-only views; `CodecError` where it is not one whole."""
+    """Return the message in `data`, arrays as read-only views.
+
+    Raises:
+        CodecError: `data` is not one whole message.
+    """
     if len(data) > MAX_MESSAGE_BYTES:
         raise CodecError("message too large")
     try:
@@ -123,7 +127,11 @@ def pack_sample(
 
 
 def unpack_sample(data: bytes) -> tuple[Any, ...]:
-    """Return the nine parts of `pack_sample`; `CodecError` where `data` was not made by `pack_sample`."""
+    """Return the nine parts of `pack_sample`.
+
+    Raises:
+        CodecError: `data` was not made by `pack_sample`.
+    """
     parts = unpack(data)
     if not isinstance(parts, list) or len(parts) != 9:
         raise CodecError("not a sample")
@@ -186,7 +194,11 @@ def pack_weights(
 
 
 def read_header(blob: bytes) -> WeightsHeader:
-    """Return the header of packed weights, whole in `HEADER_BYTES`; `CodecError` where it is damaged."""
+    """Return the header of packed weights, whole in `HEADER_BYTES`.
+
+    Raises:
+        CodecError: The header is damaged.
+    """
     try:
         (length,) = _LENGTH.unpack_from(blob)
         told = unpack(blob[_LENGTH.size : _LENGTH.size + length])
@@ -208,7 +220,11 @@ def body_offset(blob: bytes) -> int:
 
 
 def unpack_body(header: WeightsHeader, body: bytes) -> dict[str, NDArray[Any]]:
-    """Return the tensors (the blob from `body_offset` on); `CodecError` where they have another hash."""
+    """Return the tensors (the blob from `body_offset` on).
+
+    Raises:
+        CodecError: The tensors have another hash than the header says.
+    """
     if tensors_digest(body) != header.digest:
         raise CodecError("weights are damaged: their hash differs")
     try:
@@ -218,6 +234,10 @@ def unpack_body(header: WeightsHeader, body: bytes) -> dict[str, NDArray[Any]]:
 
 
 def unpack_weights(blob: bytes) -> tuple[WeightsHeader, dict[str, NDArray[Any]]]:
-    """Return header and tensors, after checking the hash; `CodecError` where the blob is damaged."""
+    """Return header and tensors, after checking the hash.
+
+    Raises:
+        CodecError: The blob is damaged.
+    """
     header = read_header(blob)
     return header, unpack_body(header, blob[body_offset(blob) :])

@@ -42,7 +42,11 @@ def pin_of(certificate: bytes) -> str:
 
 
 def check_pin(pin: str, certificate: bytes | None) -> None:
-    """Raise `WrongServer` unless a certificate (DER) is the one of a pin."""
+    """Make sure that a certificate (DER) is the one of a pin.
+
+    Raises:
+        WrongServer: It is another one, or there is none.
+    """
     if certificate is None or pin_of(certificate) != pin:
         raise WrongServer("its certificate is not the one that was agreed on")
 
@@ -301,7 +305,11 @@ class Link:
                 return result
 
     def lost(self, error: BaseException) -> None:
-        """Note that the server did not answer, and wait a moment; `Stopped` where `stop` was set."""
+        """Note that the server did not answer, and wait a moment.
+
+        Raises:
+            Stopped: `stop` was set.
+        """
         server = f"{self._name}: the server at {self._where}"
         shut_out = bool(self._user) and isinstance(error, redis.AuthenticationError)
         if not self.away and shut_out:

@@ -110,12 +110,20 @@ class Invitation(Message):
         return Address(host, port, self.secret, self.prefix, user_of(self.client), self.pin)
 
     def save(self, path: Path) -> None:
-        """Write it into a file that only its owner can read; `OSError` where it can't be written."""
+        """Write it into a file that only its owner can read.
+
+        Raises:
+            OSError: It can't be written.
+        """
         write_private(path, self.file_text.encode())
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file: the JSON of an invitation, or a link; `UsageError` where it is neither."""
+        """Read a file: the JSON of an invitation, or a link.
+
+        Raises:
+            UsageError: The file holds neither.
+        """
         try:
             with path.open("rb") as file:
                 data = file.read(_MOST_BYTES + 1)
@@ -166,14 +174,22 @@ def is_link(text: str) -> bool:
 
 
 def read_invitation(word: str) -> Invitation:
-    """Read what a person was sent: a link, or the text or path of a file; `UsageError` where it is none."""
+    """Read what a person was sent: a link, or the text or path of a file.
+
+    Raises:
+        UsageError: It holds no invitation.
+    """
     if is_link(word) or word.lstrip().startswith("{"):
         return Invitation.parse(word)
     return Invitation.load(Path(word))
 
 
 def invitation_file_name(client: str) -> str:
-    """Return what the file of a client's invitation is called; `UsageError` where nobody can be called so."""
+    """Return what the file of a client's invitation is called.
+
+    Raises:
+        UsageError: No client can have this name.
+    """
     return f"{check_client_name(client)}{SUFFIX}"
 
 

@@ -40,7 +40,11 @@ def is_device_name(name: str) -> bool:
 
 
 def check_client_name(name: str) -> str:
-    """Return a client's name when it may be called so; `UsageError` where it may not."""
+    """Return a client's name when it may be called so.
+
+    Raises:
+        UsageError: It is no name, too long a one, or that of a device on Windows.
+    """
     if is_device_name(name):
         raise UsageError(
             f"{name!r} is the name of a device on Windows: no file can be called so there.", _FOR_INSTANCE
@@ -137,7 +141,11 @@ class EntryId(NamedTuple):
 
     @classmethod
     def parse(cls, text: bytes | str) -> Self:
-        """Read an id such as `1700000000000-3`; `ValueError` where it is not an id."""
+        """Read an id such as `1700000000000-3`.
+
+        Raises:
+            ValueError: It is not an id.
+        """
         plain = text.decode("ascii") if isinstance(text, bytes) else text
         ms, _, seq = plain.partition("-")
         return cls(int(ms), int(seq or 0))

@@ -78,7 +78,11 @@ class Manifest(Message):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a checkpoint; `CheckpointError` where it is missing, damaged or too new."""
+    """Read the manifest of a checkpoint.
+
+    Raises:
+        CheckpointError: It is missing, damaged or too new.
+    """
     try:
         return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
     except FileNotFoundError as error:
@@ -94,7 +98,11 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file as hexadecimal digits; `OSError` where it can't be read."""
+    """Return the SHA-256 of a file as hexadecimal digits.
+
+    Raises:
+        OSError: It can't be read.
+    """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

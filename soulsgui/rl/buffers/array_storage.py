@@ -197,7 +197,11 @@ class FileStorage(ArrayStorage):
         ]
 
     def _allocate(self, begin: int, size: int) -> None:
-        """Take a part of the file from the disk; an OSError where there is not so much."""
+        """Take a part of the file from the disk.
+
+        Raises:
+            OSError: The disk has not so much room.
+        """
         if not hasattr(os, "posix_fallocate"):  # macOS, Windows
             if _free_bytes(self._folder.parent) < size:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file))

@@ -123,7 +123,11 @@ class WindowReplay:
         return added
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
-        """Draw windows, with replacement: an `NStepBatch`; a ValueError where there is none yet."""
+        """Draw windows, with replacement: an `NStepBatch`.
+
+        Raises:
+            ValueError: There is none yet.
+        """
         following = _NO_LINKS if self._links is None else self._links.following
         if self._priorities is None:
             slots = self.ring.draw(count, rng)

@@ -160,7 +160,11 @@ class UniformReplay:
         return added
 
     def draw(self, count: int, rng: np.random.Generator) -> Ints:
-        """Draw slots `[count]` uniformly, with replacement; a ValueError where there is no transition yet."""
+        """Draw slots `[count]` uniformly, with replacement.
+
+        Raises:
+            ValueError: There is no transition yet.
+        """
         if not self._count:
             raise ValueError("no transition to draw yet")
         return rng.integers(self._count, size=count)

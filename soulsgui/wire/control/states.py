@@ -269,7 +269,11 @@ class ControlFile(Message):
 
     @classmethod
     def load(cls, path: Path) -> "ControlFile":
-        """Read the file of a runner; `ServerUnreachableError` where there is none, or it is damaged."""
+        """Read the file of a runner.
+
+        Raises:
+            ServerUnreachableError: The file is missing or damaged.
+        """
         try:
             found = cls.read(path.read_bytes())
         except OSError as error:

@@ -90,7 +90,11 @@ def unpack_frames(data: bytes, stacking: int, lengths: NDArray[np.integer[Any]],
 
 
 def frames_of(stacking: int, obs_shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """Return how many frames an observation stacks, and one's shape; `FramesError` where it stacks none."""
+    """Return how many frames an observation stacks, and one's shape.
+
+    Raises:
+        FramesError: The observation is no stack of frames.
+    """
     if stacking == Stacking.FIRST:
         return obs_shape[0], obs_shape[1:]
     if stacking == Stacking.LAST:
