@@ -201,7 +201,7 @@ class NumpyTanhGaussian(NumpyGaussian):
         return super().log_prob(latent) - _sum(log_tanh_slope(latent) + np.log(self._half))
 
     def entropy(self) -> Floats:
-        """Return the differential entropies of the actions, to rounding however wide the Gaussian is.
+        """Return the differential entropies of the actions, to 1e-3 and 1e-6 of their size.
 
         `log(1 - tanh(u)^2) = 2 log 2 - E|2u + l|` with a logistic `l`; where that is a mixture of Gaussians,
         so is `2u + l`, and the mean of its absolute value has a closed form.

@@ -128,6 +128,7 @@ def test_who_is_invited_again_begins_anew_with_a_new_process(redis_client: redis
 
     redis_client.set(keys.beat("pc"), beat("pc").to_json())
     redis_client.set(keys.grant("pc"), Grant(session="1-0", status="accepted").to_json())
+    redis_client.set(keys.wish("pc"), Wish(command_id="of before").to_json())
     redis_client.xadd(keys.chunks("pc"), {"c": b"x"})
     for write in roster.take(turn({"pc": old}, {}), 1.0):
         write(redis_client)
