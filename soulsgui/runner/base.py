@@ -104,10 +104,7 @@ class BaseRunner(ABC):
         self._hurrying = asyncio.create_task(self.supervisor.stop(*names, grace_s=0.0))
 
     def obey_signals(self) -> None:
-        """End in order when asked to stop, at once when asked again, by force the third time.
-
-        Until it has ended: then the signals mean what they meant before.
-        """
+        """End in order when asked to stop, at once when asked again, by force the third time."""
         loop = asyncio.get_running_loop()
 
         def ask(_number: int, _frame: FrameType | None) -> None:
@@ -138,10 +135,7 @@ class BaseRunner(ABC):
             await self._hurrying
 
     def _take_folder(self, who: str, remedy: str) -> None:
-        """Make sure that no other runner works in this folder, and begin to write into it.
-
-        Where one does, the error says `who` it is and the `remedy`.
-        """
+        """Begin to write into this folder; an error names `who` works there, and the `remedy`."""
         logs = self._state_dir / "logs"
         try:
             logs.mkdir(parents=True, exist_ok=True)

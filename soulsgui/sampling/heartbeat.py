@@ -141,10 +141,7 @@ def other_name_remedy(user: str) -> str:
 def ensure_name_is_free(
     connection: redis.Redis, keys: Keys, client: str, own: Instance, stop: threading.Event, user: str = ""
 ) -> Heartbeat | None:
-    """Make sure that no living process beats under this name, before anything is written.
-
-    Returns the last beat under it, None when there is none.
-    """
+    """Make sure that no living process beats under this name; return its last beat, or None."""
     beat = Heartbeat.read(connection.get(keys.beat(client)))
     if beat is None or beat.leaving or beat.instance == own or _is_dead_here(beat.instance, own):
         return beat

@@ -310,10 +310,7 @@ class ClientLink:
 
 
 def check_network(policy: Policy, header: WeightsHeader, space: ObservationSpec) -> None:
-    """Compare the network's outputs for the reference observation with those of the server.
-
-    Samples of one that says something else would teach the wrong thing.
-    """
+    """Make sure that the network says of the reference observation what the server's says."""
     if not same_outputs(header.reference, policy.outputs(reference_observation(space))[0]):
         raise ClientRegistrationError(
             "The network gives other numbers here than on the server.",

@@ -28,10 +28,7 @@ def steps_that_fit(spaces: SpacesSpec, state: Mapping[str, tuple[int, ...]]) -> 
 
 
 class SegmentRecorder:
-    """Collects steps of `N` environments and cuts them into segments.
-
-    A segment ends with its episode, at a step that was no transition, and at every `cut`.
-    """
+    """Collects steps of `N` environments; segments end with episodes, after gaps and at every `cut`."""
 
     def __init__(
         self,

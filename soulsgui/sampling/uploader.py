@@ -147,10 +147,7 @@ class StreamSession:
             entry.number = None
 
     def start_over(self) -> int:
-        """Give up a disturbed session, with the entries that may be stored already; return how many.
-
-        Nobody has taken the name over; `begin` comes next.
-        """
+        """Give up a disturbed session, with the entries that may be stored already; return how many."""
         doubtful = [entry for entry in self.waiting if entry.tries]
         for entry in doubtful:
             self.waiting.remove(entry)

@@ -198,10 +198,7 @@ class OpenFiles:
 
 
 class WatchedStepper(EnvStepper):
-    """As `EnvStepper`; an environment that raises becomes an `EnvironmentFault`.
-
-    `timer` measures the steps of all environments together.
-    """
+    """As `EnvStepper`, timed by `timer`; an environment that raises becomes an `EnvironmentFault`."""
 
     def __init__(self, vector_env: Vector, watchdog: Watchdog) -> None:
         super().__init__(vector_env)

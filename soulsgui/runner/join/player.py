@@ -279,10 +279,7 @@ class OwnerRules:
         )
 
     def held(self) -> Held:
-        """Return why the client is to hold back now; asks the system, up to some seconds.
-
-        A rule that can't be followed here holds nothing back.
-        """
+        """Return why the client is to hold back now, by rules that can be followed; takes up to seconds."""
         now, rules = self._local_time(), self.rules
         if not rules.in_hours(60 * now.hour + now.minute):
             return "hours"

@@ -172,10 +172,7 @@ class RunManager:
             raise Refused(ErrorCode.NOT_NOW, "Another run was begun at the same moment.", "Try again later.")
 
     async def _open(self, session: RunSession, work: Coroutine[Any, Any, None]) -> None:
-        """Begin a run in a task of its own, which `stop` may cancel; return once it is ready to train.
-
-        A game that is slow to be checked goes on being checked after the answer: `opened` waits for that.
-        """
+        """Begin a run in a task that `stop` may cancel; return when it is ready, or its check is slow."""
         self._opening = opening = asyncio.create_task(work)
         # What goes wrong is told as an event.
         opening.add_done_callback(lambda task: task.cancelled() or task.exception())

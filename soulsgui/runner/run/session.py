@@ -139,10 +139,7 @@ class RunSession:
             raise
 
     async def resume(self, checkpoint: str) -> None:
-        """Start the services of a run that has been before; if that fails, none of them is left.
-
-        It begins from a checkpoint by its path below the run's folder; empty takes the newest.
-        """
+        """Start the services of a run from a checkpoint (its path; empty: the newest), or none of them."""
         bus = self._context.bus
         # Nothing is saved before the trainer has begun an attempt: what is best now, another process held.
         self._best.oldest = float("inf")
@@ -171,10 +168,7 @@ class RunSession:
             logger.warning("%s Its spaces are told by the first client that joins.", error.message)
 
     async def adopt(self, left: ActiveRun) -> list[str]:
-        """Take over the services that live on from an earlier runner, and return their names.
-
-        If there are any, the others are started, unless the run is being ended.
-        """
+        """Take over services of an earlier runner and return their names; if any, start the others."""
         adopted = await self.services.adopt(start_others=not self.ending)
         if adopted:
             self._began_at, self._began = time.monotonic(), time.time()
@@ -267,10 +261,7 @@ class RunSession:
         self.owes_record = error is not None and bool(self.record.reached)
 
     async def pause(self) -> bool:
-        """Let the run rest until `go_on`: its clients are granted nothing, and everything is kept.
-
-        Return whether it rests already; else it does so as soon as its trainer can.
-        """
+        """Let the run rest until `go_on`, with everything kept; return whether it rests already."""
         if not self._paused:
             self._rest(True)
             self.tell("info", f"Run {self.record.title} was paused")

@@ -178,10 +178,7 @@ def find_marked(token: str, argv: Sequence[str]) -> int | None:
 
 
 class OwnChild:
-    """A process that this runner started, so that it learns the exit code.
-
-    `output` becomes its standard output and error, `env` its whole environment. It leads its process group.
-    """
+    """A process that this runner started: `output` takes what it says, `env` is its environment."""
 
     def __init__(self, argv: Sequence[str], output: IO[bytes], env: Mapping[str, str]) -> None:
         self._child = subprocess.Popen(

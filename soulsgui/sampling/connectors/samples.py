@@ -154,10 +154,7 @@ The last argument says which actions are valid `[N, A]`; None: all are.
 
 
 class Assembler:
-    """Makes segments of one environment's steps, at most `capacity` at once. Used by one thread at a time.
-
-    A segment ends with its episode, and where steps were left out.
-    """
+    """Makes segments of one environment's steps, at most `capacity` at once, for one thread."""
 
     def __init__(
         self, spaces: SpacesSpec, segment_length: int, state: Mapping[str, tuple[int, ...]] | None = None
@@ -172,10 +169,7 @@ class Assembler:
         self._next_step = 0
 
     def assemble(self, samples: Sequence[Sample], header: WeightsHeader, log_prob: LogProb) -> Segments:
-        """Return samples, in the order of their steps, as segments.
-
-        All were chosen by the weights of `header`; `log_prob` is asked where a sampler did not say it.
-        """
+        """Return samples, in the order of their steps and chosen by the weights of `header`, as segments."""
         starts, episodes = self._pieces(samples)
         stops = [*starts[1:], len(samples)]
         pieces = list(zip(starts, stops, strict=True))

@@ -55,10 +55,7 @@ class ReplayBand:
 
     @classmethod
     def of(cls, settings: PacingSettings, batch_size: int) -> "ReplayBand":
-        """Return the band of these settings: as wide as its tolerance allows after `learning_starts` more.
-
-        It is at least a batch wide to either side: otherwise both could wait for each other.
-        """
+        """Return the band of these settings, a batch wide at least: else both could wait for each other."""
         slack = settings.replay_ratio_tolerance * settings.replay_ratio * settings.learning_starts
         return cls(settings.replay_ratio, max(slack, batch_size), batch_size)
 

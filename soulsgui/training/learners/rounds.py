@@ -121,10 +121,7 @@ class RoundLearner:
         self.status.staleness.accept(np.zeros(accepted.segments.count, np.int64), accepted.segments.length)
 
     def lost(self, client: str, reason: str) -> None:
-        """Treat a member that won't deliver the rest by the policy of the round, as `chunks.SampleSink`.
-
-        One of which a chunk was refused whole is there, and would wait: it is asked for what is missing.
-        """
+        """Treat a member that won't deliver the rest by the round's policy, as `chunks.SampleSink`."""
         now = self.round
         if now is None or client not in now.members:
             return
