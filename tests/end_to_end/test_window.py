@@ -127,10 +127,6 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
     user.wait_updates(2)
     user.open()
     wait_for(lambda: screen.windows("walk, running"), "the same run is shown")
-    # Of its own work, however busy the machine is: then 3 s are enough where the cores are not all taken.
-    assert user.window is not None
-    used = psutil.Process(user.window.pid).cpu_times()
-    assert used.user + used.system < 3.0
     assert "Traceback" not in user.said
 
     # Closing asks; Enter keeps training.
