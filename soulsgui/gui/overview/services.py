@@ -241,7 +241,8 @@ class _Card(QFrame):
         self._title.setText(words.title)
         set_tip(self._state, words.tip)
         usage, facts = _kept_together(words.usage), _kept_together(words.facts)
-        for label, said in zip(self._labels, (words.state, facts, usage, words.sentence), strict=True):
+        state = words.state.replace(" %", f"{_NO_BREAK}%")
+        for label, said in zip(self._labels, (state, facts, usage, words.sentence), strict=True):
             label.setText(said)
             label.setVisible(bool(said))
         set_property(self._state, "tone", words.look.tone)

@@ -122,6 +122,7 @@ def test_a_long_state_is_read_to_its_end_on_a_narrow_card(qtbot: QtBot, card: Se
     card.show_status(service(phase="updating", detail="waits for samples 62 %, samples wait 25 %"))
     card.resize(168, card.heightForWidth(168))
     said = next(label for label in card.findChildren(QLabel) if label.text().startswith("Updating"))
+    assert "62\N{NO-BREAK SPACE}%" in said.text()
     assert said.height() > 1.8 * said.fontMetrics().height()
     assert said.height() >= said.heightForWidth(said.width())
     assert "waits for samples" in said.toolTip()
