@@ -15,13 +15,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from soulsgui.rl.losses.q_learning import (
     SampleLoss,
     discounted,
     midpoints,
-    quantile_huber_loss,
     weighted_mean,
 )
 
@@ -257,11 +256,23 @@ def truncated_target(
 def quantile_critic_loss(quantiles: Tensor, target: Tensor) -> SampleLoss:
     """Quantile Huber loss of critics `[N, B, M]`, the mean over their quantiles, added (2005.04269).
 
-    Each draws near all of the target `[B, K]`. The error is the mean over critics of the absolute difference
-    of the means.
+    Each draws near all of the target `[B, K]`, which ascends. It is `q_learning.quantile_huber_loss` without
+    its `N * B * M * K` pairs: where a quantile lies among the sorted targets, sums of these up to there
+    say all. The error is the mean over critics of the absolute difference of the means.
     """
-    critics, count, levels = quantiles.shape
-    each = quantile_huber_loss(
-        quantiles.flatten(0, 1), midpoints(levels, quantiles.device), target.repeat(critics, 1)
-    )
-    return SampleLoss(each.loss * critics / levels, each.error.view(critics, count).mean(0))
+    levels, count = midpoints(quantiles.shape[2], quantiles.device), target.shape[1]
+    place = quantiles.double().transpose(0, 1).flatten(1)  # [B, N * M]; squares need the digits
+    powers = torch.stack((torch.ones_like(target), target, target.square())).double()
+    sums = nn.functional.pad(powers.cumsum(2), (1, 0))  # [3, B, K + 1] of 1, y and y^2
+    ordered, at = target.double().contiguous(), place.detach()
+    edges = [torch.searchsorted(ordered, at + shift) for shift in (-1.0, 0.0, 1.0)]
+    upto = [sums.gather(2, edge.expand(3, -1, -1)) for edge in edges]
+    (far_n, far_y, _), (under_n, under_y, under_y2), (over_n, over_y, over_y2), (away_n, away_y, _) = (
+        upto[0], upto[1] - upto[0], upto[2] - upto[1], sums[..., -1:] - upto[2],
+    )  # fmt: skip
+    below = far_n * (place - 0.5) - far_y + 0.5 * (under_n * place.square() - 2 * place * under_y + under_y2)
+    above = away_y - away_n * (place + 0.5) + 0.5 * (over_n * place.square() - 2 * place * over_y + over_y2)
+    weight = levels.repeat(len(quantiles))
+    loss = ((1 - weight) * below + weight * above).sum(1) / (count * len(levels))
+    error = (target.mean(1) - quantiles.mean(2)).abs().mean(0).detach()
+    return SampleLoss(loss.mean().to(quantiles.dtype), error)

@@ -19,6 +19,7 @@ from soulsgui.rl.losses.policy import (
     truncated_target,
     vtrace,
 )
+from soulsgui.rl.losses.q_learning import midpoints, quantile_huber_loss
 from soulsgui.rl.returns import gae
 
 
@@ -189,6 +190,19 @@ def test_the_loss_of_quantile_critics_is_the_mean_over_their_quantiles_added() -
     found.loss.backward()
     assert q.grad is not None
     assert q.grad.tolist() == [[[-1 / 8, 1 / 8]], [[0.0, -3 / 8]]]
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 1000.0])
+def test_the_loss_of_quantile_critics_is_that_of_all_pairs(scale: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    q = (scale * (5 + torch.randn(3, 8, 25, generator=generator))).requires_grad_()
+    target = (scale * (5 + torch.randn(8, 40, generator=generator))).sort(1).values
+    found = quantile_critic_loss(q, target)
+    pairs = [quantile_huber_loss(one, midpoints(25), target) for one in q]
+    expected = torch.stack([one.loss for one in pairs]).sum() / 25
+    torch.testing.assert_close(found.loss, expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(found.error, torch.stack([one.error for one in pairs]).mean(0))
+    torch.testing.assert_close(*(torch.autograd.grad(loss, q) for loss in (found.loss, expected)))
 
 
 def test_both_critics_learn_weighted_by_importance() -> None:
