@@ -9,7 +9,7 @@ and learned from, into what the environment takes. The twins in torch are in `so
 | MultiBinary | the log-odds of each yes | 0 and 1 | the same |
 | Box, bounded, `tanh` | means of `u`, perhaps deviations | `u` | `low + (tanh(u) + 1) / 2 * (high - low)` |
 | Box otherwise | means of `x`, perhaps deviations | `x` | `middle + x * half`, cut off at the bounds |
-| Box, `tanh_mean` | what has the means of `x` as its tanh | `x` | the same |
+| Box, `tanh_mean` | `u`, whose tanh is the mean of `x` | `x` | the same |
 
 Where a number of a Box has both bounds, `half` is half of its range and `middle` lies between them; else they
 are 1 and 0. A deviation of 0.5 is thus a quarter of the range, whatever the range is.

@@ -73,10 +73,11 @@ class Adam:
     def step(self, part: slice = slice(None), count: int | None = None) -> None:
         """Move the parameter once along its gradient, or a part of it.
 
-        A part that does not move at each step says for the how-manieth time it moves: `count`.
+        A part that moves more seldom than the rest says how often it has moved with this step: `count`.
         """
         assert self._parameter.grad is not None
-        self._steps += count is None
+        if count is None:
+            self._steps += 1
         steps = self._steps if count is None else torch.full_like(self._steps, count)
         whole = (self._parameter, self._parameter.grad, self._exp_avg, self._exp_avg_sq)
         moved, gradient, exp_avg, exp_avg_sq = ([tensor[part]] for tensor in whole)

@@ -20,6 +20,7 @@ from soulsgui.policies.specs import MLPPolicySpec
 from soulsgui.rl.agents.base import Arrays, to_numpy
 from soulsgui.rl.agents.replay_agent import ReplayAgent
 from soulsgui.rl.buffers.replay import NStepBatch
+from soulsgui.rl.gradients.base import Gradient
 from soulsgui.rl.gradients.sac import FIGURES, AutogradSACGradient, HandSACGradient, SACRows, TQCGradient
 from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.networks.mlp import SACNetworks, build_sac_networks, named_layers
@@ -107,7 +108,7 @@ class SACAgent(ReplayAgent):
         """Return how clients make actions of what the actor says."""
         return HeadSpec(action.to_json(), "state_dependent", self.settings.network.initial_std, "tanh")
 
-    def _gradient_of(self, networks: SACNetworks) -> Any:
+    def _gradient_of(self, networks: SACNetworks) -> Gradient[SACRows, Any]:
         """Return what takes the gradient: by hand where there is such."""
         sac = self.settings.sac
         if sac.agent == "tqc":
@@ -142,7 +143,7 @@ class SACAgent(ReplayAgent):
         return [
             *named_layers(nets.actor, "actor"),
             *chain.from_iterable(layers),
-            *(() if nets.target_actor is None else named_layers(nets.target_actor, "following_actor")),
+            *(() if nets.target_actor is None else named_layers(nets.target_actor, "target_actor")),
             ("log_temperature", nets.log_temperature),
         ]
 

@@ -1,7 +1,5 @@
 """TD3: the actor chooses one action for each observation, and moves at every few updates of the critics."""
 
-from typing import Any
-
 import numpy as np
 
 from soulsgui.config.schema import Settings
@@ -61,7 +59,7 @@ class TD3Agent(SACAgent):
             action.to_json(), "state_independent", self.settings.sac.exploration_noise, "tanh_mean"
         )
 
-    def _gradient_of(self, networks: SACNetworks) -> Any:
+    def _gradient_of(self, networks: SACNetworks) -> TD3Gradient:
         return TD3Gradient(networks, self._flat)
 
     def _rows(self, batch: NStepBatch) -> SACRows:

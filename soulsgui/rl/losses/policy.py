@@ -17,12 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from soulsgui.rl.losses.q_learning import (
-    SampleLoss,
-    discounted,
-    midpoints,
-    weighted_mean,
-)
+from soulsgui.rl.losses.q_learning import SampleLoss, discounted, midpoints, weighted_mean
 
 LARGEST_LOG_RATIO = 20.0
 """A ratio beyond e to this is one that nobody meant; its power would leave the range of float32."""
@@ -261,11 +256,11 @@ def quantile_critic_loss(quantiles: Tensor, target: Tensor) -> SampleLoss:
     say all. The error is the mean over critics of the absolute difference of the means.
     """
     levels, count = midpoints(quantiles.shape[2], quantiles.device), target.shape[1]
-    place = quantiles.double().transpose(0, 1).flatten(1)  # [B, N * M]; squares need the digits
-    powers = torch.stack((torch.ones_like(target), target, target.square())).double()
-    sums = nn.functional.pad(powers.cumsum(2), (1, 0))  # [3, B, K + 1] of 1, y and y^2
-    ordered, at = target.double().contiguous(), place.detach()
-    edges = [torch.searchsorted(ordered, at + shift) for shift in (-1.0, 0.0, 1.0)]
+    middle = target.detach().double().mean(1, keepdim=True)  # squares need the digits
+    place, y = quantiles.double().transpose(0, 1).flatten(1) - middle, target.detach().double() - middle
+    powers = torch.stack((torch.ones_like(y), y, y.square()))
+    sums = nn.functional.pad(powers.cumsum(2), (1, 0))  # [3, B, K + 1]
+    edges = [torch.searchsorted(y, place.detach() + shift) for shift in (-1.0, 0.0, 1.0)]
     upto = [sums.gather(2, edge.expand(3, -1, -1)) for edge in edges]
     (far_n, far_y, _), (under_n, under_y, under_y2), (over_n, over_y, over_y2), (away_n, away_y, _) = (
         upto[0], upto[1] - upto[0], upto[2] - upto[1], sums[..., -1:] - upto[2],

@@ -82,7 +82,7 @@ def test_actor_and_targets_move_at_every_few_updates(delay: int) -> None:
         agent.update(transitions(16, number, SPACES))
         now = agent.state()[0]
         moved = {name.partition(".")[0] for name in now if not np.array_equal(now[name], before.get(name))}
-        waiting = {"actor", "following_actor", "target_0", "target_1"}
+        waiting = {"actor", "target_actor", "target_0", "target_1"}
         assert moved & waiting == (set() if number % delay else waiting)
         assert {"critic_0", "critic_1"} <= moved
 
