@@ -121,9 +121,13 @@ def default_tasks() -> Iterable[Task]:
         "ppo": _DISCRETE | _CONTINUOUS,
         "vtrace": _DISCRETE | _CONTINUOUS,
         "sac": _CONTINUOUS,
+        "td3": _CONTINUOUS,
+        "tqc": _CONTINUOUS,
     }.items():
+        relative = algorithm in ("td3", "tqc")
+        chosen = (("algorithm", "sac"), ("sac.agent", algorithm)) if relative else (("algorithm", algorithm),)
         for name, env_id in games.items():
-            values = (("algorithm", algorithm), ("env.id", env_id))
+            values = (*chosen, ("env.id", env_id))
             package = "mujoco" if name in _MUJOCO else ""
             yield Task(f"default_{name}_{algorithm}", "", 100_000, nan, PEER, values, package)
 

@@ -17,7 +17,7 @@ from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments, par
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings, all_settings, nest, shipped_with
-from soulsgui.config.sections.algorithms import DQNSettings
+from soulsgui.config.sections.algorithms import DQNSettings, SACSettings
 
 _PATTERNS = {
     "network.name": "should be mlp, mlp_layer_norm, nature_cnn, small_cnn, impala_resnet, or a class of your "
@@ -81,8 +81,10 @@ def _in_words(error: ValidationError, merged: dict[str, Any], origin: dict[str, 
 
 def _hint(key: str, value: Any, kind: str) -> str:
     """Return what says more of a mistake than pydantic does, empty where nothing does."""
-    if key == "algorithm" and value in get_args(DQNSettings.model_fields["agent"].annotation):
-        return f"should be dqn, with dqn.agent: {value}"
+    if key == "algorithm":
+        for family, section in (("dqn", DQNSettings), ("sac", SACSettings)):
+            if value in get_args(section.model_fields["agent"].annotation):
+                return f"should be {family}, with {family}.agent: {value}"
     return _PATTERNS.get(key, "") if kind == "string_pattern_mismatch" else ""
 
 

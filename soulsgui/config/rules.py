@@ -53,6 +53,8 @@ def _algorithms(settings: Settings) -> Broken:
         yield "network.shared", "goes with algorithm ppo and vtrace only."
     if settings.vtrace.buffer_size < 2 * settings.vtrace.batch_size:
         yield "vtrace.buffer_size", "should hold at least two times vtrace.batch_size."
+    if settings.sac.dropped_quantiles >= settings.sac.quantiles:
+        yield "sac.dropped_quantiles", "should be less than sac.quantiles."
     if algorithm == "sac" and network.squash != "tanh":
         yield "network.squash", "has to be tanh for sac."
 

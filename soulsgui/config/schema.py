@@ -55,6 +55,15 @@ SHIPPED_WITH: dict[str, dict[str, Any]] = {
         "network.value_hidden_sizes": [256, 256],
         "network.activation": "relu",
     },
+    "sac.agent=td3": {
+        "network.hidden_sizes": [400, 300],
+        "network.value_hidden_sizes": [400, 300],
+        "sac.learning_rate": 1e-3,
+        # One gradient step an environment step.
+        "sac.batch_size": 100,
+        "sac.replay_ratio": 100.0,
+    },
+    "sac.agent=tqc": {"network.value_hidden_sizes": [512, 512, 512]},
 }
 """By what learns, as `--set` says it: dotted key to value; an agent's win over its algorithm's."""
 
@@ -63,12 +72,11 @@ SECTIONS_OF_ALGORITHMS = ("ppo", "dqn", "sac", "vtrace")  # each is of use only 
 
 
 def shipped_with(*chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the shipped values, by dotted key, for the `algorithm` and `dqn.agent` in what is chosen."""
+    """Return the shipped values, by dotted key, for the `algorithm` and its agent in what is chosen."""
     merged = {key: value for values in chosen for key, value in values.items()}
-    found = dict(SHIPPED_WITH.get(f"algorithm={merged.get('algorithm')}", {}))
-    if merged.get("algorithm") == "dqn":
-        found |= SHIPPED_WITH.get(f"dqn.agent={merged.get('dqn.agent')}", {})
-    return found
+    algorithm = merged.get("algorithm")
+    agent = f"{algorithm}.agent={merged.get(f'{algorithm}.agent')}"
+    return SHIPPED_WITH.get(f"algorithm={algorithm}", {}) | SHIPPED_WITH.get(agent, {})
 
 
 def without_effect(keys: Collection[str], algorithm: str) -> str:
@@ -133,8 +141,8 @@ class Settings(Section):
 
     @property
     def agent(self) -> str:
-        """Which agent of its family learns: `dqn.agent`; empty for algorithms that are none."""
-        return self.dqn.agent if self.algorithm == "dqn" else ""
+        """Which agent of its family learns: `dqn.agent`, `sac.agent`; empty for other algorithms."""
+        return "" if self.algorithm not in ("dqn", "sac") else getattr(self, self.algorithm).agent
 
     @property
     def replay(self) -> DQNSettings | SACSettings | None:

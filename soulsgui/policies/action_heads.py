@@ -9,6 +9,7 @@ and learned from, into what the environment takes. The twins in torch are in `so
 | MultiBinary | the log-odds of each yes | 0 and 1 | the same |
 | Box, bounded, `tanh` | means of `u`, perhaps deviations | `u` | `low + (tanh(u) + 1) / 2 * (high - low)` |
 | Box otherwise | means of `x`, perhaps deviations | `x` | `middle + x * half`, cut off at the bounds |
+| Box, `tanh_mean` | `u`, whose tanh is the mean of `x` | `x` | the same |
 
 Where a number of a Box has both bounds, `half` is half of its range and `middle` lies between them; else they
 are 1 and 0. A deviation of 0.5 is thus a quarter of the range, whatever the range is.
@@ -38,7 +39,7 @@ Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Kind = Literal["discrete", "multi_discrete", "multi_binary", "box"]
 Std = Literal["state_independent", "state_dependent"]
-Squash = Literal["tanh", "clip"]
+Squash = Literal["tanh", "clip", "tanh_mean"]
 
 STD_NAME = "policy.std"  # name of the tensor that holds deviations which don't depend on the observation
 _OF_NUMBERS = ("std", "initial_std", "squash", "std_transform")  # what only the head of a Box must know
@@ -56,7 +57,8 @@ class HeadSpec:
         action: The action space (`environments.actions`), as JSON.
         std: Whether the deviations of a Box are parameters of their own, or outputs of the network.
         initial_std: The deviations at the start.
-        squash: How a Box is kept within its bounds.
+        squash: How a Box is kept within its bounds; with `tanh_mean` (TD3) its means are, and what is drawn
+            around them is cut off.
         std_transform: What makes deviations of numbers that may be negative.
     """
 
@@ -206,7 +208,7 @@ class ActionHead:
             std = spec.std_of(outputs[:, spec.size :])
         if spec.is_squashed:
             return NumpyTanhGaussian(mean, std, self._low32, self._high32)
-        return NumpyGaussian(mean, std)
+        return NumpyGaussian(np.tanh(mean) if spec.squash == "tanh_mean" else mean, std)
 
     def act(
         self, outputs: Floats, rng: np.random.Generator, mask: Mask | None = None

@@ -258,7 +258,7 @@ class DistributionHead(nn.Module):
         std = STD_TRANSFORMS[spec.std_transform](raw, spec.initial_std)
         if spec.is_squashed:
             return TanhGaussian(mean, std, self.low, self.high)
-        return Gaussian(mean, std)
+        return Gaussian(mean.tanh() if spec.squash == "tanh_mean" else mean, std)
 
     def drawn(self, stored: NDArray[Any]) -> NDArray[Any]:
         """Return stored actions `[B, ...]` as the distribution scores them."""

@@ -70,12 +70,19 @@ class Adam:
         self._steps = torch.zeros((), dtype=torch.float32, device=moved.device)
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Move the parameter once along its gradient."""
+    def step(self, part: slice = slice(None), count: int | None = None) -> None:
+        """Move the parameter once along its gradient, or a part of it.
+
+        A part that moves more seldom than the rest says how often it has moved with this step: `count`.
+        """
         assert self._parameter.grad is not None
-        self._steps += 1
+        if count is None:
+            self._steps += 1
+        steps = self._steps if count is None else torch.full_like(self._steps, count)
+        whole = (self._parameter, self._parameter.grad, self._exp_avg, self._exp_avg_sq)
+        moved, gradient, exp_avg, exp_avg_sq = ([tensor[part]] for tensor in whole)
         torch._fused_adam_(
-            [self._parameter], [self._parameter.grad], [self._exp_avg], [self._exp_avg_sq], [], [self._steps],
+            moved, gradient, exp_avg, exp_avg_sq, [], [steps],
             lr=self.lr, beta1=self.betas[0], beta2=self.betas[1], weight_decay=0.0, eps=self.eps,
             amsgrad=False, maximize=False,
         )  # fmt: skip

@@ -11,6 +11,7 @@ from soulsgui.errors import HardwareError
 from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
 from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
+from soulsgui.rl.agents.td3 import TD3Agent
 from soulsgui.rl.agents.vtrace import VTraceAgent
 from soulsgui.rl.gradients.dqn import DQNParts
 
@@ -21,7 +22,7 @@ def make_agent(algorithm: str, settings: Settings, spaces: SpacesSpec, device: s
     kinds: dict[str, Callable[..., Any]] = {
         "ppo": RecurrentPPOAgent if recurrent else PPOAgent,
         "dqn": R2D2Agent if DQNParts.of(settings.dqn).kind == "recurrent" else DQNAgent,
-        "sac": SACAgent,
+        "sac": TD3Agent if settings.sac.agent == "td3" else SACAgent,
         "vtrace": VTraceAgent,
     }
     agent = kinds[algorithm](spaces, settings, settings.seed, device)

@@ -40,7 +40,7 @@ class DQNTrainingNode(Trainer):
 
 
 class SACTrainingNode(Trainer):
-    """Trains a `SACAgent`. See `Trainer` for the arguments."""
+    """Trains an agent of SAC's family. See `Trainer` for the arguments."""
 
     def make_learner(self, run: TrainingRun) -> ReplayLearner:
         """Make a learner with a replay memory."""

@@ -37,7 +37,8 @@ class Manifest(Message):
     """What a checkpoint says of itself.
 
     Attributes:
-        agent: The agent of the DQN family (`dqn.agent`); empty for others, and where an older version saved.
+        agent: The agent of a family (`dqn.agent`, `sac.agent`); empty for others, and where an older version
+            saved.
         spaces: `SpacesSpec.to_json()` of what it was trained on.
         score: Mean return it was saved with, None when unknown.
         scored_by: What that is the mean of; empty without one, and where an older version saved.

@@ -95,3 +95,6 @@ def test_a_task_without_a_preset_takes_what_is_shipped_with_its_agent() -> None:
     first, second = told_of("default_cartpole_r2d2"), told_of("default_hopper_sac")
     assert (first.network.recurrent, first.stop.mean_return, first.stop.env_steps) == ("lstm", 490, 60_000)
     assert (second.network.activation, second.stop.mean_return) == ("relu", None)
+    td3, tqc = told_of("default_pendulum_td3"), told_of("default_hopper_tqc")
+    assert (td3.algorithm, td3.agent, td3.sac.batch_size) == ("sac", "td3", 100)
+    assert (tqc.agent, tqc.network.value_hidden_sizes) == ("tqc", (512, 512, 512))

@@ -70,6 +70,7 @@ def test_sequences_of_r2d2_overlap_by_half() -> None:
     ("text", "reason"),
     [
         ("algorithm: r2d2\n", "should be dqn, with dqn.agent: r2d2."),
+        ("algorithm: td3\n", "should be sac, with sac.agent: td3."),
         ("network: {name: resnet}\n", "own as module:Class."),
         ("network: {name: 3}\n", "should be a word: put it in quotes."),
         ("dqn: {n_step: null}\n", "a whole number, or left out for the shipped value (in steps)."),

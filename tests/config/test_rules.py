@@ -31,6 +31,7 @@ R2D2: dict[str, Any] = {"algorithm": "dqn", "network": {"recurrent": "gru"}}
         (R2D2 | {"dqn": {"agent": "r2d2", "buffer_size": 1000, "burn_in": 125}}, "dqn.buffer_size"),
         ({"stop": {"judged_by": "evaluation"}, "evaluation": {"every_updates": 0}}, "stop.judged_by"),
         ({"algorithm": "sac", "network": {"squash": "clip"}}, "network.squash"),
+        ({"sac": {"quantiles": 3, "dropped_quantiles": 3}}, "sac.dropped_quantiles"),
         ({"algorithm": "sac", "stop": {"env_steps": 1000}}, "stop.env_steps"),
         ({"algorithm": "sac", "network": {"recurrent": "gru"}}, "network.recurrent"),
         ({"algorithm": "sac", "network": {"name": "nature_cnn"}}, "network.name"),

@@ -17,7 +17,7 @@ from soulsgui.config.layers import (
 from soulsgui.config.parsing import parse_assignments
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.schema import SHIPPED_WITH, Settings, all_settings, flatten, shipped_with
-from soulsgui.config.sections.algorithms import DQNSettings
+from soulsgui.config.sections.algorithms import DQNSettings, SACSettings
 from soulsgui.runner import settings_file
 
 
@@ -143,6 +143,7 @@ def test_shipped_files_are_found_anywhere(tmp_path: Path, root: str, monkeypatch
 AGENTS = get_args(DQNSettings.model_fields["agent"].annotation)
 CHOICES = [f"algorithm={one}" for one in get_args(Settings.model_fields["algorithm"].annotation)]
 CHOICES += [f"dqn.agent={one}" for one in AGENTS]
+CHOICES += [f"sac.agent={one}" for one in get_args(SACSettings.model_fields["agent"].annotation)]
 
 
 def test_the_table_names_what_there_is_and_says_nothing_twice() -> None:
@@ -155,8 +156,9 @@ def test_the_table_names_what_there_is_and_says_nothing_twice() -> None:
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_agent_runs_with_nothing_else_set(folders: Folders, choice: str) -> None:
-    settings = load_settings(folders, assignments=["algorithm=dqn", choice])
-    brought = shipped_with(defaults_layer().values, parse_assignments(["algorithm=dqn", choice]).values)
+    family = "algorithm=sac" if choice.startswith("sac.") else "algorithm=dqn"
+    settings = load_settings(folders, assignments=[family, choice])
+    brought = shipped_with(defaults_layer().values, parse_assignments([family, choice]).values)
     told = json.loads(settings.model_dump_json())
     for key, value in brought.items():
         section, name = key.split(".")
@@ -173,6 +175,9 @@ def test_an_agent_brings_its_own_and_its_familys_and_preset_and_user_win_over_th
     assert load_settings(folders, assignments=R2D2).network == Settings().network, "ppo learns, not it"
     assert shipped_with({"algorithm": "sac"})["network.hidden_sizes"] == [256, 256]
     assert load_settings(folders, "pendulum_sac").network.hidden_sizes == (64, 64), "of the preset"
+    td3 = load_settings(folders, assignments=["algorithm=sac", "sac.agent=td3", "sac.batch_size=64"])
+    assert (td3.network.hidden_sizes, td3.network.activation) == ((400, 300), "relu")
+    assert (td3.sac.learning_rate, td3.sac.batch_size, td3.agent) == (1e-3, 64, "td3")
     folders.overrides.write_text("dqn:\n  agent: r2d2\n  batch_size: 320\n")
     settings = load_settings(folders, "cartpole_dqn", ["network.recurrent_size=32"])
     assert settings.network.recurrent == "lstm"

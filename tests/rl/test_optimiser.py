@@ -53,6 +53,21 @@ def test_every_step_is_that_of_torch_and_so_are_those_after_a_restart(eps: float
     assert restarted.state() == {}
 
 
+def test_a_part_that_moves_now_and_then_moves_like_a_parameter_of_its_own() -> None:
+    ours, rare, often = nn.Parameter(torch.ones(5)), nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
+    optimiser = Adam(ours, 0.1)
+    of_rare, of_often = (torch.optim.Adam([one], lr=0.1, fused=True) for one in (rare, often))
+    for step in range(1, 7):
+        ours.grad = torch.randn(5, generator=torch.Generator().manual_seed(step))
+        rare.grad, often.grad = ours.grad[:2].clone(), ours.grad[2:].clone()
+        optimiser.step(slice(2, None))
+        of_often.step()
+        if step % 2 == 0:
+            optimiser.step(slice(2), step // 2)
+            of_rare.step()
+    torch.testing.assert_close(ours, torch.cat((rare, often)), atol=1e-7, rtol=1e-6)
+
+
 def test_the_compiler_of_torch_is_not_imported() -> None:
     done = subprocess.run([sys.executable, "-c", STEPS_OF_ALL], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

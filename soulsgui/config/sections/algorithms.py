@@ -318,8 +318,14 @@ class DQNSettings(Section):
 
 
 class SACSettings(Section):
-    """Soft actor-critic."""
+    """Soft actor-critic, and its relatives for actions that are numbers within bounds."""
 
+    agent: Literal["sac", "td3", "tqc"] = setting(
+        "sac",
+        "Who learns: soft actor-critic; td3, whose policy draws nothing and explores by noise on its actions "
+        "(arXiv 1802.09477); or tqc, soft actor-critic whose critics tell quantiles of the return, of which "
+        "the highest are dropped (arXiv 2005.04269).",
+    )
     gamma: Fraction = _gamma()
     learning_rate: Rate = setting(
         3e-4,
@@ -349,6 +355,34 @@ class SACSettings(Section):
         "Entropy that the policy keeps, of actions scaled to -1 … 1; without one, minus the number of "
         "numbers in an action (arXiv 1812.05905, appendix D).",
         unit="nats",
+    )
+    exploration_noise: Annotated[float, Field(gt=0.001, le=2)] = setting(
+        0.1,
+        "Of `sac.agent` td3: deviation of the noise on the actions of clients, scaled to -1 … 1. Before the "
+        "first update it is 1.",
+    )
+    target_noise: Annotated[float, Field(ge=0, le=2)] = setting(
+        0.2,
+        "Of `sac.agent` td3: deviation of the noise on the actions whose values the critics are drawn to.",
+    )
+    target_noise_clip: Annotated[float, Field(ge=0, le=2)] = setting(
+        0.5, "Of `sac.agent` td3: that noise is limited to plus and minus this."
+    )
+    policy_delay: Count = setting(
+        2,
+        "Of `sac.agent` td3: each so many updates of the critics the actor and the target networks move.",
+        unit="updates",
+    )
+    critics: Annotated[int, Field(ge=1, le=100)] = setting(
+        5, "Of `sac.agent` tqc: number of critics; the other agents have two."
+    )
+    quantiles: Annotated[int, Field(ge=1, le=1000)] = setting(
+        25, "Of `sac.agent` tqc: quantiles of the return that each critic tells."
+    )
+    dropped_quantiles: Annotated[int, Field(ge=0, le=999)] = setting(
+        2,
+        "Of `sac.agent` tqc: how many quantiles for each critic, the highest of all together, are left out "
+        "of what the critics are drawn to: more of them against values that are too high.",
     )
     max_policy_lag: Count = _max_policy_lag(30)
     max_model_delay: Publishes = _max_model_delay(500)

@@ -68,7 +68,7 @@ class NetworkSettings(Section):
     action_std: Literal["state_independent", "state_dependent"] = setting(
         "state_independent",
         "Where actions are numbers within bounds: whether their deviation is learned as one number each, or "
-        "told by the policy network for each observation (sac always does the latter).",
+        "told by the policy network for each observation (sac always does the latter; its td3 learns none).",
     )
     initial_std: Annotated[float, Field(gt=0.001, le=100)] = setting(
         0.5,

@@ -1,7 +1,10 @@
-"""Soft actor-critic: networks, optimiser, normaliser, random state and the update over a drawn batch."""
+"""Soft actor-critic, also of quantiles (TQC): networks, optimiser, normaliser, random state, and the update
+over a drawn batch.
+"""
 
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -9,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.config.schema import Settings
+from soulsgui.environments.actions import BoxActionSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.action_heads import HeadSpec
 from soulsgui.policies.policy import actor_spec, with_encoding
@@ -16,9 +20,10 @@ from soulsgui.policies.specs import MLPPolicySpec
 from soulsgui.rl.agents.base import Arrays, to_numpy
 from soulsgui.rl.agents.replay_agent import ReplayAgent
 from soulsgui.rl.buffers.replay import NStepBatch
-from soulsgui.rl.gradients.sac import FIGURES, AutogradSACGradient, HandSACGradient, SACGradient, SACRows
+from soulsgui.rl.gradients.base import Gradient
+from soulsgui.rl.gradients.sac import FIGURES, AutogradSACGradient, HandSACGradient, SACRows, TQCGradient
 from soulsgui.rl.inputs import Inputs
-from soulsgui.rl.networks.mlp import build_sac_networks, named_layers
+from soulsgui.rl.networks.mlp import SACNetworks, build_sac_networks, named_layers
 from soulsgui.rl.optimiser import FlatParameters
 
 
@@ -30,6 +35,9 @@ class SACAgent(ReplayAgent):
     entropies are those of scaled actions. Each update moves actor, critics and temperature at once, all by
     what the others were before it; it draws its actions from `sample_rng`.
 
+    With `sac.agent` tqc several critics tell quantiles of the return: the lowest of all together are what
+    they are drawn to, and the mean of all is what the actor raises (Kuznetsov et al. 2020, arXiv 2005.04269).
+
     Its figures are `critic_loss` and `actor_loss`; `q_mean`, the value of the actions taken; `target_mean`,
     what they are drawn to; `td_error`, the mean absolute difference of both; `entropy` of the policy over
     scaled actions, estimated; `temperature`. The arguments are those of `DQNAgent`; the group is `sac`.
@@ -38,25 +46,24 @@ class SACAgent(ReplayAgent):
         EnvironmentCheckError: The environment takes something else than numbers within bounds.
     """
 
+    _FIGURES: ClassVar[Sequence[str]] = FIGURES
+
     def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str = "cpu") -> None:
         normalize = settings.normalize
         to_see = Inputs(spaces.observation, False, True, normalize.observations, normalize.clip)
-        super().__init__(spaces, to_see, seed, device, normalize, FIGURES, "sac.learning_rate")
+        super().__init__(spaces, to_see, seed, device, normalize, self._FIGURES, "sac.learning_rate")
         self.settings = settings
-        bounded = spaces.bounded_actions("sac")
-        self._head = HeadSpec(bounded.to_json(), "state_dependent", settings.network.initial_std, "tanh")
+        self._head = self._head_of(spaces.bounded_actions("sac"))
         self.networks = nets = build_sac_networks(
             to_see.seen.size,
             self._head.size,
             settings.network,
-            settings.sac.initial_temperature,
+            settings.sac,
             torch.Generator().manual_seed(seed),
             self.device,
         )
-        self._learn_with(FlatParameters(nets.learning), FlatParameters(nets.targets))
-        self._gradient: SACGradient = (
-            HandSACGradient(nets) if self.device.type == "cpu" else AutogradSACGradient(nets, self._flat)
-        )
+        self._learn_with(FlatParameters(nets.learning), FlatParameters(nets.following))
+        self._gradient = self._gradient_of(nets)
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
@@ -95,9 +102,25 @@ class SACAgent(ReplayAgent):
         self._figures.add(self._gradient(self._rows(batch), self._target_entropy).figures)
         self._optimiser.step()
         self.updates += 1
-        # The critics stand behind the actor, before the temperature.
-        critics = self._flat.parameter.data[-1 - self._target_flat.parameter.numel() : -1]
-        self._target_flat.follow(critics, sac.target_tau)
+        self._follow()
+
+    def _head_of(self, action: BoxActionSpec) -> HeadSpec:
+        """Return how clients make actions of what the actor says."""
+        return HeadSpec(action.to_json(), "state_dependent", self.settings.network.initial_std, "tanh")
+
+    def _gradient_of(self, networks: SACNetworks) -> Gradient[SACRows, Any]:
+        """Return what takes the gradient: by hand where there is such."""
+        sac = self.settings.sac
+        if sac.agent == "tqc":
+            return TQCGradient(networks, self._flat, sac.dropped_quantiles)
+        on_cpu = self.device.type == "cpu"
+        return HandSACGradient(networks) if on_cpu else AutogradSACGradient(networks, self._flat)
+
+    def _follow(self) -> None:
+        """Let the targets go their part of the way."""
+        # What they follow stands last, before the temperature.
+        followed = self._flat.parameter.data[-1 - self._target_flat.parameter.numel() : -1]
+        self._target_flat.follow(followed, self.settings.sac.target_tau)
 
     @property
     def _target_entropy(self) -> float | None:
@@ -108,7 +131,7 @@ class SACAgent(ReplayAgent):
         return -float(self._head.size) if sac.target_entropy is None else sac.target_entropy
 
     def _modules(self) -> list[nn.Module]:
-        return [self.networks.actor, *self.networks.critics, *self.networks.targets]
+        return [self.networks.actor, *self.networks.critics, *self.networks.following]
 
     def _networks(self) -> list[tuple[str, Tensor]]:
         nets = self.networks
@@ -120,6 +143,7 @@ class SACAgent(ReplayAgent):
         return [
             *named_layers(nets.actor, "actor"),
             *chain.from_iterable(layers),
+            *(() if nets.target_actor is None else named_layers(nets.target_actor, "target_actor")),
             ("log_temperature", nets.log_temperature),
         ]
 
@@ -129,13 +153,19 @@ class SACAgent(ReplayAgent):
 
     def _rows(self, batch: NStepBatch) -> SACRows:
         """Turn a batch into what the gradient takes, with chance for its actions."""
+        shape = (2, len(batch.reward), self._head.size)
+        noise = self.sample_rng.standard_normal(shape, dtype=np.float32)
+        return self._rows_with(batch, np.tanh(batch.action), noise)
+
+    def _rows_with(self, batch: NStepBatch, action: NDArray[Any], noise: NDArray[Any]) -> SACRows:
+        """Return what the gradient takes of a batch, with scaled actions and noise."""
         count = len(batch.reward)
         inputs = self._inputs(np.concatenate((batch.obs, batch.next_obs)))
         return SACRows(
             obs=inputs[:count],
-            action=np.tanh(batch.action),
+            action=action,
             reward=batch.reward,
             next_obs=inputs[count:],
             discount=batch.discount,
-            noise=self.sample_rng.standard_normal((2, count, self._head.size), dtype=np.float32),
+            noise=noise,
         )

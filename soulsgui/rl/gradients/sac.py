@@ -19,6 +19,7 @@ from soulsgui.rl.gradients.base import BatchPart, Gradient, Step
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.losses import policy as losses
 from soulsgui.rl.losses.policy import soft_target
+from soulsgui.rl.losses.q_learning import SampleLoss
 from soulsgui.rl.networks.mlp import SACNetworks
 from soulsgui.rl.optimiser import FlatParameters
 
@@ -39,6 +40,8 @@ class SACRows(NamedTuple):
     | next_obs | `[B, size]` float32 | inputs of the networks after the window |
     | discount | `[B]` float32 | of the value there: 0 after a final state |
     | noise | `[2, B, D]` float32 | standard normal: for actions at `next_obs` and at `obs` |
+
+    Of TD3 the noise is `[B, D]`, for actions at `next_obs` alone.
     """
 
     obs: Floats
@@ -83,14 +86,14 @@ class AutogradSACGradient(SACGradient):
         alpha = log_alpha.detach().exp()
         with torch.no_grad():
             next_action, next_log_prob = self._draw(next_obs, noise[0])
-            next_q = _values(nets.targets, next_obs, next_action)
-            target = losses.soft_target(reward, discount, next_q, next_log_prob, alpha)
+            next_q = values_of(nets.targets, next_obs, next_action)
+            target = self._target(reward, discount, next_q, next_log_prob, alpha)
         self._flat.gradient.zero_()
-        q = _values(nets.critics, obs, taken)
-        critic = losses.critic_loss(q, target)
+        q = values_of(nets.critics, obs, taken)
+        critic = self._critic_loss(q, target)
         critic.loss.backward()  # type: ignore[no-untyped-call]
         action, log_prob = self._draw(obs, noise[1])
-        actor_loss = losses.actor_loss(log_prob, _values(nets.critics, obs, action), alpha)
+        actor_loss = losses.actor_loss(log_prob, self._worth(values_of(nets.critics, obs, action)), alpha)
         loss = actor_loss
         if target_entropy is not None:
             loss = loss + losses.temperature_loss(log_alpha, log_prob, target_entropy)
@@ -99,6 +102,19 @@ class AutogradSACGradient(SACGradient):
         error, entropy = critic.error.mean(), -log_prob.mean()
         terms = (critic.loss, actor_loss, q.mean(), target.mean(), error, entropy, alpha)
         return Step(torch.stack([term.detach() for term in terms]), critic.error)
+
+    def _target(
+        self, reward: Tensor, discount: Tensor, next_q: Tensor, next_log_prob: Tensor, alpha: Tensor
+    ) -> Tensor:
+        """Return what the critics are drawn to."""
+        return soft_target(reward, discount, next_q[..., 0], next_log_prob, alpha)
+
+    def _critic_loss(self, q: Tensor, target: Tensor) -> SampleLoss:
+        return losses.critic_loss(q[..., 0], target)
+
+    def _worth(self, q: Tensor) -> Tensor:
+        """Return values `[N, B]`, the smallest of which the actor raises."""
+        return q[..., 0]
 
     def _draw(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return actions `[B, D]` and their log-probabilities `[B]`; gradients reach the actor."""
@@ -110,10 +126,29 @@ class AutogradSACGradient(SACGradient):
         return policy.to_action(latent), policy.log_prob(latent)
 
 
-def _values(critics: Sequence[nn.Sequential], obs: Tensor, action: Tensor) -> Tensor:
-    """Return what both critics say of observations and actions, `[2, B]`."""
+def values_of(critics: Sequence[nn.Sequential], obs: Tensor, action: Tensor) -> Tensor:
+    """Return what critics say of observations and actions, `[N, B, M]`: a value each, or M quantiles."""
     inputs = torch.cat((obs, action), dim=1)
-    return torch.stack([critic(inputs).squeeze(1) for critic in critics])
+    return torch.stack([critic(inputs) for critic in critics])
+
+
+class TQCGradient(AutogradSACGradient):
+    """As that of soft actor-critic, of critics that tell quantiles; `dropped` for each of them."""
+
+    def __init__(self, networks: SACNetworks, flat: FlatParameters, dropped: int) -> None:
+        super().__init__(networks, flat)
+        self._dropped = dropped
+
+    def _target(
+        self, reward: Tensor, discount: Tensor, next_q: Tensor, next_log_prob: Tensor, alpha: Tensor
+    ) -> Tensor:
+        return losses.truncated_target(reward, discount, next_q, next_log_prob, alpha, self._dropped)
+
+    def _critic_loss(self, q: Tensor, target: Tensor) -> SampleLoss:
+        return losses.quantile_critic_loss(q, target)
+
+    def _worth(self, q: Tensor) -> Tensor:
+        return q.mean(dim=(0, 2))[None]
 
 
 class ActorSample(NamedTuple):

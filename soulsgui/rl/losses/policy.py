@@ -1,4 +1,4 @@
-"""The losses of actors and critics: PPO, V-trace and soft actor-critic.
+"""The losses of actors and critics: PPO, V-trace, soft actor-critic, TD3 and TQC.
 
 | symbol | shape | description |
 |---|---|---|
@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from soulsgui.rl.losses.q_learning import SampleLoss, discounted, weighted_mean
+from soulsgui.rl.losses.q_learning import SampleLoss, discounted, midpoints, weighted_mean
 
 LARGEST_LOG_RATIO = 20.0
 """A ratio beyond e to this is one that nobody meant; its power would leave the range of float32."""
@@ -202,3 +202,72 @@ def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: 
     dimensions in the paper; no gradient reaches `log_prob`.
     """
     return -(log_temperature.exp() * (log_prob.detach() + target_entropy)).mean()
+
+
+@torch.no_grad()
+def smoothed_action(action: Tensor, noise: Tensor, std: float, limit: float) -> Tensor:
+    """`clip(a + clip(std * noise, -limit, limit), -1, 1)`: TD3's target policy smoothing.
+
+    In its algorithm 1 (arXiv 1802.09477) the sum is not limited; in its authors' program it is.
+    Scaled actions and standard normal noise are `[B, D]`, as is what is returned.
+    """
+    return (action + (std * noise).clamp(-limit, limit)).clamp(-1, 1)
+
+
+@torch.no_grad()
+def double_q_target(reward: Tensor, discount: Tensor, next_q: Tensor) -> Tensor:
+    """`r + discount * min_i Q_i(s', a')`, `[B]`: clipped double Q-learning (1802.09477, algorithm 1).
+
+    Rewards and discounts are those of `soft_target`; `next_q` is `[2, B]`.
+    """
+    return reward + discounted(discount, next_q.amin(0))
+
+
+@torch.no_grad()
+def truncated_target(
+    reward: Tensor,
+    discount: Tensor,
+    next_quantiles: Tensor,
+    next_log_prob: Tensor,
+    temperature: Tensor,
+    dropped: int,
+) -> Tensor:
+    """`r + discount * (z_k - alpha * log pi(a' | s'))` of the lowest quantiles z of all critics.
+
+    The truncated mixture of TQC (arXiv 2005.04269, algorithm 1).
+
+    | symbol | shape | description |
+    |---|---|---|
+    | reward, discount | `[B]` | as in `soft_target` |
+    | next_quantiles | `[N, B, M]` | by all target critics |
+    | dropped | int | d: of the `N * M` pooled quantiles the `N * d` highest are left out |
+    | returns | `[B, N * (M - d)]` | in ascending order |
+    """
+    critics, _, quantiles = next_quantiles.shape
+    pooled = next_quantiles.transpose(0, 1).flatten(1).sort(1).values[:, : critics * (quantiles - dropped)]
+    return reward[:, None] + discounted(discount, pooled - (temperature * next_log_prob)[:, None])
+
+
+def quantile_critic_loss(quantiles: Tensor, target: Tensor) -> SampleLoss:
+    """Quantile Huber loss of critics `[N, B, M]`, the mean over their quantiles, added (2005.04269).
+
+    Each draws near all of the target `[B, K]`, which ascends. It is `q_learning.quantile_huber_loss` without
+    its `N * B * M * K` pairs: where a quantile lies among the sorted targets, sums of these up to there
+    say all. The error is the mean over critics of the absolute difference of the means.
+    """
+    levels, count = midpoints(quantiles.shape[2], quantiles.device), target.shape[1]
+    middle = target.detach().double().mean(1, keepdim=True)  # squares need the digits
+    place, y = quantiles.double().transpose(0, 1).flatten(1) - middle, target.detach().double() - middle
+    powers = torch.stack((torch.ones_like(y), y, y.square()))
+    sums = nn.functional.pad(powers.cumsum(2), (1, 0))  # [3, B, K + 1]
+    edges = [torch.searchsorted(y, place.detach() + shift) for shift in (-1.0, 0.0, 1.0)]
+    upto = [sums.gather(2, edge.expand(3, -1, -1)) for edge in edges]
+    (far_n, far_y, _), (under_n, under_y, under_y2), (over_n, over_y, over_y2), (away_n, away_y, _) = (
+        upto[0], upto[1] - upto[0], upto[2] - upto[1], sums[..., -1:] - upto[2],
+    )  # fmt: skip
+    below = far_n * (place - 0.5) - far_y + 0.5 * (under_n * place.square() - 2 * place * under_y + under_y2)
+    above = away_y - away_n * (place + 0.5) + 0.5 * (over_n * place.square() - 2 * place * over_y + over_y2)
+    weight = levels.repeat(len(quantiles))
+    loss = ((1 - weight) * below + weight * above).sum(1) / (count * len(levels))
+    error = (target.mean(1) - quantiles.mean(2)).abs().mean(0).detach()
+    return SampleLoss(loss.mean().to(quantiles.dtype), error)

@@ -1,4 +1,4 @@
-"""Initial weights, multi-layer perceptrons by size, and those of soft actor-critic."""
+"""Initial weights, multi-layer perceptrons by size, and those of soft actor-critic and its relatives."""
 
 import copy
 import math
@@ -9,6 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from soulsgui.config.sections.algorithms import SACSettings
 from soulsgui.config.sections.network import NetworkSettings
 
 Initialise = Callable[[nn.Module, torch.Generator], None]
@@ -95,11 +96,14 @@ class SACNetworks:
     """What learns, and what it follows; observations are inputs `[B, size]`.
 
     Attributes:
-        actor: To the mean of `u` and its raw deviation (`softplus_std`) side by side, `[B, 2 * D]`.
-        critics: Two, from observation and scaled action side by side to a value `[B, 1]`.
-        targets: Two likewise, which follow the critics.
-        log_temperature: `[]`, log alpha.
+        actor: To the mean of `u` and its raw deviation (`softplus_std`) side by side, `[B, 2 * D]`; of td3
+            to `u` alone, `[B, D]`.
+        critics: Two, from observation and scaled action side by side to a value `[B, 1]`; of tqc several, to
+            quantiles `[B, M]`.
+        targets: As many, which follow the critics.
+        log_temperature: `[]`, log alpha; td3 has no use for it.
         initial_std: Deviation of `u` where the raw one is 0.
+        target_actor: Of td3, one that follows the actor.
     """
 
     actor: nn.Sequential
@@ -107,18 +111,24 @@ class SACNetworks:
     targets: Sequence[nn.Sequential]
     log_temperature: nn.Parameter
     initial_std: float
+    target_actor: nn.Sequential | None = None
 
     @property
     def learning(self) -> list[nn.Module]:
         """What learns: the actor, the critics, the temperature."""
         return [self.actor, *self.critics, nn.ParameterList([self.log_temperature])]
 
+    @property
+    def following(self) -> list[nn.Module]:
+        """What follows what learns, in the same order."""
+        return [*([] if self.target_actor is None else [self.target_actor]), *self.targets]
+
 
 def build_sac_networks(
     inputs: int,
     actions: int,
     network: NetworkSettings,
-    initial_temperature: float,
+    sac: SACSettings,
     generator: torch.Generator,
     device: torch.device,
 ) -> SACNetworks:
@@ -132,10 +142,13 @@ def build_sac_networks(
         fan_in_(layers, generator)
         return layers.to(device)
 
-    actor = drawn(inputs, network.hidden_sizes, 2 * actions)
+    td3, tqc = sac.agent == "td3", sac.agent == "tqc"
+    actor = drawn(inputs, network.hidden_sizes, actions if td3 else 2 * actions)
     with torch.no_grad():
         for parameter in actor[-1].parameters():
             parameter.mul_(network.policy_init_scale)
-    critics = [drawn(inputs + actions, network.value_hidden_sizes, 1) for _ in range(2)]
-    log_temperature = nn.Parameter(torch.tensor(math.log(initial_temperature), device=device))
-    return SACNetworks(actor, critics, copy.deepcopy(critics), log_temperature, network.initial_std)
+    count, values = (sac.critics, sac.quantiles) if tqc else (2, 1)
+    critics = [drawn(inputs + actions, network.value_hidden_sizes, values) for _ in range(count)]
+    log_temperature = nn.Parameter(torch.tensor(math.log(sac.initial_temperature), device=device))
+    targets, target_actor = copy.deepcopy(critics), copy.deepcopy(actor) if td3 else None
+    return SACNetworks(actor, critics, targets, log_temperature, network.initial_std, target_actor)

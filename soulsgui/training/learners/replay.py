@@ -94,7 +94,7 @@ class DeepQ:
 
 
 class SoftActorCritic:
-    """Soft actor-critic; clients draw from the policy itself, which keeps its entropy."""
+    """Soft actor-critic, TQC and TD3; clients draw from the policy itself."""
 
     def __init__(self, run: TrainingRun) -> None:
         self.settings = sac = run.settings.sac

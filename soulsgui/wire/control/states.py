@@ -47,7 +47,7 @@ class RunStatus(TrainingProgress):
     """The active run, or the last one.
 
     Attributes:
-        agent: The agent of the DQN family (`dqn.agent`); empty for other algorithms.
+        agent: The agent of a family (`dqn.agent`, `sac.agent`); empty for other algorithms.
         best_mean_return: That of the best model: over `goal_window` training episodes, or of its evaluation
             where evaluations rank the models.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.

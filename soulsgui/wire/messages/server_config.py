@@ -29,7 +29,7 @@ def family_of(algorithm: str) -> str:
 
 
 def algorithm_name(algorithm: str, agent: str) -> str:
-    """Return what people read of an algorithm: its agent (`dqn.agent`), where there is one."""
+    """Return what people read of an algorithm: its agent (`dqn.agent`, `sac.agent`), where there is one."""
     return agent or algorithm
 
 

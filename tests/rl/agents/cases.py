@@ -14,6 +14,7 @@ from soulsgui.policies.exploration import Moment
 from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.agents.sac import SACAgent
+from soulsgui.rl.agents.td3 import TD3Agent
 from soulsgui.rl.agents.vtrace import VTraceAgent
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.buffers.sequences import SequenceBatch
@@ -238,21 +239,26 @@ def _autograd(case: Case) -> Case:
     return replace(case, make=lambda seed, **changes: by_autograd(case.make(seed, **changes)))
 
 
+def _sac(kind: type[SACAgent], **own: Any) -> Case:
+    def make(seed: int, **changes: Any) -> SACAgent:
+        return kind(BOUNDED, sac_settings(**own | changes), seed)
+
+    return Case("sac", make, lambda agent, seed: transitions(7, seed, BOUNDED))
+
+
 BY_HAND = {
     "ppo": ppo_case(),
     **{f"ppo, {name}": ppo_case(round_of, **choice) for name, choice in CHOICES.items()},
     "dqn": _dqn(),
-    "sac": Case(
-        "sac",
-        lambda seed, **changes: SACAgent(BOUNDED, sac_settings(**changes), seed),
-        lambda agent, seed: transitions(7, seed, BOUNDED),
-    ),
+    "sac": _sac(SACAgent),
 }
 """Gradients that are written out, and have an equal by autograd."""
 
 CASES = BY_HAND | {
     **{f"{name} by autograd": _autograd(BY_HAND[name]) for name in ("ppo", "dqn", "sac")},
     **{f"ppo of {name}": ppo_case(spaces=taking(takes), **own) for name, (takes, own) in KINDS.items()},
+    "td3": _sac(TD3Agent, agent="td3"),
+    "tqc": _sac(SACAgent, agent="tqc", critics=3, quantiles=4, dropped_quantiles=1),
     "ppo with an lstm": _recurrent("lstm"),
     "ppo with a gru": _recurrent("gru"),
     "vtrace": _vtrace(),

@@ -30,11 +30,17 @@ FIGURES = {
         "critic_loss", "actor_loss", "q_mean", "target_mean", "td_error", "entropy", "temperature",
         "learning_rate",
     },
+    "td3": {"critic_loss", "q_mean", "target_mean", "td_error", "learning_rate"},
     "vtrace": {
         "policy_loss", "value_loss", "entropy", "behaviour_kl", "rho_mean", "rho_clip_fraction",
         "explained_variance", "grad_norm", "learning_rate",
     },
 }  # fmt: skip
+
+
+def figures_of(name: str) -> set[str]:
+    """Return the figures that a case tells."""
+    return FIGURES.get(name, FIGURES[CASES[name].algorithm])
 
 
 def cases(*names: str) -> Any:
@@ -146,7 +152,7 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(name: str) -> 
     assert meta_before == meta_after
 
 
-@cases("ppo", "ppo with an lstm", "dqn", "r2d2 with an lstm", "sac", "vtrace")
+@cases("ppo", "ppo with an lstm", "dqn", "r2d2 with an lstm", "sac", "td3", "tqc", "vtrace")
 @pytest.mark.parametrize("reward", [np.inf, np.nan])
 def test_updates_that_blow_up_are_an_error_not_a_silent_nan(name: str, reward: float) -> None:
     case = CASES[name]
@@ -183,7 +189,7 @@ def test_figures_are_means_since_the_last_call(name: str) -> None:
         single.append(each.figures())
     figures = together.figures()
     more = {"beyond_support"} if name in ("c51", "rainbow") else set()
-    assert set(figures) == FIGURES[case.algorithm] | more
+    assert set(figures) == figures_of(name) | more
     for figure, value in figures.items():
         assert value == pytest.approx(np.mean([one[figure] for one in single]), rel=1e-4, abs=1e-6)
     assert together.figures() == {}
@@ -200,7 +206,7 @@ def test_settings_may_be_replaced_between_updates(name: str) -> None:
         agent.figures()
     told = case.learn(agent, 1)
     figures = told if case.algorithm == "ppo" else agent.figures()
-    assert set(figures) >= FIGURES[case.algorithm]
+    assert set(figures) >= figures_of(name)
     assert figures["learning_rate"] == 1e-30
     torch.testing.assert_close(agent._flat.parameter.detach(), before, atol=1e-20, rtol=0)
 
@@ -239,13 +245,10 @@ def test_clients_say_and_do_what_the_agent_does(name: str, network: dict[str, An
         assert decided.mean() > 0.9
         np.testing.assert_array_equal(policy.greedy(obs)[decided], expected.argmax(1)[decided] + 1)
     elif case.algorithm != "dqn" and "with a" not in name:
-        head = (
-            agent.head
-            if case.algorithm != "sac"
-            else DistributionHead(
-                replace(agent._head, initial_std=agent.networks.initial_std)  # as the gradient has it
-            )
-        )
+        head = getattr(agent, "head", None)
+        if case.algorithm == "sac":
+            std = agent._head.initial_std if name == "td3" else agent.networks.initial_std
+            head = DistributionHead(replace(agent._head, initial_std=std))  # as the gradient has it
         # Of the client's outputs: narrow densities are as much wider than what both networks differ by.
         distribution = head.distribution(torch.from_numpy(policy.outputs(obs)))
         action, log_prob = policy.act(obs, rng)

@@ -67,7 +67,7 @@ CASES = {
     name: EVERY[name]
     for name in (
         "ppo", "ppo with an lstm", "vtrace", "vtrace clipped, normalised, shared", *MEMBERS, "dqn of images",
-        "r2d2 with an lstm", "sac", "sac by autograd",
+        "r2d2 with an lstm", "sac", "sac by autograd", "td3", "tqc",
     )
 }  # fmt: skip
 CASES["ppo of one sample each"] = ppo_case(

@@ -41,9 +41,12 @@ def networks(case: Any) -> SACNetworks:
         activation=case.activation,
         policy_init_scale=1.0,
         initial_std=case.initial_std,
+        initial_temperature=0.3,
     )
     generator = torch.Generator().manual_seed(case.seed)
-    nets = build_sac_networks(SIZE, case.numbers, settings.network, 0.3, generator, torch.device("cpu"))
+    nets = build_sac_networks(
+        SIZE, case.numbers, settings.network, settings.sac, generator, torch.device("cpu")
+    )
     with torch.no_grad():
         for target in nets.targets:
             for parameter in target.parameters():

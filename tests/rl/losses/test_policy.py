@@ -9,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulsgui.rl.losses import policy as losses
-from soulsgui.rl.losses.policy import VTrace, critic_loss, soft_target, vtrace
+from soulsgui.rl.losses.policy import (
+    VTrace,
+    critic_loss,
+    double_q_target,
+    quantile_critic_loss,
+    smoothed_action,
+    soft_target,
+    truncated_target,
+    vtrace,
+)
+from soulsgui.rl.losses.q_learning import midpoints, quantile_huber_loss
 from soulsgui.rl.returns import gae
 
 
@@ -143,6 +153,56 @@ def test_the_target_takes_the_smaller_critic_and_adds_the_entropy() -> None:
         torch.tensor(0.5),
     )
     assert target.tolist() == [1 + 0.5 * (4 + 1), 1 + 0.25 * (2 - 2), 1]
+
+
+def test_smoothing_limits_the_noise_and_then_the_action() -> None:
+    action, noise = torch.tensor([[0.0, 0.0, 0.875, -0.875]]), torch.tensor([[1.0, -4.0, 1.0, -4.0]])
+    found = smoothed_action(action, noise, 0.25, 0.5)
+    assert found.tolist() == [[0.25, -0.5, 1.0, -1.0]]
+
+
+def test_the_target_of_td3_takes_the_smaller_critic_and_no_entropy() -> None:
+    next_q = torch.tensor([[4.0, 8.0, torch.inf], [6.0, 2.0, torch.inf]])
+    target = double_q_target(torch.ones(3), torch.tensor([0.5, 0.25, 0.0]), next_q)
+    assert target.tolist() == [1 + 0.5 * 4, 1 + 0.25 * 2, 1]
+
+
+def test_the_truncated_mixture_is_the_lowest_of_all_critics_together() -> None:
+    # Two critics of three quantiles each, one dropped for each: of 1 2 3 5 8 9 the highest two, both of
+    # the second critic. alpha * log pi = -1: 1 + 0.5 * (z + 1). The second state is a final one.
+    quantiles = torch.tensor([[[5.0, 1.0, 3.0], [torch.inf] * 3], [[9.0, 2.0, 8.0], [torch.inf] * 3]])
+    reward, discount = torch.ones(2), torch.tensor([0.5, 0.0])
+    log_prob, temperature = torch.tensor([-2.0, 1.0]), torch.tensor(0.5)
+    found = truncated_target(reward, discount, quantiles, log_prob, temperature, 1)
+    assert found.tolist() == [[2.0, 2.5, 3.0, 4.0], [1.0] * 4]
+    everything = truncated_target(reward, discount, quantiles, log_prob, temperature, 0)
+    assert everything[0].tolist() == [2.0, 2.5, 3.0, 4.0, 5.5, 6.0]
+
+
+def test_the_loss_of_quantile_critics_is_the_mean_over_their_quantiles_added() -> None:
+    # One state, two critics of two quantiles (levels 1/4, 3/4), one target: 2. Huber: u^2 / 2 up to 1,
+    # then |u| - 1/2; above the target the weight is 1 - level.
+    # First, at 1 and 4: (1/4 * 1/2 + 1/4 * 3/2) / 2 = 1/4. Second, at 2 and 0: (0 + 3/4 * 3/2) / 2 = 9/16.
+    q = torch.tensor([[[1.0, 4.0]], [[2.0, 0.0]]], requires_grad=True)
+    found = quantile_critic_loss(q, torch.tensor([[2.0]]))
+    assert found.loss.item() == pytest.approx(1 / 4 + 9 / 16)
+    assert found.error.tolist() == [(0.5 + 1) / 2]
+    found.loss.backward()
+    assert q.grad is not None
+    assert q.grad.tolist() == [[[-1 / 8, 1 / 8]], [[0.0, -3 / 8]]]
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 1000.0])
+def test_the_loss_of_quantile_critics_is_that_of_all_pairs(scale: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    q = (scale * (5 + torch.randn(3, 8, 25, generator=generator))).requires_grad_()
+    target = (scale * (5 + torch.randn(8, 40, generator=generator))).sort(1).values
+    found = quantile_critic_loss(q, target)
+    pairs = [quantile_huber_loss(one, midpoints(25), target) for one in q]
+    expected = torch.stack([one.loss for one in pairs]).sum() / 25
+    torch.testing.assert_close(found.loss, expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(found.error, torch.stack([one.error for one in pairs]).mean(0))
+    torch.testing.assert_close(*(torch.autograd.grad(loss, q) for loss in (found.loss, expected)))
 
 
 def test_both_critics_learn_weighted_by_importance() -> None:

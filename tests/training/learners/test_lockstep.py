@@ -18,18 +18,13 @@ from soulsgui.wire.messages.session import RoundShare
 from tests.faults.waiting import until
 from tests.sampling.free_trainer import playing_client
 from tests.servers import delete_prefix, with_fresh_prefix
-from tests.training.nodes import SMALL, SMALL_DQN, RunNode, join, next_round, running_node
+from tests.training.nodes import SMALL, SMALL_DQN, SMALL_SAC, RunNode, join, next_round, running_node
 
 PLAYED = {"env.num_envs": 2, "seed": 3}
+IN_STEP = {**PLAYED, "determinism": "lockstep", "clients.local": 1, "stop.env_steps": 256}
 # Everything that may depend on the time at once: priorities, windows of several steps, noise.
-DQN = {
-    **SMALL_DQN,
-    "dqn.agent": "rainbow",
-    **PLAYED,
-    "determinism": "lockstep",
-    "clients.local": 1,
-    "stop.env_steps": 256,
-}
+DQN = {**SMALL_DQN, "dqn.agent": "rainbow", **IN_STEP}
+TD3 = {**SMALL_SAC, "sac.agent": "td3", **IN_STEP}
 ENDLESS = combine([Layer("test", DQN | {"stop.env_steps": 10_000})])
 PPO = {**SMALL, **PLAYED, "stop.env_steps": 400}
 
@@ -116,7 +111,8 @@ def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) 
 
 
 @pytest.mark.parametrize(
-    ("values", "clients"), [(DQN, ["a"]), (PPO, ["a"]), (PPO | {"ppo.n_clients": 2}, ["a", "b"])]
+    ("values", "clients"),
+    [(DQN, ["a"]), (TD3, ["a"]), (PPO, ["a"]), (PPO | {"ppo.n_clients": 2}, ["a", "b"])],
 )
 def test_the_same_seed_gives_the_same_curve_to_the_bit(
     redis_server: Address, tmp_path: Path, values: dict[str, Any], clients: list[str]
