@@ -101,6 +101,13 @@ def evaluator(arguments: Arguments) -> int:
     return run_evaluator(_run(arguments), _address(arguments))
 
 
+def inference(arguments: Arguments) -> int:
+    """`inference`: an inference server of the run that goes on."""
+    from soulsgui.modes.seed.inference_server import run_inference_server
+
+    return run_inference_server(_address(arguments), arguments.name)
+
+
 def join(arguments: Arguments) -> int:
     """`join`: the runner of client mode, or what is asked of the one that goes on."""
     from soulsgui.cli import joined
@@ -146,7 +153,14 @@ def client(arguments: Arguments) -> int:
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
     start_anew = None if is_supervised() else start_over
     return run_client(
-        address, name, arguments.num_envs, arguments.episodes, owner, start_anew, arguments.workers
+        address,
+        name,
+        arguments.num_envs,
+        arguments.episodes,
+        owner,
+        start_anew,
+        arguments.workers,
+        arguments.inference,
     )
 
 
@@ -180,7 +194,15 @@ def _invited_client(arguments: Arguments) -> int:
     if address is None:
         return 0
     name, envs, episodes = invitation.client, arguments.num_envs, arguments.episodes
-    return run_client(address, name, envs, episodes, start_anew=start_over, workers=arguments.workers)
+    return run_client(
+        address,
+        name,
+        envs,
+        episodes,
+        start_anew=start_over,
+        workers=arguments.workers,
+        inference=arguments.inference,
+    )
 
 
 def probe(_arguments: Arguments) -> int:

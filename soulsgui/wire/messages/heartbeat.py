@@ -1,5 +1,6 @@
 """Liveness and progress of a client: the `beat:<client>` key, written every second."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -39,6 +40,59 @@ class GreedyPlay(Message):
     model_id: int = Field(-1, ge=-1, le=_LARGEST)
     played: Count = 0
     steps: Count = 0
+
+
+ROWS_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""Most environments in each bucket of batches but the last, which has no bound."""
+
+ROUND_TRIP_BOUNDS_MS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""The same of round trips, in milliseconds."""
+
+
+class InferenceFigures(Message):
+    """What an inference server has done.
+
+    Attributes:
+        generation: Which process of its name it is: unrolls and memories begin anew with each.
+        clients: Clients that ask it at present.
+        actions: Actions that it has chosen.
+        repeated: Requests that were answered once more as before.
+        expired: Clients whose requests it threw away, since they were silent.
+        unreadable: Requests that could not be used.
+        begun_anew: Unrolls that began in the middle of an episode: this or its client's process is a new one.
+        swaps: How often it took newer weights.
+        rows: Batches by the environments in them (`ROWS_BOUNDS`).
+        round_trips: Requests by the time until their client had the answer (`ROUND_TRIP_BOUNDS_MS`).
+    """
+
+    generation: Count = 0
+    clients: Count = 0
+    actions: Count = 0
+    repeated: Count = 0
+    expired: Count = 0
+    unreadable: Count = 0
+    begun_anew: Count = 0
+    swaps: Count = 0
+    rows: list[Count] = Field(default_factory=lambda: [0] * (len(ROWS_BOUNDS) + 1))
+    round_trips: list[Count] = Field(default_factory=lambda: [0] * (len(ROUND_TRIP_BOUNDS_MS) + 1))
+
+    def words(self) -> str:
+        """Return the figures in words."""
+        rows = _reached(0.5, self.rows, ROWS_BOUNDS, "environments")
+        half = _reached(0.5, self.round_trips, ROUND_TRIP_BOUNDS_MS, "ms")
+        most = _reached(0.99, self.round_trips, ROUND_TRIP_BOUNDS_MS, "ms")
+        served = f"{self.clients} client{'' if self.clients == 1 else 's'}, {self.actions:,} actions"
+        return f"{served}; half of the batches {rows}; half of the round trips {half}, 99 % {most}"
+
+
+def _reached(part: float, counts: Sequence[int], bounds: Sequence[float], unit: str) -> str:
+    """Return in words the least bound that so large a part of what was counted keeps."""
+    counted, total = 0, sum(counts)
+    for bound, count in zip(bounds, counts, strict=False):
+        counted += count
+        if counted >= part * total:
+            return f"at most {bound:g} {unit}"
+    return f"more than {bounds[-1]:g} {unit}"
 
 
 class ClientProgress(Message):
@@ -91,6 +145,7 @@ class Heartbeat(ClientProgress):
         update: Updates of the agent up to the weights in use; with the trainer's count it tells the lag.
         versions: Version of each package that matters.
         error: Last error in words, empty when there was none or it is over.
+        inference: What it has done as an inference server; None: it is none.
         greedy: How far it is with evaluations; None: it knows of none, and is not to be asked for any.
         simulated: Whether it steps no environment (`client --simulate`).
         leaving: Set in the last beat of a clean stop.
@@ -114,5 +169,6 @@ class Heartbeat(ClientProgress):
     error: Words = ""
     answered: Answer | None = None
     greedy: GreedyPlay | None = None
+    inference: InferenceFigures | None = None
     simulated: bool = False
     leaving: bool = False
