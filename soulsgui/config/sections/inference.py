@@ -22,7 +22,7 @@ class CentralSettings(Section, to_clients=True):
     inference_delay: Annotated[float, Field(ge=0, le=10)] = setting(
         0.1,
         "How long a batch waits for the other clients, from its first request on. It does not wait once all "
-        "who play have asked.",
+        "have asked who asked as lately as that.",
         unit="s",
     )
     inference_device: Literal["cpu"] = setting("cpu", "What networks of PyTorch choose actions on.")

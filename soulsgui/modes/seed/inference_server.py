@@ -45,7 +45,6 @@ logger = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 1.0
 _WAIT_S = 0.1
-_ASKED_LATELY_S = 1.0
 _LEAST_WAIT_S = 0.001
 _EXPIRY_S = 60
 
@@ -224,7 +223,7 @@ class InferenceServer:
                 pipeline.ltrim(keys.requests(name), -MOST_IN_FLIGHT, -1)
                 pipeline.expire(keys.requests(name), _EXPIRY_S)
         pipeline.execute()
-        self.figures.clients = sum(now - one.asked_at < LATE_S for one in run.clients.values())
+        self.figures.clients = len(run.clients)
         self.client_link.progress.inference = self.figures.told()
 
     def _forget(self, run: ServedRun, name: str) -> None:
@@ -239,7 +238,7 @@ class InferenceServer:
     def _collect(self, run: ServedRun) -> list[Asked]:
         """Wait for a request, then for those of the others, no longer than a batch may wait."""
         settings, found = run.config.settings, list[Asked]()
-        most, rows = int(settings["central.inference_batchsize"]), 0
+        most, delay_s, rows = settings["central.inference_batchsize"], settings["central.inference_delay"], 0
         # Who was served longest ago comes first.
         waiting = sorted(
             run.names, key=lambda name: run.clients[name].asked_at if name in run.clients else 0.0
@@ -248,15 +247,16 @@ class InferenceServer:
         while waiting and (popped := self._pop(waiting, deadline - time.monotonic(), most - rows)):
             now = time.monotonic()
             if not found:
-                deadline = now + settings["central.inference_delay"]
+                deadline = now + delay_s
             for name, data in popped:
                 asked = self._read(run, name, data, now)
                 if asked is not None:
                     found.append(asked)
                     waiting.remove(name)
                     rows += asked.client.num_envs
+            # Whose last request is older than a batch may wait asks too seldom to be waited for.
             others = [run.clients[name].asked_at for name in waiting if name in run.clients]
-            if found and (rows >= most or now - max(others, default=-np.inf) > _ASKED_LATELY_S):
+            if found and (rows >= most or now - max(others, default=-np.inf) > delay_s):
                 break
         return found
 

@@ -1,0 +1,32 @@
+"""Central inference, whole: an inference server is killed in mid-run, and nothing is counted twice."""
+
+import time
+from contextlib import closing
+from pathlib import Path
+
+from tests.end_to_end.server import RunningServer, wait_for
+from tests.faults.report import Report
+
+
+def _wait_steps(server: RunningServer, more: int) -> None:
+    start = server.status().run.env_steps
+    wait_for(lambda: server.status().run.env_steps > start + more, "steps of the next one")
+
+
+def test_a_run_goes_on_when_its_inference_server_is_killed(tmp_path: Path, report: Report) -> None:
+    with closing(RunningServer(tmp_path)) as server:
+        settings = {"stop.mean_return": None, "stop.judged_by": "training", "evaluation.every_updates": 0}
+        server.start_run(preset="cartpole_seed", overrides=settings)
+        for _ in range(2):
+            server.wait_updates(20)
+            report.injected("SIGKILL of the inference server in mid-run")
+            killed = time.monotonic()
+            server.kill("inference-1")
+            _wait_steps(server, 500)
+            report.recovered(time.monotonic() - killed)
+        status = server.status()
+        assert status.run.rejected == {}
+        made = sum(client.env_steps for client in status.clients if not client.id.startswith("inference"))
+        assert status.run.env_steps <= made
+        report.lost(made - status.run.env_steps, "steps, at most")
+        assert made - status.run.env_steps < 1000
