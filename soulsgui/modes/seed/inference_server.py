@@ -115,8 +115,8 @@ class InferenceServer:
                 self._run_id = config.run_id
                 self._serve(config)
                 self.client_link.leave_run()
+            self.client_link.farewell = self.client_link.farewell or "asked to stop"
         finally:
-            self.client_link.farewell = "asked to stop"
             self.client_link.close()
             self._link.close()
 

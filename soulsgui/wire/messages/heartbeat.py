@@ -112,6 +112,7 @@ class ClientProgress(Message):
         late_steps: Steps that began after their time on a fixed clock (`client.step_seconds`).
         human_steps: Steps that a person played; they are not sent.
         env_restarts: How often the environment was made anew because it had failed.
+        inference: What it has done as an inference server; None: it is none.
     """
 
     env_id: Words = ""
@@ -131,6 +132,7 @@ class ClientProgress(Message):
     late_steps: Count = 0
     human_steps: Count = 0
     env_restarts: Count = 0
+    inference: InferenceFigures | None = None
 
 
 class Heartbeat(ClientProgress):
@@ -145,7 +147,6 @@ class Heartbeat(ClientProgress):
         update: Updates of the agent up to the weights in use; with the trainer's count it tells the lag.
         versions: Version of each package that matters.
         error: Last error in words, empty when there was none or it is over.
-        inference: What it has done as an inference server; None: it is none.
         greedy: How far it is with evaluations; None: it knows of none, and is not to be asked for any.
         simulated: Whether it steps no environment (`client --simulate`).
         leaving: Set in the last beat of a clean stop.
@@ -169,6 +170,5 @@ class Heartbeat(ClientProgress):
     error: Words = ""
     answered: Answer | None = None
     greedy: GreedyPlay | None = None
-    inference: InferenceFigures | None = None
     simulated: bool = False
     leaving: bool = False
