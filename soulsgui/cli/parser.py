@@ -36,17 +36,8 @@ GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
     "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients", "logs", "events"),
     "help a server": ("join", "client"),
-    "tools": (
-        "evaluate",
-        "env",
-        "control",
-        "call",
-        "redis",
-        "trainer",
-        "telemetry",
-        "evaluator",
-        "inference",
-    ),
+    "tools": ("evaluate", "env", "control", "call"),
+    "services, each alone": ("redis", "trainer", "telemetry", "evaluator", "inference"),
 }
 """The commands as `soulsgui --help` shows them."""
 

@@ -105,6 +105,8 @@ def inference(arguments: Arguments) -> int:
     """`inference`: an inference server of the run that goes on."""
     from soulsgui.modes.seed.inference_server import run_inference_server
 
+    if not re.fullmatch(r"inference-[1-9][0-9]{0,3}", arguments.name):
+        raise UsageError(f"--name {arguments.name}: expected inference-1, or another number.")
     return run_inference_server(_address(arguments), arguments.name)
 
 
@@ -152,16 +154,8 @@ def client(arguments: Arguments) -> int:
 
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
     start_anew = None if is_supervised() else start_over
-    return run_client(
-        address,
-        name,
-        arguments.num_envs,
-        arguments.episodes,
-        owner,
-        start_anew,
-        arguments.workers,
-        arguments.inference,
-    )
+    more = {"workers": arguments.workers, "inference": arguments.inference}
+    return run_client(address, name, arguments.num_envs, arguments.episodes, owner, start_anew, **more)
 
 
 def _fleet(arguments: Arguments) -> int:
@@ -194,15 +188,8 @@ def _invited_client(arguments: Arguments) -> int:
     if address is None:
         return 0
     name, envs, episodes = invitation.client, arguments.num_envs, arguments.episodes
-    return run_client(
-        address,
-        name,
-        envs,
-        episodes,
-        start_anew=start_over,
-        workers=arguments.workers,
-        inference=arguments.inference,
-    )
+    more = {"workers": arguments.workers, "inference": arguments.inference}
+    return run_client(address, name, envs, episodes, start_anew=start_over, **more)
 
 
 def probe(_arguments: Arguments) -> int:

@@ -112,11 +112,6 @@ def _inference(settings: Settings) -> Broken:
         yield "inference", "`server` does not go with rounds: choose another algorithm than ppo."
     if settings.determinism == "lockstep":
         yield "inference", "`server` does not go with determinism=lockstep."
-    if settings.a_client_may_tell_the_spaces:
-        yield (
-            "inference",
-            "`server` needs an environment that can be made here, or at least one local client.",
-        )
 
 
 def _evaluation(settings: Settings) -> Broken:

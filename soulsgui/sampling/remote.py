@@ -15,12 +15,12 @@ from soulsgui.environments.choices import Mask
 from soulsgui.environments.step import StepResult
 from soulsgui.experience.segments import Segments
 from soulsgui.sampling.downloader import ServerView
+from soulsgui.sampling.inference_messages import Outcome, Reply, Request
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.sampling_modes import RolloutPlan
 from soulsgui.wire.codec import CodecError
 from soulsgui.wire.connection import AWAY, Address, Link
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.inference import Outcome, Reply, Request
 from soulsgui.wire.messages.session import Grant
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_recurrent import Remembered
 from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.segments import SegmentRecorder
+
+if TYPE_CHECKING:
+    from soulsgui.sampling.remote import RemotePolicy
 
 logger = logging.getLogger(__name__)
 
@@ -44,32 +47,6 @@ class FinishedEpisode:
     cut: bool = False
 
 
-class Recorder(Protocol):
-    """Takes steps, and makes segments of them (`segments.SegmentRecorder`), or leaves that to others."""
-
-    length: int
-    capacity: int
-
-    def add(
-        self,
-        obs: NDArray[Any],
-        action: NDArray[Any],
-        log_prob: NDArray[np.float32],
-        result: StepResult,
-        keep: NDArray[np.bool_],
-        mask: Mask | None,
-        state: dict[str, NDArray[np.float32]],
-        /,
-    ) -> None:
-        """Take one step of every environment."""
-
-    def cut(self, model_id: int, digest: int, /) -> Segments | None:
-        """Return what was collected since the last cut."""
-
-    def break_off(self) -> None:
-        """Give up the episodes that are under way."""
-
-
 class Rollout:
     """Plays several environments side by side.
 
@@ -88,7 +65,7 @@ class Rollout:
         to_environment: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
         remembered: Remembered | None = None,
         greedy: GreedyEvaluation | None = None,
-        recorder: Recorder | None = None,
+        recorder: "RemotePolicy | None" = None,
     ) -> None:
         num_envs = stepper.num_envs
         self._greedy = greedy
@@ -101,7 +78,7 @@ class Rollout:
         self._remembered = remembered or Remembered()
         self._remembered.begin(num_envs)
         own = SegmentRecorder(num_envs, spaces, segment_length, self._remembered.shapes)
-        self._recorder: Recorder = recorder or own
+        self._recorder = recorder or own
         self.open_steps = self.human_steps = 0
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)

@@ -108,7 +108,7 @@ class Keys:
     beat = _NameOf("beat")  # heartbeat
     grant = _NameOf("grant")  # what the trainer allows it to do
     wish = _NameOf("to")  # the state the runner wants it to be in
-    requests = _NameOf("infer:req")  # list of what it asks its inference server (`messages.inference`)
+    requests = _NameOf("infer:req")  # list of requests to its inference server
     replies = _NameOf("infer:rep")  # list with the answer
     wake_up = _NameOf("cmd")  # channel that tells it to read its grant and wish again
 

@@ -19,7 +19,7 @@ class CentralSettings(Section, to_clients=True):
         "Fewer, where nobody else asks.",
         unit="environments",
     )
-    inference_delay: Annotated[float, Field(ge=0, le=10)] = setting(
+    inference_delay: Annotated[float, Field(ge=0, le=2)] = setting(
         0.1,
         "How long a batch waits for the other clients, from its first request on. It does not wait once all "
         "have asked who asked as lately as that.",

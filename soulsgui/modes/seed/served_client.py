@@ -1,6 +1,6 @@
 """One client of an inference server: its unroll, its memory, and the answer it was given last. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,11 +11,10 @@ from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_recurrent import Remembered
+from soulsgui.sampling.inference_messages import Request
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number
-from soulsgui.wire.messages.inference import Request
-from soulsgui.wire.messages.session import Grant
 
 
 @dataclass(frozen=True)
@@ -38,15 +37,14 @@ class ServedClient:
     """
 
     def __init__(
-        self, num_envs: int, first_env: int, spaces: SpacesSpec, longest: int, memory: Remembered
+        self, num_envs: int, first_env: int, spaces: SpacesSpec, longest: int, memory: Mapping[str, Any]
     ) -> None:
         self.num_envs, self.first_env = num_envs, first_env
         self.unroll, self.number, self.answer = "", -1, b""
         self.asked_at = self.due = 0.0
-        self.grant: Grant | None = None
-        self.memory = Remembered(memory.shapes)
+        self.memory = Remembered(memory)
         self.memory.begin(num_envs)
-        self._recorder = SegmentRecorder(num_envs, spaces, longest, memory.shapes)
+        self._recorder = SegmentRecorder(num_envs, spaces, longest, self.memory.shapes)
         self._acted: Acted | None = None
         self._header: WeightsHeader | None = None  # of the steps that were recorded since the last cut
 

@@ -122,16 +122,11 @@ class RunServices:
     """Knows the services of a run as the supervisor wants them, and starts and ends them together."""
 
     def __init__(
-        self,
-        context: RunContext,
-        run: RunFolder,
-        clients: list[str],
-        evaluates: bool,
-        inference_servers: int = 0,
+        self, context: RunContext, run: RunFolder, clients: list[str], evaluates: bool, inference: int = 0
     ) -> None:
         self.clients = clients  # Names of the clients the server starts itself
         self._evaluator = [EVALUATOR] if evaluates else []
-        self._inference = [f"{INFERENCE}-{number}" for number in range(1, inference_servers + 1)]
+        self._inference = [f"{INFERENCE}-{number}" for number in range(1, inference + 1)]
         self._run = run
         self._context = context
         self._supervisor = context.supervisor

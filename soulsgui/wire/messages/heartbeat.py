@@ -1,5 +1,6 @@
 """Liveness and progress of a client: the `beat:<client>` key, written every second."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -50,7 +51,7 @@ ROUND_TRIP_BOUNDS_MS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 class InferenceFigures(Message):
-    """What an inference server has done.
+    """What an inference server has done. It counts in it, and each beat tells what was counted by then.
 
     Attributes:
         generation: Which process of its name it is: unrolls and memories begin anew with each.
@@ -65,6 +66,8 @@ class InferenceFigures(Message):
         round_trips: Requests by the time until their client had the answer (`ROUND_TRIP_BOUNDS_MS`).
     """
 
+    model_config = ConfigDict(frozen=False)
+
     generation: Count = 0
     clients: Count = 0
     actions: Count = 0
@@ -75,6 +78,15 @@ class InferenceFigures(Message):
     swaps: Count = 0
     rows: list[Count] = Field(default_factory=lambda: [0] * (len(ROWS_BOUNDS) + 1))
     round_trips: list[Count] = Field(default_factory=lambda: [0] * (len(ROUND_TRIP_BOUNDS_MS) + 1))
+
+    def chose(self, actions: int) -> None:
+        """Count a batch."""
+        self.actions += actions
+        self.rows[bisect_left(ROWS_BOUNDS, actions)] += 1
+
+    def took(self, round_trip_ms: float) -> None:
+        """Count how long a client waited for an answer."""
+        self.round_trips[bisect_left(ROUND_TRIP_BOUNDS_MS, round_trip_ms)] += 1
 
     def words(self) -> str:
         """Return the figures in words."""

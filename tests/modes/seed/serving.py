@@ -11,10 +11,10 @@ import numpy as np
 from soulsgui.environments.step import StepResult
 from soulsgui.modes.seed.inference_server import InferenceServer
 from soulsgui.sampling.heartbeat import ServerLogHandler
+from soulsgui.sampling.inference_messages import Outcome, Reply, Request
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
-from soulsgui.wire.messages.inference import Outcome, Reply, Request
 from soulsgui.wire.messages.session import Grant
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import ENOUGH, FreeTrainer

@@ -1,12 +1,13 @@
 """What an inference server answers, and what it makes of what it is told: each transition once."""
 
+import itertools
 import time
 
 import numpy as np
 import pytest
 
-from soulsgui.modes.seed import inference_server
-from soulsgui.modes.seed.inference_server import share_of
+from soulsgui.modes.seed import served_run
+from soulsgui.modes.seed.served_run import share_of
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from tests.faults.waiting import until
@@ -86,7 +87,7 @@ def test_another_process_begins_unrolls_anew(
 def test_what_a_silent_client_asked_is_thrown_away(
     trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inference_server, "LATE_S", 0.5)
+    monkeypatch.setattr(served_run, "LATE_S", 0.5)
     client.ask(0)
     trainer.until(lambda: serving.server.figures.clients, "the client is seen")
     trainer.until(lambda: not serving.server.figures.clients, "the client is silent")
@@ -124,26 +125,29 @@ def test_weights_stay_for_a_period(trainer: HandTrainer, serving: ServingThread,
     assert client.ask(1).model_id == 1
 
 
-@settings(central__inference_batchsize=64, central__inference_delay=5.0)
-def test_clients_are_answered_together_and_who_is_alone_need_not_wait(
+@settings(central__inference_batchsize=64, central__inference_delay=2.0)
+def test_clients_are_answered_together(
     trainer: HandTrainer, serving: ServingThread, client: HandClient
 ) -> None:
     other = HandClient(trainer, "d", num_envs=3)
-    for one in (client, other):
-        one.ask(0)
-    trainer.until(lambda: True, "a hello")
-    for number in range(1, 4):
+    numbers, rows = itertools.count(), serving.server.figures.rows
+
+    def answered_together() -> bool:
+        number = next(numbers)
         for one in (client, other):
+            one.beat()
             one.send(one.request(number))
         for one in (client, other):
             one.answer()
-    rows = serving.server.figures.rows
-    assert rows[3] >= 2, f"batches of five: {rows}"
-    trainer.until(lambda: trainer.steps() >= 3 * 5, "what both played")
+        return rows[3] >= 2
+
+    trainer.until(answered_together, "two batches of five")
+    made = 5 * (next(numbers) - 1)
+    trainer.until(lambda: trainer.steps() == made, "what both played")
     assert {env for one in trainer.received() for env in one.segments.env_index.tolist()} == set(range(5))
 
 
-@pytest.mark.parametrize("bad", ["nan", "shape", "garbage"])
+@pytest.mark.parametrize("bad", ["nan", "shape", "bounds", "garbage"])
 def test_what_can_not_be_used_is_counted_and_harms_nobody(
     trainer: HandTrainer, serving: ServingThread, client: HandClient, bad: str
 ) -> None:
@@ -151,8 +155,9 @@ def test_what_can_not_be_used_is_counted_and_harms_nobody(
     if bad == "garbage":
         client.send(b"\x93garbage")
     else:
-        wrong = np.full(2, np.nan, np.float32) if bad == "nan" else np.zeros(3, np.float32)
-        client.send(client.request(1, reward=wrong))
+        reward = np.full(2, np.nan, np.float32) if bad == "nan" else np.zeros(2, np.float32)
+        reward = np.zeros(3, np.float32) if bad == "shape" else reward
+        client.send(client.request(2000 if bad == "bounds" else 1, reward=reward))
     trainer.until(lambda: serving.server.figures.unreadable == 1, "it is counted")
     assert client.ask(1).number == 1
 

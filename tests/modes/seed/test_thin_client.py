@@ -9,8 +9,8 @@ import pytest
 
 import soulsgui
 from soulsgui.policies.specs import TorchPolicySpec
+from soulsgui.sampling.inference_messages import Request
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.inference import Request
 from tests.faults.waiting import until
 from tests.modes.seed.serving import HandTrainer, grant_for
 from tests.sampling.free_trainer import SPACES, beat_of

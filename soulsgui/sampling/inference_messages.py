@@ -11,10 +11,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.choices import Mask
+from soulsgui.environments.choices import Mask, action_left
 from soulsgui.environments.observations import ObservationSpec
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.environments.step import StepResult
+from soulsgui.environments.step import LARGEST, StepResult
 from soulsgui.experience.frame_stacks import field_of
 from soulsgui.wire.codec import CodecError, pack, unpack
 from soulsgui.wire.messages.heartbeat import MAX_ENVS
@@ -79,7 +79,7 @@ class Request:
         count = len(obs)
         if not 1 <= count <= MAX_ENVS:
             raise CodecError("a request is for one environment at least")
-        mask = _masks(told.get("mask"), count, spaces.masked_actions)
+        mask = _masks(told.get("mask"), count, spaces)
         outcome = _outcome(told, obs, mask, spaces) if "reward" in told else None
         return cls(unroll, number, obs, mask, outcome, float(took_ms))
 
@@ -87,8 +87,8 @@ class Request:
 def _outcome(told: Mapping[str, Any], obs: NDArray[Any], mask: Mask | None, spaces: SpacesSpec) -> Outcome:
     count = len(obs)
     reward = _array(told["reward"], np.dtype("<f4"), (count,))
-    if not np.isfinite(reward).all():
-        raise CodecError("rewards are finite")
+    if not (np.abs(reward) <= LARGEST).all():
+        raise CodecError("rewards are finite, and not too large")
     terminated, truncated, valid, keep = (_array(told.get(name), np.dtype("?"), (count,)) for name in _FLAGS)
     nobody = np.zeros(count, np.bool_)
     result = StepResult(obs, reward, terminated, truncated, valid, obs, nobody, mask, mask)
@@ -102,7 +102,7 @@ def _outcome(told: Mapping[str, Any], obs: NDArray[Any], mask: Mask | None, spac
         result = result._replace(next_obs=next_obs)
         if mask is not None:
             next_mask = mask.copy()
-            next_mask[ended] = _masks(told.get("final_mask"), len(final), spaces.masked_actions)
+            next_mask[ended] = _masks(told.get("final_mask"), len(final), spaces)
             result = result._replace(next_mask=next_mask)
     return Outcome(result, keep & valid)
 
@@ -125,17 +125,20 @@ def _observations(array: Any, space: ObservationSpec) -> NDArray[Any]:
     obs = _array(array, dtype, (len(array), *space.shape))
     for name, _ in space.fields:
         numbers = field_of(obs, name)
-        if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
-            raise CodecError("observations are finite")
+        if numbers.dtype.kind == "f" and not (np.abs(numbers) <= LARGEST).all():
+            raise CodecError("observations are finite, and not too large")
+    if not space.contains(obs).all():
+        raise CodecError("observations are within their bounds")
     return obs
 
 
-def _masks(array: Any, count: int, actions: int) -> Mask | None:
-    if not actions:
+def _masks(array: Any, count: int, spaces: SpacesSpec) -> Mask | None:
+    if not spaces.masked_actions:
         return None
-    if array is None:
-        return np.ones((count, actions), np.bool_)
-    return _array(array, np.dtype("?"), (count, actions))
+    mask = _array(array, np.dtype("?"), (count, spaces.masked_actions))
+    if not action_left(mask, spaces.action.sizes).all():
+        raise CodecError("a mask leaves an action")
+    return mask
 
 
 def _array(array: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
