@@ -73,7 +73,7 @@ class ServedClient:
             self.memory.forget(result.terminated | result.truncated | ~result.valid)
             if self._recorder.length == self._recorder.capacity:
                 yield from self.cut()
-        self.unroll, self.number, self._acted = request.unroll, request.number, None
+        self.unroll, self.number, self._acted, self.answer = request.unroll, request.number, None, b""
 
     def acted(self, acted: Acted, answer: bytes) -> None:
         """Take note of the answer to the request that was taken last."""

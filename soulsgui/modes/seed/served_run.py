@@ -5,9 +5,10 @@ import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+import redis
 from numpy.typing import NDArray
 
 from soulsgui.environments.choices import Mask
@@ -83,6 +84,7 @@ class ServedRun:
         self._names: list[str] = []  # of the clients that belong to this server, live, and are let in
         self._grants: dict[str, Grant] = {}
         self._clients: dict[str, ServedClient] = {}  # those that have asked
+        self._answers: list[tuple[str, bytes]] = []  # that are to be sent
 
     def _begin_session(self) -> Uploader:
         buffer_bytes = int(self._settings["client.buffer_bytes"])
@@ -100,8 +102,10 @@ class ServedRun:
         self._swap(now)
         self._cut(client for client in self._clients.values() if client.open_steps and now >= client.due)
         if self._header is None or plan.stepping is not Stepping.FREE or not self._names:
+            self._with_answers().execute()
             link.wait(lambda view: view.header != self._header, _WAIT_S)
         elif not self._uploader.has_room(sum(client.open_steps for client in self._clients.values())):
+            self._with_answers().execute()
             self.cut_all()
             link.wait(lambda _: self._uploader.has_room(0), _WAIT_S)
         elif asked := self._collect():
@@ -146,6 +150,7 @@ class ServedRun:
                 self._grants[name] = grant
                 pipeline.ltrim(keys.requests(name), -MOST_IN_FLIGHT, -1)
                 pipeline.expire(keys.requests(name), _EXPIRY_S)
+                pipeline.expire(keys.replies(name), _EXPIRY_S)
         pipeline.execute()
         self._figures.clients = len(self._clients)
 
@@ -192,18 +197,28 @@ class ServedRun:
         return float("-inf") if client is None else client.asked_at
 
     def _pop(self, names: list[str], left_s: float, most: int) -> list[tuple[str, bytes]]:
-        """Wait until one of them asks; return what some of them ask, nothing when the time is over."""
+        """Send the answers that wait, and wait until one of them asks; return what some of them ask then.
+
+        All in one round trip. Nothing is returned when the time is over.
+        """
         keys = {self._keys.requests(name).encode(): name for name in names}
-        connection = self._link.redis
-        first = cast("tuple[bytes, bytes] | None", connection.blpop(list(keys), max(left_s, _LEAST_WAIT_S)))
-        if first is None:
-            return []
-        others = [name for name in names if name != keys[first[0]]][: most - 1]
-        pipeline = connection.pipeline(transaction=False)
+        pipeline = self._with_answers()
+        sent = len(pipeline)
+        pipeline.blpop(list(keys), max(left_s, _LEAST_WAIT_S))
+        others = names[: most - 1]
         for name in others:
             pipeline.lpop(self._keys.requests(name))
-        came = zip(others, pipeline.execute(), strict=True) if others else ()
-        return [(keys[first[0]], first[1]), *((name, data) for name, data in came if data is not None)]
+        first, *more = pipeline.execute()[sent:]
+        came = [(name, data) for name, data in zip(others, more, strict=True) if data is not None]
+        return came if first is None else [(keys[first[0]], first[1]), *came]
+
+    def _with_answers(self) -> redis.client.Pipeline:
+        """Return a pipeline that gives clients the answers that wait."""
+        pipeline = self._link.redis.pipeline(transaction=False)
+        for name, answer in self._answers:
+            pipeline.rpush(self._keys.replies(name), answer)
+        self._answers.clear()
+        return pipeline
 
     def _read(self, name: str, data: bytes, now: float) -> Asked | None:
         """Take a request over; None for one that can't be used, or is answered already."""
@@ -217,7 +232,7 @@ class ServedRun:
         if client is not None and client.repeats(request):
             if request.number == client.number and client.answer:
                 self._figures.repeated += 1
-                self._send({name: client.answer})
+                self._answers.append((name, client.answer))
             return None
         if client is None or client.num_envs != len(request.obs):
             client = self._admit(name, len(request.obs))
@@ -256,7 +271,7 @@ class ServedRun:
         memory.fields = {name: np.concatenate([state[name] for state in states]) for name in memory.shapes}
         action, log_prob = self._choose(asked, obs, np.concatenate(masks) if masks else None)
         chosen = self._policy.to_environment(action)
-        answers, begin = {}, 0
+        begin = 0
         for one, state in zip(asked, states, strict=True):
             rows = slice(begin, begin := begin + one.client.num_envs)
             one.client.memory.fields = {name: field[rows].copy() for name, field in memory.fields.items()}
@@ -264,8 +279,7 @@ class ServedRun:
             answer = Reply(*words, header.model_id, header.update, chosen[rows]).pack()
             acted = Acted(header, one.request.obs, one.request.mask, action[rows], log_prob[rows], state)
             one.client.acted(acted, answer)
-            answers[one.name] = answer
-        self._send(answers)
+            self._answers.append((one.name, answer))
         self._figures.chose(len(obs))
 
     def _choose(
@@ -279,16 +293,6 @@ class ServedRun:
             return self._policy.act(obs, self._rng, mask)
         rates = [epsilons(grant, one.client.num_envs) for grant, one in zip(grants, asked, strict=True)]
         return epsilon_greedy(self._policy, obs, self._rng, np.concatenate(rates), mask)
-
-    def _send(self, answers: dict[str, bytes]) -> None:
-        """Give clients their answers; older ones that they did not take are gone."""
-        pipeline = self._link.redis.pipeline(transaction=False)
-        for name, answer in answers.items():
-            key = self._keys.replies(name)
-            pipeline.delete(key)
-            pipeline.rpush(key, answer)
-            pipeline.expire(key, _EXPIRY_S)
-        pipeline.execute()
 
     def cut_all(self) -> None:
         """Send what was recorded."""
