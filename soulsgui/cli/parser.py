@@ -36,7 +36,8 @@ GROUPS = {
     "run a server": ("gui", "serve", "shutdown", "invite", "revoke", "config"),
     "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients", "logs", "events"),
     "help a server": ("join", "client"),
-    "tools": ("evaluate", "env", "control", "call", "redis", "trainer", "telemetry", "evaluator"),
+    "tools": ("evaluate", "env", "control", "call"),
+    "services, each alone": ("redis", "trainer", "telemetry", "evaluator", "inference"),
 }
 """The commands as `soulsgui --help` shows them."""
 
@@ -66,6 +67,11 @@ _ARGUMENTS = {
     ),
     "--here": flag("for the server that runs on this computer, now and later; default: as last time"),
     "--idle": flag("start no run; default: start one"),
+    "--inference": {
+        "choices": ["local", "server"],
+        "default": "",
+        "help": "who chooses actions: it, or the inference server of the run; default: as the run says",
+    },
     "--json": JSON,
     "--local-clients": option("N", "clients on this machine; default: clients.local", type=int),
     "--mode": {"choices": ["server", "client"], "help": "the side to show; default: as last time"},
@@ -131,6 +137,7 @@ _ARGUMENTS = {
     "job --ahead": flag(""),
     "job run": word("RUN_DIR", "", type=Path),
     "job work": {"choices": ["figure"]},
+    "inference --name": option("ID", "its id; default: inference-1", default="inference-1"),
     "join --idle": flag(argparse.SUPPRESS),
     "join invitation": word(
         "INVITATION",
@@ -243,6 +250,13 @@ _DECLARED = (
         for name in ("trainer", "telemetry", "evaluator")
     ),
     _declare(
+        "inference",
+        "roles:inference",
+        "an inference server alone, in the foreground",
+        "--name --server-file",
+        is_service=True,
+    ),
+    _declare(
         "join",
         "roles:join",
         "let this computer play for a server; pause and stop that",
@@ -256,8 +270,8 @@ _DECLARED = (
         "client",
         "roles:client",
         "a sampling client, in the foreground",
-        "invitation --server --server-file --name --num-envs --workers --episodes --simulate --rate "
-        "--state-dir",
+        "invitation --server --server-file --name --num-envs --workers --episodes --inference --simulate "
+        "--rate --state-dir",
         "client --name second-player",
         "client --simulate 1000 --rate 100",
         is_service=True,

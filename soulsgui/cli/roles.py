@@ -101,6 +101,15 @@ def evaluator(arguments: Arguments) -> int:
     return run_evaluator(_run(arguments), _address(arguments))
 
 
+def inference(arguments: Arguments) -> int:
+    """`inference`: an inference server of the run that goes on."""
+    from soulsgui.modes.seed.inference_server import run_inference_server
+
+    if not re.fullmatch(r"inference-[1-9][0-9]{0,3}", arguments.name):
+        raise UsageError(f"--name {arguments.name}: expected inference-1, or another number.")
+    return run_inference_server(_address(arguments), arguments.name)
+
+
 def join(arguments: Arguments) -> int:
     """`join`: the runner of client mode, or what is asked of the one that goes on."""
     from soulsgui.cli import joined
@@ -145,9 +154,8 @@ def client(arguments: Arguments) -> int:
 
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
     start_anew = None if is_supervised() else start_over
-    return run_client(
-        address, name, arguments.num_envs, arguments.episodes, owner, start_anew, arguments.workers
-    )
+    more = {"workers": arguments.workers, "inference": arguments.inference}
+    return run_client(address, name, arguments.num_envs, arguments.episodes, owner, start_anew, **more)
 
 
 def _fleet(arguments: Arguments) -> int:
@@ -180,7 +188,8 @@ def _invited_client(arguments: Arguments) -> int:
     if address is None:
         return 0
     name, envs, episodes = invitation.client, arguments.num_envs, arguments.episodes
-    return run_client(address, name, envs, episodes, start_anew=start_over, workers=arguments.workers)
+    more = {"workers": arguments.workers, "inference": arguments.inference}
+    return run_client(address, name, envs, episodes, start_anew=start_over, **more)
 
 
 def probe(_arguments: Arguments) -> int:

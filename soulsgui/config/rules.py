@@ -17,7 +17,7 @@ class BrokenRule(NamedTuple):
 
 def broken_rules(settings: Settings) -> list[BrokenRule]:
     """Return every rule that the settings break."""
-    rules = (_schedules, _algorithms, _agents, _recurrence, _determinism, _evaluation, _machine)
+    rules = (_schedules, _algorithms, _agents, _recurrence, _determinism, _inference, _evaluation, _machine)
     return [BrokenRule(key, reason) for rule in rules for key, reason in rule(settings)]
 
 
@@ -105,6 +105,15 @@ def _determinism(settings: Settings) -> Broken:
         yield "determinism", f"`lockstep` does not go with {settings.algorithm}."
     elif settings.clients.local > 1:
         yield "determinism", "`lockstep` lets one client play: set clients.local to 1 or 0."
+
+
+def _inference(settings: Settings) -> Broken:
+    if settings.inference == "local":
+        return
+    if settings.algorithm == "ppo":
+        yield "inference", "`server` does not go with rounds: choose another algorithm than ppo."
+    if settings.determinism == "lockstep":
+        yield "inference", "`server` does not go with determinism=lockstep."
 
 
 def _evaluation(settings: Settings) -> Broken:

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from soulsgui.config.declaring import Effect, Section, setting
 from soulsgui.config.errors import reason_of
 from soulsgui.config.sections.algorithms import DQNSettings, PPOSettings, SACSettings, VTraceSettings
+from soulsgui.config.sections.inference import CentralSettings
 from soulsgui.config.sections.network import LearnerSettings, NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.run import (
     EVERY,
@@ -127,6 +128,13 @@ class Settings(Section):
     sac: SACSettings = _section(SACSettings)
     learner: LearnerSettings = _section(LearnerSettings)
     vtrace: VTraceSettings = _section(VTraceSettings)
+    inference: Literal["local", "server"] = setting(
+        "local",
+        "Who has the policy: each client (`local`), or inference servers that choose the actions of all "
+        "clients in batches, so that clients need neither weights nor PyTorch (`server`; not for ppo).",
+        to_clients=True,
+    )
+    central: CentralSettings = _section(CentralSettings)
     publish: PublishSettings = _section(PublishSettings)
     stop: StopSettings = _section(StopSettings)
     checkpoint: CheckpointSettings = _section(CheckpointSettings)
@@ -155,6 +163,11 @@ class Settings(Section):
     def fits_any_environment(self) -> bool:
         """Whether algorithm and network take whatever an environment shows and takes."""
         return self.algorithm in ("ppo", "vtrace") and self.network.name in ("mlp", "mlp_layer_norm")
+
+    @property
+    def inference_servers(self) -> int:
+        """How many inference servers a run has."""
+        return self.central.inference_servers if self.inference == "server" else 0
 
     @property
     def explores(self) -> bool:

@@ -19,6 +19,7 @@ from soulsgui.sampling.link import ClientLink, checked_config
 from soulsgui.sampling.owner_link import Plan, Stepping
 from soulsgui.sampling.player import RunPlayer
 from soulsgui.sampling.progress import made_words
+from soulsgui.sampling.remote import RemotePolicy
 from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.owner import ClientFolder
@@ -37,10 +38,12 @@ def run_client(
     owner: ClientFolder | None = None,
     start_anew: Callable[[], None] | None = None,
     workers: int | None = None,
+    inference: str = "",
 ) -> int:
     """Run a client until it is told to stop; return its exit code.
 
-    None takes what the server's configuration says (`num_envs`, `workers`), or plays on (`episodes`). When
+    None takes what the server's configuration says (`num_envs`, `workers`), or plays on (`episodes`); so does
+    an empty `inference`, which otherwise says who has the policy: `local` or (an inference) `server`. When
     only a new process helps, `start_anew` replaces this one; where it is None, the fault is raised to whoever
     supervises this one.
     """
@@ -51,7 +54,7 @@ def run_client(
     link = ClientLink(address, name, num_envs or 1, stop, owner, lines)
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
     on_hang = partial(_end_hanging, link, stop, start_anew)
-    client = Client(link, stop, num_envs, episodes, on_hang, workers)
+    client = Client(link, stop, num_envs, episodes, on_hang, workers, inference)
     try:
         _run_linked(client, link)
     except ProcessFault:
@@ -123,6 +126,7 @@ class Client:
         episodes: int | None,
         on_hang: Callable[[ProcessFault], None],
         workers: int | None = None,
+        inference: str = "",
     ) -> None:
         self._link = link
         self._stop = stop
@@ -130,6 +134,7 @@ class Client:
         self._episodes_left = episodes
         self._on_hang = on_hang
         self._workers = workers
+        self._inference = inference
         self._run_id = ""
 
     def run(self) -> None:
@@ -164,6 +169,7 @@ class Client:
             # Whether its environments tell the same is seen at their first reset.
             masked = SpacesSpec.from_json(config.spaces).action.masked if config.spaces else None
             environment = Environment(config.settings, self._num_envs, self._on_hang, self._workers, masked)
+        remote = self._asked_server(config)
         try:
             progress = self._link.progress
             progress.env_id, progress.num_envs = environment.id, environment.num_envs
@@ -171,7 +177,8 @@ class Client:
             if known is None:
                 return
             try:
-                policy = make_policy(known.policy)  # its outputs are checked when there are weights
+                # Its outputs are checked when there are weights.
+                policy = make_policy(known.policy) if remote is None else remote
             except SoulsGuiError:
                 progress.checks["network"] = False
                 raise
@@ -179,7 +186,22 @@ class Client:
                 player = RunPlayer(self._link, self._stop, known, environment, policy, self._count_episode)
             player.play()
         finally:
+            if remote is not None:
+                remote.close()
             environment.close()
+
+    def _asked_server(self, config: ServerConfig) -> RemotePolicy | None:
+        """Return what asks the inference server of a run; None where this client has a policy itself."""
+        served = config.settings["inference"] == "server"
+        if (self._inference or ("server" if served else "local")) == "local":
+            return None
+        if not served:
+            raise ClientRegistrationError(
+                "This run has no inference server.",
+                "Start this client without --inference server, or the run with inference=server.",
+            )
+        self._link.needs_no_weights()
+        return RemotePolicy(self._link.address, self._link, self._stop)
 
     def _tell_spaces(self, config: ServerConfig, environment: Environment) -> ServerConfig | None:
         """Tell a server that can't make the environment its spaces; return the run as it describes it then.

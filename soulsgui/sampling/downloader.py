@@ -78,6 +78,7 @@ class Downloader(threading.Thread):
         self._on_return = on_return
         self._stop_event = threading.Event()
         self._link = Link(address, self._stop_event, "downloader", WHEN_AWAY)
+        self.takes_weights = True
         self._view = ServerView()
         self._size = 0  # of the last weights, with their header
         self._config: tuple[bytes | None, ServerConfig | None] = (None, None)
@@ -140,11 +141,11 @@ class Downloader(threading.Thread):
         pipeline.get(keys.config)
         pipeline.get(keys.grant(self._client))
         pipeline.get(keys.wish(self._client))
-        pipeline.getrange(keys.weights, 0, most - 1)
+        pipeline.getrange(keys.weights, 0, most - 1 if self.takes_weights else 0)
         config, grant, wish, head = pipeline.execute()
         if config != self._config[0]:
             self._config = config, ServerConfig.read(config)
-        header, tensors = self._weights(head, most)
+        header, tensors = self._weights(head, most) if self.takes_weights else (None, None)
         view = ServerView(self._config[1], header, tensors, Grant.read(grant), Wish.read(wish))
         if view != old:
             self._view = view

@@ -93,7 +93,7 @@ class ClientLink:
     ) -> None:
         name, keeps = check_client_name(client), owner is not None
         self.progress = Progress(name, own_instance(), num_envs, own_versions(), keeps_episodes=keeps)
-        self._address = address
+        self.address = address
         self._stop = stop
         self.view = ServerView()  # what the server says now
         # The newest view that asked for an evaluation and had its weights: newer ones may have come since.
@@ -112,9 +112,9 @@ class ClientLink:
         if self._owner is not None:
             self._owner.start()
             self._plan_anew()
-        progress, keys, user = self.progress, Keys(self._address.prefix), self._address.user
+        progress, keys, user = self.progress, Keys(self.address.prefix), self.address.user
         client, own = progress.client, progress.instance
-        link = Link(self._address, self._stop, client, WHEN_AWAY)
+        link = Link(self.address, self._stop, client, WHEN_AWAY)
         try:
             before = link.run(lambda redis: ensure_name_is_free(redis, keys, client, own, self._stop, user))
         finally:
@@ -124,6 +124,10 @@ class ClientLink:
         self._opened = True
         self._heartbeat.start()
         self._downloader.start()
+
+    def needs_no_weights(self) -> None:
+        """Download none: an inference server has them."""
+        self._downloader.takes_weights = False
 
     @property
     def wish(self) -> Wish:
@@ -158,7 +162,7 @@ class ClientLink:
         self.progress.begin_run(config.run_id)
         self.progress.end_session()
         uploader = Uploader(
-            self._address, self.progress, contract, buffer_bytes, self._heartbeat.soon, drops, spaces
+            self.address, self.progress, contract, buffer_bytes, self._heartbeat.soon, drops, spaces
         )
         with self._changed:  # no view may come in between and be overtaken by an older one
             self._uploader = uploader
@@ -177,7 +181,7 @@ class ClientLink:
             if EntryId.parse(grant.session) > EntryId.parse(session):
                 raise ClientRegistrationError(
                     f"Another process took over the name {self.progress.client}.",
-                    other_name_remedy(self._address.user),
+                    other_name_remedy(self.address.user),
                 )
             return None
         if grant.status == "refused":

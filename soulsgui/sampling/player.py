@@ -19,6 +19,7 @@ from soulsgui.sampling.heartbeat import derived_seed
 from soulsgui.sampling.link import ClientLink, check_network
 from soulsgui.sampling.owner_link import Plan, Stepping
 from soulsgui.sampling.progress import ProgressLog
+from soulsgui.sampling.remote import Asking, Interrupted, RemotePolicy
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.sampling_modes import FreeRunning, RolloutPlan, Rounds, SamplingMode
 from soulsgui.wire.codec import WeightsHeader
@@ -44,7 +45,7 @@ class RunPlayer:
         stop: threading.Event,
         config: ServerConfig,
         environment: Environment,
-        policy: Policy,
+        policy: Policy | RemotePolicy,
         on_episode: Callable[[], None],
     ) -> None:
         self._link = link
@@ -63,7 +64,8 @@ class RunPlayer:
         self._attempt = config.attempt
         self._log_level = settings["logging.level"]
         self._episodes_over = True
-        self._policy = policy
+        self._remote = policy if isinstance(policy, RemotePolicy) else None
+        self._policy = None if isinstance(policy, RemotePolicy) else policy
         self._loaded: WeightsHeader | None = None
         self._log = ProgressLog(link.progress, time.monotonic())
         self._backoff = RestartBackoff()
@@ -80,16 +82,17 @@ class RunPlayer:
             derived_seed(config.seed, link.progress.client, config.attempt),
             self._ended,
             self._clock,
-            self._policy.to_environment,
+            None if self._policy is None else self._policy.to_environment,
             remembered_by(self._policy),
             self._greedy,
+            self._remote,
         )
 
     def _greedy_episodes(self) -> GreedyEvaluation | None:
         """Return what plays evaluations; None where everything is played in shares that are counted."""
         link, settings = self._link, self._config.settings
         link.progress.greedy = None
-        if self._family != OFF_POLICY or self._in_lockstep:
+        if self._family != OFF_POLICY or self._in_lockstep or self._remote is not None:
             return None
         env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
         longest = longest_episode(*env, otherwise=settings["evaluation.max_steps"])
@@ -102,18 +105,21 @@ class RunPlayer:
         drops = self._family == OFF_POLICY and settings["client.when_full"] == "drop_oldest"
         buffer_bytes = int(settings["client.buffer_bytes"])
         self._uploader = link.enter(self._config, self._contract, buffer_bytes, drops)
-        free: FreeRunning | None = None
-        if self._family == OFF_POLICY:
-            free = FreeRunning(link, self._uploader, self._policy, self._rollout, self._config, self._greedy)
-        self._mode: SamplingMode
-        if free is None or self._in_lockstep:
-            self._mode = Rounds(link, self._uploader, self._policy, free)
-        else:
-            self._mode = free
+        self._mode = self._chosen_mode()
         progress = link.progress
         logger.info("plays %s × %d for run %s", progress.env_id, progress.num_envs, progress.run_id)
         while self._play_on():
             pass
+
+    def _chosen_mode(self) -> SamplingMode | Asking:
+        link, policy = self._link, self._policy
+        if policy is None:
+            assert self._remote is not None
+            return Asking(link, self._remote)
+        if self._family != OFF_POLICY:
+            return Rounds(link, self._uploader, policy)
+        free = FreeRunning(link, self._uploader, policy, self._rollout, self._config, self._greedy)
+        return Rounds(link, self._uploader, policy, free) if self._in_lockstep else free
 
     def _play_on(self) -> bool:
         """Play until it is time to go (False), or until the environment failed and was made anew (True)."""
@@ -121,6 +127,8 @@ class RunPlayer:
             while (plan := self._next_rollout()) is not None:
                 self._play_rollout(plan)
             return False
+        except Interrupted:
+            return True
         except ProcessFault:
             raise
         except EnvironmentFault as fault:
@@ -198,6 +206,7 @@ class RunPlayer:
         """Let every environment end the episode it is in, unless something else is wanted meanwhile."""
         self._link.set_phase("finishing")
         self._link.answer(self._link.wish)
+        self._interrupt_waiting()
 
         def go_on() -> bool:
             return self._link.plan.stepping is Stepping.TO_THE_END and not self._stop.is_set()
@@ -225,7 +234,10 @@ class RunPlayer:
         self._use(plan)
         self._episodes_over = False
         link.set_phase("sampling")
-        model_id, digest = plan.header.model_id, digest_number(plan.header.digest)
+        model_id = digest = 0
+        if plan.header is not None:
+            model_id, digest = plan.header.model_id, digest_number(plan.header.digest)
+        self._interrupt_waiting()
 
         def go_on() -> bool:
             nonlocal heard
@@ -235,6 +247,8 @@ class RunPlayer:
                 heard = link.view
                 if heard.config is None or self._run_changed() or link.unanswered:
                     return False
+            if self._remote is not None:  # nothing is yielded
+                self._look(time.monotonic())
             return plan.go_on()
 
         rollout, act = self._rollout, self._mode.act
@@ -245,6 +259,12 @@ class RunPlayer:
                 self._look(time.monotonic())
                 chunk = pack_chunk(self._config.run_id, self._contract, segments)
                 self._uploader.push_chunk(chunk, segments.steps)
+
+    def _interrupt_waiting(self) -> None:
+        """Let an answer of the inference server be waited for until something else is wanted than now."""
+        plan = self._link.plan
+        if self._remote is not None:
+            self._remote.may_wait = lambda: not (self._stop.is_set() or self._another_wish(plan))
 
     def _log_as_told(self) -> None:
         """Log at another level where the run was resumed with one."""
@@ -263,7 +283,7 @@ class RunPlayer:
 
     def _use(self, plan: RolloutPlan) -> None:
         """Act with the weights of a plan."""
-        if plan.header == self._loaded:
+        if plan.header is None or self._policy is None or plan.header == self._loaded:
             return
         self._policy.load(plan.tensors)
         if self._loaded is None:

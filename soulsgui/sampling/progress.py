@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from soulsgui.errors import EnvironmentFault
 from soulsgui.wire.messages.base import LONGEST_DETAILS, Instance
-from soulsgui.wire.messages.heartbeat import Answer, GreedyPlay, Heartbeat, Phase
+from soulsgui.wire.messages.heartbeat import Answer, GreedyPlay, Heartbeat, InferenceFigures, Phase
 from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
 from soulsgui.wire.versions import MissingRequirement
 
@@ -53,6 +53,7 @@ class Progress:
     simulated: bool = False  # steps no environment
     leaving: bool = False
     answered: Answer | None = None
+    inference: InferenceFigures | None = None  # of an inference server
     greedy: GreedyPlay | None = None  # the newest evaluation; None where this client can't be asked for any
     checks: dict[str, bool] = field(default_factory=dict)  # as `messages.owner.ClientReport`
     lacks: list[MissingRequirement] = field(default_factory=list)  # what the server needs and is not here

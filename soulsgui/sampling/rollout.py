@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_recurrent import Remembered
 from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.segments import SegmentRecorder
+
+if TYPE_CHECKING:
+    from soulsgui.sampling.remote import RemotePolicy
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +65,7 @@ class Rollout:
         to_environment: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
         remembered: Remembered | None = None,
         greedy: GreedyEvaluation | None = None,
+        recorder: "RemotePolicy | None" = None,
     ) -> None:
         num_envs = stepper.num_envs
         self._greedy = greedy
@@ -73,7 +77,8 @@ class Rollout:
         self._within = Bounds(spaces.observation)
         self._remembered = remembered or Remembered()
         self._remembered.begin(num_envs)
-        self._recorder = SegmentRecorder(num_envs, spaces, segment_length, self._remembered.shapes)
+        own = SegmentRecorder(num_envs, spaces, segment_length, self._remembered.shapes)
+        self._recorder = recorder or own
         self.open_steps = self.human_steps = 0
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)

@@ -26,9 +26,12 @@ NO_LIMIT = 2**62
 
 @dataclass(frozen=True)
 class RolloutPlan:
-    """Steps that are made with the same weights, one after another, as long as `go_on` says."""
+    """Steps that are made with the same weights, one after another, as long as `go_on` says.
 
-    header: WeightsHeader
+    Without a `header` an inference server has the weights.
+    """
+
+    header: WeightsHeader | None
     tensors: dict[str, NDArray[Any]]
     go_on: Callable[[], bool]
     steps: int = NO_LIMIT
@@ -177,7 +180,7 @@ class Rounds:
 
     def played(self, plan: RolloutPlan, steps: int) -> None:
         """Take note of transitions that were made for a plan."""
-        if plan.header.model_id != self._round:
+        if plan.header is not None and plan.header.model_id != self._round:
             self._round, self._played = plan.header.model_id, 0
         self._played += steps
 

@@ -394,6 +394,7 @@ class Uploader(threading.Thread):
             run_id=progress.run_id,
             contract=self._contract,
             num_envs=progress.num_envs,
+            serves=progress.inference is not None,
             versions=progress.versions,
             spaces=self._spaces,
         ).to_json()

@@ -92,6 +92,8 @@ def client_rights(client: str, prefix: str) -> tuple[str, ...]:
         _selector(("+xadd", "+xlen", "+xinfo|stream"), "%RW~", streams),
         _selector(("+set", "+get", "+pttl"), "%RW~", [keys.beat(client)]),
         _selector(("+get", "+getrange", "+strlen"), "%R~", read),
+        _selector(("+rpush",), "%W~", [keys.requests(client)]),
+        _selector(("+blpop",), "%RW~", [keys.replies(client)]),
         f"&{keys.weights_event}",
         f"&{keys.wake_up(client)}",
         *_CONNECTION,

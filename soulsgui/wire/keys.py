@@ -23,6 +23,7 @@ _DEVICES = frozenset(
 TRAINER = "trainer"
 TELEMETRY = "telemetry"
 EVALUATOR = "evaluator"
+INFERENCE = "inference"  # what inference servers are called, with a number behind it
 NODES = (TRAINER, TELEMETRY, EVALUATOR)  # the nodes of a server; a run without evaluations has no evaluator
 
 TRAINER_GROUP = "trainer"
@@ -111,6 +112,8 @@ class Keys:
     beat = _NameOf("beat")  # heartbeat
     grant = _NameOf("grant")  # what the trainer allows it to do
     wish = _NameOf("to")  # the state the runner wants it to be in
+    requests = _NameOf("infer:req")  # list of requests to its inference server
+    replies = _NameOf("infer:rep")  # list with the answer
     wake_up = _NameOf("cmd")  # channel that tells it to read its grant and wish again
 
     # Of one node of the server:

@@ -13,6 +13,9 @@ LINEAR = {"schedule": "linear", "from": 0.001, "to": 0}
 R2D2: dict[str, Any] = {"algorithm": "dqn", "network": {"recurrent": "gru"}}
 
 
+ONE_CLIENT = {"clients": {"local": 1}}
+
+
 @pytest.mark.parametrize(
     ("changed", "key"),
     [
@@ -35,6 +38,8 @@ R2D2: dict[str, Any] = {"algorithm": "dqn", "network": {"recurrent": "gru"}}
         ({"algorithm": "sac", "stop": {"env_steps": 1000}}, "stop.env_steps"),
         ({"algorithm": "sac", "network": {"recurrent": "gru"}}, "network.recurrent"),
         ({"algorithm": "sac", "network": {"name": "nature_cnn"}}, "network.name"),
+        ({"inference": "server"}, "inference"),
+        ({"inference": "server", "algorithm": "sac", "determinism": "lockstep"} | ONE_CLIENT, "inference"),
     ],
 )
 def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key: str) -> None:
@@ -50,6 +55,7 @@ def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key
         {"algorithm": "vtrace", "network": {"name": "my.nets:Own"}},
         {"algorithm": "sac", "stop": {"env_steps": 1001}},
         {"stop": {"env_steps": 1000}},
+        {"inference": "server", "algorithm": "vtrace"},
         {"algorithm": "sac", "stop": {"judged_by": "evaluation"}},
         {"algorithm": "dqn", "network": {"name": "nature_cnn"}},
         {"network": {"name": "nature_cnn", "recurrent": "lstm", "hidden_sizes": ()}},

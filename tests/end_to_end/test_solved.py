@@ -8,6 +8,7 @@ from tests.end_to_end.server import last_json, soulsgui
 
 GOALS = {
     "cartpole_dqn": ("dqn", "mean_return", 475, 5),
+    "cartpole_seed": ("dqn", "mean_return", 475, 5),
     "cartpole_vtrace": ("vtrace", "best_mean_return", 475, 5),
     "pendulum_sac": ("sac", "mean_return", -150, 3),
 }

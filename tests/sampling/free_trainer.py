@@ -106,6 +106,7 @@ class FreeTrainer:
 
     def __init__(self, address: Address, **changed: Any) -> None:
         self.keys = Keys(address.prefix)
+        self.client = "c"
         self.connection = connect(address, "test-trainer")
         self._entries = self.connection.xrange
         self.wish = partial(wish_answered, self.connection, self.keys)
@@ -142,11 +143,13 @@ class FreeTrainer:
 
     def sessions(self) -> list[str]:
         return [
-            entry.decode() for entry, fields in self._entries(self.keys.chunks("c")) if b"hello" in fields
+            entry.decode()
+            for entry, fields in self._entries(self.keys.chunks(self.client))
+            if b"hello" in fields
         ]
 
     def hellos(self) -> list[SessionHello]:
-        said = [fields.get(b"hello") for _, fields in self._entries(self.keys.chunks("c"))]
+        said = [fields.get(b"hello") for _, fields in self._entries(self.keys.chunks(self.client))]
         return [hello for text in said if (hello := SessionHello.read(text)) is not None]
 
     def grant(self, steps: int | None, session: str = "", **changed: Any) -> None:
@@ -159,12 +162,12 @@ class FreeTrainer:
             "credit_steps": steps,
             "epsilon": 0.0,
         }
-        self.publisher.tell_all(self.connection, {"c": Grant(**(fields | changed))})
+        self.publisher.tell_all(self.connection, {self.client: Grant(**(fields | changed))})
 
     def received(self) -> list[Received]:
         config, box = self.config, SPACES.observation
         found, session = [], ""
-        for entry, fields in self._entries(self.keys.chunks("c")):
+        for entry, fields in self._entries(self.keys.chunks(self.client)):
             if b"hello" in fields:
                 session = entry.decode()
                 continue

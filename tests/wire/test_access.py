@@ -29,7 +29,7 @@ PROGRAMS = [
 
 NAMES = (
     "chunks", "episodes", "log", "beat", "wish", "grant", "wake_up",
-    "weights", "weights_event", "config", "metrics", "done", "clients",
+    "weights", "weights_event", "config", "metrics", "done", "clients", "requests", "replies",
 )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ ALLOWED = commands(
     "XADD {chunks} * hello x, XADD {episodes} * e x, XADD {log} MAXLEN 1000 * line x, XLEN {chunks}, "
     "XINFO STREAM {chunks}, SET {beat} x PX 1000, GET {beat}, PTTL {beat}, GET {weights}, "
     "GETRANGE {weights} 0 10, STRLEN {weights}, GET {config}, GET {wish}, GET {grant}, PING, "
-    "CLIENT SETNAME x, CLIENT ID",
+    "CLIENT SETNAME x, CLIENT ID, RPUSH {requests} x, BLPOP {replies} 0.01",
     OWN,
 )
 OWN_KEYS_MISUSED = commands(
@@ -55,14 +55,17 @@ OWN_KEYS_MISUSED = commands(
     "XREADGROUP GROUP trainer x STREAMS {chunks} >, XACK {chunks} trainer 1-1, XSETID {chunks} 9-9, "
     "XINFO GROUPS {chunks}, RENAME {chunks} {theirs}, COPY {beat} {theirs}, EXPIRE {beat} 1, PERSIST {beat}, "
     "APPEND {beat} x, TYPE {beat}, DUMP {beat}, SET {grant} x, SET {wish} x, SET {weights} x, "
-    "SET {config} x, PUBLISH {wake_up} x, PUBLISH {weights_event} 1",
+    "SET {config} x, PUBLISH {wake_up} x, PUBLISH {weights_event} 1, LPUSH {requests} x, "
+    "LRANGE {requests} 0 9, BLPOP {requests} 1, SET {requests} x, DEL {requests}, "
+    "RPUSH {replies} x, LPOP {replies}",
     OWN,
 )
 OF_OTHERS = commands(
     "XADD {chunks} * c x, XADD {episodes} * e x, XADD {log} * line x, XADD {metrics} * row x, "
     "XADD {done} * a x, XADD {orders} * a x, XLEN {chunks}, XINFO STREAM {chunks}, SET {beat} x, GET {beat}, "
     "GET {grant}, GET {wish}, GET {node}, SET {node} x, HGETALL {clients}, HSET {clients} pc-2 {{}}, "
-    "HDEL {clients} pc-2, GET elsewhere, SET elsewhere x, SUBSCRIBE {wake_up}",
+    "HDEL {clients} pc-2, GET elsewhere, SET elsewhere x, SUBSCRIBE {wake_up}, RPUSH {requests} x, "
+    "BLPOP {replies} 1",
     OTHER,
 )
 OF_THE_SERVER = commands(

@@ -28,7 +28,7 @@ from soulsgui.runner.status_text import waits_words
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ServiceStatus
 from soulsgui.wire.control.states import CLIENT
-from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER
+from soulsgui.wire.keys import EVALUATOR, INFERENCE, TELEMETRY, TRAINER
 from soulsgui.wire.node_commands import NodeCommand
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def client_health(name: str, roster: ClientRoster, supervisor: Supervisor) -> Ca
         return Health(
             ready=True,
             tick=beat.counter,
-            detail=beat.phase,
+            detail=beat.phase if beat.inference is None else beat.inference.words(),
             error=beat.error,
             farewell="said goodbye" if beat.leaving else "",
         )
@@ -121,9 +121,12 @@ def client_health(name: str, roster: ClientRoster, supervisor: Supervisor) -> Ca
 class RunServices:
     """Knows the services of a run as the supervisor wants them, and starts and ends them together."""
 
-    def __init__(self, context: RunContext, run: RunFolder, clients: list[str], evaluates: bool) -> None:
+    def __init__(
+        self, context: RunContext, run: RunFolder, clients: list[str], evaluates: bool, inference: int = 0
+    ) -> None:
         self.clients = clients  # Names of the clients the server starts itself
         self._evaluator = [EVALUATOR] if evaluates else []
+        self._inference = [f"{INFERENCE}-{number}" for number in range(1, inference + 1)]
         self._run = run
         self._context = context
         self._supervisor = context.supervisor
@@ -132,7 +135,7 @@ class RunServices:
     @property
     def names(self) -> list[str]:
         """Every service of the run."""
-        return [*_NODES, *self._evaluator, *self.clients]
+        return [*_NODES, *self._evaluator, *self._inference, *self.clients]
 
     def spec(self, name: str) -> ServiceSpec:
         """Return a service of the run."""
@@ -143,6 +146,11 @@ class RunServices:
             # Nodes read the settings of their run, which no other try would change. Clients are tried again:
             # what they refuse may be put right meanwhile, by another run or by their owner.
             special = special | {"refusal_code": UsageError.exit_code}
+        elif name in self._inference:
+            # To the trainer it is a client; but it answers all others.
+            kind, tells, server_file = INFERENCE, ("--name", name), context.folders.server_address
+            health, binding = client_health(name, context.roster, self._supervisor), self._server
+            special = {"tier": 2}
         else:
             # It knows its own secret alone.
             kind, tells = CLIENT, ("--name", name)
@@ -162,7 +170,7 @@ class RunServices:
 
     async def start(self) -> None:
         """Start all of them; each waits by itself for what it needs."""
-        passing = ("client", "evaluator")
+        passing = (CLIENT, EVALUATOR, INFERENCE)
         known = [status.name for status in self._supervisor.statuses() if status.kind in passing]
         await self._supervisor.remove(*(name for name in known if name not in self.names))
         await self._enlist()
@@ -172,11 +180,12 @@ class RunServices:
     async def _enlist(self) -> None:
         """Put our own clients on the roster before they beat, so that the trainer need not wait for that."""
         roster, bus = self._context.roster, self._context.bus
-        roster.set_local(self.clients)
+        own = [*self.clients, *self._inference]
+        roster.set_local(own)
         await self._context.let_in(self.clients)
         await bus.call(roster.forgetting_stale_locals())
-        await bus.call(roster.without_wish(*self.clients))
-        await bus.call(roster.listing(self.clients))
+        await bus.call(roster.without_wish(*own))
+        await bus.call(roster.listing(own))
 
     async def adopt(self, start_others: bool) -> list[str]:
         """Take over those that live on from an earlier runner, and return their names.
@@ -184,7 +193,7 @@ class RunServices:
         Those that can't be taken over, because they work for a server at another address, are ended and
         started anew; with `start_others`, and if any lives, so are those that don't live.
         """
-        self._context.roster.set_local(self.clients)
+        self._context.roster.set_local([*self.clients, *self._inference])
         await self._context.let_in(self.clients)
         specs = [self.spec(name) for name in self.names]
         adopted = [spec.name for spec in specs if await self._supervisor.adopt(spec)]
@@ -218,13 +227,13 @@ class RunServices:
             except (Refused, redis.RedisError, *AWAY) as error:
                 logger.info("the trainer does not rest before the end: %s", error)
         await asyncio.gather(
-            self._supervisor.stop(*self.clients),
+            self._supervisor.stop(*self.clients, *self._inference),
             self._supervisor.stop(*self._evaluator, grace_s=evaluator_grace_s),
         )
 
     async def end(self, save: bool) -> None:
         """End all of them, telemetry last, so that it stores the trainer's last rows."""
-        others = self._supervisor.stop(*self.clients, *self._evaluator)
+        others = self._supervisor.stop(*self.clients, *self._inference, *self._evaluator)
         await asyncio.gather(self._end_trainer(save), others)
         await self._supervisor.stop(TELEMETRY)
 

@@ -203,6 +203,12 @@ class Session:
     told_greedy: GreedyOrder | None = None
     share: float | None = None  # of all that comes, 0 to 1; None while nothing comes
     told_share: float | None = None
+    serves: bool = False  # an inference server: those who step the environments have sessions of their own
+
+    @property
+    def rungs(self) -> int:
+        """How many places it takes on the ladder of epsilons."""
+        return 0 if self.serves else self.num_envs
 
     def grant(
         self,
@@ -413,12 +419,12 @@ class Sessions:
             return {}
         if exploration.ladder is None:
             return dict.fromkeys(self.by_client, exploration.of_client(0, 1))
-        count = sum(session.num_envs for session in self.by_client.values() if session.plays)
+        count = sum(session.rungs for session in self.by_client.values() if session.plays)
         first, found = 0, {}
         for client, session in self.by_client.items():
             found[client] = exploration.of_client(first, count)
             if session.plays:
-                first += session.num_envs
+                first += session.rungs
         return found
 
     def needs_credit(self, session: Session) -> bool:
@@ -449,6 +455,7 @@ class Sessions:
         self.end(client)
         past, problem = self._past[client], self._why_refused(client, hello)
         session = Session(client, str(entry), hello.num_envs if hello else 1, now, since=entry)
+        session.serves = hello is not None and hello.serves
         session.in_a_row, past.in_a_row = past.in_a_row, 0
         session.plays = not problem and past.cut_off is None
         if problem:
@@ -494,6 +501,7 @@ class Sessions:
             return None
         self._past[client].cut_off = None
         session = Session(client, grant.session, beat.num_envs, now, grant.status, grant.reason, since=last)
+        session.serves = beat.inference is not None
         session.numbers = ChunkNumbers(below=None)  # what was acknowledged before the restart is not known
         # What it stored since its hello counts as received: credits are totals, and never go back.
         session.entries = min(beat.sent_chunks, grant.credit_entries)

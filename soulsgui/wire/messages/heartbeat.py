@@ -1,5 +1,7 @@
 """Liveness and progress of a client: the `beat:<client>` key, written every second."""
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -41,6 +43,70 @@ class GreedyPlay(Message):
     steps: Count = 0
 
 
+ROWS_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""Most environments in each bucket of batches but the last, which has no bound."""
+
+ROUND_TRIP_BOUNDS_MS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""The same of round trips, in milliseconds."""
+
+
+class InferenceFigures(Message):
+    """What an inference server has done. It counts in it, and each beat tells what was counted by then.
+
+    Attributes:
+        generation: Which process of its name it is: unrolls and memories begin anew with each.
+        clients: Clients that ask it at present.
+        actions: Actions that it has chosen.
+        repeated: Requests that were answered once more as before.
+        expired: Clients whose requests it threw away, since they were silent.
+        unreadable: Requests that could not be used.
+        begun_anew: Unrolls that began in the middle of an episode: this or its client's process is a new one.
+        swaps: How often it took newer weights.
+        rows: Batches by the environments in them (`ROWS_BOUNDS`).
+        round_trips: Requests by the time until their client had the answer (`ROUND_TRIP_BOUNDS_MS`).
+    """
+
+    model_config = ConfigDict(frozen=False)
+
+    generation: Count = 0
+    clients: Count = 0
+    actions: Count = 0
+    repeated: Count = 0
+    expired: Count = 0
+    unreadable: Count = 0
+    begun_anew: Count = 0
+    swaps: Count = 0
+    rows: list[Count] = Field(default_factory=lambda: [0] * (len(ROWS_BOUNDS) + 1))
+    round_trips: list[Count] = Field(default_factory=lambda: [0] * (len(ROUND_TRIP_BOUNDS_MS) + 1))
+
+    def chose(self, actions: int) -> None:
+        """Count a batch."""
+        self.actions += actions
+        self.rows[bisect_left(ROWS_BOUNDS, actions)] += 1
+
+    def took(self, round_trip_ms: float) -> None:
+        """Count how long a client waited for an answer."""
+        self.round_trips[bisect_left(ROUND_TRIP_BOUNDS_MS, round_trip_ms)] += 1
+
+    def words(self) -> str:
+        """Return the figures in words."""
+        rows = _reached(0.5, self.rows, ROWS_BOUNDS, "environments")
+        half = _reached(0.5, self.round_trips, ROUND_TRIP_BOUNDS_MS, "ms")
+        most = _reached(0.99, self.round_trips, ROUND_TRIP_BOUNDS_MS, "ms")
+        served = f"{self.clients} client{'' if self.clients == 1 else 's'}, {self.actions:,} actions"
+        return f"{served}; half of the batches {rows}; half of the round trips {half}, 99 % {most}"
+
+
+def _reached(part: float, counts: Sequence[int], bounds: Sequence[float], unit: str) -> str:
+    """Return in words the least bound that so large a part of what was counted keeps."""
+    counted, total = 0, sum(counts)
+    for bound, count in zip(bounds, counts, strict=False):
+        counted += count
+        if counted >= part * total:
+            return f"at most {bound:g} {unit}"
+    return f"more than {bounds[-1]:g} {unit}"
+
+
 class ClientProgress(Message):
     """How a client gets on: what its beat and its status share. What is counted begins at 0 with each run.
 
@@ -58,6 +124,7 @@ class ClientProgress(Message):
         late_steps: Steps that began after their time on a fixed clock (`client.step_seconds`).
         human_steps: Steps that a person played; they are not sent.
         env_restarts: How often the environment was made anew because it had failed.
+        inference: What it has done as an inference server; None: it is none.
     """
 
     env_id: Words = ""
@@ -77,6 +144,7 @@ class ClientProgress(Message):
     late_steps: Count = 0
     human_steps: Count = 0
     env_restarts: Count = 0
+    inference: InferenceFigures | None = None
 
 
 class Heartbeat(ClientProgress):

@@ -26,6 +26,7 @@ class SessionHello(Message):
         contract: Hash of the contract it was built for.
         num_envs: Environments it steps side by side: its share of a round is this times the steps.
         versions: Version of each package that matters.
+        serves: Whether it is an inference server, which sends what the environments of others show.
         spaces: What its environment shows and takes (`environments.spaces.SpacesSpec.to_json`), told where
             the server does not know it.
     """
@@ -38,6 +39,7 @@ class SessionHello(Message):
     run_id: str
     contract: str
     num_envs: int = Field(ge=1, le=MAX_ENVS)
+    serves: bool = False
     versions: dict[str, Words] = Field(default_factory=dict)
     spaces: dict[str, Any] | None = None
 

@@ -84,6 +84,17 @@ def test_command_lines_name_run_and_server_and_no_secret(folders: Folders, servi
     assert client.tier > services.spec("trainer").tier
 
 
+def test_inference_servers_are_started_before_the_clients_and_know_the_server(folders: Folders) -> None:
+    context: Any = SimpleNamespace(folders=folders, roster=FakeState(), server_state=FakeState())
+    context.supervisor = None
+    services = RunServices(context, RunFolder(folders.runs / "r"), [client_name(1)], False, inference=2)
+    assert services.names == ["trainer", "telemetry", "inference-1", "inference-2", "client-1"]
+    spec = services.spec("inference-2")
+    server_file = str(folders.server / "redis.json")
+    assert spec.argv[4:] == ("inference", "--name", "inference-2", "--server-file", server_file)
+    assert (spec.kind, spec.tier) == ("inference", services.spec("client-1").tier)
+
+
 def test_nodes_refuse_settings_for_good_and_clients_are_tried_again(services: RunServices) -> None:
     refusal = UsageError.exit_code
     assert ConfigError([]).exit_code == refusal

@@ -417,6 +417,11 @@ def test_on_a_ladder_every_environment_that_plays_has_a_rung_of_its_own(sessions
     moved = {client: grant.ladder for client, grant in sessions.grants_due().items()}
     assert moved["c"] == Ladder(first=3, count=6, exponent=7)
     assert moved["a"] == Ladder(first=0, count=6, exponent=7)
+    # The environments of an inference server are those of its clients.
+    sessions.hello("i", EntryId(1, 0), _hello(client="i", serves=True), now=5.0)
+    assert sessions.grants()["c"].ladder == moved["c"], (
+        "the environments of an inference server are its clients'"
+    )
     sessions.exploration = Exploration(temperature=0.3)
     grant = sessions.grants()["c"]
     assert (grant.temperature, grant.epsilon, grant.ladder) == (0.3, None, None)

@@ -1,0 +1,249 @@
+"""Central inference: actions a second, and how long a client waits for its answer.
+
+Clients are processes that speak the protocol and step nothing; the inference server is the real one. Beside
+it, in the same run, a bare sketch over Redis lists (no checks, no segments, no weights), and one plain round
+trip.
+
+python -m benchmarks.inference [--json] [--quick]
+"""
+
+import multiprocessing
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from benchmarks.report import Measured, run
+from soulsgui.config.layers import combine
+from soulsgui.config.parsing import Layer
+from soulsgui.config.schema import client_settings
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.step import StepResult
+from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
+from soulsgui.sampling.inference_messages import Outcome, Request
+from soulsgui.training.publisher import Publisher, TrainingPosition
+from soulsgui.wire.beats import own_instance
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.keys import EntryId, Keys
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import HELLO_FIELD, Grant
+from tests.servers import running_server
+
+SHAPES = ((1, 1), (4, 1), (4, 8), (2, 16))
+SERVER = "inference-1"
+SPACES = SpacesSpec.from_env(Box(-1.0, 1.0, (8,)), Discrete(4))
+POLICY = MLPPolicySpec((8,), 4, 0, (64, 64), "relu", normalise=False)
+SKETCH = "sketch"
+_ENOUGH = 2**40
+
+Times = list[float]
+Shape = tuple[int, int]
+"""Clients, and environments of each."""
+
+
+def weights() -> dict[str, Any]:
+    """Return weights at random."""
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in POLICY.tensor_shapes().items()}
+
+
+def ask(address: Address, client: str, num_envs: int, seconds: float) -> Times:
+    """Be a client for so long; return the seconds that each answer took."""
+    connection, keys = connect(address), Keys(address.prefix)
+    obs = np.zeros((num_envs, 8), np.float32)
+    nothing, valid = np.zeros(num_envs, np.bool_), np.ones(num_envs, np.bool_)
+    result = StepResult(obs, np.zeros(num_envs, np.float32), nothing, nothing, valid, obs, nothing)
+    sketched = address.prefix.startswith(SKETCH)
+    took: Times = []
+    until = float("inf")
+    number = 0
+    while time.monotonic() < until:
+        began = time.perf_counter()
+        outcome = Outcome(result, valid) if number else None
+        request = obs.tobytes() if sketched else Request("u", number, obs, None, outcome, 0.0).pack()
+        pipeline = connection.pipeline(transaction=False)
+        pipeline.rpush(keys.requests(client), request)
+        pipeline.blpop([keys.replies(client)], 4.0)
+        answer = pipeline.execute()[1]
+        took.append(time.perf_counter() - began)
+        if answer is None:
+            continue
+        number += 1
+        if until == float("inf"):  # the first answer waits for the server
+            until, took = time.monotonic() + seconds, []
+    connection.close()
+    return took
+
+
+def sketch(address: Address, clients: Sequence[str], batch: int, seconds: float) -> None:
+    """Answer requests as plainly as it can be done."""
+    connection, keys = connect(address), Keys(address.prefix)
+    policy, rng = NumpyMLPPolicy(POLICY.to_json()), np.random.default_rng(0)
+    policy.load(weights())
+    names = {keys.requests(client): keys.replies(client) for client in clients}
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        first = connection.blpop(list(names), 0.5)
+        if first is None:
+            continue
+        asked = [(first[0].decode(), first[1])]
+        others = [name for name in names if name != asked[0][0]][: batch - 1]
+        pipeline = connection.pipeline(transaction=False)
+        for name in others:
+            pipeline.lpop(name)
+        asked += [(name, data) for name, data in zip(others, pipeline.execute(), strict=True) if data]
+        obs = [np.frombuffer(data, np.float32).reshape(-1, 8) for _, data in asked]
+        action, _ = policy.act(np.concatenate(obs), rng)
+        begin = 0
+        for (name, _), rows in zip(asked, obs, strict=True):
+            pipeline.rpush(names[name], action[begin : begin + len(rows)].tobytes())
+            begin += len(rows)
+        pipeline.execute()
+    connection.close()
+
+
+class Trainer:
+    """Lets clients and the inference server in, and throws away what comes."""
+
+    def __init__(self, address: Address, clients: Sequence[str], batch: int) -> None:
+        self.connection, self.keys = connect(address), Keys(address.prefix)
+        settings = {"algorithm": "dqn", "inference": "server", "central.inference_batchsize": batch}
+        told = client_settings(combine([Layer("bench", settings)]))
+        config = ServerConfig(
+            run_id="bench",
+            attempt=1,
+            contract="c",
+            spaces=SPACES.to_json(),
+            policy=POLICY.to_json(),
+            settings=told,
+        )
+        publisher = Publisher(self.keys, config)
+        publisher.prepare(TrainingPosition(1, 0, 0, 0), weights())
+        publisher.publish(self.connection, {})
+        self._clients, self._counter = clients, 0
+        for client in clients:
+            self.connection.hset(self.keys.clients, client, "{}")
+            self._grant(client, "1-1")
+        self.turn()
+
+    def turn(self) -> None:
+        """Beat for the clients; let the newest session of the inference server in."""
+        self._counter += 1
+        for client in self._clients:
+            beat = Heartbeat(client=client, instance=own_instance(), counter=self._counter, session="1-1")
+            self.connection.set(self.keys.beat(client), beat.to_json(), ex=EXPIRY_S)
+        entries = self.connection.xrange(self.keys.chunks(SERVER))
+        for entry, fields in entries:
+            if HELLO_FIELD in fields:
+                self._grant(SERVER, str(EntryId.parse(entry)))
+        if len(entries) > 1:
+            self.connection.xtrim(self.keys.chunks(SERVER), maxlen=0, approximate=False)
+
+    def _grant(self, client: str, session: str) -> None:
+        grant = Grant(
+            session=session, status="accepted", credit_bytes=_ENOUGH, credit_entries=_ENOUGH, epsilon=0.1
+        )
+        self.connection.set(self.keys.grant(client), grant.to_json())
+        self.connection.publish(self.keys.wake_up(client), "")
+
+
+def _play(
+    pool: ProcessPoolExecutor,
+    address: Address,
+    shape: Shape,
+    seconds: float,
+    turn: Callable[[], None],
+) -> tuple[float, Times]:
+    """Return the actions a second of all clients, and what the answers took."""
+    count, num_envs = shape
+    waiting = [pool.submit(ask, address, f"c{number}", num_envs, seconds) for number in range(count)]
+    while not all(one.done() for one in waiting):
+        turn()
+        time.sleep(0.1)
+    took = [time_s for one in waiting for time_s in one.result()]
+    return num_envs * len(took) / seconds, took
+
+
+def _ours(pool: ProcessPoolExecutor, address: Address, shape: Shape, seconds: float) -> tuple[float, Times]:
+    with tempfile.TemporaryDirectory() as folder:
+        address.write(Path(folder) / "redis.json")
+        words = ["inference", "--name", SERVER, "--server-file", str(Path(folder) / "redis.json")]
+        trainer = Trainer(address, [f"c{number}" for number in range(shape[0])], shape[0] * shape[1])
+        server = subprocess.Popen(
+            [sys.executable, "-m", "soulsgui", *words], stderr=(Path(folder) / "log").open("wb")
+        )
+        try:
+            return _play(pool, address, shape, seconds, trainer.turn)
+        finally:
+            server.terminate()
+            server.wait()
+            trainer.connection.close()
+
+
+def _sketched(
+    pool: ProcessPoolExecutor, address: Address, shape: Shape, seconds: float
+) -> tuple[float, Times]:
+    clients = [f"c{number}" for number in range(shape[0])]
+    serving = pool.submit(sketch, address, clients, shape[0], seconds + 3.0)
+    found = _play(pool, address, shape, seconds, lambda: None)
+    serving.result()
+    return found
+
+
+def _round_trip(address: Address) -> float:
+    connection, took = connect(address), []
+    for _ in range(2000):
+        began = time.perf_counter()
+        connection.ping()
+        took.append(time.perf_counter() - began)
+    connection.close()
+    return statistics.median(took)
+
+
+def measure(quick: bool) -> list[Measured]:
+    """Measure every shape beside the sketch, in turn."""
+    seconds, repeats = (1.0, 1) if quick else (4.0, 5)
+    found = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_server(Path(folder)) as server,
+        ProcessPoolExecutor(6, multiprocessing.get_context("spawn")) as pool,
+    ):
+        for shape in SHAPES:
+            ours, limits, half_ms, most_ms, plain = [], [], [], [], []
+            for turn in range(repeats):
+                name = f"{shape[0]}x{shape[1]}.{turn}:"
+                rate, took = _ours(pool, _with_prefix(server, f"ours.{name}"), shape, seconds)
+                limit, _ = _sketched(pool, _with_prefix(server, f"{SKETCH}.{name}"), shape, seconds)
+                ours.append(rate)
+                limits.append(limit)
+                half_ms.append(1000 * float(np.percentile(took, 50)))
+                most_ms.append(1000 * float(np.percentile(took, 99)))
+                plain.append(1000 * _round_trip(server))
+            words = f"{shape[0]} clients × {shape[1]}"
+            found.append(_figure(f"{words}: actions", "1/s", ours, "bare sketch", limits))
+            found.append(_figure(f"{words}: p50 of an answer", "ms", half_ms, "round trip (PING)", plain))
+            found.append(_figure(f"{words}: p99 of an answer", "ms", most_ms, "round trip (PING)", plain))
+    return found
+
+
+def _with_prefix(address: Address, prefix: str) -> Address:
+    return Address(address.host, address.port, address.password, prefix)
+
+
+def _figure(name: str, unit: str, ours: Times, reference_name: str, reference: Times) -> Measured:
+    value, limit = statistics.median(ours), statistics.median(reference)
+    return Measured(name, value, unit, limit, reference_name, value / limit, len(ours))
+
+
+if __name__ == "__main__":
+    run(measure)

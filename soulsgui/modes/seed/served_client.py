@@ -1,0 +1,94 @@
+"""One client of an inference server: its unroll, its memory, and the answer it was given last. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.environments.choices import Mask
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import Segments
+from soulsgui.policies.numpy_recurrent import Remembered
+from soulsgui.sampling.inference_messages import Request
+from soulsgui.sampling.segments import SegmentRecorder
+from soulsgui.wire.codec import WeightsHeader
+from soulsgui.wire.messages.chunk import digest_number
+
+
+@dataclass(frozen=True)
+class Acted:
+    """Actions that were chosen, and from what; what they led to comes with the next request."""
+
+    header: WeightsHeader
+    obs: NDArray[Any]
+    mask: Mask | None
+    action: NDArray[Any]
+    log_prob: NDArray[np.float32]
+    state: dict[str, NDArray[np.float32]]
+
+
+class ServedClient:
+    """Makes segments of the requests of one client.
+
+    Its environments are numbered from `first_env` on among all of the inference server. A step belongs to the
+    weights that chose its action, whichever are in use when its outcome comes.
+    """
+
+    def __init__(
+        self, num_envs: int, first_env: int, spaces: SpacesSpec, longest: int, memory: Mapping[str, Any]
+    ) -> None:
+        self.num_envs, self.first_env = num_envs, first_env
+        self.unroll, self.number, self.answer = "", -1, b""
+        self.asked_at = self.due = 0.0
+        self.memory = Remembered(memory)
+        self.memory.begin(num_envs)
+        self._recorder = SegmentRecorder(num_envs, spaces, longest, self.memory.shapes)
+        self._acted: Acted | None = None
+        self._header: WeightsHeader | None = None  # of the steps that were recorded since the last cut
+
+    @property
+    def open_steps(self) -> int:
+        """Steps that were recorded since the last cut."""
+        return self._recorder.length * self.num_envs
+
+    def repeats(self, request: Request) -> bool:
+        """Whether a request was answered before."""
+        return request.unroll == self.unroll and request.number <= self.number
+
+    def take(self, request: Request) -> Iterator[Segments]:
+        """Record what the last answer led to; yield segments that end before or with it."""
+        outcome, acted = request.outcome, self._acted
+        follows = (request.unroll, request.number) == (self.unroll, self.number + 1)
+        if not follows or acted is None or outcome is None or len(request.obs) != self.num_envs:
+            yield from self._begin(request.unroll)
+        else:
+            if self._header != acted.header:
+                yield from self.cut()
+            self._header = acted.header
+            columns = acted.obs, acted.action, acted.log_prob, outcome.result
+            self._recorder.add(*columns, outcome.keep, acted.mask, acted.state)
+            result = outcome.result
+            self.memory.forget(result.terminated | result.truncated | ~result.valid)
+            if self._recorder.length == self._recorder.capacity:
+                yield from self.cut()
+        self.unroll, self.number, self._acted, self.answer = request.unroll, request.number, None, b""
+
+    def acted(self, acted: Acted, answer: bytes) -> None:
+        """Take note of the answer to the request that was taken last."""
+        self._acted, self.answer = acted, answer
+
+    def _begin(self, unroll: str) -> Iterator[Segments]:
+        yield from self.cut()
+        self.unroll = unroll
+        self._recorder.break_off()
+        self.memory.begin(self.num_envs)
+
+    def cut(self) -> Iterator[Segments]:
+        """Yield what was recorded since the last cut."""
+        if self._header is None or not self._recorder.length:
+            return
+        segments = self._recorder.cut(self._header.model_id, digest_number(self._header.digest))
+        if segments is not None:
+            yield replace(segments, env_index=segments.env_index + np.int32(self.first_env))

@@ -1,0 +1,309 @@
+"""One run of an inference server: who is served, in which batches, and with which weights."""
+
+import logging
+import time
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import redis
+from numpy.typing import NDArray
+
+from soulsgui.environments.choices import Mask
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.experience.segments import Segments
+from soulsgui.modes.seed.served_client import Acted, ServedClient
+from soulsgui.policies.exploration import boltzmann, epsilon_greedy, ladder
+from soulsgui.policies.numpy_recurrent import remembered_by
+from soulsgui.policies.policy import make_policy
+from soulsgui.sampling.heartbeat import derived_seed
+from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, Reply, Request
+from soulsgui.sampling.link import ClientLink, check_network
+from soulsgui.sampling.owner_link import Stepping
+from soulsgui.sampling.uploader import Uploader
+from soulsgui.wire.beats import LATE_S, BeatClock, clients_of
+from soulsgui.wire.codec import CodecError, WeightsHeader
+from soulsgui.wire.connection import Link
+from soulsgui.wire.keys import INFERENCE, Keys
+from soulsgui.wire.messages.chunk import pack_chunk
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat, InferenceFigures
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import Grant
+
+logger = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 1.0
+_WAIT_S = 0.1
+_LEAST_WAIT_S = 0.001
+_EXPIRY_S = 60
+
+
+def share_of(client: str, servers: int) -> int:
+    """Return the number, from 1, of the inference server that a client belongs to."""
+    return zlib.crc32(client.encode()) % servers + 1
+
+
+def epsilons(grant: Grant, num_envs: int) -> NDArray[np.float64]:
+    """Return the ε of each environment of a client."""
+    epsilon, rungs = grant.epsilon or 0.0, grant.ladder
+    if rungs is None:
+        return np.full(num_envs, epsilon)
+    return ladder(epsilon, rungs.first, num_envs, rungs.count, rungs.exponent)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that waits for its answer."""
+
+    name: str
+    client: ServedClient
+    request: Request
+
+
+class ServedRun:
+    """Serves the clients of one run; `link` is the connection that answers them."""
+
+    def __init__(
+        self, config: ServerConfig, client_link: ClientLink, link: Link, figures: InferenceFigures
+    ) -> None:
+        self._config, self._settings = config, config.settings
+        self._client_link, self._link, self._figures = client_link, link, figures
+        self._keys, self._progress = Keys(client_link.address.prefix), client_link.progress
+        self._number = int(self._progress.client.rpartition("-")[2])
+        self._spaces = SpacesSpec.from_json(config.spaces)
+        self._policy = make_policy(config.policy)
+        self._memory = remembered_by(self._policy)
+        self._rng = np.random.default_rng(derived_seed(config.seed, self._progress.client, config.attempt))
+        self._progress.env_id, self._progress.num_envs = config.settings["env.id"], 1
+        self._uploader = self._begin_session()
+        self._header: WeightsHeader | None = None
+        self._swapped_at = self._looked_at = float("-inf")
+        self._clock = BeatClock()
+        self._names: list[str] = []  # of the clients that belong to this server, live, and are let in
+        self._grants: dict[str, Grant] = {}
+        self._clients: dict[str, ServedClient] = {}  # those that have asked
+        self._answers: list[tuple[str, bytes]] = []  # that are to be sent
+
+    def _begin_session(self) -> Uploader:
+        buffer_bytes = int(self._settings["client.buffer_bytes"])
+        return self._client_link.enter(self._config, self._config.contract, buffer_bytes)
+
+    def turn(self) -> None:
+        """Answer one batch, as soon as there are weights and the trainer takes samples."""
+        link, now = self._client_link, time.monotonic()
+        plan = link.plan
+        link.obey(plan, "waiting" if self._header is None else "sampling")
+        if now - self._looked_at >= _LOOK_EVERY_S:
+            self._looked_at = now
+            self._look_at_clients(now)
+        link.answer_of_trainer(link.view)  # raises where this server is refused
+        self._swap(now)
+        self._cut(client for client in self._clients.values() if client.open_steps and now >= client.due)
+        if self._header is None or plan.stepping is not Stepping.FREE or not self._names:
+            self._with_answers().execute()
+            link.wait(lambda view: view.header != self._header, _WAIT_S)
+        elif not self._uploader.has_room(sum(client.open_steps for client in self._clients.values())):
+            self._with_answers().execute()
+            self.cut_all()
+            link.wait(lambda _: self._uploader.has_room(0), _WAIT_S)
+        elif asked := self._collect():
+            self._answer(self._header, asked)
+
+    def _swap(self, now: float) -> None:
+        """Take the newest weights, between two batches, if they are due."""
+        header, tensors = self._client_link.view.header, self._client_link.view.tensors
+        if header is None or tensors is None or header.run_id != self._config.run_id:
+            return
+        if header == self._header or now - self._swapped_at < self._settings["central.broadcast_period"]:
+            return
+        self._policy.load(tensors)
+        if self._header is None:
+            check_network(self._policy, header, self._spaces.observation)
+        self._header, self._swapped_at = header, now
+        self._figures.swaps += 1
+        self._progress.model_id, self._progress.update = header.model_id, header.update
+
+    def _look_at_clients(self, now: float) -> None:
+        """See who is to be served; empty the requests of those who are silent."""
+        connection, keys = self._link.redis, self._keys
+        servers = int(self._settings["central.inference_servers"])
+        everybody = [name for name in clients_of(connection, keys) if not name.startswith(f"{INFERENCE}-")]
+        mine = [name for name in everybody if share_of(name, servers) == self._number]
+        pipeline = connection.pipeline(transaction=False)
+        for name in mine:
+            pipeline.get(keys.beat(name))
+            pipeline.pttl(keys.beat(name))
+            pipeline.get(keys.grant(name))
+        read = iter(pipeline.execute())
+        self._names = []
+        for name, told, left_ms, granted in zip(mine, read, read, read, strict=True):
+            beat, grant = Heartbeat.read(told), Grant.read(granted)
+            if beat is not None:
+                self._clock.observe(beat, EXPIRY_S - max(left_ms, 0) / 1000, now)
+            age_s = self._clock.age_s(name, now)
+            if beat is None or beat.leaving or age_s is None or age_s > LATE_S:
+                self._forget(name)
+            elif grant is not None and grant.status == "accepted" and grant.session == beat.session:
+                self._names.append(name)
+                self._grants[name] = grant
+                pipeline.ltrim(keys.requests(name), -MOST_IN_FLIGHT, -1)
+                pipeline.expire(keys.requests(name), _EXPIRY_S)
+                pipeline.expire(keys.replies(name), _EXPIRY_S)
+        pipeline.execute()
+        self._figures.clients = len(self._clients)
+
+    def _forget(self, name: str) -> None:
+        """Throw away what a silent client asked, and end its unroll."""
+        pipeline = self._link.redis.pipeline(transaction=False)
+        pipeline.delete(self._keys.requests(name))
+        pipeline.delete(self._keys.replies(name))
+        self._figures.expired += pipeline.execute()[0]
+        if name in self._clients:
+            self._cut([self._clients.pop(name)])
+
+    def _collect(self) -> list[Asked]:
+        """Wait for a request, then for those of the others, no longer than a batch may wait."""
+        most, delay_s = (
+            self._settings["central.inference_batchsize"],
+            self._settings["central.inference_delay"],
+        )
+        rows, found, known = 0, list[Asked](), set(self._clients.values())
+        # Who was served longest ago comes first.
+        waiting = sorted(self._names, key=self._asked_at)
+        deadline = time.monotonic() + _WAIT_S
+        while waiting and (popped := self._pop(waiting, deadline - time.monotonic(), most - rows)):
+            now = time.monotonic()
+            if not found:
+                deadline = now + delay_s
+            for name, data in popped:
+                asked = self._read(name, data, now)
+                if asked is not None:
+                    found.append(asked)
+                    waiting.remove(name)
+                    rows += asked.client.num_envs
+            # Whose last request is older than a batch may wait asks too seldom to be waited for.
+            lately = any(now - self._asked_at(name) <= delay_s for name in waiting)
+            if found and (rows >= most or not lately):
+                break
+        if not known.issuperset(self._clients.values()):
+            self._progress.num_envs = max(one.first_env + one.num_envs for one in self._clients.values())
+            self._uploader = self._begin_session()
+        return found
+
+    def _asked_at(self, name: str) -> float:
+        client = self._clients.get(name)
+        return float("-inf") if client is None else client.asked_at
+
+    def _pop(self, names: list[str], left_s: float, most: int) -> list[tuple[str, bytes]]:
+        """Send the answers that wait, and wait until one of them asks; return what some of them ask then.
+
+        All in one round trip. Nothing is returned when the time is over.
+        """
+        keys = {self._keys.requests(name).encode(): name for name in names}
+        pipeline = self._with_answers()
+        sent = len(pipeline)
+        pipeline.blpop(list(keys), max(left_s, _LEAST_WAIT_S))
+        others = names[: most - 1]
+        for name in others:
+            pipeline.lpop(self._keys.requests(name))
+        first, *more = pipeline.execute()[sent:]
+        came = [(name, data) for name, data in zip(others, more, strict=True) if data is not None]
+        return came if first is None else [(keys[first[0]], first[1]), *came]
+
+    def _with_answers(self) -> redis.client.Pipeline:
+        """Return a pipeline that gives clients the answers that wait."""
+        pipeline = self._link.redis.pipeline(transaction=False)
+        for name, answer in self._answers:
+            pipeline.rpush(self._keys.replies(name), answer)
+        self._answers.clear()
+        return pipeline
+
+    def _read(self, name: str, data: bytes, now: float) -> Asked | None:
+        """Take a request over; None for one that can't be used, or is answered already."""
+        try:
+            request = Request.read(data, self._spaces)
+        except CodecError as error:
+            self._figures.unreadable += 1
+            logger.info("a request of %s can't be used: %s", name, error)
+            return None
+        client = self._clients.get(name)
+        if client is not None and client.repeats(request):
+            if request.number == client.number and client.answer:
+                self._figures.repeated += 1
+                self._answers.append((name, client.answer))
+            return None
+        if client is None or client.num_envs != len(request.obs):
+            client = self._admit(name, len(request.obs))
+        if not client.open_steps:
+            client.due = now + self._settings["client.segment_seconds"]
+        self._figures.begun_anew += client.number < 0 < request.number
+        self._push(client.take(request))
+        client.asked_at = now
+        if request.round_trip_ms:
+            self._figures.took(request.round_trip_ms)
+        return Asked(name, client, request)
+
+    def _admit(self, name: str, num_envs: int) -> ServedClient:
+        """Give a client numbers for its environments; those of clients that are gone are free again.
+
+        A session begins before it is answered, so that no step has the number of another one.
+        """
+        self._cut([self._clients.pop(name)] if name in self._clients else ())
+        first = 0
+        for other in sorted(self._clients.values(), key=lambda one: one.first_env):
+            if other.first_env - first >= num_envs:
+                break
+            first = other.first_env + other.num_envs
+        longest = int(self._settings["client.segment_length"])
+        self._clients[name] = client = ServedClient(
+            num_envs, first, self._spaces, longest, self._memory.shapes
+        )
+        logger.info("%s asks with %d environments", name, num_envs)
+        return client
+
+    def _answer(self, header: WeightsHeader, asked: list[Asked]) -> None:
+        """Choose the actions of a batch, and send them."""
+        obs = np.concatenate([one.request.obs for one in asked])
+        masks = [one.request.mask for one in asked if one.request.mask is not None]
+        states, memory = [dict(one.client.memory.fields) for one in asked], self._memory
+        memory.fields = {name: np.concatenate([state[name] for state in states]) for name in memory.shapes}
+        action, log_prob = self._choose(asked, obs, np.concatenate(masks) if masks else None)
+        chosen = self._policy.to_environment(action)
+        begin = 0
+        for one, state in zip(asked, states, strict=True):
+            rows = slice(begin, begin := begin + one.client.num_envs)
+            one.client.memory.fields = {name: field[rows].copy() for name, field in memory.fields.items()}
+            words = one.request.unroll, one.request.number, self._figures.generation
+            answer = Reply(*words, header.model_id, header.update, chosen[rows]).pack()
+            acted = Acted(header, one.request.obs, one.request.mask, action[rows], log_prob[rows], state)
+            one.client.acted(acted, answer)
+            self._answers.append((one.name, answer))
+        self._figures.chose(len(obs))
+
+    def _choose(
+        self, asked: list[Asked], obs: NDArray[Any], mask: Mask | None
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Choose actions as the grant of each client says that it explores."""
+        grants = [self._grants[one.name] for one in asked]
+        if grants[0].temperature is not None:
+            return boltzmann(self._policy, obs, self._rng, grants[0].temperature, mask)
+        if grants[0].epsilon is None:
+            return self._policy.act(obs, self._rng, mask)
+        rates = [epsilons(grant, one.client.num_envs) for grant, one in zip(grants, asked, strict=True)]
+        return epsilon_greedy(self._policy, obs, self._rng, np.concatenate(rates), mask)
+
+    def cut_all(self) -> None:
+        """Send what was recorded."""
+        self._cut(self._clients.values())
+
+    def _cut(self, clients: Iterable[ServedClient]) -> None:
+        for client in clients:
+            self._push(client.cut())
+
+    def _push(self, pieces: Iterable[Segments]) -> None:
+        for segments in pieces:
+            self._progress.stepped(segments.steps)
+            chunk = pack_chunk(self._config.run_id, self._config.contract, segments)
+            self._uploader.push_chunk(chunk, segments.steps)

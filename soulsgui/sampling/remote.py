@@ -1,0 +1,177 @@
+"""Playing without a policy: an inference server chooses actions, and makes segments of what follows."""
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import redis
+from numpy.typing import NDArray
+
+from soulsgui.environments.choices import Mask
+from soulsgui.environments.step import StepResult
+from soulsgui.experience.segments import Segments
+from soulsgui.sampling.downloader import ServerView
+from soulsgui.sampling.inference_messages import Outcome, Reply, Request
+from soulsgui.sampling.link import ClientLink
+from soulsgui.sampling.sampling_modes import RolloutPlan
+from soulsgui.wire.codec import CodecError
+from soulsgui.wire.connection import AWAY, Address, Link
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.session import Grant
+
+logger = logging.getLogger(__name__)
+
+_AGAIN_AFTER_S = 1.0
+_LOOK_EVERY_S = 0.25
+
+
+class Interrupted(Exception):
+    """Something else is wanted while an answer is waited for; the same request is waited for afterwards."""
+
+
+class RemotePolicy:
+    """Asks the inference server of this client, and tells it what followed: policy and recorder at once.
+
+    It is the `recorder` and the `act` of a `Rollout`. A request without an answer is repeated each second:
+    the server knows it by its number.
+    """
+
+    length, capacity = 0, 2**62  # nothing is collected here
+
+    def __init__(self, address: Address, link: ClientLink, stop: threading.Event) -> None:
+        keys, client = Keys(address.prefix), link.progress.client
+        self._requests, self._replies = keys.requests(client), keys.replies(client)
+        self._client = link
+        self._link = Link(address, stop, "inference")
+        self.may_wait: Callable[[], bool] = lambda: not stop.is_set()
+        self.generation: int | None = None
+        self.begun_anew = 0  # how often another process of the inference server went on
+        self._begin()
+
+    def _begin(self) -> None:
+        self._unroll = secrets.token_hex(8)
+        self._number = 0
+        self._pending: bytes | None = None
+        self._outcome: Outcome | None = None
+        self._took_ms = 0.0
+
+    def act(
+        self, obs: NDArray[Any], _rng: np.random.Generator, mask: Mask | None
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Return what the environments take at observations, as `rollout.Act`; `Interrupted` as it says."""
+        if self._pending is None:
+            request = Request(self._unroll, self._number, obs, mask, self._outcome, self._took_ms)
+            self._pending = request.pack()
+        began = time.perf_counter()
+        reply = self._answer(len(obs))
+        self._took_ms = 1000 * (time.perf_counter() - began)
+        self._pending, self._outcome = None, None
+        self._number += 1
+        self._note(reply)
+        return reply.action, np.zeros(len(obs), np.float32)
+
+    def _answer(self, count: int) -> Reply:
+        """Ask, and wait for the answer."""
+        asked_at = -np.inf
+        while self.may_wait():
+            pipeline = self._link.redis.pipeline(transaction=False)
+            again = time.monotonic() - asked_at >= _AGAIN_AFTER_S
+            if again and np.isfinite(asked_at):
+                self._client.set_phase("waiting")
+            if again:
+                pipeline.rpush(self._requests, self._pending or b"")
+                asked_at = time.monotonic()
+            pipeline.blpop([self._replies], _LOOK_EVERY_S)
+            try:
+                *_, found = pipeline.execute()
+                self._link.back()
+            except AWAY as error:
+                self._link.lost(error)
+                asked_at = -np.inf
+                continue
+            except redis.exceptions.NoPermissionError:
+                raise
+            except redis.ResponseError as error:
+                self._link.refused(error)
+                time.sleep(_LOOK_EVERY_S)
+                continue
+            reply = None if found is None else self._read(found[1])
+            if reply is not None and len(reply.action) == count:
+                return reply
+        raise Interrupted
+
+    def _read(self, data: bytes) -> Reply | None:
+        """Return an answer to the present request; None for every other one."""
+        try:
+            reply = Reply.read(data)
+        except CodecError as error:
+            logger.warning("an answer of the inference server is passed over: %s", error)
+            return None
+        return reply if (reply.unroll, reply.number) == (self._unroll, self._number) else None
+
+    def _note(self, reply: Reply) -> None:
+        progress = self._client.progress
+        progress.model_id, progress.update = reply.model_id, reply.update
+        if self.generation not in (None, reply.generation):
+            self.begun_anew += 1
+            logger.info("the inference server began anew (generation %d)", reply.generation)
+        self.generation = reply.generation
+        if progress.phase == "waiting":
+            self._client.set_phase("sampling")
+
+    def add(
+        self,
+        _obs: NDArray[Any],
+        _action: NDArray[Any],
+        _log_prob: NDArray[np.float32],
+        result: StepResult,
+        keep: NDArray[np.bool_],
+        *_: Any,
+    ) -> None:
+        """Keep what a step led to for the next request."""
+        self._outcome = Outcome(result, keep)
+        self._client.progress.stepped(int(np.count_nonzero(keep)))
+
+    def cut(self, _model_id: int, _digest: int) -> Segments | None:
+        """Return nothing: the inference server makes the segments."""
+        return None
+
+    def break_off(self) -> None:
+        """Begin another unroll: what comes next belongs to new episodes."""
+        self._begin()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._link.close()
+
+
+class Asking:
+    """Plays freely, as long as this client is let in and the run goes on; a sampling mode."""
+
+    def __init__(self, link: ClientLink, remote: RemotePolicy) -> None:
+        self.act = remote.act
+        self._link = link
+        self._heard: ServerView | None = None
+        self._grant: Grant | None = None
+
+    def next_rollout(self, view: ServerView) -> RolloutPlan | None:
+        """Return that anything may be played, once this client is let in; asking begins nothing."""
+        self._heard = view
+        self._grant = self._link.answer_of_trainer(view) or self._grant
+        return RolloutPlan(None, {}, self._go_on) if self._may_step else None
+
+    def played(self, plan: RolloutPlan, steps: int) -> None:
+        """Nothing is to be noted."""
+
+    @property
+    def _may_step(self) -> bool:
+        return self._grant is not None and self._grant.status == "accepted" and not self._grant.resting
+
+    def _go_on(self) -> bool:
+        if self._link.view is not self._heard:
+            self.next_rollout(self._link.view)
+        return self._may_step

@@ -1,0 +1,57 @@
+"""Central inference, whole: an inference server is killed in mid-run, and nothing is counted twice."""
+
+import time
+from contextlib import closing
+from pathlib import Path
+
+from tests.end_to_end.server import RunningServer, wait_for
+from tests.faults.report import Report
+
+ENDLESS = {
+    "stop.mean_return": None,
+    "stop.judged_by": "training",
+    "evaluation.every_updates": 0,
+    "checkpoint.every_updates": 100,
+}
+
+
+def _wait_steps(server: RunningServer, more: int) -> None:
+    start = server.status().run.env_steps
+    wait_for(lambda: server.status().run.env_steps > start + more, "steps of the next one")
+
+
+def _made(server: RunningServer) -> int:
+    clients = server.status().clients
+    return sum(client.env_steps for client in clients if not client.id.startswith("inference"))
+
+
+def test_a_run_goes_on_when_any_other_part_is_killed(tmp_path: Path, report: Report) -> None:
+    with closing(RunningServer(tmp_path)) as server:
+        server.start_run(preset="cartpole_seed", overrides=ENDLESS)
+        for part in ("client-1", "redis", "trainer"):
+            report.injected(f"SIGKILL of {part} in mid-run")
+            killed = time.monotonic()
+            server.kill(part)
+            wait_for(lambda: server.status().server.reachable, "redis")
+            server.wait_updates(20)
+            report.recovered(time.monotonic() - killed)
+        # A trainer that was killed does not know all weights of the one before.
+        assert set(server.status().run.rejected) <= {"late"}
+
+
+def test_a_run_goes_on_when_its_inference_server_is_killed(tmp_path: Path, report: Report) -> None:
+    with closing(RunningServer(tmp_path)) as server:
+        server.start_run(preset="cartpole_seed", overrides=ENDLESS)
+        for _ in range(2):
+            server.wait_updates(20)
+            report.injected("SIGKILL of the inference server in mid-run")
+            killed = time.monotonic()
+            server.kill("inference-1")
+            _wait_steps(server, 500)
+            report.recovered(time.monotonic() - killed)
+        server.api.command("run.pause", {})
+        wait_for(lambda: _made(server) >= server.status().run.env_steps, "beats that tell of every step")
+        status = server.status().run
+        assert status.rejected == {}
+        report.lost(lost := _made(server) - status.env_steps, "steps, of those that clients made")
+        assert 0 <= lost < 500

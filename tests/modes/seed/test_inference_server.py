@@ -1,0 +1,191 @@
+"""What an inference server answers, and what it makes of what it is told: each transition once."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from soulsgui.modes.seed import served_run
+from soulsgui.modes.seed.served_run import share_of
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from tests.faults.waiting import until
+from tests.modes.seed.serving import NAME, HandClient, HandTrainer, ServingThread, grant_for
+from tests.sampling.free_trainer import (
+    check_weights,
+    check_whole,
+    places,
+    playing_client,
+    settings,
+    stored_steps,
+)
+
+
+def test_a_repeated_request_gets_the_same_answer_and_makes_no_second_transition(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    assert client.ask(0).action.shape == (2,)
+    request = client.request(1)
+    client.send(request)
+    first = client.answer()
+    for _ in range(2):
+        client.send(request)
+        assert client.answer() == first
+    assert client.ask(2).number == 2
+    trainer.until(lambda: trainer.steps() >= 4, "two steps of two environments")
+    received = trainer.received()
+    assert stored_steps(received) == {(env, 0, step) for env in range(2) for step in range(2)}
+    assert np.concatenate([one.segments.reward for one in received]).sum() == 2 * (1 + 2)
+    assert serving.server.figures.repeated == 2
+    check_weights(trainer, received)
+
+
+def test_an_episode_that_ends_has_its_own_last_observation(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    ended = np.array([True, False])
+    client.ask(0)
+    client.ask(1, truncated=ended)
+    client.ask(2, terminated=~ended)
+    trainer.until(lambda: trainer.steps() >= 4, "two steps of two environments")
+    found = sorted(place for one in trainer.received() for place in places(one.segments))
+    assert found == [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 0, 1)]
+    flags = [flag for one in trainer.received() for flag in one.segments.flags.tolist()]
+    assert sorted(flags)[-2:] == [1, 2]
+
+
+def test_of_a_clients_requests_two_wait_at_most(
+    trainer: HandTrainer, redis_address: Address, client: HandClient
+) -> None:
+    trainer.publish(1)
+    for _ in range(6):
+        client.send(client.request(0))
+    with ServingThread(redis_address) as serving:
+        client.answer()
+        trainer.until(lambda: not trainer.connection.llen(client.requests), "every request is read")
+        assert serving.server.figures.repeated <= 1
+
+
+def test_another_process_begins_unrolls_anew(
+    trainer: HandTrainer, redis_address: Address, client: HandClient
+) -> None:
+    trainer.publish(1)
+    with ServingThread(redis_address):
+        assert client.ask(0).generation == 0
+        client.ask(1)
+    sent = trainer.steps()
+    assert sent == 2, "what was recorded is sent at the end"
+    with ServingThread(redis_address) as serving:
+        assert client.ask(2).generation == 1
+        client.ask(3)
+        trainer.until(lambda: trainer.steps() > sent, "more steps")
+        assert trainer.steps() == 4, "what the lost answer led to is no transition of the new unroll"
+        assert serving.server.figures.begun_anew == 1
+
+
+def test_what_a_silent_client_asked_is_thrown_away(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_run, "LATE_S", 0.5)
+    client.ask(0)
+    trainer.until(lambda: serving.server.figures.clients, "the client is seen")
+    trainer.until(lambda: not serving.server.figures.clients, "the client is silent")
+    client.send(client.request(1))
+    trainer.until(lambda: serving.server.figures.expired == 1, "its request is thrown away")
+    assert not trainer.connection.exists(client.requests, client.replies)
+    client.beat()
+    assert client.ask(1).number == 1, "it may come back"
+
+
+def test_nobody_is_answered_before_there_are_weights_and_the_newest_ones_answer(
+    trainer: HandTrainer, redis_address: Address, client: HandClient
+) -> None:
+    trainer.publish(1)
+    trainer.connection.delete(trainer.keys.weights)
+    client.send(client.request(0))
+    with ServingThread(redis_address) as serving:
+        trainer.until(lambda: True, "a hello")
+        time.sleep(0.5)
+        assert trainer.connection.llen(client.requests) == 1
+        for model_id in (2, 3):
+            trainer.publish(model_id)
+        client.answer()
+        trainer.until(
+            lambda: client.ask(serving.server.figures.actions // 2).model_id == 3, "the newest weights"
+        )
+        assert serving.server.figures.swaps <= 2
+
+
+@settings(central__broadcast_period=3600.0)
+def test_weights_stay_for_a_period(trainer: HandTrainer, serving: ServingThread, client: HandClient) -> None:
+    assert client.ask(0).model_id == 1
+    trainer.publish(2)
+    trainer.until(lambda: serving.server.client_link.view.header == trainer.headers[2], "newer weights")
+    assert client.ask(1).model_id == 1
+
+
+@settings(central__inference_batchsize=64, central__inference_delay=2.0)
+def test_clients_are_answered_together(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    other = HandClient(trainer, "d", num_envs=3)
+    numbers, rows = itertools.count(), serving.server.figures.rows
+
+    def answered_together() -> bool:
+        number = next(numbers)
+        for one in (client, other):
+            one.beat()
+            one.send(one.request(number))
+        for one in (client, other):
+            one.answer()
+        return rows[3] >= 2
+
+    trainer.until(answered_together, "two batches of five")
+    made = 5 * (next(numbers) - 1)
+    trainer.until(lambda: trainer.steps() == made, "what both played")
+    assert {env for one in trainer.received() for env in one.segments.env_index.tolist()} == set(range(5))
+
+
+@pytest.mark.parametrize("bad", ["nan", "shape", "bounds", "garbage"])
+def test_what_can_not_be_used_is_counted_and_harms_nobody(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, bad: str
+) -> None:
+    client.ask(0)
+    if bad == "garbage":
+        client.send(b"\x93garbage")
+    else:
+        reward = np.full(2, np.nan, np.float32) if bad == "nan" else np.zeros(2, np.float32)
+        reward = np.zeros(3, np.float32) if bad == "shape" else reward
+        client.send(client.request(2000 if bad == "bounds" else 1, reward=reward))
+    trainer.until(lambda: serving.server.figures.unreadable == 1, "it is counted")
+    assert client.ask(1).number == 1
+
+
+@settings(inference="server", env__kwargs={"length": 20})
+def test_a_client_without_a_policy_plays_whole_episodes(
+    trainer: HandTrainer, serving: ServingThread, redis_address: Address
+) -> None:
+    keys, connection = trainer.keys, trainer.connection
+    connection.hset(keys.clients, "c", "{}")
+    with playing_client(redis_address) as playing:
+        until(lambda: playing.progress.session, "its hello")
+        connection.set(keys.grant("c"), grant_for(playing.progress.session).to_json())
+        trainer.until(lambda: trainer.steps() > 200, "200 steps")
+    told = playing.progress.env_steps - playing.progress.num_envs  # what the last answer led to nobody hears
+    trainer.until(lambda: trainer.steps() >= told, "all steps that it told")
+    assert len(stored_steps(trainer.received())) == told
+    check_whole(trainer.received())
+
+    def told_in_the_beat() -> bool:
+        beat = Heartbeat.read(connection.get(keys.beat(NAME)))
+        return beat is not None and beat.inference is not None and beat.inference.actions >= 200
+
+    trainer.until(told_in_the_beat, "its figures")
+    assert playing.progress.episodes >= 9
+
+
+def test_every_client_belongs_to_one_server() -> None:
+    shares = [share_of(f"client-{number}", 3) for number in range(300)]
+    assert set(shares) == {1, 2, 3}
+    assert min(shares.count(server) for server in (1, 2, 3)) > 50
