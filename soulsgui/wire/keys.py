@@ -35,6 +35,11 @@ def is_client_name(name: str) -> bool:
     return _CLIENT_NAME.fullmatch(name) is not None and not is_device_name(name)
 
 
+def is_own_name(name: str) -> bool:
+    """Whether a server calls its own clients or inference servers so: nobody else is invited under it."""
+    return re.fullmatch(r"(client|inference)-\d+", name) is not None
+
+
 def is_device_name(name: str) -> bool:
     """Whether Windows takes a file of this name for a device, whatever follows the first dot."""
     return name.split(".")[0].lower() in _DEVICES

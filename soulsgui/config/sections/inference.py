@@ -1,6 +1,6 @@
 """Settings of central inference (SEED, arXiv 1910.06591)."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -25,7 +25,6 @@ class CentralSettings(Section, to_clients=True):
         "have asked who asked as lately as that.",
         unit="s",
     )
-    inference_device: Literal["cpu"] = setting("cpu", "What networks of PyTorch choose actions on.")
     broadcast_period: Annotated[float, Field(ge=0, le=3600)] = setting(
         2.5,
         "Least time between two changes of the weights that choose actions; the newest ones are taken.",

@@ -1,6 +1,5 @@
 """The dialog that lets another computer play for this server."""
 
-import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -35,7 +34,7 @@ from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property,
 from soulsgui.system import in_words
 from soulsgui.wire.control import ApiError, InvitationInfo, InvitationList, NewInvitation
 from soulsgui.wire.invitation import SUFFIX, Invitation, invitation_file_name, place_words
-from soulsgui.wire.keys import is_client_name
+from soulsgui.wire.keys import is_client_name, is_own_name
 
 _CHARACTERS = 100
 _USUAL_NAME = "gamer"
@@ -60,8 +59,8 @@ def wrong_name(name: str) -> str:
     """Return what is wrong with a name; empty when a client can be called so."""
     if not name:
         return "Give the computer a name."
-    if re.fullmatch(r"client-\d+", name):
-        return f"{name} is a name of this server's own clients."
+    if is_own_name(name):
+        return f"{name} is a name of this server's own processes."
     if not is_client_name(name):
         return "A name has letters, digits, “.”, “_” and “-”, at most 64, and begins with a letter or digit."
     return ""

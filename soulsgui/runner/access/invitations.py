@@ -1,7 +1,6 @@
 """Who was invited to this server: names and hashes of secrets in one private file, nothing else anywhere."""
 
 import contextlib
-import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -14,13 +13,11 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.system import write_private
 from soulsgui.wire.access import secret_hash
 from soulsgui.wire.control import ErrorCode
-from soulsgui.wire.keys import check_client_name, is_client_name
+from soulsgui.wire.keys import check_client_name, is_client_name, is_own_name
 from soulsgui.wire.messages.base import Message
 
 _FORMAT = 1
 _SECRET_BYTES = 32
-# The server's own clients are called so, also those it has not started yet.
-_OWN_NAME = re.compile(r"client-\d+")
 
 
 def _client(name: str) -> str:
@@ -72,8 +69,8 @@ class Invitations:
     def invite(self, client: str, reissue: bool) -> str:
         """Invite a client; return its secret, which nobody can tell again."""
         known = self.clients.get(check_client_name(client))
-        if _OWN_NAME.fullmatch(client):
-            message = f"{client} is a name of this server's own clients."
+        if is_own_name(client):
+            message = f"{client} is a name of this server's own processes."
             raise Refused(ErrorCode.BAD_REQUEST, message, "For instance: gamer-01")
         if known is not None and known.may_come and not reissue:
             raise Refused(
