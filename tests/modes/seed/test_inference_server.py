@@ -90,11 +90,12 @@ def test_what_a_silent_client_asked_is_thrown_away(
     monkeypatch.setattr(served_run, "LATE_S", 0.5)
     client.ask(0)
     trainer.until(lambda: serving.server.figures.clients, "the client is seen")
+    client.silent = True
     trainer.until(lambda: not serving.server.figures.clients, "the client is silent")
     client.send(client.request(1))
     trainer.until(lambda: serving.server.figures.expired == 1, "its request is thrown away")
     assert not trainer.connection.exists(client.requests, client.replies)
-    client.beat()
+    client.silent = False
     assert client.ask(1).number == 1, "it may come back"
 
 
@@ -130,12 +131,12 @@ def test_clients_are_answered_together(
     trainer: HandTrainer, serving: ServingThread, client: HandClient
 ) -> None:
     other = HandClient(trainer, "d", num_envs=3)
+    client.repeats = other.repeats = True
     numbers, rows = itertools.count(), serving.server.figures.rows
 
     def answered_together() -> bool:
         number = next(numbers)
         for one in (client, other):
-            one.beat()
             one.send(one.request(number))
         for one in (client, other):
             one.answer()
