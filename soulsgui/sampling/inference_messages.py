@@ -100,7 +100,7 @@ def _outcome(told: Mapping[str, Any], obs: NDArray[Any], mask: Mask | None, spac
     nobody = np.zeros(count, np.bool_)
     result = StepResult(obs, reward, terminated, truncated, valid, obs, nobody, mask, mask)
     ended = _ended(result)
-    if many := np.count_nonzero(ended):
+    if many := int(np.count_nonzero(ended)):
         final = _observations(told.get("final_obs"), spaces.observation)
         if len(final) != many:
             raise CodecError("each episode that ended has one final observation")
