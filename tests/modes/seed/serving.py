@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -90,7 +89,7 @@ class HandClient:
     def __init__(self, trainer: HandTrainer, name: str, num_envs: int = 2, unroll: str = "u") -> None:
         self.trainer, self.name, self.num_envs, self.unroll = trainer, name, num_envs, unroll
         self._counter = 0
-        self.silent = self.repeats = False
+        self.silent = False
         trainer.hand_clients.append(self)
         keys, connection = trainer.keys, trainer.connection
         self.requests, self.replies = keys.requests(name), keys.replies(name)
@@ -116,7 +115,6 @@ class HandClient:
         return Request(self.unroll, number, obs, None, follows, 1.0).pack()
 
     def send(self, request: bytes) -> None:
-        self._sent, self._sent_at = request, time.monotonic()
         self.trainer.connection.rpush(self.requests, request)
 
     def answer(self) -> bytes:
@@ -124,8 +122,6 @@ class HandClient:
         found: list[bytes] = []
 
         def came() -> bool:
-            if self.repeats and time.monotonic() - self._sent_at > 3.0:
-                self.send(self._sent)  # as a client does
             answer = self.trainer.connection.lpop(self.replies)
             found.extend([answer] if isinstance(answer, bytes) else [])
             return bool(found)

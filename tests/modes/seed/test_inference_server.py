@@ -131,13 +131,14 @@ def test_clients_are_answered_together(
     trainer: HandTrainer, serving: ServingThread, client: HandClient
 ) -> None:
     other = HandClient(trainer, "d", num_envs=3)
-    client.repeats = other.repeats = True
     numbers, rows = itertools.count(), serving.server.figures.rows
 
     def answered_together() -> bool:
         number = next(numbers)
-        for one in (client, other):
-            one.send(one.request(number))
+        with trainer.connection.pipeline() as both:  # neither is seen without the other
+            for one in (client, other):
+                both.rpush(one.requests, one.request(number))
+            both.execute()
         for one in (client, other):
             one.answer()
         return rows[3] >= 2
