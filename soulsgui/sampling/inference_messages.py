@@ -22,7 +22,9 @@ from soulsgui.wire.messages.heartbeat import MAX_ENVS
 MOST_IN_FLIGHT = 2
 """Requests of a client that may wait: the newest one, and once more the same."""
 
-_FLAGS = ("terminated", "truncated", "valid", "keep")
+# What the rows of an outcome are, one bit each: half of the time of a request went into small arrays.
+_TERMINATED, _TRUNCATED, _VALID, _KEPT = (np.uint8(2**bit) for bit in range(4))
+_FLAGS, _REWARDS = np.dtype("u1"), np.dtype("<f4")
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,12 @@ class Request:
         told: dict[str, Any] = {name: getattr(self, name) for name in ("unroll", "number", "mask")}
         told |= {"obs": _sendable(self.obs), "round_trip_ms": round(self.round_trip_ms, 3)}
         if self.outcome is not None:
-            result, ended = self.outcome.result, _ended(self.outcome.result)
-            told |= {name: getattr(result, name) for name in ("reward", "terminated", "truncated", "valid")}
-            told |= {"keep": self.outcome.keep, "final_obs": _sendable(result.next_obs[ended])}
-            told["final_mask"] = None if result.next_mask is None else result.next_mask[ended]
+            result, flags = self.outcome.result, self.outcome.keep * _KEPT
+            flags |= result.terminated * _TERMINATED | result.truncated * _TRUNCATED | result.valid * _VALID
+            told |= {"reward": result.reward, "flags": flags}
+            if np.count_nonzero(ended := _ended(result)):
+                told["final_obs"] = _sendable(result.next_obs[ended])
+                told["final_mask"] = None if result.next_mask is None else result.next_mask[ended]
         return pack(told)
 
     @classmethod
@@ -86,23 +90,26 @@ class Request:
 
 def _outcome(told: Mapping[str, Any], obs: NDArray[Any], mask: Mask | None, spaces: SpacesSpec) -> Outcome:
     count = len(obs)
-    reward = _array(told["reward"], np.dtype("<f4"), (count,))
-    if not (np.abs(reward) <= LARGEST).all():
+    reward, flags = _array(told["reward"], _REWARDS, (count,)), _array(told.get("flags"), _FLAGS, (count,))
+    # Of numbers with a NaN among them the largest is NaN.
+    if not np.abs(reward).max() <= LARGEST:
         raise CodecError("rewards are finite, and not too large")
-    terminated, truncated, valid, keep = (_array(told.get(name), np.dtype("?"), (count,)) for name in _FLAGS)
+    terminated, truncated, valid, keep = (
+        flags & bit != 0 for bit in (_TERMINATED, _TRUNCATED, _VALID, _KEPT)
+    )
     nobody = np.zeros(count, np.bool_)
     result = StepResult(obs, reward, terminated, truncated, valid, obs, nobody, mask, mask)
     ended = _ended(result)
-    final = _observations(told.get("final_obs"), spaces.observation)
-    if len(final) != np.count_nonzero(ended):
-        raise CodecError("each episode that ended has one final observation")
-    if len(final):
+    if many := int(np.count_nonzero(ended)):
+        final = _observations(told.get("final_obs"), spaces.observation)
+        if len(final) != many:
+            raise CodecError("each episode that ended has one final observation")
         next_obs = obs.copy()
         next_obs[ended] = final
         result = result._replace(next_obs=next_obs)
         if mask is not None:
             next_mask = mask.copy()
-            next_mask[ended] = _masks(told.get("final_mask"), len(final), spaces)
+            next_mask[ended] = _masks(told.get("final_mask"), many, spaces)
             result = result._replace(next_mask=next_mask)
     return Outcome(result, keep & valid)
 
@@ -118,14 +125,14 @@ def _sendable(obs: NDArray[Any]) -> NDArray[Any]:
 
 def _observations(array: Any, space: ObservationSpec) -> NDArray[Any]:
     dtype = np.dtype(space.dtype)
-    if not isinstance(array, np.ndarray) or not array.ndim:
+    if not isinstance(array, np.ndarray) or not array.ndim or not len(array):
         raise CodecError("observations are an array")
     if dtype.names:
         array = _array(array, np.dtype(np.uint8), (len(array), dtype.itemsize)).view(dtype)[:, 0]
     obs = _array(array, dtype, (len(array), *space.shape))
     for name, _ in space.fields:
         numbers = field_of(obs, name)
-        if numbers.dtype.kind == "f" and not (np.abs(numbers) <= LARGEST).all():
+        if numbers.dtype.kind == "f" and not np.abs(numbers).max() <= LARGEST:
             raise CodecError("observations are finite, and not too large")
     if not space.contains(obs).all():
         raise CodecError("observations are within their bounds")

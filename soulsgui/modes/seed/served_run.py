@@ -179,7 +179,7 @@ class ServedRun:
                 deadline = now + delay_s
             for name, data in popped:
                 asked = self._read(name, data, now)
-                if asked is not None:
+                if asked is not None and name in waiting:
                     found.append(asked)
                     waiting.remove(name)
                     rows += asked.client.num_envs
@@ -230,9 +230,12 @@ class ServedRun:
             return None
         client = self._clients.get(name)
         if client is not None and client.repeats(request):
-            if request.number == client.number and client.answer:
-                self._figures.repeated += 1
-                self._answers.append((name, client.answer))
+            if request.number != client.number:
+                return None
+            self._figures.repeated += 1
+            if not client.answer:  # the server went away before it was answered
+                return Asked(name, client, request)
+            self._answers.append((name, client.answer))
             return None
         if client is None or client.num_envs != len(request.obs):
             client = self._admit(name, len(request.obs))

@@ -33,9 +33,13 @@ class HandTrainer(FreeTrainer):
         super().__init__(address, **({"inference": "server", "central__broadcast_period": 0.0} | changed))
         self.client = NAME
         self._granted = ""
+        self.hand_clients: list[HandClient] = []
 
     def let_in(self) -> bool:
-        """Let the newest session of the inference server send; return whether there is one."""
+        """Let the newest session of the server send, and clients beat; return whether there is one."""
+        for client in self.hand_clients:
+            if not client.silent:
+                client.beat()
         sessions = self.sessions()
         if sessions and sessions[-1] != self._granted:
             self.grant(None)
@@ -85,11 +89,13 @@ class HandClient:
     def __init__(self, trainer: HandTrainer, name: str, num_envs: int = 2, unroll: str = "u") -> None:
         self.trainer, self.name, self.num_envs, self.unroll = trainer, name, num_envs, unroll
         self._counter = 0
+        self.silent = False
+        trainer.hand_clients.append(self)
         keys, connection = trainer.keys, trainer.connection
         self.requests, self.replies = keys.requests(name), keys.replies(name)
-        connection.hset(keys.clients, name, "{}")
         connection.set(keys.grant(name), grant_for("1-1").to_json())
         self.beat()
+        connection.hset(keys.clients, name, "{}")  # who is listed and does not beat is silent
 
     def beat(self, **fields: Any) -> None:
         self._counter += 1
@@ -116,7 +122,6 @@ class HandClient:
         found: list[bytes] = []
 
         def came() -> bool:
-            self.beat()
             answer = self.trainer.connection.lpop(self.replies)
             found.extend([answer] if isinstance(answer, bytes) else [])
             return bool(found)

@@ -90,11 +90,12 @@ def test_what_a_silent_client_asked_is_thrown_away(
     monkeypatch.setattr(served_run, "LATE_S", 0.5)
     client.ask(0)
     trainer.until(lambda: serving.server.figures.clients, "the client is seen")
+    client.silent = True
     trainer.until(lambda: not serving.server.figures.clients, "the client is silent")
     client.send(client.request(1))
     trainer.until(lambda: serving.server.figures.expired == 1, "its request is thrown away")
     assert not trainer.connection.exists(client.requests, client.replies)
-    client.beat()
+    client.silent = False
     assert client.ask(1).number == 1, "it may come back"
 
 
@@ -134,9 +135,10 @@ def test_clients_are_answered_together(
 
     def answered_together() -> bool:
         number = next(numbers)
-        for one in (client, other):
-            one.beat()
-            one.send(one.request(number))
+        with trainer.connection.pipeline() as both:  # neither is seen without the other
+            for one in (client, other):
+                both.rpush(one.requests, one.request(number))
+            both.execute()
         for one in (client, other):
             one.answer()
         return rows[3] >= 2
