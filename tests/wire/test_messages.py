@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from soulsgui.wire.messages.base import Instance, Message
-from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
+from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.metrics import (
     AttemptRow,
     CheckpointRow,
@@ -153,3 +153,13 @@ def test_the_row_of_an_evaluation_has_the_place_of_its_weights_and_the_time_give
         row = evaluation_row("r", order, (attempt, 6), {}, None, now=12.5)
         expected = UpdateRow(kind="evaluation", run_id="r", previous=previous, time=12.5, values={}, **place)
         assert row == expected
+
+
+def test_an_inference_server_tells_what_half_of_its_batches_and_answers_keep_to() -> None:
+    figures = InferenceFigures(clients=2)
+    assert figures.words() == "2 clients"
+    for actions, wait_ms in ((4, 0.2), (8, 30.0), (8, 30.0), (8, 2000.0)):
+        figures.chose(actions)
+        figures.took(wait_ms)
+    assert figures.words() == "2 clients, batches of 8, answers within 32 ms"
+    assert (figures.actions, sum(figures.rows), figures.round_trips[-1]) == (28, 4, 1)

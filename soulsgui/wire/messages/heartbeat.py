@@ -89,22 +89,22 @@ class InferenceFigures(Message):
         self.round_trips[bisect_left(ROUND_TRIP_BOUNDS_MS, round_trip_ms)] += 1
 
     def words(self) -> str:
-        """Return the figures in words."""
-        rows = _reached(0.5, self.rows, ROWS_BOUNDS, "environments")
-        half = _reached(0.5, self.round_trips, ROUND_TRIP_BOUNDS_MS, "ms")
-        most = _reached(0.99, self.round_trips, ROUND_TRIP_BOUNDS_MS, "ms")
-        served = f"{self.clients} client{'' if self.clients == 1 else 's'}, {self.actions:,} actions"
-        return f"{served}; half of the batches {rows}; half of the round trips {half}, 99 % {most}"
+        """Return in words what half of the batches and half of the clients' waits keep to."""
+        served = f"{self.clients} client{'' if self.clients == 1 else 's'}"
+        if not self.actions:
+            return served
+        rows, wait = _middle(self.rows, ROWS_BOUNDS), _middle(self.round_trips, ROUND_TRIP_BOUNDS_MS)
+        return f"{served}, batches of {rows}, answers within {wait} ms"
 
 
-def _reached(part: float, counts: Sequence[int], bounds: Sequence[float], unit: str) -> str:
-    """Return in words the least bound that so large a part of what was counted keeps."""
-    counted, total = 0, sum(counts)
+def _middle(counts: Sequence[int], bounds: Sequence[float]) -> str:
+    """Return the least bound that half of what was counted keeps."""
+    half, counted = sum(counts) / 2, 0
     for bound, count in zip(bounds, counts, strict=False):
         counted += count
-        if counted >= part * total:
-            return f"at most {bound:g} {unit}"
-    return f"more than {bounds[-1]:g} {unit}"
+        if counted >= half:
+            return f"{bound:g}"
+    return f"over {bounds[-1]:g}"
 
 
 class ClientProgress(Message):
