@@ -154,8 +154,8 @@ def client(arguments: Arguments) -> int:
 
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
     start_anew = None if is_supervised() else start_over
-    more = {"workers": arguments.workers, "inference": arguments.inference}
-    return run_client(address, name, arguments.num_envs, arguments.episodes, owner, start_anew, **more)
+    envs, episodes, workers = arguments.num_envs, arguments.episodes, arguments.workers
+    return run_client(address, name, envs, episodes, owner, start_anew, workers, arguments.inference)
 
 
 def _fleet(arguments: Arguments) -> int:
@@ -188,8 +188,8 @@ def _invited_client(arguments: Arguments) -> int:
     if address is None:
         return 0
     name, envs, episodes = invitation.client, arguments.num_envs, arguments.episodes
-    more = {"workers": arguments.workers, "inference": arguments.inference}
-    return run_client(address, name, envs, episodes, start_anew=start_over, **more)
+    workers, inference = arguments.workers, arguments.inference
+    return run_client(address, name, envs, episodes, None, start_over, workers, inference)
 
 
 def probe(_arguments: Arguments) -> int:

@@ -16,10 +16,10 @@ from pydantic.fields import FieldInfo
 from soulsgui.config.declaring import Effect, Section, setting
 from soulsgui.config.errors import reason_of
 from soulsgui.config.sections.algorithms import DQNSettings, PPOSettings, SACSettings, VTraceSettings
-from soulsgui.config.sections.inference import CentralSettings
 from soulsgui.config.sections.network import LearnerSettings, NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.run import (
     EVERY,
+    CentralSettings,
     CheckpointSettings,
     EnvSettings,
     EvaluationSettings,

@@ -193,7 +193,7 @@ class Client:
     def _asked_server(self, config: ServerConfig) -> RemotePolicy | None:
         """Return what asks the inference server of a run; None where this client has a policy itself."""
         served = config.settings["inference"] == "server"
-        if (self._inference or ("server" if served else "local")) == "local":
+        if (self._inference or config.settings["inference"]) == "local":
             return None
         if not served:
             raise ClientRegistrationError(

@@ -45,7 +45,7 @@ class RemotePolicy:
     def __init__(self, address: Address, link: ClientLink, stop: threading.Event) -> None:
         keys, client = Keys(address.prefix), link.progress.client
         self._requests, self._replies = keys.requests(client), keys.replies(client)
-        self._client = link
+        self._client, self._stop = link, stop
         self._link = Link(address, stop, "inference")
         self.may_wait: Callable[[], bool] = lambda: not stop.is_set()
         self.generation: int | None = None
@@ -97,7 +97,7 @@ class RemotePolicy:
                 raise
             except redis.ResponseError as error:
                 self._link.refused(error)
-                time.sleep(_LOOK_EVERY_S)
+                self._stop.wait(_LOOK_EVERY_S)
                 continue
             reply = None if found is None else self._read(found[1])
             if reply is not None and len(reply.action) == count:

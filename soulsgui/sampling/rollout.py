@@ -77,8 +77,9 @@ class Rollout:
         self._within = Bounds(spaces.observation)
         self._remembered = remembered or Remembered()
         self._remembered.begin(num_envs)
-        own = SegmentRecorder(num_envs, spaces, segment_length, self._remembered.shapes)
-        self._recorder = recorder or own
+        self._recorder = recorder or SegmentRecorder(
+            num_envs, spaces, segment_length, self._remembered.shapes
+        )
         self.open_steps = self.human_steps = 0
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)

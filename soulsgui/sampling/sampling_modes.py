@@ -44,20 +44,26 @@ def explore(
     rng: np.random.Generator,
     grant: Grant | None,
     mask: Mask | None = None,
+    epsilon: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[Any], NDArray[np.float32]]:
     """Choose actions `[N]`, with their log-probabilities, at observations `[N, *shape]` as a grant wants it.
 
     Without a grant, or with one that does not say how to explore, they are drawn from what the policy says.
+    Where the rows are of several grants, `epsilon` has the ε of each; else `epsilons` tells it.
     """
     if grant is None or (grant.epsilon is None and grant.temperature is None):
         return policy.act(obs, rng, mask)
     if grant.temperature is not None:
         return boltzmann(policy, obs, rng, grant.temperature, mask)
-    epsilon: float | NDArray[np.float64] = grant.epsilon or 0.0
-    if grant.ladder is not None:
-        rungs = grant.ladder
-        epsilon = ladder(grant.epsilon or 0.0, rungs.first, len(obs), rungs.count, rungs.exponent)
-    return epsilon_greedy(policy, obs, rng, epsilon, mask)
+    return epsilon_greedy(policy, obs, rng, epsilons(grant, len(obs)) if epsilon is None else epsilon, mask)
+
+
+def epsilons(grant: Grant, num_envs: int) -> NDArray[np.float64]:
+    """Return the ε of each environment of a client."""
+    epsilon, rungs = grant.epsilon or 0.0, grant.ladder
+    if rungs is None:
+        return np.full(num_envs, epsilon)
+    return ladder(epsilon, rungs.first, num_envs, rungs.count, rungs.exponent)
 
 
 class FreeRunning:

@@ -35,11 +35,7 @@ class CheckpointManager:
     """Writes one checkpoint after the other, in a thread of its own."""
 
     def __init__(
-        self,
-        node: "Trainer",
-        run: RunFolder,
-        keys: Keys,
-        on_saved: Callable[[Manifest, Path], None],
+        self, node: "Trainer", run: RunFolder, keys: Keys, on_saved: Callable[[Manifest, Path], None]
     ) -> None:
         self.last_current: Manifest | None = None
         self._node, self._run, self._keys, self._on_saved = node, run, keys, on_saved

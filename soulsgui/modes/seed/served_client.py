@@ -58,11 +58,16 @@ class ServedClient:
         return request.unroll == self.unroll and request.number <= self.number
 
     def take(self, request: Request) -> Iterator[Segments]:
-        """Record what the last answer led to; yield segments that end before or with it."""
+        """Record what the last answer led to; yield segments that end before or with it.
+
+        A request that does not follow the last one begins another unroll.
+        """
         outcome, acted = request.outcome, self._acted
         follows = (request.unroll, request.number) == (self.unroll, self.number + 1)
-        if not follows or acted is None or outcome is None or len(request.obs) != self.num_envs:
-            yield from self._begin(request.unroll)
+        if not follows or acted is None or outcome is None:
+            yield from self.cut()
+            self._recorder.break_off()
+            self.memory.begin(self.num_envs)
         else:
             if self._header != acted.header:
                 yield from self.cut()
@@ -78,12 +83,6 @@ class ServedClient:
     def acted(self, acted: Acted, answer: bytes) -> None:
         """Take note of the answer to the request that was taken last."""
         self._acted, self.answer = acted, answer
-
-    def _begin(self, unroll: str) -> Iterator[Segments]:
-        yield from self.cut()
-        self.unroll = unroll
-        self._recorder.break_off()
-        self.memory.begin(self.num_envs)
 
     def cut(self) -> Iterator[Segments]:
         """Yield what was recorded since the last cut."""

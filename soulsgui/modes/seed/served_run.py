@@ -15,13 +15,13 @@ from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
 from soulsgui.modes.seed.served_client import Acted, ServedClient
-from soulsgui.policies.exploration import boltzmann, epsilon_greedy, ladder
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import make_policy
 from soulsgui.sampling.heartbeat import derived_seed
 from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, Reply, Request
 from soulsgui.sampling.link import ClientLink, check_network
 from soulsgui.sampling.owner_link import Stepping
+from soulsgui.sampling.sampling_modes import epsilons, explore
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.wire.beats import LATE_S, BeatClock, clients_of
 from soulsgui.wire.codec import CodecError, WeightsHeader
@@ -43,14 +43,6 @@ _EXPIRY_S = 60
 def share_of(client: str, servers: int) -> int:
     """Return the number, from 1, of the inference server that a client belongs to."""
     return zlib.crc32(client.encode()) % servers + 1
-
-
-def epsilons(grant: Grant, num_envs: int) -> NDArray[np.float64]:
-    """Return the ε of each environment of a client."""
-    epsilon, rungs = grant.epsilon or 0.0, grant.ladder
-    if rungs is None:
-        return np.full(num_envs, epsilon)
-    return ladder(epsilon, rungs.first, num_envs, rungs.count, rungs.exponent)
 
 
 @dataclass(frozen=True)
@@ -165,10 +157,7 @@ class ServedRun:
 
     def _collect(self) -> list[Asked]:
         """Wait for a request, then for those of the others, no longer than a batch may wait."""
-        most, delay_s = (
-            self._settings["central.inference_batchsize"],
-            self._settings["central.inference_delay"],
-        )
+        most, delay_s = (self._settings[f"central.inference_{name}"] for name in ("batchsize", "delay"))
         rows, found, known = 0, list[Asked](), set(self._clients.values())
         # Who was served longest ago comes first.
         waiting = sorted(self._names, key=self._asked_at)
@@ -290,12 +279,8 @@ class ServedRun:
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Choose actions as the grant of each client says that it explores."""
         grants = [self._grants[one.name] for one in asked]
-        if grants[0].temperature is not None:
-            return boltzmann(self._policy, obs, self._rng, grants[0].temperature, mask)
-        if grants[0].epsilon is None:
-            return self._policy.act(obs, self._rng, mask)
         rates = [epsilons(grant, one.client.num_envs) for grant, one in zip(grants, asked, strict=True)]
-        return epsilon_greedy(self._policy, obs, self._rng, np.concatenate(rates), mask)
+        return explore(self._policy, obs, self._rng, grants[0], mask, np.concatenate(rates))
 
     def cut_all(self) -> None:
         """Send what was recorded."""

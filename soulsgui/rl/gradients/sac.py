@@ -76,7 +76,7 @@ class AutogradSACGradient(SACGradient):
 
     def prepare(self, rows: SACRows, settings: float | None) -> Any:
         """Copy rows to where the networks live."""
-        return SACRows(*(to_device(column, self._flat.parameter.device) for column in rows))  # type: ignore[arg-type]
+        return on_device(rows, self._flat.parameter.device)
 
     def at(self, prepared: Any, settings: float | None) -> Step:
         """Write the gradient at what was prepared."""
@@ -124,6 +124,11 @@ class AutogradSACGradient(SACGradient):
         policy = TanhGaussian(mean, std, -edge, edge)
         latent = mean + std * noise
         return policy.to_action(latent), policy.log_prob(latent)
+
+
+def on_device(rows: SACRows, device: torch.device) -> tuple[Tensor, ...]:
+    """Return the columns of rows as tensors where the networks live."""
+    return tuple(to_device(column, device) for column in rows)
 
 
 def values_of(critics: Sequence[nn.Sequential], obs: Tensor, action: Tensor) -> Tensor:

@@ -4,9 +4,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from soulsgui.rl.compiled_loss import to_device
 from soulsgui.rl.gradients.base import Gradient, Step
-from soulsgui.rl.gradients.sac import SACRows, values_of
+from soulsgui.rl.gradients.sac import SACRows, on_device, values_of
 from soulsgui.rl.losses import policy as losses
 from soulsgui.rl.networks.mlp import SACNetworks
 from soulsgui.rl.optimiser import FlatParameters
@@ -41,7 +40,7 @@ class TD3Gradient(Gradient[SACRows, TD3Step]):
 
     def prepare(self, rows: SACRows, settings: TD3Step) -> Any:
         """Copy rows to where the networks live."""
-        return SACRows(*(to_device(column, self._flat.parameter.device) for column in rows))  # type: ignore[arg-type]
+        return on_device(rows, self._flat.parameter.device)
 
     def at(self, prepared: Any, settings: TD3Step) -> Step:
         """Write the gradient at what was prepared."""

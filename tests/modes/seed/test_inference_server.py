@@ -1,7 +1,6 @@
 """What an inference server answers, and what it makes of what it is told: each transition once."""
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -106,8 +105,9 @@ def test_nobody_is_answered_before_there_are_weights_and_the_newest_ones_answer(
     trainer.connection.delete(trainer.keys.weights)
     client.send(client.request(0))
     with ServingThread(redis_address) as serving:
-        trainer.until(lambda: True, "a hello")
-        time.sleep(0.5)
+        for _ in range(2):  # between two looks there is a whole turn
+            trainer.until(lambda: trainer.connection.ttl(client.requests) > 0, "it looks at the client")
+            trainer.connection.persist(client.requests)
         assert trainer.connection.llen(client.requests) == 1
         for model_id in (2, 3):
             trainer.publish(model_id)
