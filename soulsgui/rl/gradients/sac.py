@@ -126,9 +126,9 @@ class AutogradSACGradient(SACGradient):
         return policy.to_action(latent), policy.log_prob(latent)
 
 
-def on_device(rows: SACRows, device: torch.device) -> tuple[Tensor, ...]:
-    """Return the columns of rows as tensors where the networks live."""
-    return tuple(to_device(column, device) for column in rows)
+def on_device(rows: SACRows, device: torch.device) -> SACRows:
+    """Return rows with their columns as tensors where the networks live."""
+    return SACRows(*(to_device(column, device) for column in rows))  # type: ignore[arg-type]
 
 
 def values_of(critics: Sequence[nn.Sequential], obs: Tensor, action: Tensor) -> Tensor:
