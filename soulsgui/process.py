@@ -148,7 +148,8 @@ def start_over() -> NoReturn:
 
 def stop_on_signals() -> threading.Event:
     """Return an event that is set when the process is asked to stop; call it in the main thread."""
-    stop = threading.Event()
+    global _stop
+    _stop = stop = threading.Event()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         # Event.set takes a lock that the interrupted main thread may hold at this moment.
@@ -157,6 +158,16 @@ def stop_on_signals() -> threading.Event:
     for number in stop_signals():
         signal.signal(number, ask)
     return stop
+
+
+_stop: threading.Event | None = None  # what signals set
+
+
+def stop_here() -> None:
+    """Ask this very process to stop, as a signal does; one that could not hear a signal yet ends at once."""
+    if _stop is None:
+        os._exit(0)
+    _stop.set()
 
 
 _CLEAR = "\r\x1b[K"

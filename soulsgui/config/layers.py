@@ -191,19 +191,23 @@ def run_layer(path: Path) -> Layer:
 ConfigLike = Settings | dict[str, Any] | SimpleNamespace
 
 
-def as_settings(config: ConfigLike) -> Settings:
+def as_settings(config: ConfigLike, overrides: Mapping[str, Any] | None = None) -> Settings:
     """Return checked settings; what is not named has the value that is shipped with the algorithm and agent.
 
     Args:
         config: Settings; or sections with their settings below them, as maps or namespaces, where a key may
             also be dotted (`{"ppo.gamma": 0.9}`) and `preset` names what to begin from.
+        overrides: Settings that win over those, in the same form.
 
     Raises:
         ConfigError: With every mistake.
     """
     if isinstance(config, Settings):
-        return config
-    return combine(over_defaults(_with_preset(layer_of_tree(_plain(config), "config"))))
+        if overrides is None:
+            return config
+        config = config.model_dump()
+    layers = _with_preset(layer_of_tree(_plain(config), "config"))
+    return combine(over_defaults([*layers, layer_of_tree(overrides or {}, "config")]))
 
 
 def _plain(config: Any) -> Any:

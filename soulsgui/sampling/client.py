@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from redis.exceptions import NoPermissionError
@@ -39,13 +40,14 @@ def run_client(
     start_anew: Callable[[], None] | None = None,
     workers: int | None = None,
     inference: str = "",
+    making: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> int:
     """Run a client until it is told to stop; return its exit code.
 
     None takes what the server's configuration says (`num_envs`, `workers`), or plays on (`episodes`); so does
     an empty `inference`, which otherwise says who has the policy: `local` or (an inference) `server`. When
     only a new process helps, `start_anew` replaces this one; where it is None, the fault is raised to whoever
-    supervises this one.
+    supervises this one. Environments are made inside of the context `making`.
     """
     setup_logging()
     stop = stop_on_signals()
@@ -54,7 +56,7 @@ def run_client(
     link = ClientLink(address, name, num_envs or 1, stop, owner, lines)
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
     on_hang = partial(_end_hanging, link, stop, start_anew)
-    client = Client(link, stop, num_envs, episodes, on_hang, workers, inference)
+    client = Client(link, stop, num_envs, episodes, on_hang, workers, inference, making)
     try:
         _run_linked(client, link)
     except ProcessFault:
@@ -127,8 +129,10 @@ class Client:
         on_hang: Callable[[ProcessFault], None],
         workers: int | None = None,
         inference: str = "",
+        making: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._link = link
+        self._making = making
         self._stop = stop
         self._num_envs = num_envs
         self._episodes_left = episodes
@@ -165,7 +169,7 @@ class Client:
         with self._link.checked("version"):
             config = checked_config(config, self._link.progress)
         logging.getLogger().setLevel(config.settings["logging.level"].upper())
-        with self._link.checked("environment"):
+        with self._link.checked("environment"), self._making():
             # Whether its environments tell the same is seen at their first reset.
             masked = SpacesSpec.from_json(config.spaces).action.masked if config.spaces else None
             environment = Environment(config.settings, self._num_envs, self._on_hang, self._workers, masked)

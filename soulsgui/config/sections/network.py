@@ -145,6 +145,12 @@ class LearnerSettings(Section, effect=Effect.RESUME):
         "`mixed` lets networks of images compute in bfloat16 on a GPU where that is enough; float32 is "
         "exact, and what the CPU always does.",
     )
+    max_updates_per_s: Annotated[float | None, Field(gt=0)] = setting(
+        None,
+        "Updates a second of an algorithm with a replay memory, at most; clients then wait, so that the replay "
+        "ratio is met. Empty: as many as this computer can.",
+        unit="updates/s",
+    )
     memory_limit: Annotated[int | None, Field(ge=0)] = setting(
         None,
         "Memory for the observations of a replay memory, the numbers beside images and the action masks "

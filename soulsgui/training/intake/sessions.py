@@ -104,6 +104,7 @@ class Exploration:
     epsilon: float | None = None
     temperature: float | None = None
     ladder: float | None = None  # exponent of the ladder of epsilons over all environments
+    own: Mapping[str, float] = field(default_factory=dict)  # epsilons of clients that have one of their own
 
     def of_client(self, first: int, count: int) -> ClientExploration:
         """Return how a client explores whose first environment is this one of `count` that play."""
@@ -418,7 +419,8 @@ class Sessions:
         if exploration is None:
             return {}
         if exploration.ladder is None:
-            return dict.fromkeys(self.by_client, exploration.of_client(0, 1))
+            same = dict.fromkeys(self.by_client, exploration.of_client(0, 1))
+            return same | {client: ClientExploration(rate) for client, rate in exploration.own.items()}
         count = sum(session.rungs for session in self.by_client.values() if session.plays)
         first, found = 0, {}
         for client, session in self.by_client.items():

@@ -20,6 +20,7 @@ from soulsgui.rl.buffers.array_storage import IN_FILE, FileStorage
 from soulsgui.rl.buffers.memory import WindowReplay
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.sequences import SequenceReplay
+from soulsgui.rl.gradients.dqn import DQNParts
 from soulsgui.training.agents import make_agent
 from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.compiling import Compiling
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 Memory = Mapping[str, NDArray[Any]]
 
+_CATCHES_UP_S = 0.1  # updates that came late, with a limit on their rate, are made up for within this time
+
 
 def _observation_storage(run: TrainingRun) -> FileStorage:
     """Return where the observations of the memory lie: beyond the limit of bytes, in a file of the run."""
@@ -44,12 +47,12 @@ def _observation_storage(run: TrainingRun) -> FileStorage:
 
 
 class DeepQ:
-    """The agents of the DQN family."""
+    """The agents of the DQN family: one that is given, or made by the settings."""
 
-    def __init__(self, run: TrainingRun) -> None:
+    def __init__(self, run: TrainingRun, agent: DQNAgent | None = None) -> None:
         self.settings = dqn = run.settings.dqn
-        self.agent: DQNAgent = make_agent("dqn", run.settings, run.spaces, run.device)
-        self._parts, self._told_beyond = self.agent.parts, False
+        self.agent: DQNAgent = agent or make_agent("dqn", run.settings, run.spaces, run.device)
+        self._parts, self._told_beyond = DQNParts.of(dqn), False
         storage = _observation_storage(run)
         ring = UniformReplay(
             dqn.buffer_size, run.spaces.observation, run.spaces.masked_actions, storage=storage
@@ -146,6 +149,7 @@ class ReplayLearner(AsynchronousLearner):
         self.learning = self._told_of_file = False
         in_step = run.settings.determinism == "lockstep"
         self._lockstep = Lockstep(run.settings.longest_segment) if in_step else None
+        self._next_update = float("-inf")
         self._compiling = Compiling(run, self.agent.compiled_loss, exact=in_step)
 
     def close(self, keep_memory: bool) -> None:
@@ -184,7 +188,7 @@ class ReplayLearner(AsynchronousLearner):
     @property
     def due(self) -> bool:
         """Whether an update is due."""
-        if not (self.learning and len(self.memory)):
+        if not (self.learning and len(self.memory)) or time.monotonic() < self._next_update:
             return False
         return self.band.owes if self.all_taken_in else self.band.may_draw
 
@@ -262,7 +266,9 @@ class ReplayLearner(AsynchronousLearner):
             if self._lockstep.waits:
                 return 0
         drawn, expected = 0, max(self.wanted, 0.0) / self.steps_per_update  # until the goal, as far as known
+        least_s = 1 / (self.run.settings.learner.max_updates_per_s or float("inf"))
         while self.due:
+            self._next_update = max(self._next_update + least_s, time.monotonic() - _CATCHES_UP_S)
             with Stopwatch(self.status.timings["update"]), self._compiling.update(expected):
                 batch, number = self.memory.draw(self.band.batch_size, self.agent.sample_rng)
                 error = self.agent.update(batch, tell=number is not None)

@@ -1,0 +1,148 @@
+"""The sampling processes of an asynchronous trainer, and the server that they meet it on."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+from soulsgui.config.layers import ConfigLike
+from soulsgui.errors import UsageError
+from soulsgui.modes.asynchronous.config import ActorManagerConfig, SimpleStepProcessorConfig
+from soulsgui.modes.asynchronous.sync_model import SyncModel, act_with
+from soulsgui.modes.local import InitGuard, LocalProcesses, start_server, stopped_by_signals
+from soulsgui.sampling.client import run_client
+from soulsgui.wire.access import Address
+from soulsgui.wire.connection import AWAY, connect
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.heartbeat import Heartbeat
+
+AgentConfig = Callable[[], SyncModel] | ConfigLike
+"""What makes an agent of one's own, or the settings of one of the program's (`{"dqn": {...}}`)."""
+
+_LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True)
+class ActorStat:
+    """What an actor did: environment steps, over all of its processes, and the seconds it had for them."""
+
+    env_steps: int
+    duration: float
+
+
+def actor_stats_fmt(stats: Sequence[ActorStat]) -> str:
+    """Return a table of what actors did."""
+    rows = [
+        f"{number}, {one.env_steps}, {one.duration:.2f}, {one.env_steps / max(one.duration, 1e-9):.1f}"
+        for number, one in enumerate(stats)
+    ]
+    return "\n".join(["actor id, samples, duration [sec], samples per sec", *rows])
+
+
+class ActorManager:
+    """Runs actors, a process each, and starts one again that fails.
+
+    Args:
+        config: How they send.
+        agent_configs: One per actor. Agents of one's own explore each as it was made; of the program's the
+            settings of the trainer count, and here the probability of random actions alone (`dqn.epsilon`).
+        env_config: What they play: an id, or the settings below `env`; one environment each, unless
+            `num_envs` says more.
+        step_proc_config: How steps become transitions.
+    """
+
+    def __init__(
+        self,
+        config: ActorManagerConfig,
+        agent_configs: Sequence[AgentConfig],
+        env_config: str | Mapping[str, Any],
+        step_proc_config: SimpleStepProcessorConfig,
+    ) -> None:
+        if not agent_configs:
+            raise UsageError("There are no agent_configs: each makes an actor.")
+        self.config, self.step_proc_config = config, step_proc_config
+        env = {"id": env_config} if isinstance(env_config, str) else dict(env_config)
+        self.env = {"num_envs": 1} | env
+        self.agent_configs = {f"actor-{number}": one for number, one in enumerate(agent_configs)}
+        self.stop = threading.Event()
+        self._opened = ExitStack()
+        self._steps: dict[tuple[str, str], int] = {}
+
+    @classmethod
+    def build(
+        cls,
+        config: ActorManagerConfig,
+        agent_configs: Sequence[AgentConfig],
+        env_config: str | Mapping[str, Any],
+        step_proc_config: SimpleStepProcessorConfig,
+    ) -> Self:
+        """Return a manager of actors that do not run yet."""
+        return cls(config, agent_configs, env_config, step_proc_config)
+
+    def run(self, guard_init_env: InitGuard) -> None:
+        """Start the server, and the actors, which wait there for the first model.
+
+        Raises:
+            ServiceError: The server does not start.
+        """
+        opened = self._opened
+        temporary = TemporaryDirectory(prefix="soulsgui-", ignore_cleanup_errors=True)
+        self.folder = Path(opened.enter_context(temporary))
+        self.stop = opened.enter_context(stopped_by_signals())
+        self.processes = opened.enter_context(LocalProcesses(self.folder / "logs", self.stop))
+        self.address = start_server(self.processes, self.folder)
+        self._began = time.monotonic()
+        for name, config in self.agent_configs.items():
+            own = config if callable(config) else None
+            words = self.address, name, int(self.env["num_envs"]), own, guard_init_env
+            self.processes.start(name, _act, *words)
+        self._counting = threading.Thread(target=self._count, name="actor statistics", daemon=True)
+        self._ended = threading.Event()
+        self._counting.start()
+
+    def stop_and_join(self) -> list[ActorStat]:
+        """End actors and server; return what each actor did."""
+        self.processes.stop(*self.agent_configs)
+        duration = time.monotonic() - self._began
+        self._ended.set()
+        self._counting.join()
+        self._opened.close()
+        return [
+            ActorStat(sum(steps for (who, _), steps in self._steps.items() if who == name), duration)
+            for name in self.agent_configs
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.close()
+
+    def _count(self) -> None:
+        """Note what actors tell; the last time when they have ended."""
+        connection, keys = connect(self.address), Keys(self.address.prefix)
+        ended = False
+        while not ended:
+            ended = self._ended.wait(_LOOK_EVERY_S)
+            with suppress(*AWAY):
+                for name in self.agent_configs:
+                    beat = Heartbeat.read(connection.get(keys.beat(name)))
+                    if beat is not None:
+                        self._steps[name, str(beat.instance)] = beat.env_steps
+        connection.close()
+
+
+def _act(
+    address: Address, name: str, num_envs: int, own: Callable[[], SyncModel] | None, guard: InitGuard
+) -> None:
+    """Be an actor."""
+    if own is not None:
+        act_with(own())
+    run_client(address, name, num_envs, None, making=guard)

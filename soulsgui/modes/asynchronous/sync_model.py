@@ -1,0 +1,198 @@
+"""Agents of one's own: what they offer, and how they take their place among the program's."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.errors import UsageError
+from soulsgui.experience.frame_stacks import Observations
+from soulsgui.policies.exploration import START, Moment
+from soulsgui.policies.policy import KINDS, Floats, Mask
+from soulsgui.rl.buffers.memory import WindowReplay
+from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
+from soulsgui.rl.gradients.shared import Group, SharedGradient
+from soulsgui.rl.normalisation import Rewards
+from soulsgui.training.attempt import TrainingRun
+
+ModelInfo = Mapping[str, NDArray[Any]]
+"""Weights by name."""
+
+_OWN = "own"
+
+
+class SyncModel(ABC):
+    """An agent whose weights travel from the trainer to the actors.
+
+    Each process makes its own; actors call `sample` and `sync_model`, the trainer the others, too.
+
+    Attributes:
+        settings: Settings of the algorithm that its trainer goes by: `batch_size`, `replay_ratio`, `gamma`
+            (of rewards that are added up), below `dqn`, or where actions are numbers below `sac`.
+    """
+
+    settings: ClassVar[Mapping[str, Any]] = {}
+
+    @abstractmethod
+    def sample(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Return actions `[B, ...]`, as the environment takes them, at observations `[B, *shape]`."""
+
+    @abstractmethod
+    def opt(self, batch: NStepBatch) -> Mapping[str, float]:
+        """Make one update; return what there is to record of it."""
+
+    @abstractmethod
+    def model_info(self) -> tuple[int, ModelInfo]:
+        """Return the number of updates so far, and the weights; at first before any update."""
+
+    @abstractmethod
+    def sync_model(self, model_info: ModelInfo) -> None:
+        """Take weights over, copying them."""
+
+    def train(self) -> None:  # noqa: B027 - nothing is to be done where it makes no difference
+        """Explore from now on."""
+
+    def eval(self) -> None:  # noqa: B027
+        """Act as well as possible from now on."""
+
+
+class OwnAgent:
+    """A `SyncModel` as the agent of a training node (`rl.agents.base.OffPolicyAgent`)."""
+
+    compiled_loss = None
+
+    def __init__(self, agent: SyncModel, run: TrainingRun) -> None:
+        self.agent = agent
+        self.updates = agent.model_info()[0]
+        self.sample_rng = np.random.default_rng(run.settings.seed)
+        self.rewards = Rewards(run.settings.normalize)
+        self.moment: Moment = START
+        self._sums: Counter[str] = Counter()
+        self._summed = 0
+
+    def policy_spec(self) -> dict[str, Any]:
+        """Return that only who has such an agent, too, can act."""
+        return {"kind": _OWN}
+
+    def export_weights(self) -> dict[str, NDArray[Any]]:
+        """Return the weights, copies."""
+        return {name: np.array(array) for name, array in self.agent.model_info()[1].items()}
+
+    def outputs(self, obs: NDArray[Any]) -> Floats:
+        """Return nothing that could be compared: the agent alone knows its network."""
+        return np.zeros((len(obs), 1), np.float32)
+
+    def learn_mixed(self) -> None:
+        """Nothing changes: it computes as it wants."""
+
+    def share(self, group: Group) -> SharedGradient:
+        """Raise: its updates are made by one process."""
+        raise UsageError("An agent of your own learns in one process: set learner.processes to 1.")
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return its weights, and how many updates there were."""
+        return self.export_weights(), {"updates": self.updates}
+
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Go on with weights."""
+        self.agent.sync_model(tensors)
+        self.updates = int(meta["updates"])
+
+    def observe(self, obs: Observations) -> None:
+        """Nothing is to be learned of observations alone."""
+
+    def update(self, batch: NStepBatch, tell: bool = True) -> None:
+        """Let it make an update."""
+        self._sums.update(self.agent.opt(batch))
+        self._summed += 1
+        self.updates += 1
+
+    def figures(self) -> dict[str, float]:
+        """Return means of what it recorded since the last call, and begin anew."""
+        means = {name: float(value) / self._summed for name, value in self._sums.items()}
+        self._sums.clear()
+        self._summed = 0
+        return means
+
+
+class OwnAlgorithm:
+    """Of a run with an agent of one's own: settings, agent, memory (`training.learners.replay.OffPolicy`)."""
+
+    def __init__(self, run: TrainingRun, agent: SyncModel) -> None:
+        self.settings = run.settings.dqn if run.settings.algorithm == "dqn" else run.settings.sac
+        n_step = run.settings.dqn.n_step if run.settings.algorithm == "dqn" else 1
+        action = run.spaces.action
+        ring = UniformReplay(
+            self.settings.buffer_size,
+            run.spaces.observation,
+            run.spaces.masked_actions,
+            action_shape=action.shape,
+            action_dtype=action.dtype,
+        )
+        self.agent = OwnAgent(agent, run)
+        self.memory = WindowReplay(ring, n_step, self.settings.gamma)
+
+    def weights(self, published: bool) -> dict[str, NDArray[Any]]:
+        """Return the agent's weights."""
+        return self.agent.export_weights()
+
+    def exploration(self, moment: Moment) -> None:
+        """Return that the agents explore by themselves."""
+
+    def scheduled(self, moment: Moment) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+    def note_figures(self, values: Mapping[str, float]) -> None:
+        """Nothing stands out."""
+
+
+class OwnPolicy:
+    """A `SyncModel` as the policy of a client or an evaluation (`policies.policy.Policy`)."""
+
+    num_actions = first_action = 0
+
+    def __init__(self, agent: SyncModel) -> None:
+        self._agent = agent
+
+    def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take weights over."""
+        self._agent.sync_model(tensors)
+
+    def act(
+        self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
+    ) -> tuple[NDArray[Any], Floats]:
+        """Let it choose; it says no probabilities."""
+        return np.asarray(self._agent.sample(obs)), np.zeros(len(obs), np.float32)
+
+    def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
+        """Let it choose as well as it can."""
+        self._agent.eval()
+        try:
+            return np.asarray(self._agent.sample(obs))
+        finally:
+            self._agent.train()
+
+    def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Return them: they are what the environment takes."""
+        return action
+
+    def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Return them."""
+        return action
+
+    def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
+        """Return zeros: it says no probabilities."""
+        return np.zeros(len(obs), np.float32)
+
+    def outputs(self, obs: NDArray[Any]) -> Floats:
+        """Return what `OwnAgent.outputs` does."""
+        return np.zeros((len(obs), 1), np.float32)
+
+
+def act_with(agent: SyncModel) -> None:
+    """Let clients of this process act with an agent of one's own."""
+    KINDS[_OWN] = lambda _: OwnPolicy(agent)

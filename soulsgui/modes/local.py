@@ -1,0 +1,281 @@
+"""Processes of a Python program (server, clients, inference servers), begun again when they end early.
+
+A child ends when it is asked to, and when the program is gone, however that ended: both close the pipe that
+it waits at.
+"""
+
+import contextlib
+import logging
+import multiprocessing
+import multiprocessing.connection
+import multiprocessing.util
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import redis
+
+from soulsgui.config.paths import Folders
+from soulsgui.errors import ServiceError, UsageError, printable
+from soulsgui.process import child_env, own_command, stop_here, stop_on_signals
+from soulsgui.system import FileLock, kill_tree, new_session_kwargs, stop_signals, terminate_group
+from soulsgui.wire.connection import AWAY, Address, Backoff, connect
+
+logger = logging.getLogger(__name__)
+
+_CONTEXT = multiprocessing.get_context("spawn")  # as on Windows: nothing of the program is taken over
+_HEALTHY_S = 60.0
+_LOOK_EVERY_S = 0.2
+_GRACE_S = 30.0
+_SERVER_START_S = 120.0
+_MOST_FAILURES = 6
+_TAIL_BYTES = 4096
+
+REDIS = "redis"
+
+
+class InitGuard:
+    """Lets one process at a time make its environments; one that dies meanwhile lets go of it.
+
+    Args:
+        path: A file that all processes know.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Hold it, after waiting for whoever has it."""
+        lock = FileLock(self._path)
+        while not lock.acquire():
+            time.sleep(_LOOK_EVERY_S / 4)
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+@dataclass
+class _Child:
+    target: Callable[..., object]
+    args: tuple[Any, ...]
+    process: SpawnProcess | None = None
+    pipe: Connection | None = None
+    restarts: int = 0
+    failures: int = 0  # in a row, each soon after its start
+    began: float = 0.0
+    next_start: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.5, longest_s=30.0))
+
+
+class LocalProcesses:
+    """Starts functions as processes, and again with growing pauses when they end by themselves.
+
+    A function and its arguments travel as pickles. What a process says on its standard output and error
+    stands in `logs`, a file for each. When one fails again and again, `stop` is set, and `check` says why.
+    """
+
+    def __init__(self, logs: Path, stop: threading.Event) -> None:
+        self._logs, self._stop, self._failure = logs, stop, ""
+        logs.mkdir(parents=True, exist_ok=True)
+        self._children: dict[str, _Child] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        # Before the processes are waited for at the end of a program that forgot to close this.
+        self._at_exit = multiprocessing.util.Finalize(self, self.close, exitpriority=100)
+        self._thread = threading.Thread(target=self._watch, name="local processes", daemon=True)
+        self._thread.start()
+
+    def start(self, name: str, target: Callable[..., object], *args: object) -> None:
+        """Start a process, whose main thread calls a function."""
+        with self._lock:
+            self._children[name] = child = _Child(target, args)
+            self._begin(name, child)
+
+    def restarts(self) -> dict[str, int]:
+        """Return how often each process was started again."""
+        return {name: child.restarts for name, child in self._children.items()}
+
+    def check(self) -> None:
+        """Make sure that none of them failed again and again.
+
+        Raises:
+            ServiceError: One did; it says with which words.
+        """
+        if self._failure:
+            raise ServiceError(self._failure)
+
+    def log(self, name: str) -> Path:
+        """Return the file with what a process says."""
+        return self._logs / f"{name}.log"
+
+    def last_words(self, name: str) -> str:
+        """Return the last line that a process has said."""
+        with self.log(name).open("rb") as file:
+            file.seek(max(self.log(name).stat().st_size - _TAIL_BYTES, 0))
+            lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
+        return printable(lines[-1]) if lines else "it said nothing"
+
+    def process(self, name: str) -> SpawnProcess | None:
+        """Return the present process of a name; None while there is none."""
+        return self._children[name].process
+
+    def stop(self, *names: str) -> None:
+        """Ask processes to end, wait for it, and end those that don't."""
+        with self._lock:
+            ending = [self._children.pop(name) for name in names if name in self._children]
+        for child in ending:
+            if child.pipe is not None:
+                child.pipe.close()
+        until = time.monotonic() + _GRACE_S
+        for child in ending:
+            if child.process is None:
+                continue
+            child.process.join(max(until - time.monotonic(), 0.0))
+            if child.process.exitcode is None and child.process.pid is not None:
+                logger.warning("%s does not end by itself", child.process.name)
+                kill_tree(child.process.pid)
+            child.process.join()
+            child.process.close()
+
+    def close(self) -> None:
+        """End all of them, the last one started first, and watch no more."""
+        self._closing.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+        for name in reversed(list(self._children)):
+            self.stop(name)
+        self._at_exit.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self, name: str, child: _Child) -> None:
+        ours, theirs = _CONTEXT.Pipe()
+        words = self.log(name), theirs, child.target, child.args
+        child.process = _CONTEXT.Process(target=_run, args=words, name=name)
+        child.pipe, child.began = ours, time.monotonic()
+        with _environment():
+            child.process.start()
+        theirs.close()
+
+    def _watch(self) -> None:
+        while not self._closing.wait(_LOOK_EVERY_S):
+            with self._lock:
+                for name, child in self._children.items():
+                    self._look(name, child, time.monotonic())
+
+    def _look(self, name: str, child: _Child, now: float) -> None:
+        process = child.process
+        if process is None:
+            if now >= child.next_start:
+                child.restarts += 1
+                self._begin(name, child)
+        elif process.exitcode is not None:
+            if now - child.began > _HEALTHY_S:
+                child.backoff.reset()
+                child.failures = 0
+            child.failures += 1
+            delay_s = child.backoff.delay_s()
+            logger.warning(
+                "%s ended (%d): %s. It begins again in %.1f s",
+                name, process.exitcode, self.last_words(name), delay_s,
+            )  # fmt: skip
+            if child.failures == _MOST_FAILURES:
+                self._failure = f"{name} failed {child.failures} times in a row: {self.last_words(name)}"
+                self._stop.set()
+            process.close()
+            assert child.pipe is not None
+            child.pipe.close()
+            child.process, child.next_start = None, now + delay_s
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """Give a child that starts meanwhile the environment of our own processes."""
+    before = dict(os.environ)
+    os.environ.update(child_env())
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _run(log: Path, pipe: Connection, target: Callable[..., object], args: tuple[Any, ...]) -> None:
+    """Be a child."""
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    threading.Thread(target=_end_with, args=(pipe,), name="end with the program", daemon=True).start()
+    target(*args)
+
+
+def _end_with(pipe: Connection) -> None:
+    with contextlib.suppress(EOFError, OSError):
+        pipe.recv()
+    stop_here()
+
+
+def start_server(processes: LocalProcesses, folder: Path) -> Address:
+    """Start a Redis server that keeps its data in a folder; return its address once it answers.
+
+    Raises:
+        ServiceError: It does not.
+    """
+    address_file = Folders(folder, folder).server_address
+    processes.start(REDIS, _serve_redis, folder)
+    until = time.monotonic() + _SERVER_START_S
+    while time.monotonic() < until and not processes.restarts()[REDIS]:
+        with contextlib.suppress(UsageError, *AWAY):
+            address = Address.read(address_file)
+            connection = connect(address)
+            try:
+                connection.ping()
+                return address
+            except redis.ResponseError:
+                pass
+            finally:
+                connection.close()
+        time.sleep(_LOOK_EVERY_S / 4)
+    raise ServiceError(f"The Redis server does not start: {processes.last_words(REDIS)}")
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """Return an event that Ctrl+C and its like set meanwhile; outside the main thread nobody sets it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield threading.Event()
+        return
+    before = {number: signal.getsignal(number) for number in stop_signals()}
+    try:
+        yield stop_on_signals()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _serve_redis(folder: Path) -> None:
+    stop = stop_on_signals()
+    words = [*own_command("redis"), "--data-dir", str(folder), "--config-dir", str(folder)]
+    server = subprocess.Popen(words, **new_session_kwargs())
+    while not stop.wait(_LOOK_EVERY_S) and server.poll() is None:
+        pass
+    if server.poll() is None:
+        terminate_group(server.pid)
+    raise SystemExit(server.wait())

@@ -1,0 +1,207 @@
+"""Central inference from a Python program: a trainer in it, actors and inference servers beside it."""
+
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, cast
+
+import torch
+
+from soulsgui.config.layers import ConfigLike, as_settings
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.errors import UsageError
+from soulsgui.modes.local import LocalProcesses, start_server, stopped_by_signals
+from soulsgui.modes.seed.inference_server import run_inference_server
+from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.sampling.client import run_client
+from soulsgui.training.attempt import TrainingRun
+from soulsgui.training.learners.replay import DeepQ, ReplayLearner
+from soulsgui.training.nodes import DQNTrainingNode
+from soulsgui.wire.access import Address
+from soulsgui.wire.keys import INFERENCE, check_client_name
+
+Environment = str | Mapping[str, Any]
+"""A Gymnasium id, or the settings below `env` (`{"id": ..., "kwargs": ..., "wrappers": ...}`)."""
+
+
+@dataclass
+class Config:
+    """How a `Trainer` trains.
+
+    Attributes:
+        max_environment_steps: Steps after which an episode is cut off; -1: never.
+        n_step: Rewards that are added up before the value of what follows is asked for.
+        epsilon: Probability of a random action; `ladder`: each environment has one of its own
+            (`dqn.exploration`).
+        actor_processes: Processes that step environments.
+        actor_threads: Environments of each of them, stepped side by side.
+        inference_servers: Processes that choose actions.
+        broadcast_period: Least time between two changes of their weights, seconds.
+        inference_batchsize: Environments that actions are chosen for at once, at most.
+        inference_delay: How long a batch waits for more, from its first request on, seconds.
+        minimum_buffer_size: Transitions before the first update.
+        max_train_frequency: Updates a second, at most; -1: no limit.
+    """
+
+    max_environment_steps: int = -1
+    n_step: int = 3
+    epsilon: float | Literal["ladder"] = 0.1
+    actor_processes: int = 1
+    actor_threads: int = 4
+    inference_servers: int = 1
+    broadcast_period: float = 2.5
+    inference_batchsize: int = 4
+    inference_delay: float = 0.1
+    minimum_buffer_size: int = 1000
+    max_train_frequency: float = -1.0
+
+    def overrides(self, environment: Environment) -> dict[str, Any]:
+        """Return the settings that these and an environment stand for, by their keys."""
+        env: dict[str, Any] = {"id": environment} if isinstance(environment, str) else dict(environment)
+        if self.max_environment_steps >= 0:
+            limit = {"TimeLimit": {"max_episode_steps": self.max_environment_steps}}
+            env["wrappers"] = [*env.get("wrappers", ()), limit]
+        ladder = self.epsilon == "ladder"
+        return {
+            **{f"env.{name}": value for name, value in env.items()},
+            "env.num_envs": self.actor_threads,
+            "inference": "server",
+            "central.inference_servers": self.inference_servers,
+            "central.inference_batchsize": self.inference_batchsize,
+            "central.inference_delay": self.inference_delay,
+            "central.broadcast_period": self.broadcast_period,
+            "dqn.n_step": self.n_step,
+            "dqn.learning_starts": self.minimum_buffer_size,
+            **({"dqn.exploration": "ladder"} if ladder else {}),
+            "dqn.epsilon": _LADDER_EPSILON if ladder else self.epsilon,
+            "learner.max_updates_per_s": self.max_train_frequency if self.max_train_frequency >= 0 else None,
+        }
+
+
+_LADDER_EPSILON = 0.4  # as in arXiv 1803.00933
+
+
+@dataclass(frozen=True)
+class TrainStats:
+    """What a training came to; `restarts` counts processes that ended early, by name."""
+
+    env_steps: int
+    episodes: int
+    updates: int
+    seconds: float
+    restarts: Mapping[str, int]
+
+
+class Trainer:
+    """Trains an agent of the DQN family by central inference.
+
+    Args:
+        agent: One (`rl.agents.dqn.DQNAgent`), which is trained where it is; or the settings of one
+            (`{"dqn": {"agent": "rainbow"}}`).
+        config: How.
+        environment: What is played.
+        run_dir: Folder for checkpoints; None leaves nothing behind but the agent.
+
+    Attributes:
+        agent: The agent, and after `start` what it has learned.
+
+    Raises:
+        ConfigError: A setting is mistaken.
+        UsageError: The agent is not of the DQN family.
+        EnvironmentCheckError: The environment can't be made.
+    """
+
+    def __init__(
+        self,
+        agent: DQNAgent | ConfigLike,
+        config: Config,
+        environment: Environment,
+        run_dir: Path | None = None,
+    ) -> None:
+        given = agent if isinstance(agent, DQNAgent) else None
+        base = agent.settings if isinstance(agent, DQNAgent) else agent
+        self._settings = as_settings(base, {"algorithm": "dqn"} | config.overrides(environment))
+        if config.actor_processes < 1:
+            raise UsageError(f"actor_processes is {config.actor_processes}: one is needed at least.")
+        self._config, self._run_dir = config, run_dir
+        self.agent = given
+
+    def start(self, duration: float) -> TrainStats:
+        """Train for `duration` seconds, or until Ctrl+C; everything that was started has ended then.
+
+        Called again, it goes on with the agent as it is and an empty replay memory.
+
+        Raises:
+            ServiceError: A process failed again and again, or the training diverged.
+        """
+        config, servers = self._config, self._config.inference_servers
+        with ExitStack() as opened:
+            opened.callback(torch.set_num_threads, torch.get_num_threads())
+            temporary = TemporaryDirectory(prefix="soulsgui-", ignore_cleanup_errors=True)
+            folder = Path(opened.enter_context(temporary))
+            stop = opened.enter_context(stopped_by_signals())
+            processes = opened.enter_context(LocalProcesses(folder / "logs", stop))
+            run = RunFolder(self._run_dir or folder / "runs" / "seed")
+            address = start_server(processes, folder)
+            node = _Node(self.agent, self._settings, run, address, stop)
+            self.agent = node.agent
+            before = node.agent.updates
+            for name in (f"{INFERENCE}-{number}" for number in range(1, servers + 1)):
+                processes.start(name, run_inference_server, address, name)
+            for number in range(1, config.actor_processes + 1):
+                Actor(address, config.actor_threads, f"actor-{number}").start(processes)
+            timer = threading.Timer(duration, stop.set)
+            opened.callback(timer.cancel)
+            timer.start()
+            began = time.monotonic()
+            node.run()
+            processes.check()
+            training, seconds = node.training, time.monotonic() - began
+            updates = node.agent.updates - before
+            restarts = {name: count for name, count in processes.restarts().items() if count}
+            return TrainStats(training.env_steps, training.episodes, updates, seconds, restarts)
+
+
+class Actor:
+    """A process that steps environments side by side; their actions come from an inference server.
+
+    Args:
+        address: The server that the trainer uses.
+        threads: How many environments.
+        name: What it is called there.
+    """
+
+    def __init__(self, address: Address, threads: int, name: str = "actor-1") -> None:
+        self._words = address, check_client_name(name), threads
+
+    def start(self, processes: LocalProcesses) -> None:
+        """Start it; it is started again when it ends early."""
+        address, name, threads = self._words
+        processes.start(name, run_client, address, name, threads, None, None, None, None, "server")
+
+
+class _Node(DQNTrainingNode):
+    def __init__(
+        self,
+        agent: DQNAgent | None,
+        settings: Settings,
+        run: RunFolder,
+        address: Address,
+        stop: threading.Event,
+    ) -> None:
+        self._given = agent
+        super().__init__(settings, run, address, stop)
+
+    @property
+    def agent(self) -> DQNAgent:
+        """What learns."""
+        return cast("DQNAgent", self.learner.agent)
+
+    def make_learner(self, run: TrainingRun) -> ReplayLearner:
+        """Make a learner of the agent that was given."""
+        return ReplayLearner(run, DeepQ(run, self._given))
