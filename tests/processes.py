@@ -13,7 +13,7 @@ STARTERS = frozenset(
     {
         "subprocess", "Popen", "Runner", "ClientRunner", "Supervisor", "Service", "ensure_server",
         "start_runner", "SpreadStepper", "learning_together", "Drawing", "ensure_certificate", "find_binary",
-        "packaged_binary", "can_encrypt", "probe_environment", "examine",
+        "packaged_binary", "can_encrypt", "probe_environment", "examine", "LocalProcesses",
     }
 )  # fmt: skip
 """Names of what starts processes."""

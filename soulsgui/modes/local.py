@@ -12,6 +12,7 @@ import multiprocessing.util
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -273,6 +274,8 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 def _serve_redis(folder: Path) -> None:
     stop = stop_on_signals()
     words = [*own_command("redis"), "--data-dir", str(folder), "--config-dir", str(folder)]
+    if sys.platform != "win32":
+        words += ["--set", "redis.unix_socket=true"]
     server = subprocess.Popen(words, **new_session_kwargs())
     while not stop.wait(_LOOK_EVERY_S) and server.poll() is None:
         pass

@@ -1,7 +1,7 @@
 """A game PC's side: environments are stepped, samples are sent, weights come in.
 
-Offers connectors, and the sampling processes of a Python program, imported when they are asked for: a client's
-process needs neither; and the errors that connectors raise while the server does not answer, or refuses.
+Offers connectors, and the sampling processes of a Python program, imported when they are asked for: a
+client's process needs neither; and what connectors raise while the server does not answer, or refuses.
 """
 
 from importlib import import_module

@@ -24,6 +24,7 @@ class Address:
         password: Of the server, or of the user; never printed.
         user: Who to log in as; empty for the server's own processes.
         pin: The server's certificate (`wire.connection.pin_of`); empty where nothing is encrypted.
+        socket: Path of the server's Unix socket, which its own processes use; empty where there is none.
     """
 
     host: str
@@ -32,6 +33,7 @@ class Address:
     prefix: str = "souls:"
     user: str = ""
     pin: str = ""
+    socket: str = ""
 
     def __repr__(self) -> str:
         return f"Address({self.host}:{self.port})"
@@ -55,7 +57,7 @@ class Address:
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             words = {name: str(fields[name]) for name in ("host", "password", "prefix")}
-            later = {name: str(fields.get(name, "")) for name in ("user", "pin")}
+            later = {name: str(fields.get(name, "")) for name in ("user", "pin", "socket")}
             return cls(port=int(fields["port"]), **words, **later)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(

@@ -163,7 +163,9 @@ def connect(address: Address, name: str = "", timeout_s: float | None = None) ->
         "retry": Retry(NoBackoff(), 0),
         "command_packer": CommandPacker(),
     }
-    if address.pin:
+    if address.socket:
+        how |= {"connection_class": redis.UnixDomainSocketConnection}
+    elif address.pin:
         how |= {"connection_class": PinnedConnection, "pin": address.pin}
     return redis.Redis.from_pool(redis.ConnectionPool(**how))
 
@@ -171,22 +173,27 @@ def connect(address: Address, name: str = "", timeout_s: float | None = None) ->
 def connect_async(address: Address, timeout_s: float) -> "redis.asyncio.Redis":
     """Return a client for asyncio, with one limit for connecting and for an answer."""
     how = _options(address, timeout_s, timeout_s) | {"retry": AsyncRetry(NoBackoff(), 0)}
-    if not address.pin:
-        return redis.asyncio.Redis(**how)
-    pool = redis.asyncio.ConnectionPool(connection_class=AsyncPinnedConnection, pin=address.pin, **how)
+    if address.socket:
+        how["connection_class"] = redis.asyncio.UnixDomainSocketConnection
+    elif address.pin:
+        how |= {"connection_class": AsyncPinnedConnection, "pin": address.pin}
+    pool = redis.asyncio.ConnectionPool(**how)
     return redis.asyncio.Redis.from_pool(pool)
 
 
 def _options(address: Address, timeout_s: float, connect_timeout_s: float) -> dict[str, Any]:
-    return {
+    tcp = {
         "host": address.host,
         "port": address.port,
+        "socket_connect_timeout": connect_timeout_s,
+        "socket_keepalive": True,
+    }
+    return {
         "username": address.user or None,
         "password": address.password or None,
         "socket_timeout": timeout_s,
-        "socket_connect_timeout": connect_timeout_s,
-        "socket_keepalive": True,
         "protocol": 2,
+        **({"path": address.socket} if address.socket else tcp),
     }
 
 

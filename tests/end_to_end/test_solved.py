@@ -7,6 +7,7 @@ import pytest
 from tests.end_to_end.server import last_json, soulsgui
 
 GOALS = {
+    "cartpole_async": ("dqn", "mean_return", 475, 5),
     "cartpole_dqn": ("dqn", "mean_return", 475, 5),
     "cartpole_seed": ("dqn", "mean_return", 475, 5),
     "cartpole_vtrace": ("vtrace", "best_mean_return", 475, 5),

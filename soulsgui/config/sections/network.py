@@ -147,8 +147,8 @@ class LearnerSettings(Section, effect=Effect.RESUME):
     )
     max_updates_per_s: Annotated[float | None, Field(gt=0)] = setting(
         None,
-        "Updates a second of an algorithm with a replay memory, at most; clients then wait, so that the replay "
-        "ratio is met. Empty: as many as this computer can.",
+        "Updates a second of an algorithm with a replay memory, at most; clients then wait, so that the "
+        "replay ratio is met. Empty: as many as this computer can.",
         unit="updates/s",
     )
     memory_limit: Annotated[int | None, Field(ge=0)] = setting(

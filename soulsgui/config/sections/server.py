@@ -35,6 +35,11 @@ class RedisSettings(Section, effect=Effect.RESTART_RUNNER):
     port: Annotated[int, Field(ge=0, le=65_535)] = setting(
         0, "Port the server listens on; 0 takes any free one and keeps to it."
     )
+    unix_socket: bool = setting(
+        False,
+        "Whether the server's own processes reach it by a Unix socket, which is quicker than a port; other "
+        "computers keep to the port. Not on Windows.",
+    )
     binary: str = setting(
         "", "Path of the server program; empty looks for valkey-server, redis-server, then the packaged one."
     )

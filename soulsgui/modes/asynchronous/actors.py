@@ -69,7 +69,7 @@ class ActorManager:
         env = {"id": env_config} if isinstance(env_config, str) else dict(env_config)
         self.env = {"num_envs": 1} | env
         self.agent_configs = {f"actor-{number}": one for number, one in enumerate(agent_configs)}
-        self.stop = threading.Event()
+        self.stop, self._ended = threading.Event(), threading.Event()
         self._opened = ExitStack()
         self._steps: dict[tuple[str, str], int] = {}
 
@@ -102,15 +102,13 @@ class ActorManager:
             words = self.address, name, int(self.env["num_envs"]), own, guard_init_env
             self.processes.start(name, _act, *words)
         self._counting = threading.Thread(target=self._count, name="actor statistics", daemon=True)
-        self._ended = threading.Event()
         self._counting.start()
+        opened.callback(self._stop_counting)
 
     def stop_and_join(self) -> list[ActorStat]:
         """End actors and server; return what each actor did."""
         self.processes.stop(*self.agent_configs)
         duration = time.monotonic() - self._began
-        self._ended.set()
-        self._counting.join()
         self._opened.close()
         return [
             ActorStat(sum(steps for (who, _), steps in self._steps.items() if who == name), duration)
@@ -124,6 +122,10 @@ class ActorManager:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._opened.close()
+
+    def _stop_counting(self) -> None:
+        self._ended.set()
+        self._counting.join()
 
     def _count(self) -> None:
         """Note what actors tell; the last time when they have ended."""

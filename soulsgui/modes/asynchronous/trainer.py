@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,8 +12,8 @@ import torch
 
 from soulsgui.config.layers import as_settings
 from soulsgui.config.paths import RunFolder
-from soulsgui.config.sections.run import EnvSettings
 from soulsgui.config.schema import Settings
+from soulsgui.config.sections.run import EnvSettings
 from soulsgui.environments.make import Env, longest_episode, make_env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.modes.asynchronous.actors import ActorManager, AgentConfig
@@ -67,7 +66,7 @@ def _make_guarded(guard: InitGuard, env: EnvSettings) -> Env:
 
 @dataclass(frozen=True)
 class AsyncTrainStat:
-    """What a training came to; `duration` in seconds, from the first update on its rates."""
+    """What a training came to; `duration` is that of `train`, in seconds, and what the rates go by."""
 
     samples_per_sec: float
     duration: float
@@ -149,13 +148,9 @@ class AsyncTrainer:
         algorithm = "sac" if spaces.action.dtype == "float32" else "dqn"
         if algorithm == "dqn":
             of_algorithm["n_step"] = actors.step_proc_config.n_step
-        return as_settings(
-            {"algorithm": algorithm, algorithm: {**own.settings, **of_algorithm}, **common}
-        )
+        return as_settings({"algorithm": algorithm, algorithm: {**own.settings, **of_algorithm}, **common})
 
-    def train(
-        self, recorder: Recorder, evaluator: Evaluator, guard_init_env: InitGuard
-    ) -> AsyncTrainStat:
+    def train(self, recorder: Recorder, evaluator: Evaluator, guard_init_env: InitGuard) -> AsyncTrainStat:
         """Train until `max_opts`, or until Ctrl+C; call it while the actors run.
 
         Raises:
@@ -330,5 +325,7 @@ class _Node(Trainer):
 
 def _own_rates(configs: Mapping[str, AgentConfig]) -> dict[str, float]:
     """Return the probability of random actions of each actor whose configuration names one."""
-    rates = {name: as_settings(config).dqn.epsilon for name, config in configs.items() if not callable(config)}
+    rates = {
+        name: as_settings(config).dqn.epsilon for name, config in configs.items() if not callable(config)
+    }
     return {name: rate for name, rate in rates.items() if isinstance(rate, float)}

@@ -3,9 +3,11 @@
 import errno
 import json
 import logging
+import os
 import re
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -101,6 +103,7 @@ REDIS = "redis"  # name of the server among the supervised services
 _HEAD = "# Written by SoulsGUI; changes are lost."
 _PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")
 _PORT_TRIES = 5
+_LONGEST_SOCKET_PATH = 103  # bytes: 104 with the zero at its end on macOS, 108 on Linux
 _PING_LIMIT_S = 0.5
 _PING_EVERY_S = 0.25
 _PING_EVERY_STARTING_S = 0.05
@@ -153,7 +156,9 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
     password = read_or_make_password(folders.redis_secret)
     hosts = (host, *(private_addresses(public=settings.public) if settings.lan else ()))
     port = _choose_port(folders.server, hosts, settings.port, told=bool(users))
-    address = Address(host, port, password, settings.prefix, pin=certificate.pin if certificate else "")
+    pin = certificate.pin if certificate else ""
+    socket_path = _unix_socket(folders.server) if settings.unix_socket else ""
+    address = Address(host, port, password, settings.prefix, pin=pin, socket=socket_path)
     # The two products can't read each other's files.
     data_dir = _ensure_private(folders.server / f"{binary.product}-data")
     config_path = folders.server / "redis.conf"
@@ -163,6 +168,7 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
     argv = (str(binary.path), _without_wildcards(config_path), port_name, str(address.port))
     lines = (
         *_listening(address.port, certificate),
+        *((f"unixsocket {_quoted(socket_path)}", "unixsocketperm 700") if socket_path else ()),
         *_configuration(data_dir, folders.redis_secret, settings.max_memory),
     )
     server = RedisServer(
@@ -186,6 +192,15 @@ def refuse_a_second(folders: Folders) -> None:
             f"{who_listens(address.port) or 'another program'}.",
             "Use that one, or end it before you start another.",
         )
+
+
+def _unix_socket(server_dir: Path, platform: str = sys.platform) -> str:
+    """Return the path of the server's socket; empty where the system has none, or none of such a length."""
+    path = str(server_dir.resolve() / "redis.sock")
+    if platform != "win32" and len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH:
+        return path
+    logger.warning("no Unix socket can be made at %s; its port is used", path)
+    return ""
 
 
 def _check_where_it_listens(settings: RedisSettings) -> None:

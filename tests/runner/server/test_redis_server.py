@@ -19,6 +19,7 @@ from soulsgui.runner.server.binary import loss_at_start
 from soulsgui.runner.server.redis_server import (
     Pinger,
     RedisServer,
+    _unix_socket,
     ensure_server,
     ping,
     read_or_make_password,
@@ -27,7 +28,7 @@ from soulsgui.runner.services.service import ServiceSpec
 from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.system import free_port
 from soulsgui.wire.access import user_line
-from soulsgui.wire.connection import Address
+from soulsgui.wire.connection import Address, connect, connect_async
 from tests.runner.children import QUICK, Events, kill, text_of, until, until_now
 from tests.runner.running import can_ping, connected
 
@@ -281,3 +282,31 @@ def test_a_damaged_memory_of_the_port_is_no_hindrance(folders: Folders) -> None:
 def test_a_server_for_the_whole_network_is_refused(folders: Folders) -> None:
     with pytest.raises(ServiceError, match=r"may not listen on 0\.0\.0\.0"):
         ensure_server(folders, RedisSettings(host="0.0.0.0"))
+
+
+async def test_own_processes_reach_it_by_its_socket_where_that_is_wanted(tmp_path: Path) -> None:
+    folders = Folders(tmp_path / "config", tmp_path / "data")
+    server = ensure_server(folders, RedisSettings(unix_socket=True))
+    address = Address.read(folders.server_address)
+    assert address == server.address
+    assert address.socket == str(folders.server.resolve() / "redis.sock")
+    process = subprocess.Popen(server.argv, stdout=subprocess.DEVNULL)
+    try:
+        await until(lambda: ping(address).ready)
+        assert stat.S_IMODE(Path(address.socket).stat().st_mode) == 0o700
+        connection = connect(address)
+        assert "127.0.0.1" not in connection.client_info()["addr"]
+        connection.close()
+        assert ping(replace(address, socket="")).ready, "others keep to the port"
+        by_loop = connect_async(address, timeout_s=60)
+        assert "127.0.0.1" not in (await by_loop.client_info())["addr"]
+        await by_loop.aclose()
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize(("folder", "platform"), [("a", "win32"), ("a" * 120, "linux")])
+def test_where_no_socket_can_be_made_the_port_is_used(folder: str, platform: str) -> None:
+    assert _unix_socket(Path("/") / folder, platform) == ""

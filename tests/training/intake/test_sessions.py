@@ -406,6 +406,15 @@ def test_big_changes_are_told(new: ClientExploration, told: ClientExploration | 
     assert new.worth_telling(told) is worth
 
 
+def test_a_client_with_a_rate_of_its_own_explores_by_it(sessions: Sessions) -> None:
+    sessions.steps_ahead, sessions.exploration = 100, Exploration(0.4, own={"b": 0.05, "elsewhere": 1.0})
+    for client in ("a", "b"):
+        _admitted(sessions, client)
+    assert {client: grant.epsilon for client, grant in sessions.grants_due().items()} == {"a": 0.4, "b": 0.05}
+    sessions.exploration = Exploration(0.3, own={"b": 0.05})
+    assert {client: grant.epsilon for client, grant in sessions.grants_due().items()} == {"a": 0.3}
+
+
 def test_on_a_ladder_every_environment_that_plays_has_a_rung_of_its_own(sessions: Sessions) -> None:
     sessions.steps_ahead, sessions.exploration = 100, Exploration(0.4, ladder=7.0)
     for client in ("a", "b", "c"):

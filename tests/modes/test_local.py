@@ -1,0 +1,143 @@
+"""Processes of a Python program: begun again when they die, gone when the program is."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from soulsgui.errors import ServiceError
+from soulsgui.modes.local import REDIS, InitGuard, LocalProcesses, start_server
+from soulsgui.process import stop_on_signals
+from soulsgui.wire.connection import AWAY, connect
+from tests.faults.waiting import until
+
+
+def note_and_wait(file: Path) -> None:
+    """Write the own pid into a file, then live until asked to stop."""
+    stop = stop_on_signals()
+    file.write_text(str(os.getpid()))
+    stop.wait()
+
+
+def fail(words: str) -> None:
+    raise SystemExit(words)
+
+
+def hold(guard: InitGuard, file: Path) -> None:
+    with guard():
+        file.write_text(str(os.getpid()))
+        time.sleep(1e6)
+
+
+@pytest.fixture
+def stop() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def processes(tmp_path: Path, stop: threading.Event) -> Iterator[LocalProcesses]:
+    with LocalProcesses(tmp_path / "logs", stop) as made:
+        yield made
+
+
+def pid_in(file: Path, other_than: int = 0) -> int:
+    def seen() -> int:
+        pid = int((file.read_text() or "0") if file.exists() else "0")
+        return pid if pid != other_than else 0
+
+    return until(seen, "a process that has begun")
+
+
+@pytest.mark.allow_warnings
+def test_a_killed_process_begins_again_and_one_that_is_asked_ends(
+    processes: LocalProcesses, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+    processes.start("child", note_and_wait, file)
+    first = pid_in(file)
+    os.kill(first, signal.SIGKILL)
+    second = pid_in(file, first)
+    assert processes.restarts() == {"child": 1}
+    processes.stop("child")
+    assert not psutil.pid_exists(second)
+    assert processes.restarts() == {}
+    processes.check()
+
+
+@pytest.mark.allow_warnings
+def test_what_fails_again_and_again_is_told_with_its_words(
+    processes: LocalProcesses, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.wire.connection.Backoff.delay_s", lambda _: 0.0)
+    processes.start("actor-1", fail, "no such game")
+    until(stop.is_set, "the end")
+    with pytest.raises(ServiceError, match="actor-1 failed 6 times in a row: no such game"):
+        processes.check()
+
+
+@pytest.mark.allow_warnings
+def test_one_that_dies_while_it_makes_environments_lets_the_others(
+    processes: LocalProcesses, tmp_path: Path
+) -> None:
+    guard, file = InitGuard(tmp_path / "guard"), tmp_path / "pid"
+    processes.start("child", hold, guard, file)
+    os.kill(pid_in(file), signal.SIGKILL)
+    processes.stop("child")
+    with guard():
+        pass
+
+
+PROGRAM = """
+import sys, threading, time
+from pathlib import Path
+from soulsgui.modes.local import LocalProcesses
+from tests.modes.test_local import note_and_wait
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    LocalProcesses(folder / "logs", threading.Event()).start("child", note_and_wait, folder / "pid")
+    if sys.argv[2] == "wait":
+        time.sleep(1e6)
+    while not (folder / "pid").exists():
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("how", ["wait", "end"])
+def test_nothing_lives_on_when_the_program_is_gone(how: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    words = [sys.executable, str(tmp_path / "program.py"), str(tmp_path), how]
+    root = str(Path(__file__).parents[2])
+    with subprocess.Popen(words, env=os.environ | {"PYTHONPATH": root}) as program:
+        child = pid_in(tmp_path / "pid")
+        if how == "wait":
+            program.kill()
+    until(lambda: not psutil.pid_exists(child), "the child's end")
+
+
+@pytest.mark.allow_warnings
+def test_a_killed_server_comes_back_with_what_it_had(processes: LocalProcesses, tmp_path: Path) -> None:
+    address = start_server(processes, tmp_path)
+    connection = connect(address)
+    connection.set("souls:a", "1")
+    until(lambda: connection.info("persistence")["aof_pending_bio_fsync"] == 0, "what is on the disk")
+    os.kill(connection.info("server")["process_id"], signal.SIGKILL)
+    connection.close()
+
+    def answer() -> object:
+        again = connect(address)
+        try:
+            return again.get("souls:a")
+        except AWAY:
+            return None
+        finally:
+            again.close()
+
+    assert until(answer, "the server") == b"1"
+    assert processes.restarts() == {REDIS: 1}
