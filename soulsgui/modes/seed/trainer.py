@@ -130,9 +130,14 @@ class Trainer:
             raise UsageError(f"actor_processes is {config.actor_processes}: one is needed at least.")
         self._config, self._run_dir = config, run_dir
         self.agent = given
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """End what `start` began in another thread."""
+        self._stop.set()
 
     def start(self, duration: float) -> TrainStats:
-        """Train for `duration` seconds, or until Ctrl+C; everything that was started has ended then.
+        """Train for `duration` seconds, or until `stop` or Ctrl+C; everything that was started has ended then.
 
         Called again, it goes on with the agent as it is and an empty replay memory.
 
@@ -144,7 +149,7 @@ class Trainer:
             opened.callback(torch.set_num_threads, torch.get_num_threads())
             temporary = TemporaryDirectory(prefix="soulsgui-", ignore_cleanup_errors=True)
             folder = Path(opened.enter_context(temporary))
-            stop = opened.enter_context(stopped_by_signals())
+            self._stop = stop = opened.enter_context(stopped_by_signals())
             processes = opened.enter_context(LocalProcesses(folder / "logs", stop))
             run = RunFolder(self._run_dir or folder / "runs" / "seed")
             address = start_server(processes, folder)

@@ -1,5 +1,6 @@
 """Central inference from a Python program."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gymnasium
@@ -13,6 +14,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import UsageError
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.training.seed import Config, Trainer
+from tests.faults.waiting import until
 
 ENV = "CartPole-v1"
 
@@ -68,7 +70,11 @@ def test_a_given_agent_is_trained_where_it_is_and_nothing_is_left(tmp_path: Path
     before, children = agent.export_weights(noise=False), psutil.Process().children(recursive=True)
     config = Config(minimum_buffer_size=100, max_train_frequency=20, max_environment_steps=9)
     trainer = Trainer(agent, config, ENV, run_dir=tmp_path / "run")
-    stats = trainer.start(12.0)
+    with ThreadPoolExecutor() as training:
+        ended = training.submit(trainer.start, 600.0)
+        until(lambda: agent.updates > 20 or ended.done(), "updates")
+        trainer.stop()
+        stats = ended.result()
     assert trainer.agent is agent
     assert 0 < agent.updates == stats.updates <= 20 * stats.seconds + 3
     assert stats.env_steps >= 100
