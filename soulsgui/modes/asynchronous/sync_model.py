@@ -104,6 +104,9 @@ class OwnAgent:
     def observe(self, obs: Observations) -> None:
         """Nothing is to be learned of observations alone."""
 
+    def start_values(self, obs: NDArray[Any], mask: Mask | None = None) -> None:
+        """It says no values."""
+
     def update(self, batch: NStepBatch, tell: bool = True) -> None:
         """Let it make an update."""
         self._sums.update(self.agent.opt(batch))

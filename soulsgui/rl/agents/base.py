@@ -82,6 +82,12 @@ class OffPolicyAgent(AsynchronousAgent, Protocol):
     def compiled_loss(self) -> CompiledLoss[Any] | None:
         """What of the update may be compiled; None: nothing that would gain."""
 
+    def start_values(self, obs: NDArray[Any], mask: Any = None) -> NDArray[np.float32] | None:
+        """Return what whole episodes are worth, `[B]`, that begin with observations `[B, *shape]`.
+
+        `mask` `[B, A]` says which actions are valid then; None: all are. Where it can't say: None.
+        """
+
     def update(self, batch: Any, tell: bool = True) -> NDArray[np.float32] | None:
         """Make one update with what the memory gave; `tell` how wrong it was about each, if it can say."""
 
@@ -190,24 +196,28 @@ class AgentState:
 class FigureSums:
     """Adds the figures of updates up where the networks live: reading them there would wait for each update.
 
-    `sums` `[F]` are those of `count` updates since they were asked for; `setting` is the key of the learning
-    rate, named when figures are no longer finite.
+    `sums` `[F]` are those of `count` updates since they were asked for; in place of a sum the last `maxima`
+    of them are the largest. `setting` is the key of the learning rate, named when figures are no longer
+    finite.
     """
 
-    def __init__(self, names: Sequence[str], device: torch.device, setting: str) -> None:
+    def __init__(self, names: Sequence[str], device: torch.device, setting: str, maxima: int = 0) -> None:
         self.sums = torch.zeros(len(names), device=device)
         self.count = 0
+        self._summed = len(names) - maxima
         self._names = tuple(names)
         self._setting = setting
 
     def add(self, figures: Tensor) -> None:
-        """Add the figures `[F]` of one update."""
-        self.sums += figures
+        """Add the figures `[F]` of one update; those that are maxima are never negative."""
+        summed = self._summed
+        self.sums[:summed] += figures[:summed]
+        torch.maximum(self.sums[summed:], figures[summed:], out=self.sums[summed:])
         self.count += 1
 
     def means(self, updates: int, told: Mapping[str, float]) -> dict[str, float]:
-        """Return means over the updates since the last call, and begin anew; nothing when there was no
-        update.
+        """Return means (and maxima) over the updates since the last call, and begin anew; nothing when there
+        was no update.
 
         Beside them stands what is `told` as of the last of all `updates` so far, such as `learning_rate`.
 
@@ -216,7 +226,8 @@ class FigureSums:
         """
         if not self.count:
             return {}
-        means = dict(zip(self._names, (self.sums / self.count).tolist(), strict=True))
+        self.sums[: self._summed] /= self.count
+        means = dict(zip(self._names, self.sums.tolist(), strict=True))
         self.sums.zero_()
         self.count = 0
         if not np.isfinite(list(means.values())).all():

@@ -25,9 +25,10 @@ from soulsgui.rl.buffers.sequences import SequenceBatch
 from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.dqn import DQNParts, DQNRows
 from soulsgui.rl.gradients.r2d2 import SequenceRows
+from soulsgui.rl.losses.q_learning import unscaled
 from soulsgui.rl.networks.mlp import named_layers
 from soulsgui.rl.networks.named import inputs_of
-from soulsgui.rl.networks.q_networks import resample_noise, still_noise
+from soulsgui.rl.networks.q_networks import RecurrentQNetwork, resample_noise, still_noise
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.optimiser import FlatParameters, clip_norm_
 
@@ -46,7 +47,8 @@ class DQNAgent(ReplayAgent):
     publishes a policy explores consistently, over whole episodes if need be.
 
     Its figures are `loss`; `q_mean`, the value of the actions taken; `target_mean`, what they are drawn to;
-    `td_error`, the mean absolute difference of both; `grad_norm` before clipping. Where returns are learned
+    `td_error`, the mean absolute difference of both, and `td_error_max`, the largest; `grad_norm` before
+    clipping. Where returns are learned
     between `dqn.value_min` and `dqn.value_max`, also `beyond_support`: the share of samples that are drawn to
     returns which lie outside, on average.
 
@@ -58,8 +60,9 @@ class DQNAgent(ReplayAgent):
         to_see = inputs_of(spaces.observation, settings)
         self.parts = DQNParts.of(settings.dqn)
         bounded = (BEYOND_SUPPORT,) if self.parts.kind == "categorical" else ()
-        figures = (*FIGURES, *bounded, "grad_norm")
-        super().__init__(spaces, to_see, seed, device, settings.normalize, figures, "dqn.learning_rate")
+        figures = (*FIGURES, *bounded, "grad_norm", "td_error_max")
+        words = settings.normalize, figures, "dqn.learning_rate"
+        super().__init__(spaces, to_see, seed, device, *words, maxima=1)
         self.settings = settings
         seen = replace(spaces, observation=to_see.seen)
         self._kind = kind_of(seen, settings.network, settings.dqn, to_see.normalises)
@@ -95,6 +98,15 @@ class DQNAgent(ReplayAgent):
         """Return the values `[B, actions]` that the exported weights give to raw ones `[B, *shape]`."""
         return to_numpy(self._values(obs))
 
+    def start_values(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
+        """Return the value `[B]` of the best action where episodes begin, as `OffPolicyAgent.start_values`."""
+        values: NDArray[np.float32] = to_numpy(self._start_values(obs))
+        best: NDArray[np.float32] = (values if mask is None else np.where(mask, values, -np.inf)).max(1)
+        return best
+
+    def _start_values(self, obs: NDArray[Any]) -> Tensor:
+        return self._values(obs)
+
     @property
     def compiled_loss(self) -> CompiledLoss[Any] | None:
         """What of the update may be compiled; None: the gradient is written out."""
@@ -120,7 +132,7 @@ class DQNAgent(ReplayAgent):
         step = self._gradient(self._rows(batch), dqn)
         norm = clip_norm_(self._flat.gradient, dqn.max_grad_norm)
         self._optimiser.step()
-        self._figures.add(torch.cat((step.figures, norm[None])))
+        self._figures.add(torch.cat((step.figures, norm[None], step.samples.max()[None])))
         self.updates += 1
         if self.updates % dqn.target_interval == 0:
             self._target_flat.follow(self._flat.parameter.data, dqn.target_tau)
@@ -188,6 +200,10 @@ class R2D2Agent(DQNAgent):
     episodes that were cut off count on from their last observation. In its settings `dqn.agent` is `r2d2` and
     `network.recurrent` a cell.
     """
+
+    def _start_values(self, obs: NDArray[Any]) -> Tensor:
+        assert isinstance(self.online, RecurrentQNetwork)
+        return unscaled(self.online.start_values(torch.from_numpy(self._inputs(obs)).to(self.device)))
 
     def _rows(self, batch: Any) -> Any:
         """Turn a `SequenceBatch` into what the gradient takes."""

@@ -32,6 +32,7 @@ class ReplayAgent(ABC):
         to_see: What its networks take of observations.
         figures: Names of what an update tells.
         setting: Key of the learning rate.
+        maxima: How many of the last figures are the largest, not the mean, of the updates they tell of.
     """
 
     _flat: FlatParameters
@@ -48,6 +49,7 @@ class ReplayAgent(ABC):
         normalize: NormalizeSettings,
         figures: Sequence[str],
         setting: str,
+        maxima: int = 0,
     ) -> None:
         self.spaces = spaces
         self.device = torch.device(device)
@@ -58,7 +60,7 @@ class ReplayAgent(ABC):
         self._to_see = to_see
         self.normaliser, self._normalises = to_see.normaliser, to_see.normalises
         self._statistics = self.normaliser.frozen()
-        self._figures = FigureSums(figures, self.device, setting)
+        self._figures = FigureSums(figures, self.device, setting, maxima)
 
     def _learn_with(self, flat: FlatParameters, target_flat: FlatParameters) -> None:
         """Let an optimiser move all that learns; the networks of the targets follow."""

@@ -88,6 +88,14 @@ class SACAgent(ReplayAgent):
         with torch.no_grad():
             return to_numpy(self.networks.actor(torch.from_numpy(self._inputs(obs)).to(self.device)))
 
+    def start_values(self, obs: NDArray[Any], mask: None = None) -> NDArray[np.float32]:
+        """Return the value `[B]`, a mean over all critics, of the policy's middle action at `[B, *shape]`."""
+        inputs = torch.from_numpy(self._inputs(obs)).to(self.device)
+        with torch.no_grad():
+            action = self.networks.actor(inputs)[:, : self._head.size].tanh()
+            seen = torch.cat((inputs, action), 1)
+            return to_numpy(torch.cat([critic(seen) for critic in self.networks.critics], 1).mean(1))
+
     @property
     def compiled_loss(self) -> None:
         """Nothing is compiled: on the CPU the gradient is written out."""

@@ -315,9 +315,18 @@ class RecurrentQNetwork(nn.Module):
 
         The second time every weight has its say, those of the memory too.
         """
-        starts = torch.zeros((2, len(obs)), dtype=torch.bool, device=obs.device)
-        state = torch.zeros((len(obs), self.torso.state_size), device=obs.device)
-        return self._valued(self.torso(torch.stack((obs, obs)), state, starts)[0])[1]
+        return self._from_nothing(torch.stack((obs, obs)))[1]
+
+    @torch.no_grad()
+    def start_values(self, obs: Tensor) -> Tensor:
+        """Return values `[B, A]` of the observations `[B, *shape]` that episodes begin with."""
+        return self._from_nothing(obs[None])[0]
+
+    def _from_nothing(self, obs: Tensor) -> Tensor:
+        """Return values `[T, B, A]` of sequences `[T, B, *shape]` that begin with an empty memory."""
+        starts = torch.zeros(obs.shape[:2], dtype=torch.bool, device=obs.device)
+        state = torch.zeros((obs.shape[1], self.torso.state_size), device=obs.device)
+        return self._valued(self.torso(obs, state, starts)[0])
 
     def _valued(self, features: Tensor) -> Tensor:
         values: Tensor = self.head(features.flatten(0, 1)).squeeze(2).view(*features.shape[:2], -1)

@@ -2,16 +2,18 @@
 
 import logging
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import psutil
 from numpy.typing import NDArray
 
 from soulsgui.config.sections.algorithms import BEYOND_SUPPORT, BEYOND_SUPPORT_REMEDY, beyond_support_words
 from soulsgui.errors import MemoryGoneError
-from soulsgui.experience.segments import Segments
+from soulsgui.experience.segments import Bools, Segments
 from soulsgui.policies.exploration import Moment, with_still
 from soulsgui.rl.agents.base import OffPolicyAgent
 from soulsgui.rl.agents.dqn import DQNAgent
@@ -127,6 +129,31 @@ class SoftActorCritic:
         """Nothing stands out."""
 
 
+class Starts:
+    """The observations that the newest episodes began with, and which actions were valid then."""
+
+    _MOST = 64
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[NDArray[Any], Bools | None]] = deque(maxlen=self._MOST)
+
+    def note(self, segments: Segments) -> None:
+        """Take those of segments that begin an episode."""
+        for one in np.flatnonzero(segments.first_step == 0)[-self._MOST :]:
+            row, mask = int(segments.starts[one] + one), segments.action_mask
+            mine = None if mask is None else mask[row : row + 1].copy()
+            self._seen.append((np.array(segments.obs[row : row + 1]), mine))
+
+    def figures(self, agent: OffPolicyAgent) -> dict[str, float]:
+        """Return what an agent thinks that these episodes are worth, on average."""
+        if not self._seen:
+            return {}
+        obs, masks = zip(*self._seen, strict=True)
+        mask = None if masks[0] is None else np.concatenate(masks)
+        values = agent.start_values(np.concatenate(obs), mask)
+        return {} if values is None else {"start_value": float(values.mean())}
+
+
 OffPolicy = DeepQ | SoftActorCritic
 """The off-policy algorithms: settings, agent, memory, and how clients explore."""
 
@@ -150,6 +177,7 @@ class ReplayLearner(AsynchronousLearner):
         in_step = run.settings.determinism == "lockstep"
         self._lockstep = Lockstep(run.settings.longest_segment) if in_step else None
         self._next_update = float("-inf")
+        self._starts = Starts()
         self._compiling = Compiling(run, self.agent.compiled_loss, exact=in_step)
 
     def close(self, keep_memory: bool) -> None:
@@ -233,6 +261,7 @@ class ReplayLearner(AsynchronousLearner):
         segments = accepted.segments
         self.memory.add(self.rewarded(segments))
         self.agent.observe(segments.obs)
+        self._starts.note(segments)
         self.run.count(segments)
         if self.learning:
             self.band.inserted += segments.steps
@@ -329,6 +358,7 @@ class ReplayLearner(AsynchronousLearner):
         return {
             "replay_ratio": self.band.value,
             "buffer_fill": len(self.memory) / self.memory.capacity,
+            **self._starts.figures(self.agent),
             **({} if exploration is None else exploration.figures()),
             **self.algorithm.scheduled(self.run.moment),
         }

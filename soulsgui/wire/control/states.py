@@ -4,7 +4,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from soulsgui.errors import ServerUnreachableError
 from soulsgui.wire.messages.base import Message
@@ -354,7 +354,7 @@ FeedMessage = Annotated[
     Snapshot | StatusChange | ClientsChange | RowsChange | EventChange | LogChange | JobChange,
     Field(discriminator="type"),
 ]
-FEED_MESSAGE: TypeAdapter[FeedMessage] = TypeAdapter(FeedMessage)
+FEED_MESSAGE: TypeAdapter[FeedMessage] = TypeAdapter(FeedMessage, config=ConfigDict(defer_build=True))
 
 
 CLIENT = "client"  # the service of client mode

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.session import GreedyOrder
@@ -170,7 +170,7 @@ class CheckpointRow(_Point):
 
 
 Row = Annotated[EpisodeRows | UpdateRow | AttemptRow | CheckpointRow, Field(discriminator="kind")]
-_ROW: TypeAdapter[Row] = TypeAdapter(Row)
+_ROW: TypeAdapter[Row] = TypeAdapter(Row, config=ConfigDict(defer_build=True))
 
 
 def read_row(data: bytes | str) -> Row | None:

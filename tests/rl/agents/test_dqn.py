@@ -252,3 +252,14 @@ def test_learned_atoms_have_the_probabilities_of_the_rewards() -> None:
     for value, chance in ((-4.0, 0.25), (0.0, 0.5), (10.0, 0.25)):
         assert probs[np.argmin(np.abs(atoms - value))] == pytest.approx(chance, abs=0.05)
     assert learner.outputs(np.ones((1, 1), np.float32)) == pytest.approx(1.5, abs=0.3)
+
+
+@pytest.mark.parametrize("agent", ["dqn", "qr_dqn", "c51", "iqn"])
+def test_what_episodes_are_worth_at_their_start_is_the_best_valid_action(agent: str) -> None:
+    learned = trained(agent=agent, observations=False)
+    obs = windows(5, 1).obs
+    values = learned.outputs(obs)
+    np.testing.assert_allclose(learned.start_values(obs), values.max(1), rtol=1e-6)
+    mask = np.zeros((5, 3), np.bool_)
+    mask[:, 1] = True
+    np.testing.assert_allclose(learned.start_values(obs, mask), values[:, 1], rtol=1e-6)

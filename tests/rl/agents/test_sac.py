@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from soulsgui.environments.actions import BoxActionSpec
 from soulsgui.environments.box import BoxSpec
@@ -64,3 +65,14 @@ def test_actions_that_are_no_numbers_within_bounds_are_refused(action: Any) -> N
     with pytest.raises(EnvironmentCheckError, match="within bounds") as refusal:
         SACAgent(SpacesSpec(SPACES.observation, action), sac_settings(), seed=0)
     assert refusal.value.remedy
+
+
+@pytest.mark.parametrize("agent", ["sac", "tqc"])
+def test_what_episodes_are_worth_at_their_start_is_what_constant_critics_say(agent: str) -> None:
+    learned = trained_agent(updates=0, agent=agent)
+    for number, critic in enumerate(learned.networks.critics):
+        torch.nn.init.zeros_(critic[-1].weight)
+        torch.nn.init.constant_(critic[-1].bias, 3.0 + number)
+    count = len(learned.networks.critics)
+    worth = np.full(16, 3.0 + (count - 1) / 2, np.float32)
+    np.testing.assert_allclose(learned.start_values(transitions(16, 0, SPACES).obs), worth, rtol=1e-6)

@@ -12,6 +12,8 @@ import pytest
 from soulsgui.sampling import DQNConnector
 from soulsgui.training.intake.sessions import Exploration
 from soulsgui.training.learners import asynchronous
+from soulsgui.training.learners.replay import Starts
+from tests.experience.segments import segments_of
 from tests.faults.waiting import until
 from tests.sampling.loops import play_by_hand
 from tests.training.nodes import (
@@ -62,7 +64,7 @@ def test_learning_starts_late_and_draws_as_much_as_the_ratio_says(run_node: RunN
     node.connection.close()
     assert last.values["replay_ratio"] == pytest.approx(drawn * BATCH / (8 * 2 * HALF))
     assert last.values["buffer_fill"] == 10 * 2 * HALF / 1000
-    assert {"loss", "q_mean", "policy_lag", "epsilon"} <= set(last.values)
+    assert {"loss", "q_mean", "policy_lag", "epsilon", "td_error_max", "start_value"} <= set(last.values)
 
 
 def test_credits_follow_what_was_taken_in_or_lost_and_go_on_after_a_restart(run_node: RunNode) -> None:
@@ -270,3 +272,31 @@ def test_what_became_too_old_waiting_is_counted(run_node: RunNode, monkeypatch: 
     assert row.values["too_old_steps"] == 2
     assert row.values["policy_lag"] == pytest.approx((0 + 1) / 2)
     assert {"entropy", "rho_mean", "rho_clip_fraction", "behaviour_kl"} <= set(row.values)
+
+
+class _Tenfold:
+    """Episodes are worth ten times what they begin with, where the first action is valid."""
+
+    def start_values(self, obs: Any, mask: Any = None) -> Any:
+        return obs[:, 0] * 10 * (1 if mask is None else mask[:, 0])
+
+
+def test_the_start_value_is_that_of_beginnings_alone_and_of_the_newest() -> None:
+    starts = Starts()
+    assert starts.figures(_Tenfold()) == {}
+    obs = np.arange(7.0, dtype=np.float32)[:, None]  # of steps 0 and 1, 3 and 4, and what followed them
+    starts.note(segments_of([2, 1, 1], obs, first_step=np.array([5, 0, 0])))
+    assert starts.figures(_Tenfold()) == {"start_value": 10 * (3.0 + 5.0) / 2}
+    for number in range(64):
+        one = np.full((2, 1), number, np.float32)
+        starts.note(segments_of([1], one, first_step=np.array([0])))
+        starts.note(segments_of([1], one + 1000, first_step=np.array([1])))
+    assert starts.figures(_Tenfold()) == {"start_value": 10 * 31.5}
+
+
+def test_which_actions_are_valid_at_a_start_is_told() -> None:
+    starts = Starts()
+    mask = np.array([[False, True], [True, True], [True, False], [False, False]])
+    obs = np.ones((4, 1), np.float32)
+    starts.note(segments_of([1, 1], obs, first_step=np.array([0, 0]), action_mask=mask))
+    assert starts.figures(_Tenfold()) == {"start_value": 5.0}
