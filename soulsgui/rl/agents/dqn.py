@@ -99,7 +99,7 @@ class DQNAgent(ReplayAgent):
         return to_numpy(self._values(obs))
 
     def start_values(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
-        """Return the value `[B]` of the best action where episodes begin, as `OffPolicyAgent.start_values`."""
+        """Return the value `[B]` of the best action where episodes begin (`OffPolicyAgent`)."""
         values: NDArray[np.float32] = to_numpy(self._start_values(obs))
         best: NDArray[np.float32] = (values if mask is None else np.where(mask, values, -np.inf)).max(1)
         return best
