@@ -146,10 +146,10 @@ def start_over() -> NoReturn:
     become([sys.executable, *sys.orig_argv[1:]], os.environ)
 
 
-def stop_on_signals() -> threading.Event:
-    """Return an event that is set when the process is asked to stop; call it in the main thread."""
+def stop_on_signals(stop: threading.Event | None = None) -> threading.Event:
+    """Return an event (a given one) that is set when the process is asked to stop; for the main thread."""
     global _stop
-    _stop = stop = threading.Event()
+    _stop = stop = stop or threading.Event()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         # Event.set takes a lock that the interrupted main thread may hold at this moment.

@@ -10,6 +10,7 @@ import multiprocessing
 import multiprocessing.connection
 import multiprocessing.util
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ import redis
 from soulsgui.config.paths import Folders
 from soulsgui.errors import ServiceError, UsageError, printable
 from soulsgui.process import child_env, own_command, stop_here, stop_on_signals
-from soulsgui.system import FileLock, kill_tree, new_session_kwargs, stop_signals, terminate_group
+from soulsgui.system import kill_tree, leave_terminal, new_session_kwargs, stop_signals, terminate_group
 from soulsgui.wire.connection import AWAY, Address, Backoff, connect
 
 logger = logging.getLogger(__name__)
@@ -42,28 +43,6 @@ _MOST_FAILURES = 6
 _TAIL_BYTES = 4096
 
 REDIS = "redis"
-
-
-class InitGuard:
-    """Lets one process at a time make its environments; one that dies meanwhile lets go of it.
-
-    Args:
-        path: A file that all processes know.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    @contextlib.contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Hold it, after waiting for whoever has it."""
-        lock = FileLock(self._path)
-        while not lock.acquire():
-            time.sleep(_LOOK_EVERY_S / 4)
-        try:
-            yield
-        finally:
-            lock.release()
 
 
 @dataclass
@@ -83,7 +62,9 @@ class LocalProcesses:
     """Starts functions as processes, and again with growing pauses when they end by themselves.
 
     A function and its arguments travel as pickles. What a process says on its standard output and error
-    stands in `logs`, a file for each. When one fails again and again, `stop` is set, and `check` says why.
+    stands in `logs`, a file for each. When one fails again and again, `stop` is set, and `check` says why;
+    once `stop` is set, nothing begins again. The supervisor of a runner (`runner.services`) starts commands
+    of ours alone, lives in a loop of asyncio, and lets them outlive it: nothing of that fits here.
     """
 
     def __init__(self, logs: Path, stop: threading.Event) -> None:
@@ -98,10 +79,15 @@ class LocalProcesses:
         self._thread.start()
 
     def start(self, name: str, target: Callable[..., object], *args: object) -> None:
-        """Start a process, whose main thread calls a function."""
+        """Start a process, whose main thread calls a function.
+
+        Raises:
+            UsageError: The function or an argument can't be sent to another process.
+        """
+        child = _Child(target, args)
         with self._lock:
-            self._children[name] = child = _Child(target, args)
             self._begin(name, child)
+            self._children[name] = child
 
     def restarts(self) -> dict[str, int]:
         """Return how often each process was started again."""
@@ -167,13 +153,24 @@ class LocalProcesses:
         self.close()
 
     def _begin(self, name: str, child: _Child) -> None:
+        self.log(name).touch()
         ours, theirs = _CONTEXT.Pipe()
-        words = self.log(name), theirs, child.target, child.args
-        child.process = _CONTEXT.Process(target=_run, args=words, name=name)
-        child.pipe, child.began = ours, time.monotonic()
-        with _environment():
-            child.process.start()
-        theirs.close()
+        process = _CONTEXT.Process(
+            target=_run, args=(self.log(name), theirs, child.target, child.args), name=name
+        )
+        try:
+            with _environment():
+                process.start()
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            ours.close()
+            raise UsageError(
+                f"{name} can't be started: {error}.",
+                "Give it a class, a function, or a functools.partial of one, at the top of a file "
+                "which can be imported: no lambda, nothing that was defined inside of a function.",
+            ) from error
+        finally:
+            theirs.close()
+        child.process, child.pipe, child.began = process, ours, time.monotonic()
 
     def _watch(self) -> None:
         while not self._closing.wait(_LOOK_EVERY_S):
@@ -183,6 +180,8 @@ class LocalProcesses:
 
     def _look(self, name: str, child: _Child, now: float) -> None:
         process = child.process
+        if self._stop.is_set():
+            return
         if process is None:
             if now >= child.next_start:
                 child.restarts += 1
@@ -209,17 +208,22 @@ class LocalProcesses:
 @contextlib.contextmanager
 def _environment() -> Iterator[None]:
     """Give a child that starts meanwhile the environment of our own processes."""
-    before = dict(os.environ)
-    os.environ.update(child_env())
+    ours = child_env()
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _run(log: Path, pipe: Connection, target: Callable[..., object], args: tuple[Any, ...]) -> None:
     """Be a child."""
+    leave_terminal()
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -258,20 +262,22 @@ def start_server(processes: LocalProcesses, folder: Path) -> Address:
 
 
 @contextlib.contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """Return an event that Ctrl+C and its like set meanwhile; outside the main thread nobody sets it."""
+def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Let Ctrl+C and its like set an event meanwhile; outside the main thread nothing changes."""
     if threading.current_thread() is not threading.main_thread():
-        yield threading.Event()
+        yield
         return
     before = {number: signal.getsignal(number) for number in stop_signals()}
     try:
-        yield stop_on_signals()
+        stop_on_signals(stop)
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def _serve_redis(folder: Path) -> None:
+    """Run the role `redis`: what starts servers stands above this room."""
     stop = stop_on_signals()
     words = [*own_command("redis"), "--data-dir", str(folder), "--config-dir", str(folder)]
     if sys.platform != "win32":

@@ -4,37 +4,41 @@ Offers connectors, and the sampling processes of a Python program, imported when
 client's process needs neither; and what connectors raise while the server does not answer, or refuses.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError
+from soulsgui.lazy import lazily
 
 if TYPE_CHECKING:
-    from soulsgui.modes.asynchronous.actors import ActorManager, actor_stats_fmt
+    from soulsgui.modes.asynchronous.actors import ActorManager, InitGuard, actor_stats_fmt
     from soulsgui.modes.asynchronous.config import ActorManagerConfig, SimpleStepProcessorConfig
     from soulsgui.modes.asynchronous.sync_model import SyncModel
-    from soulsgui.modes.local import InitGuard
     from soulsgui.sampling.connectors.dqn import DQNConnector
     from soulsgui.sampling.connectors.ppo import PPOConnector
 
 __all__ = [
-    "ActorManager", "ActorManagerConfig", "ClientRegistrationError", "DQNConnector", "InitGuard",
-    "PPOConnector", "ServerTimeoutError", "SimpleStepProcessorConfig", "SyncModel", "actor_stats_fmt",
-]  # fmt: skip
+    "ActorManager",
+    "ActorManagerConfig",
+    "ClientRegistrationError",
+    "DQNConnector",
+    "InitGuard",
+    "PPOConnector",
+    "ServerTimeoutError",
+    "SimpleStepProcessorConfig",
+    "SyncModel",
+    "actor_stats_fmt",
+]
 
-_WHERE = {
-    "ActorManager": "modes.asynchronous.actors",
-    "ActorManagerConfig": "modes.asynchronous.config",
-    "DQNConnector": "sampling.connectors.dqn",
-    "InitGuard": "modes.local",
-    "PPOConnector": "sampling.connectors.ppo",
-    "SimpleStepProcessorConfig": "modes.asynchronous.config",
-    "SyncModel": "modes.asynchronous.sync_model",
-    "actor_stats_fmt": "modes.asynchronous.actors",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"soulsgui.{_WHERE[name]}"), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "ActorManager": "modes.asynchronous.actors",
+        "ActorManagerConfig": "modes.asynchronous.config",
+        "DQNConnector": "sampling.connectors.dqn",
+        "InitGuard": "modes.asynchronous.actors",
+        "PPOConnector": "sampling.connectors.ppo",
+        "SimpleStepProcessorConfig": "modes.asynchronous.config",
+        "SyncModel": "modes.asynchronous.sync_model",
+        "actor_stats_fmt": "modes.asynchronous.actors",
+    },
+)

@@ -1,15 +1,12 @@
-"""Central inference from a Python program: `Actor`, a process of environments (`modes.seed.trainer`)."""
+"""Central inference from a Python program: `Actor`, which stands in `modes.seed.trainer`."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from soulsgui.lazy import lazily
 
 if TYPE_CHECKING:
     from soulsgui.modes.seed.trainer import Actor
 
 __all__ = ["Actor"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("soulsgui.modes.seed.trainer"), name)
+__getattr__ = lazily(__name__, dict.fromkeys(__all__, "modes.seed.trainer"))

@@ -43,6 +43,7 @@ from soulsgui.system.processes import (
     kill_group,
     kill_tree,
     leads_group,
+    leave_terminal,
     new_session_kwargs,
     process_identity,
     same_boot,

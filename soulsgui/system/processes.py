@@ -120,6 +120,13 @@ def new_session_kwargs(platform: str = sys.platform) -> dict[str, Any]:
     return {"start_new_session": True}
 
 
+def leave_terminal(platform: str = sys.platform) -> None:
+    """Let what the terminal tells a program (Ctrl+C) not reach this process, which the program started."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if platform != "win32":
+        os.setsid()
+
+
 def terminate_group(pid: int, platform: str = sys.platform) -> bool:
     """Ask a process started with `new_session_kwargs`, and its children, to stop.
 

@@ -1,11 +1,12 @@
 """The server's side of learning: samples come in, the agent is updated, weights go out.
 
-Offers the training nodes, and what a Python program trains with on one machine. torch is imported when one of
+Offers the training nodes, and what a Python program trains with on one machine; torch is imported when one of
 them is asked for, not by the parts that need none.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from soulsgui.lazy import lazily
 
 if TYPE_CHECKING:
     from soulsgui.modes.asynchronous.config import (
@@ -24,24 +25,32 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "AsyncTrainer", "AsyncTrainerConfig", "DQNTrainingNode", "Evaluator", "PPOTrainingNode",
-    "ReplayBufferConfig", "SACTrainingNode", "TensorboardRecorder", "VTraceTrainingNode",
-    "load_async_trainer_config", "load_replay_buffer_config",
-]  # fmt: skip
+    "AsyncTrainer",
+    "AsyncTrainerConfig",
+    "DQNTrainingNode",
+    "Evaluator",
+    "PPOTrainingNode",
+    "ReplayBufferConfig",
+    "SACTrainingNode",
+    "TensorboardRecorder",
+    "VTraceTrainingNode",
+    "load_async_trainer_config",
+    "load_replay_buffer_config",
+]
 
-_ELSEWHERE = {
-    "AsyncTrainer": "trainer",
-    "Evaluator": "trainer",
-    "TensorboardRecorder": "recorder",
-    "AsyncTrainerConfig": "config",
-    "ReplayBufferConfig": "config",
-    "load_async_trainer_config": "config",
-    "load_replay_buffer_config": "config",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    where = f"modes.asynchronous.{_ELSEWHERE[name]}" if name in _ELSEWHERE else "training.nodes"
-    return getattr(import_module(f"soulsgui.{where}"), name)
+__getattr__ = lazily(
+    __name__,
+    {
+        "AsyncTrainer": "modes.asynchronous.trainer",
+        "AsyncTrainerConfig": "modes.asynchronous.config",
+        "DQNTrainingNode": "training.nodes",
+        "Evaluator": "modes.asynchronous.trainer",
+        "PPOTrainingNode": "training.nodes",
+        "ReplayBufferConfig": "modes.asynchronous.config",
+        "SACTrainingNode": "training.nodes",
+        "TensorboardRecorder": "modes.asynchronous.recorder",
+        "VTraceTrainingNode": "training.nodes",
+        "load_async_trainer_config": "modes.asynchronous.config",
+        "load_replay_buffer_config": "modes.asynchronous.config",
+    },
+)

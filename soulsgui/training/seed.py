@@ -1,15 +1,12 @@
-"""Central inference from a Python program: `Trainer` and its `Config` (`modes.seed.trainer`)."""
+"""Central inference from a Python program: `Trainer` and its `Config`, of `modes.seed.trainer`."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from soulsgui.lazy import lazily
 
 if TYPE_CHECKING:
     from soulsgui.modes.seed.trainer import Config, Trainer
 
 __all__ = ["Config", "Trainer"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("soulsgui.modes.seed.trainer"), name)
+__getattr__ = lazily(__name__, dict.fromkeys(__all__, "modes.seed.trainer"))

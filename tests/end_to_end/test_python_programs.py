@@ -47,7 +47,7 @@ def test_the_asynchronous_trainer_leaves_models_and_curves(tmp_path: Path) -> No
     assert [one.step for one in curves.Scalars("loss")] == [100, 200, 300, 400]
     assert curves.Scalars("samples_total")[-1].value >= 500
     best = max(one.value for one in curves.Scalars("eval_reward"))
-    assert {"200", "400", "best", "run"} <= {path.name for path in model.iterdir()}
+    assert {"200", "400", "best", "last"} <= {path.name for path in model.iterdir()}
     played = soulsgui("evaluate", str(model / "best"), "--episodes", "5", "--json", folder=tmp_path)
     assert last_json(played.stdout)["mean_return"] == pytest.approx(best), played.stderr
 

@@ -8,13 +8,15 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from soulsgui.errors import ServiceError
-from soulsgui.modes.local import REDIS, InitGuard, LocalProcesses, start_server
+from soulsgui.errors import ServiceError, UsageError
+from soulsgui.modes.local import REDIS, LocalProcesses, start_server
 from soulsgui.process import stop_on_signals
+from soulsgui.sampling import InitGuard
 from soulsgui.wire.connection import AWAY, connect
 from tests.faults.waiting import until
 
@@ -94,6 +96,31 @@ def test_one_that_dies_while_it_makes_environments_lets_the_others(
         pass
 
 
+@pytest.mark.allow_warnings
+def test_one_that_dies_before_it_can_say_a_word_is_told_of_too(
+    processes: LocalProcesses, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.wire.connection.Backoff.delay_s", lambda _: 0.0)
+    processes.start("actor-1", len, Unreadable())
+    until(stop.is_set, "the end")
+    with pytest.raises(ServiceError, match="actor-1 failed 6 times in a row: it said nothing"):
+        processes.check()
+
+
+class Unreadable:
+    """What can be sent to a process, which can't take it in: as of a file that is no longer there."""
+
+    def __reduce__(self) -> Any:
+        return fail, ("gone",)
+
+
+def test_what_can_not_be_sent_is_told(processes: LocalProcesses) -> None:
+    with pytest.raises(UsageError, match=r"child can't be started: .*lambda") as caught:
+        processes.start("child", lambda: None)
+    assert "imported" in caught.value.remedy
+    assert processes.restarts() == {}
+
+
 PROGRAM = """
 import sys, threading, time
 from pathlib import Path
@@ -107,6 +134,36 @@ if __name__ == "__main__":
     while not (folder / "pid").exists():
         time.sleep(0.01)
 """
+
+
+INTERRUPTED = """
+import sys, threading
+from pathlib import Path
+from soulsgui.modes.local import LocalProcesses, stopped_by_signals
+from tests.modes.test_local import note_and_wait
+if __name__ == "__main__":
+    folder, stop = Path(sys.argv[1]), threading.Event()
+    with stopped_by_signals(stop), LocalProcesses(folder / "logs", stop) as processes:
+        processes.start("child", note_and_wait, folder / "pid")
+        stop.wait()
+        print(processes.process("child").is_alive(), processes.restarts(), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no groups of processes")
+def test_what_the_terminal_says_reaches_the_program_alone(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(INTERRUPTED)
+    words = [sys.executable, str(tmp_path / "program.py"), str(tmp_path)]
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(
+        words, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as program:
+        child = pid_in(tmp_path / "pid")
+        os.killpg(program.pid, signal.SIGINT)
+        said, _ = program.communicate()
+    assert said == "True {'child': 0}\n"
+    assert program.returncode == 0
+    assert not psutil.pid_exists(child)
 
 
 @pytest.mark.parametrize("how", ["wait", "end"])

@@ -19,6 +19,7 @@ from soulsgui.system import (
     can_pin,
     hold_back,
     kill_group,
+    leave_terminal,
     new_session_kwargs,
     process_identity,
     same_boot,
@@ -333,3 +334,15 @@ def test_on_windows_a_child_takes_over_with_its_exit_code() -> None:
     with pytest.raises(SystemExit) as ended:
         become([sys.executable, "-c", "raise SystemExit(7)"], {}, platform="win32")
     assert ended.value.code == 7
+
+
+@pytest.mark.parametrize(("platform", "sessions"), [("linux", 1), ("darwin", 1), ("win32", 0)])
+def test_a_process_leaves_the_terminal_of_its_program(
+    platform: str, sessions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ignored = [], []
+    monkeypatch.setattr(os, "setsid", lambda: begun.append(1), raising=False)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: ignored.append((number, handler)))
+    leave_terminal(platform)
+    assert len(begun) == sessions
+    assert ignored == [(signal.SIGINT, signal.SIG_IGN)]

@@ -2,20 +2,23 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
+import redis
+
 from soulsgui.config.layers import ConfigLike
 from soulsgui.errors import UsageError
 from soulsgui.modes.asynchronous.config import ActorManagerConfig, SimpleStepProcessorConfig
 from soulsgui.modes.asynchronous.sync_model import SyncModel, act_with
-from soulsgui.modes.local import InitGuard, LocalProcesses, start_server, stopped_by_signals
+from soulsgui.modes.local import LocalProcesses, start_server, stopped_by_signals
 from soulsgui.sampling.client import run_client
+from soulsgui.system import FileLock
 from soulsgui.wire.access import Address
 from soulsgui.wire.connection import AWAY, connect
 from soulsgui.wire.keys import Keys
@@ -25,6 +28,30 @@ AgentConfig = Callable[[], SyncModel] | ConfigLike
 """What makes an agent of one's own, or the settings of one of the program's (`{"dqn": {...}}`)."""
 
 _LOOK_EVERY_S = 0.5
+_GUARD_EVERY_S = 0.05
+
+
+class InitGuard:
+    """Lets one process at a time make its environments; one that dies meanwhile lets go of it.
+
+    Args:
+        path: A file that all processes know; it is made.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(path)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Hold it, after waiting for whoever has it."""
+        lock = FileLock(self._path)
+        while not lock.acquire():
+            time.sleep(_GUARD_EVERY_S)
+        try:
+            yield
+        finally:
+            lock.release()
 
 
 @dataclass(frozen=True)
@@ -69,9 +96,8 @@ class ActorManager:
         env = {"id": env_config} if isinstance(env_config, str) else dict(env_config)
         self.env = {"num_envs": 1} | env
         self.agent_configs = {f"actor-{number}": one for number, one in enumerate(agent_configs)}
-        self.stop, self._ended = threading.Event(), threading.Event()
-        self._opened = ExitStack()
-        self._steps: dict[tuple[str, str], int] = {}
+        self.stop = threading.Event()
+        self._opened: ExitStack | None = None
 
     @classmethod
     def build(
@@ -89,31 +115,44 @@ class ActorManager:
 
         Raises:
             ServiceError: The server does not start.
+            UsageError: They run already; or an agent of one's own can't be sent to another process.
         """
-        opened = self._opened
-        temporary = TemporaryDirectory(prefix="soulsgui-", ignore_cleanup_errors=True)
-        self.folder = Path(opened.enter_context(temporary))
-        self.stop = opened.enter_context(stopped_by_signals())
-        self.processes = opened.enter_context(LocalProcesses(self.folder / "logs", self.stop))
-        self.address = start_server(self.processes, self.folder)
-        self._began = time.monotonic()
-        for name, config in self.agent_configs.items():
-            own = config if callable(config) else None
-            words = self.address, name, int(self.env["num_envs"]), own, guard_init_env
-            self.processes.start(name, _act, *words)
-        self._counting = threading.Thread(target=self._count, name="actor statistics", daemon=True)
-        self._counting.start()
-        opened.callback(self._stop_counting)
+        if self._opened is not None:
+            raise UsageError("These actors were started before: build others.")
+        self._opened = opened = ExitStack()
+        try:
+            temporary = TemporaryDirectory(prefix="soulsgui-", ignore_cleanup_errors=True)
+            self.folder = Path(opened.enter_context(temporary))
+            opened.enter_context(stopped_by_signals(self.stop))
+            self.processes = opened.enter_context(LocalProcesses(self.folder / "logs", self.stop))
+            self.address = start_server(self.processes, self.folder)
+            self._began = time.monotonic()
+            for name, config in self.agent_configs.items():
+                own = config if callable(config) else None
+                words = self.address, name, int(self.env["num_envs"]), own, guard_init_env
+                self.processes.start(name, _act, *words)
+            self._counted = opened.enter_context(_counting(self.address, list(self.agent_configs)))
+        except BaseException:
+            opened.close()
+            raise
+
+    @property
+    def running(self) -> bool:
+        """Whether they run, and may go on."""
+        return self._opened is not None and not self.stop.is_set()
 
     def stop_and_join(self) -> list[ActorStat]:
-        """End actors and server; return what each actor did."""
+        """End actors and server; return what each actor did.
+
+        Raises:
+            UsageError: They were never started.
+        """
+        if self._opened is None:
+            raise UsageError("The actors do not run: call run first.")
         self.processes.stop(*self.agent_configs)
         duration = time.monotonic() - self._began
         self._opened.close()
-        return [
-            ActorStat(sum(steps for (who, _), steps in self._steps.items() if who == name), duration)
-            for name in self.agent_configs
-        ]
+        return [ActorStat(steps, duration) for steps in self._counted.values()]
 
     def __enter__(self) -> Self:
         return self
@@ -121,24 +160,38 @@ class ActorManager:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._opened.close()
+        if self._opened is not None:
+            self._opened.close()
 
-    def _stop_counting(self) -> None:
-        self._ended.set()
-        self._counting.join()
 
-    def _count(self) -> None:
-        """Note what actors tell; the last time when they have ended."""
-        connection, keys = connect(self.address), Keys(self.address.prefix)
-        ended = False
-        while not ended:
-            ended = self._ended.wait(_LOOK_EVERY_S)
-            with suppress(*AWAY):
-                for name in self.agent_configs:
-                    beat = Heartbeat.read(connection.get(keys.beat(name)))
-                    if beat is not None:
-                        self._steps[name, str(beat.instance)] = beat.env_steps
+@contextmanager
+def _counting(address: Address, actors: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Return the environment steps of actors, over all their processes, as they told them last."""
+    counted, told, ended = dict.fromkeys(actors, 0), dict[tuple[str, str], int](), threading.Event()
+    connection, keys = connect(address), Keys(address.prefix)
+
+    def count() -> None:
+        for name in actors:
+            beat = Heartbeat.read(connection.get(keys.beat(name)))
+            if beat is not None:
+                told[name, str(beat.instance)] = beat.env_steps
+                counted[name] = sum(steps for (who, _), steps in told.items() if who == name)
+
+    def keep_counting() -> None:
+        last = False
+        while not last:
+            last = ended.wait(_LOOK_EVERY_S)
+            with suppress(*AWAY, redis.ResponseError):
+                count()
         connection.close()
+
+    thread = threading.Thread(target=keep_counting, name="actor statistics", daemon=True)
+    thread.start()
+    try:
+        yield counted
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _act(

@@ -19,12 +19,13 @@ class YamlConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path | str) -> Self:
         """Read a file; what it leaves out keeps its default.
 
         Raises:
             UsageError: It can't be read, or a field is mistaken.
         """
+        path = Path(path)
         try:
             return cls.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
         except ValidationError as error:
@@ -33,9 +34,9 @@ class YamlConfig(BaseModel):
         except (OSError, UnicodeError, yaml.YAMLError) as error:
             raise UsageError(f"{path} can't be read: {error}") from error
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write all fields into a file."""
-        atomic_write(path, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False).encode())
+        atomic_write(Path(path), yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False).encode())
 
 
 class AsyncTrainerConfig(YamlConfig):
@@ -43,10 +44,10 @@ class AsyncTrainerConfig(YamlConfig):
 
     Attributes:
         max_opts: Where the training ends.
-        model_dir: Where models are saved: `best`, one folder per `save_interval`, and `run` with what a
-            training node writes; None saves none.
+        model_dir: Where models are saved: `best`, one folder per `save_interval`, and `last`, that of the
+            end; None saves none.
         eval_interval: Between two evaluations.
-        flush_record_interval: Between two writes of the recorder.
+        flush_record_interval: Between two flushes of the recorder.
         record_compute_cost_interval: Between two records of rates: samples and updates a second.
         record_agent_info_interval: Between two records of what the agent tells: losses and their like.
         save_interval: Between two saved models.
@@ -61,13 +62,13 @@ class AsyncTrainerConfig(YamlConfig):
     record_compute_cost_interval: Interval = 5_000
     record_agent_info_interval: Interval = 5_000
     save_interval: Interval = 50_000
-    sync_interval: Interval = 100
+    sync_interval: Annotated[int, Field(ge=1, le=100_000)] = 100
     warmup_period: Interval = 10_000
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of an off-policy algorithm (below its name) that these stand for."""
-        # Half of the bound is for what is on its way; see `training.learners.limits`.
-        return {"learning_starts": self.warmup_period, "max_policy_lag": max(30, 2 * self.sync_interval)}
+        # A quarter of the bound is for the age of the weights: see `training.learners.limits`.
+        return {"learning_starts": self.warmup_period, "max_policy_lag": max(30, 4 * self.sync_interval)}
 
 
 class PerConfig(YamlConfig):
@@ -95,17 +96,21 @@ class ReplayBufferConfig(YamlConfig):
     capacity: Interval = 10_000
     per_config: PerConfig | None = None
 
-    def settings(self) -> dict[str, Any]:
-        """Return the settings below `dqn` (without priorities, also `sac`) that these stand for."""
+    def settings(self, steps_per_opt: float) -> dict[str, Any]:
+        """Return the settings below `dqn` (without priorities, also `sac`) that these stand for.
+
+        Args:
+            steps_per_opt: Environment steps that are made for each update.
+        """
         per = self.per_config
         if per is None:
             return {"buffer_size": self.capacity}
-        rises = {"schedule": "linear", "from": per.beta_0, "to": per.beta_final, "over": per.n_opts_final}
+        rises = {"schedule": "linear", "from": per.beta_0, "to": per.beta_final}
         return {
             "buffer_size": self.capacity,
             "replay": "prioritised",
             "priority_exponent": per.alpha,
-            "priority_correction": rises,
+            "priority_correction": rises | {"over": max(1, round(per.n_opts_final * steps_per_opt))},
         }
 
 

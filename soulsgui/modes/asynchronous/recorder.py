@@ -9,14 +9,17 @@ from soulsgui.errors import UsageError
 OPT_STEPS = "opt_steps"
 
 
-class Recorder(Protocol):
+class RecordWriter(Protocol):
     """Takes records."""
 
     def write(self, record: Mapping[str, float]) -> None:
         """Take a record of one moment, whose number of updates stands in it as `opt_steps`."""
 
+    def flush(self) -> None:
+        """Let others see what was written."""
+
     def close(self) -> None:
-        """Write what is left."""
+        """Flush for the last time."""
 
 
 class TensorboardRecorder:
@@ -34,15 +37,10 @@ class TensorboardRecorder:
                 "Event files need the package tensorboard.", "Install it: pip install tensorboard"
             ) from error
         self._writer = SummaryWriter(str(folder))
+        self.flush, self.close = self._writer.flush, self._writer.close
 
     def write(self, record: Mapping[str, float]) -> None:
         """Write a record."""
-        step = int(record[OPT_STEPS])
         for name, value in record.items():
             if name != OPT_STEPS:
-                self._writer.add_scalar(name, value, step)
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Write what is left."""
-        self._writer.close()
+                self._writer.add_scalar(name, value, int(record[OPT_STEPS]))

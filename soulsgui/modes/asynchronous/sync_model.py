@@ -17,6 +17,7 @@ from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.normalisation import Rewards
 from soulsgui.training.attempt import TrainingRun
+from soulsgui.training.learners.replay import observation_storage
 
 ModelInfo = Mapping[str, NDArray[Any]]
 """Weights by name."""
@@ -27,7 +28,8 @@ _OWN = "own"
 class SyncModel(ABC):
     """An agent whose weights travel from the trainer to the actors.
 
-    Each process makes its own; actors call `sample` and `sync_model`, the trainer the others, too.
+    Each process makes its own, and lets it `train`; actors call `sample` and `sync_model`, the trainer the
+    others, too. Batches have the rewards of the environment, of `n_step` steps added up.
 
     Attributes:
         settings: Settings of the algorithm that its trainer goes by: `batch_size`, `replay_ratio`, `gamma`
@@ -122,18 +124,27 @@ class OwnAgent:
 
 
 class OwnAlgorithm:
-    """Of a run with an agent of one's own: settings, agent, memory (`training.learners.replay.OffPolicy`)."""
+    """Of a run with an agent of one's own: settings, agent, memory (`training.learners.replay.OffPolicy`).
 
-    def __init__(self, run: TrainingRun, agent: SyncModel) -> None:
+    Raises:
+        UsageError: The environment says which actions are valid: `SyncModel.sample` is not told.
+    """
+
+    def __init__(self, run: TrainingRun, agent: SyncModel, n_step: int) -> None:
+        if run.spaces.masked_actions:
+            raise UsageError(
+                f"{run.settings.env.id} says which actions are valid: an agent of your own is not told.",
+                "Take one of the program's: agent_config is then its settings.",
+            )
         self.settings = run.settings.dqn if run.settings.algorithm == "dqn" else run.settings.sac
-        n_step = run.settings.dqn.n_step if run.settings.algorithm == "dqn" else 1
         action = run.spaces.action
+        agent.train()
         ring = UniformReplay(
             self.settings.buffer_size,
             run.spaces.observation,
-            run.spaces.masked_actions,
             action_shape=action.shape,
             action_dtype=action.dtype,
+            storage=observation_storage(run),
         )
         self.agent = OwnAgent(agent, run)
         self.memory = WindowReplay(ring, n_step, self.settings.gamma)
@@ -160,6 +171,7 @@ class OwnPolicy:
 
     def __init__(self, agent: SyncModel) -> None:
         self._agent = agent
+        agent.train()
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take weights over."""

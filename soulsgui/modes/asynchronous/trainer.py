@@ -3,32 +3,33 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 import torch
+from gymnasium.spaces import Box
 
-from soulsgui.config.layers import as_settings
+from soulsgui.config.layers import ConfigLike, as_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.config.sections.run import EnvSettings
 from soulsgui.environments.make import Env, longest_episode, make_env
-from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.modes.asynchronous.actors import ActorManager, AgentConfig
+from soulsgui.errors import UsageError
+from soulsgui.modes.asynchronous.actors import ActorManager, AgentConfig, InitGuard
 from soulsgui.modes.asynchronous.config import AsyncTrainerConfig, ReplayBufferConfig
-from soulsgui.modes.asynchronous.recorder import OPT_STEPS, Recorder
+from soulsgui.modes.asynchronous.recorder import OPT_STEPS, RecordWriter
 from soulsgui.modes.asynchronous.sync_model import OwnAlgorithm, OwnPolicy, SyncModel
 from soulsgui.modes.evaluate import Evaluation, evaluate
-from soulsgui.modes.local import InitGuard
+from soulsgui.policies.exploration import Moment
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.intake.sessions import Exploration
-from soulsgui.training.learners.replay import DeepQ, ReplayLearner, SoftActorCritic
+from soulsgui.training.learners.replay import DeepQ, OffPolicy, ReplayLearner, SoftActorCritic
 from soulsgui.training.trainer import Trainer
+from soulsgui.wire.access import Address
 
-_BEST = "best"
+_BEST, _LAST = "best", "last"
 
 
 class Evaluator:
@@ -42,7 +43,7 @@ class Evaluator:
 
     def __init__(self, env_config: str | Mapping[str, Any], seed: int, n_episodes: int) -> None:
         given = {"id": env_config} if isinstance(env_config, str) else dict(env_config)
-        self._env, self._seed, self._episodes = as_settings({"env": given}).env, seed, n_episodes
+        self._settings, self._seed, self._episodes = as_settings({"env": given}), seed, n_episodes
 
     def evaluate(self, policy: Policy, guard_init_env: InitGuard) -> Evaluation:
         """Play them; environments are made one process at a time.
@@ -50,13 +51,10 @@ class Evaluator:
         Raises:
             EvaluationError: The environment fails.
         """
-        env = self._env
-        longest = longest_episode(env.id, env.kwargs, env.wrappers, otherwise=_LONGEST)
+        env, otherwise = self._settings.env, self._settings.evaluation.max_steps
+        longest = longest_episode(env.id, env.kwargs, env.wrappers, otherwise)
         make = partial(_make_guarded, guard_init_env, env)
         return evaluate(policy, make, self._episodes, self._seed, max_steps=longest)
-
-
-_LONGEST = 10_000
 
 
 def _make_guarded(guard: InitGuard, env: EnvSettings) -> Env:
@@ -91,12 +89,14 @@ class AsyncTrainer:
     Args:
         config: When what is done.
         agent_config: The agent: what makes one of one's own, or settings of one of the program's (algorithm
-            `dqn`, or `sac` for actions that are numbers).
+            `dqn`, or `sac` for actions that are numbers). Of these the fields of `config`, of
+            `replay_buffer_config` and of the actors win, and no goal ends the training (`stop`).
         replay_buffer_config: The replay memory.
         actors: Who samples.
 
     Raises:
         ConfigError: A setting is mistaken.
+        UsageError: Two of these don't go together.
     """
 
     def __init__(
@@ -108,8 +108,30 @@ class AsyncTrainer:
     ) -> None:
         self._config, self._actors = config, actors
         self._make_own = agent_config if callable(agent_config) else None
-        self._settings = self._composed(agent_config, replay_buffer_config)
-        self._rates = {} if self._make_own else _own_rates(actors.agent_configs)
+        self._n_step = actors.step_proc_config.n_step
+        if config.warmup_period > replay_buffer_config.capacity:
+            raise UsageError(
+                f"The replay buffer holds {replay_buffer_config.capacity} transitions; its warmup_period is "
+                f"{config.warmup_period}.",
+                "Choose a larger capacity, or a shorter warmup_period.",
+            )
+        given = {callable(one) for one in (agent_config, *actors.agent_configs.values())}
+        if len(given) > 1:
+            raise UsageError(
+                "agent_config and the agent_configs of the actors are of two kinds: settings and own agents.",
+                "Give all of them settings, or all of them what makes an agent.",
+            )
+        base = {"normalize.rewards": False} if callable(agent_config) else agent_config
+        if isinstance(base, Mapping) and not {"algorithm", "preset"} & set(base):
+            base = {"algorithm": "dqn", **base}
+        self._settings = self._composed(base, replay_buffer_config)
+        self._rates = {} if callable(agent_config) else _own_rates(actors.agent_configs)
+        if self._rates and self._settings.dqn.exploration in ("ladder", "boltzmann"):
+            raise UsageError(
+                f"Actors have a dqn.epsilon of their own, and dqn.exploration is "
+                f"{self._settings.dqn.exploration}.",
+                "Leave one of both out.",
+            )
 
     @classmethod
     def build(
@@ -122,58 +144,81 @@ class AsyncTrainer:
         """Return a trainer."""
         return cls(config, agent_config, replay_buffer_config, actors)
 
-    def _composed(self, agent_config: AgentConfig, buffer: ReplayBufferConfig) -> Settings:
+    def _composed(self, base: ConfigLike, buffer: ReplayBufferConfig) -> Settings:
         """Return the settings of a training node."""
-        actors, config = self._actors, self._config
-        common = {
-            "env": actors.env,
-            "client.segment_length": actors.config.n_buffer,
-            "checkpoint.every_updates": min(config.save_interval, 1_000_000),
+        no_goal = {"stop.env_steps": None, "stop.mean_return": None, "stop.judged_by": "training"}
+        common = no_goal | {
+            "env": self._actors.env,
+            "client.segment_length": self._actors.config.n_buffer,
+            "checkpoint.every_updates": 1_000_000,  # models are saved by the intervals of `config`
             "evaluation.every_updates": 0,
         }
-        of_algorithm = config.settings() | buffer.settings()
-        if not callable(agent_config):
-            chosen = as_settings(agent_config)
-            algorithm = chosen.algorithm if chosen.algorithm == "sac" else "dqn"
-            if algorithm == "dqn":
-                of_algorithm["n_step"] = actors.step_proc_config.n_step
-            return as_settings(agent_config, {"algorithm": algorithm, algorithm: of_algorithm, **common})
-        own = agent_config()
-        env = as_settings({"env": actors.env}).env
-        made = make_env(env.id, env.kwargs, env.wrappers)
-        try:
-            spaces = SpacesSpec.from_env(made.observation_space, made.action_space)
-        finally:
-            made.close()
-        algorithm = "sac" if spaces.action.dtype == "float32" else "dqn"
-        if algorithm == "dqn":
-            of_algorithm["n_step"] = actors.step_proc_config.n_step
-        return as_settings({"algorithm": algorithm, algorithm: {**own.settings, **of_algorithm}, **common})
+        own = self._make_own() if self._make_own is not None else None
+        algorithm = as_settings(base, no_goal).algorithm if own is None else _algorithm_for(self._actors.env)
+        if algorithm not in ("dqn", "sac"):
+            raise UsageError(
+                f"The asynchronous trainer has a replay buffer; {algorithm} has none.", "Choose dqn or sac."
+            )
+        if (own is not None or algorithm == "sac") and buffer.per_config is not None:
+            raise UsageError(
+                "Only agents of the DQN family draw by priority (per_config).", "Leave per_config out."
+            )
+        if own is None and algorithm == "sac" and self._n_step > 1:
+            raise UsageError("SAC and its relatives learn from single steps.", "Set n_step to 1.")
+        own_settings = {} if own is None else {algorithm: dict(own.settings)}
+        pacing = getattr(as_settings(base, {"algorithm": algorithm, **own_settings, **no_goal}), algorithm)
+        fixed = self._config.settings() | buffer.settings(pacing.batch_size / pacing.replay_ratio)
+        fixed |= {"n_step": self._n_step} if algorithm == "dqn" else {}
+        of_algorithm = own_settings.get(algorithm, {}) | fixed
+        settings = as_settings(base, {"algorithm": algorithm, algorithm: of_algorithm, **common})
+        if settings.determinism == "lockstep":
+            raise UsageError("determinism: lockstep has one client in turn; actors play at once.")
+        return settings
 
-    def train(self, recorder: Recorder, evaluator: Evaluator, guard_init_env: InitGuard) -> AsyncTrainStat:
-        """Train until `max_opts`, or until Ctrl+C; call it while the actors run.
+    def train(
+        self, recorder: RecordWriter, evaluator: Evaluator, guard_init_env: InitGuard
+    ) -> AsyncTrainStat:
+        """Train until `max_opts`, or until Ctrl+C; call it once, while the actors run.
 
         Raises:
+            UsageError: The actors don't run, or were asked to stop.
             ServiceError: An actor failed again and again, or the training diverged.
+            EvaluationError: The environment failed in an evaluation.
+            CheckpointError: A model could not be saved.
         """
-        actors, threads = self._actors, torch.get_num_threads()
-        own = self._make_own() if self._make_own is not None else None
-        with guard_init_env():
-            node = _Node(own, self._rates, self._settings, self._run_folder(), actors.address, actors.stop)
-        agent_to_play = OwnPolicy(self._make_own()) if self._make_own is not None else None
-        training = _Training(self._config, node, recorder, evaluator, guard_init_env, agent_to_play)
-        node.learner.call_at(training.next_interval, training.at)
+        actors, make = self._actors, self._make_own
+        if not actors.running:
+            raise UsageError(
+                "The actors do not run.", "Call their run first, and build others for each training."
+            )
+        threads = torch.get_num_threads()
         try:
+            run = RunFolder(actors.folder / "run")
+            with guard_init_env():
+                own = make() if make is not None else None
+                node = _IntervalNode(
+                    self._settings, run, actors.address, actors.stop, own, self._rates, self._n_step
+                )
+            to_play = OwnPolicy(make()) if make is not None else make_policy(node.agent.policy_spec())
+            training = _Training(self._config, node, recorder, evaluator, guard_init_env, to_play)
+            node.learner.call_at(training.next_interval, training.at)
             node.run()
+            actors.processes.check()
+            training.save(_LAST)
+            return training.stat()
         finally:
             recorder.close()
             torch.set_num_threads(threads)
-        actors.processes.check()
-        return training.stat()
 
-    def _run_folder(self) -> RunFolder:
-        folder = self._config.model_dir or self._actors.folder
-        return RunFolder(Path(folder) / "run")
+
+def _algorithm_for(env: Mapping[str, Any]) -> str:
+    """Return whose place an agent of one's own takes: SAC's where actions are numbers, else DQN's."""
+    settings = as_settings({"env": dict(env)}).env
+    made = make_env(settings.id, settings.kwargs, settings.wrappers)
+    try:
+        return "sac" if isinstance(made.action_space, Box) else "dqn"
+    finally:
+        made.close()
 
 
 class _Training:
@@ -182,17 +227,17 @@ class _Training:
     def __init__(
         self,
         config: AsyncTrainerConfig,
-        node: "_Node",
-        recorder: Recorder,
+        node: "_IntervalNode",
+        recorder: RecordWriter,
         evaluator: Evaluator,
         guard: InitGuard,
-        own: OwnPolicy | None,
+        policy: Policy,
     ) -> None:
         self._config, self._node, self._recorder = config, node, recorder
         self._evaluate = partial(evaluator.evaluate, guard_init_env=guard)
-        self._policy = own or make_policy(node.agent.policy_spec())
-        self._record: dict[str, float] = {}
+        self._policy = policy
         self._best: float | None = None
+        self._first = node.agent.updates
         self._began = self._noted_at = time.monotonic()
         self._noted = 0, 0
         self._every = [
@@ -207,6 +252,7 @@ class _Training:
     def at(self, updates: int, now: float) -> None:
         """Do what is due after so many updates."""
         config, learner = self._config, self._node.learner
+        record: dict[str, float] = {}
 
         def due(interval: int) -> bool:
             return updates % interval == 0
@@ -215,59 +261,62 @@ class _Training:
             learner.publish_next(now)
         if due(config.record_agent_info_interval):
             learner.tell_row(now)
-            self._record |= learner.newest_figures
+            record |= learner.newest_figures
         if due(config.record_compute_cost_interval):
-            self._note_cost(updates, now)
+            record |= self._cost(updates, now)
         if due(config.eval_interval):
-            self._evaluate_now()
-        if self._record and (due(config.flush_record_interval) or due(config.eval_interval)):
-            self._recorder.write({OPT_STEPS: updates, **self._record})
-            self._record = {}
+            record["eval_reward"] = self._evaluated()
+        if record:
+            self._recorder.write({OPT_STEPS: updates, **record})
+        if due(config.flush_record_interval):
+            self._recorder.flush()
         if due(config.save_interval):
-            self._save(str(updates))
+            self.save(str(updates))
         if updates >= config.max_opts:
             self._node.shutdown()
 
-    def _note_cost(self, updates: int, now: float) -> None:
+    def _cost(self, updates: int, now: float) -> dict[str, float]:
         before, samples = self._noted, self._node.training.env_steps
         seconds = max(now - self._noted_at, 1e-9)
         self._noted, self._noted_at = (updates, samples), now
         opts, sampled = updates - before[0], samples - before[1]
-        self._record |= {
+        return {
             "samples_total": samples,
             "opt_steps_per_sec": opts / seconds,
             "samples_per_sec": sampled / seconds,
             "samples_per_opt_steps": sampled / max(opts, 1),
         }
 
-    def _evaluate_now(self) -> None:
+    def _evaluated(self) -> float:
         self._policy.load(self._node.learner.weights(published=False))
         found = self._evaluate(self._policy).mean_return
-        self._record["eval_reward"] = found
         if self._best is None or found > self._best:
             self._best = found
-            self._save(_BEST, kind="best", score=found)
+            self.save(_BEST, kind="best", score=found)
+        return found
 
-    def _save(self, name: str, **options: Any) -> None:
+    def save(self, name: str, **options: Any) -> None:
+        """Save the model as it is, where models are saved."""
         if self._config.model_dir is not None:
             self._node.checkpoint(self._config.model_dir / name, options)
 
     def stat(self) -> AsyncTrainStat:
         """Return what it came to."""
         seconds = time.monotonic() - self._began
-        training, updates = self._node.training, self._node.agent.updates
+        training, updates = self._node.training, self._node.agent.updates - self._first
         return AsyncTrainStat(training.env_steps / seconds, seconds, updates / seconds, self._best)
 
 
 class _IntervalLearner(ReplayLearner):
     """Stops learning at numbers of updates that somebody names, and calls him there."""
 
-    newest_figures: dict[str, float] = {}  # noqa: RUF012
+    newest_figures: dict[str, float]
 
     def call_at(self, next_one: Callable[[int], int], call: Callable[[int, float], None]) -> None:
         """Call at the next number of updates, again and again."""
         self._next_one, self._call = next_one, call
         self._next = next_one(self.agent.updates)
+        self.newest_figures = {}
 
     @property
     def due(self) -> bool:
@@ -291,36 +340,37 @@ class _ExploringActors(DeepQ):
         super().__init__(run)
         self._rates = rates
 
-    def exploration(self, moment: Any) -> Exploration:
+    def exploration(self, moment: Moment) -> Exploration:
         """Return how clients are to explore, those with a rate of their own by it."""
-        found = super().exploration(moment)
-        return Exploration(found.epsilon, found.temperature, found.ladder, own=self._rates)
+        return replace(super().exploration(moment), own=self._rates)
 
 
-class _Node(Trainer):
+class _IntervalNode(Trainer):
     learner: _IntervalLearner
 
     def __init__(
         self,
-        own: SyncModel | None,
-        rates: Mapping[str, float],
         settings: Settings,
         run: RunFolder,
-        address: Any,
+        address: Address,
         stop: threading.Event,
+        own: SyncModel | None,
+        rates: Mapping[str, float],
+        n_step: int,
     ) -> None:
-        self._own, self._rates = own, rates
+        self._own, self._rates, self._n_step = own, rates, n_step
         super().__init__(settings, run, address, stop)
 
     def make_learner(self, run: TrainingRun) -> _IntervalLearner:
         """Make a learner with the agent."""
+        algorithm: OffPolicy | OwnAlgorithm
         if self._own is not None:
-            algorithm: Any = OwnAlgorithm(run, self._own)
+            algorithm = OwnAlgorithm(run, self._own, self._n_step)
         elif run.settings.algorithm == "sac":
             algorithm = SoftActorCritic(run)
         else:
             algorithm = _ExploringActors(run, self._rates)
-        return _IntervalLearner(run, algorithm)
+        return _IntervalLearner(run, algorithm)  # type: ignore[arg-type]
 
 
 def _own_rates(configs: Mapping[str, AgentConfig]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 import torch
@@ -34,7 +35,8 @@ class Config:
     """How a `Trainer` trains.
 
     Attributes:
-        max_environment_steps: Steps after which an episode is cut off; -1: never.
+        max_environment_steps: Steps after which an episode is cut off, in place of the environment's own
+            limit; -1: that one alone.
         n_step: Rewards that are added up before the value of what follows is asked for.
         epsilon: Probability of a random action; `ladder`: each environment has one of its own
             (`dqn.exploration`).
@@ -64,8 +66,7 @@ class Config:
         """Return the settings that these and an environment stand for, by their keys."""
         env: dict[str, Any] = {"id": environment} if isinstance(environment, str) else dict(environment)
         if self.max_environment_steps >= 0:
-            limit = {"TimeLimit": {"max_episode_steps": self.max_environment_steps}}
-            env["wrappers"] = [*env.get("wrappers", ()), limit]
+            env["kwargs"] = {**env.get("kwargs", {}), "max_episode_steps": self.max_environment_steps}
         ladder = self.epsilon == "ladder"
         return {
             **{f"env.{name}": value for name, value in env.items()},
@@ -109,12 +110,18 @@ class Trainer:
 
     Attributes:
         agent: The agent, and after `start` what it has learned.
+        address: While it trains, where its server is: for more `Actor`s.
+
+    What `config` and `environment` stand for wins over the agent's settings, `dqn.n_step` and `dqn.epsilon`
+    among them.
 
     Raises:
         ConfigError: A setting is mistaken.
-        UsageError: The agent is not of the DQN family.
+        UsageError: The agent is not of the DQN family, or a field of `config` can't be.
         EnvironmentCheckError: The environment can't be made.
     """
+
+    address: Address
 
     def __init__(
         self,
@@ -124,16 +131,22 @@ class Trainer:
         run_dir: Path | None = None,
     ) -> None:
         given = agent if isinstance(agent, DQNAgent) else None
-        base = agent.settings if isinstance(agent, DQNAgent) else agent
+        base = given.settings if given is not None else agent
+        if not isinstance(base, Settings | Mapping | SimpleNamespace):
+            raise UsageError(
+                f"{type(agent).__name__} is no agent of the DQN family.",
+                "Give a DQNAgent, or its settings such as {'dqn': {'agent': 'rainbow'}}.",
+            )
+        for name in ("actor_processes", "max_environment_steps"):
+            if getattr(config, name) == 0:
+                raise UsageError(f"{name} is 0: one is needed at least.")
         self._settings = as_settings(base, {"algorithm": "dqn"} | config.overrides(environment))
-        if config.actor_processes < 1:
-            raise UsageError(f"actor_processes is {config.actor_processes}: one is needed at least.")
         self._config, self._run_dir = config, run_dir
-        self.agent = given
         self._stop = threading.Event()
+        self.agent = given
 
     def stop(self) -> None:
-        """End what `start` began in another thread."""
+        """End what `start` began in another thread, or begins next."""
         self._stop.set()
 
     def start(self, duration: float) -> TrainStats:
@@ -149,18 +162,22 @@ class Trainer:
             opened.callback(torch.set_num_threads, torch.get_num_threads())
             temporary = TemporaryDirectory(prefix="soulsgui-", ignore_cleanup_errors=True)
             folder = Path(opened.enter_context(temporary))
-            self._stop = stop = opened.enter_context(stopped_by_signals())
-            processes = opened.enter_context(LocalProcesses(folder / "logs", stop))
+            opened.callback(self._stop.clear)
+            opened.enter_context(stopped_by_signals(self._stop))
+            processes = opened.enter_context(LocalProcesses(folder / "logs", self._stop))
             run = RunFolder(self._run_dir or folder / "runs" / "seed")
-            address = start_server(processes, folder)
-            node = _Node(self.agent, self._settings, run, address, stop)
+            self.address = address = start_server(processes, folder)
+            node = _SeedNode(self.agent, self._settings, run, address, self._stop)
+            if node.agent.spaces != node.training.spaces:
+                raise UsageError(f"The agent was made for other spaces than {self._settings.env.id} has.")
             self.agent = node.agent
             before = node.agent.updates
             for name in (f"{INFERENCE}-{number}" for number in range(1, servers + 1)):
                 processes.start(name, run_inference_server, address, name)
             for number in range(1, config.actor_processes + 1):
-                Actor(address, config.actor_threads, f"actor-{number}").start(processes)
-            timer = threading.Timer(duration, stop.set)
+                actor = Actor(address, config.actor_threads, f"actor-{number}")
+                processes.start(actor.name, actor.run)
+            timer = threading.Timer(duration, self._stop.set)
             opened.callback(timer.cancel)
             timer.start()
             began = time.monotonic()
@@ -173,24 +190,24 @@ class Trainer:
 
 
 class Actor:
-    """A process that steps environments side by side; their actions come from an inference server.
+    """Environments that ask an inference server, stepped side by side.
 
     Args:
         address: The server that the trainer uses.
         threads: How many environments.
-        name: What it is called there.
+        name: What it is called there; each has a name of its own.
     """
 
-    def __init__(self, address: Address, threads: int, name: str = "actor-1") -> None:
-        self._words = address, check_client_name(name), threads
+    def __init__(self, address: Address, threads: int, name: str) -> None:
+        self.name = check_client_name(name)
+        self._address, self._threads = address, threads
 
-    def start(self, processes: LocalProcesses) -> None:
-        """Start it; it is started again when it ends early."""
-        address, name, threads = self._words
-        processes.start(name, run_client, address, name, threads, None, None, None, None, "server")
+    def run(self) -> None:
+        """Play in the main thread of this process, until it is asked to stop."""
+        run_client(self._address, self.name, self._threads, None, inference="server")
 
 
-class _Node(DQNTrainingNode):
+class _SeedNode(DQNTrainingNode):
     def __init__(
         self,
         agent: DQNAgent | None,

@@ -163,12 +163,13 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
     data_dir = _ensure_private(folders.server / f"{binary.product}-data")
     config_path = folders.server / "redis.conf"
     address.write(folders.server_address)
-    # The port stands here too, so that a server on another port is not adopted.
+    # Port and socket stand here too, so that a server on others is not adopted.
     port_name = "--tls-port" if certificate is not None else "--port"
-    argv = (str(binary.path), _without_wildcards(config_path), port_name, str(address.port))
+    argv: tuple[str, ...] = (str(binary.path), _without_wildcards(config_path), port_name, str(address.port))
+    if socket_path:
+        argv += ("--unixsocket", socket_path, "--unixsocketperm", "700")
     lines = (
         *_listening(address.port, certificate),
-        *((f"unixsocket {_quoted(socket_path)}", "unixsocketperm 700") if socket_path else ()),
         *_configuration(data_dir, folders.redis_secret, settings.max_memory),
     )
     server = RedisServer(

@@ -42,7 +42,7 @@ Memory = Mapping[str, NDArray[Any]]
 _CATCHES_UP_S = 0.1  # updates that came late, with a limit on their rate, are made up for within this time
 
 
-def _observation_storage(run: TrainingRun) -> FileStorage:
+def observation_storage(run: TrainingRun) -> FileStorage:
     """Return where the observations of the memory lie: beyond the limit of bytes, in a file of the run."""
     limit = run.settings.learner.memory_limit
     return FileStorage(run.folder.replay, psutil.virtual_memory().total // 2 if limit is None else limit)
@@ -55,7 +55,7 @@ class DeepQ:
         self.settings = dqn = run.settings.dqn
         self.agent: DQNAgent = agent or make_agent("dqn", run.settings, run.spaces, run.device)
         self._parts, self._told_beyond = DQNParts.of(dqn), False
-        storage = _observation_storage(run)
+        storage = observation_storage(run)
         ring = UniformReplay(
             dqn.buffer_size, run.spaces.observation, run.spaces.masked_actions, storage=storage
         )
@@ -103,7 +103,7 @@ class SoftActorCritic:
 
     def __init__(self, run: TrainingRun) -> None:
         self.settings = sac = run.settings.sac
-        action, storage = run.spaces.action, _observation_storage(run)
+        action, storage = run.spaces.action, observation_storage(run)
         ring = UniformReplay(
             sac.buffer_size,
             run.spaces.observation,

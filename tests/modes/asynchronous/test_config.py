@@ -33,13 +33,13 @@ def test_files_hold_what_was_saved(tmp_path: Path) -> None:
     assert load_async_trainer_config(tmp_path) == config
     (tmp_path / "replay_buffer.yaml").write_text("per_config: {alpha: 0.5}")
     buffer = load_replay_buffer_config(str(tmp_path))
-    assert buffer.settings() == {
+    assert buffer.settings(steps_per_opt=2.5) == {
         "buffer_size": 10_000,
         "replay": "prioritised",
         "priority_exponent": 0.5,
-        "priority_correction": {"schedule": "linear", "from": 0.4, "to": 1.0, "over": 500_000},
+        "priority_correction": {"schedule": "linear", "from": 0.4, "to": 1.0, "over": 1_250_000},
     }
-    assert ReplayBufferConfig(capacity=5).settings() == {"buffer_size": 5}
+    assert ReplayBufferConfig(capacity=5).settings(1.0) == {"buffer_size": 5}
 
 
 @pytest.mark.parametrize(

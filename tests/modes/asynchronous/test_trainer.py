@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from soulsgui.errors import ServiceError, UsageError
+from soulsgui.modes.asynchronous.config import PerConfig
 from soulsgui.modes.evaluate import Evaluation
 from soulsgui.policies.policy import Policy
 from soulsgui.sampling import ActorManager, ActorManagerConfig, InitGuard, SimpleStepProcessorConfig
@@ -27,6 +28,10 @@ class Records(list[dict[str, float]]):
     """A recorder."""
 
     closed = False
+    flushed = 0
+
+    def flush(self) -> None:
+        self.flushed += 1
 
     def write(self, record: Mapping[str, float]) -> None:
         self.append(dict(record))
@@ -52,7 +57,7 @@ def managed(*agents: Any, env: Any = "CartPole-v1") -> ActorManager:
 
 def test_everything_is_done_at_its_update_and_nothing_is_left(tmp_path: Path) -> None:
     config = AsyncTrainerConfig(
-        max_opts=60, model_dir=tmp_path, eval_interval=20, flush_record_interval=10,
+        max_opts=60, model_dir=tmp_path, eval_interval=20, flush_record_interval=15,
         record_compute_cost_interval=30, record_agent_info_interval=10, save_interval=30,
         sync_interval=7, warmup_period=20,
     )  # fmt: skip
@@ -74,13 +79,14 @@ def test_everything_is_done_at_its_update_and_nothing_is_left(tmp_path: Path) ->
     samples = [one["samples_total"] for one in records if "samples_total" in one]
     assert len(samples) == 2
     assert 20 <= samples[0] < samples[1]
-    saved = {name: read_checkpoint(tmp_path / name) for name in ("30", "60", "best")}
-    assert {name: one.weights["opts"][0] for name, one in saved.items()} == {"30": 30, "60": 60, "best": 40}
+    saved = {name: read_checkpoint(tmp_path / name) for name in ("30", "60", "best", "last")}
+    models = {name: one.weights["opts"][0] for name, one in saved.items()}
+    assert models == {"30": 30, "60": 60, "best": 40, "last": 60}
     assert (saved["best"].info.kind, saved["best"].info.score, stats.best_eval_reward) == ("best", 3.0, 3.0)
     assert stats.opt_per_sec == pytest.approx(60 / stats.duration)
     # The memory was full several times over: nobody cared.
     assert sum(one.env_steps for one in done) >= samples[-1] > 200
-    assert records.closed
+    assert (records.flushed, records.closed) == (4, True)
     assert not folder.exists()
     assert {one for one in psutil.Process().children(recursive=True) if "valkey" in one.name()} <= before
 
@@ -94,19 +100,16 @@ def test_a_killed_actor_begins_again_and_what_it_did_counts(tmp_path: Path) -> N
         training = threading.Thread(target=trainer.train, args=(Records(), Scripted(), guard))
         training.start()
         try:
-
-            def steps() -> list[int]:
-                return [count for count in actors._steps.values() if count > 50]
-
-            until(steps, "steps of the first")
+            until(lambda: actors._counted["actor-0"] > 50, "steps of the first")
             os.kill(cast(Any, actors.processes.process("actor-0")).pid, signal.SIGKILL)
-            until(lambda: len(steps()) == 2, "steps of the second")
+            until(lambda: actors.processes.restarts()["actor-0"], "another one")
+            told = actors._counted["actor-0"]
+            until(lambda: actors._counted["actor-0"] > told + 50, "steps of the second")
         finally:
             actors.stop.set()
             training.join()
-        told = sum(actors._steps.values())
         (done,) = actors.stop_and_join()
-        assert done.env_steps >= told > 100
+        assert done.env_steps > told + 50 > 100
 
 
 def test_an_actor_that_never_starts_ends_the_training_with_its_words(
@@ -129,7 +132,7 @@ def test_settings_of_an_agent_of_the_program_and_rates_of_its_actors() -> None:
     )
     found, dqn = trainer._settings, trainer._settings.dqn
     assert (found.env.num_envs, found.client.segment_length) == (3, 10)
-    assert (dqn.gamma, dqn.buffer_size, dqn.learning_starts, dqn.max_policy_lag) == (0.9, 77_700, 10_000, 80)
+    assert (dqn.gamma, dqn.buffer_size, dqn.learning_starts, dqn.max_policy_lag) == (0.9, 77_700, 10_000, 160)
     assert trainer._rates == {"actor-0": 0.25}
 
 
@@ -137,11 +140,64 @@ def test_numbers_as_actions_are_learned_with_sac() -> None:
     actors = managed(Counting, env="Pendulum-v1")
     trainer = AsyncTrainer.build(AsyncTrainerConfig(), Counting, ReplayBufferConfig(), actors)
     assert (trainer._settings.algorithm, trainer._settings.sac.batch_size) == ("sac", 8)
+    assert not trainer._settings.normalize.rewards, "it learns from the rewards of the environment"
 
 
-def test_who_needs_actors_is_told() -> None:
+def test_a_preset_s_goal_does_not_end_the_training() -> None:
+    trainer = AsyncTrainer.build(
+        AsyncTrainerConfig(), {"preset": "cartpole_dqn"}, ReplayBufferConfig(), managed({})
+    )
+    assert (trainer._settings.stop.mean_return, trainer._settings.stop.env_steps) == (None, None)
+
+
+def test_the_bias_of_priorities_is_undone_by_updates() -> None:
+    buffer = ReplayBufferConfig(per_config=PerConfig(n_opts_final=1000))
+    agent = {"dqn": {"batch_size": 32, "replay_ratio": 8.0}}  # an update each 4 steps
+    dqn = AsyncTrainer.build(AsyncTrainerConfig(), agent, buffer, managed({}))._settings.dqn
+    assert dqn.replay == "prioritised"
+    assert cast(Any, dqn.priority_correction)["over"] == 4000
+
+
+@pytest.mark.parametrize(
+    ("agent", "actor", "more", "words"),
+    [
+        ({"algorithm": "ppo"}, {}, {}, "ppo has none"),
+        ({"algorithm": "sac"}, {}, {"n_step": 3}, "single steps"),
+        ({"algorithm": "sac"}, {}, {"per": True}, "per_config"),
+        (Counting, Counting, {"per": True}, "per_config"),
+        (Counting, {}, {}, "two kinds"),
+        ({"dqn": {"exploration": "ladder"}}, {"dqn": {"epsilon": 0.1}}, {}, "ladder"),
+        ({"determinism": "lockstep", "clients.local": 1}, {}, {}, "lockstep"),
+        ({}, {}, {"warmup": 20_000}, "warmup_period"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(agent: Any, actor: Any, more: Any, words: str) -> None:
+    actors = ActorManager.build(
+        ActorManagerConfig(), [actor], "CartPole-v1", SimpleStepProcessorConfig(n_step=more.get("n_step", 1))
+    )
+    buffer = ReplayBufferConfig(per_config=PerConfig() if "per" in more else None)
+    config = AsyncTrainerConfig(warmup_period=more.get("warmup", 10))
+    with pytest.raises(UsageError, match=words):
+        AsyncTrainer.build(config, agent, buffer, actors)
+
+
+def test_things_in_another_order_are_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="agent_configs"):
         managed()
+    actors, guard = managed(Counting), InitGuard(tmp_path / "new" / "guard")
+    trainer = AsyncTrainer.build(AsyncTrainerConfig(), Counting, ReplayBufferConfig(), actors)
+    with pytest.raises(UsageError, match="do not run"):
+        trainer.train(Records(), cast(Evaluator, Scripted()), guard)
+    with pytest.raises(UsageError, match="do not run"):
+        actors.stop_and_join()
+
+
+def test_an_agent_that_can_not_travel_is_told_and_everything_ends(tmp_path: Path) -> None:
+    actors = managed(lambda: Counting())
+    with pytest.raises(UsageError, match=r"actor-0 can't be started: .*lambda"):
+        actors.run(InitGuard(tmp_path / "guard"))
+    with pytest.raises(UsageError, match="before"):
+        actors.run(InitGuard(tmp_path / "guard"))
 
 
 def test_an_evaluator_plays_the_episodes_of_its_seeds(tmp_path: Path) -> None:

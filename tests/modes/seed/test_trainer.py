@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -46,7 +47,8 @@ def test_settings_of_the_environment_a_limit_of_steps_and_a_ladder() -> None:
     made = Trainer({"env.id": "Other-v0"}, config, {"id": ENV, "wrappers": ["FlattenObservation"]})
     settings = made._settings
     assert (settings.env.id, settings.algorithm) == (ENV, "dqn")
-    assert settings.env.wrappers == ("FlattenObservation", {"TimeLimit": {"max_episode_steps": 50}})
+    assert settings.env.wrappers == ("FlattenObservation",)
+    assert settings.env.kwargs == {"max_episode_steps": 50}
     assert (settings.dqn.exploration, settings.dqn.epsilon) == ("ladder", 0.4)
     assert settings.learner.max_updates_per_s == 7
 
@@ -55,6 +57,7 @@ def test_settings_of_the_environment_a_limit_of_steps_and_a_ladder() -> None:
     ("config", "error", "words"),
     [
         (Config(actor_processes=0), UsageError, "actor_processes"),
+        (Config(max_environment_steps=0), UsageError, "max_environment_steps"),
         (Config(n_step=0), ConfigError, r"dqn\.n_step"),
         (Config(inference_delay=-1), ConfigError, r"central\.inference_delay"),
     ],
@@ -62,6 +65,17 @@ def test_settings_of_the_environment_a_limit_of_steps_and_a_ladder() -> None:
 def test_mistakes_are_told_before_anything_starts(config: Config, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         Trainer({}, config, ENV)
+
+
+def test_another_agent_is_told() -> None:
+    with pytest.raises(UsageError, match="float is no agent of the DQN family"):
+        Trainer(cast(Any, 3.0), Config(), ENV)
+
+
+@pytest.mark.processes
+def test_an_agent_of_other_spaces_is_told_and_everything_ends() -> None:
+    with pytest.raises(UsageError, match="other spaces than Acrobot-v1"):
+        Trainer(rainbow(), Config(), "Acrobot-v1").start(60.0)
 
 
 @pytest.mark.processes

@@ -290,6 +290,7 @@ async def test_own_processes_reach_it_by_its_socket_where_that_is_wanted(tmp_pat
     address = Address.read(folders.server_address)
     assert address == server.address
     assert address.socket == str(folders.server.resolve() / "redis.sock")
+    assert address.socket in server.argv, "one without it is not adopted"
     process = subprocess.Popen(server.argv, stdout=subprocess.DEVNULL)
     try:
         await until(lambda: ping(address).ready)
