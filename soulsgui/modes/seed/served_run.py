@@ -64,7 +64,7 @@ class ServedRun:
         self._keys, self._progress = Keys(client_link.address.prefix), client_link.progress
         self._number = int(self._progress.client.rpartition("-")[2])
         self._spaces = SpacesSpec.from_json(config.spaces)
-        self._policy = make_policy(config.policy)
+        self._policy = make_policy(config.policy, config.settings["central.inference_device"])
         self._memory = remembered_by(self._policy)
         self._rng = np.random.default_rng(derived_seed(config.seed, self._progress.client, config.attempt))
         self._progress.env_id, self._progress.num_envs = config.settings["env.id"], 1
