@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -31,7 +32,7 @@ from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
 from soulsgui.sampling.inference_messages import Outcome, Request
 from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.beats import own_instance
-from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.connection import Address, Link, connect
 from soulsgui.wire.keys import EntryId, Keys
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.server_config import ServerConfig
@@ -58,7 +59,7 @@ def weights() -> dict[str, Any]:
 
 def ask(address: Address, client: str, num_envs: int, seconds: float) -> Times:
     """Be a client for so long; return the seconds that each answer took."""
-    connection, keys = connect(address), Keys(address.prefix)
+    link, keys = Link(address, threading.Event(), client), Keys(address.prefix)
     obs = np.zeros((num_envs, 8), np.float32)
     nothing, valid = np.zeros(num_envs, np.bool_), np.ones(num_envs, np.bool_)
     result = StepResult(obs, np.zeros(num_envs, np.float32), nothing, nothing, valid, obs, nothing)
@@ -70,17 +71,21 @@ def ask(address: Address, client: str, num_envs: int, seconds: float) -> Times:
         began = time.perf_counter()
         outcome = Outcome(result, valid) if number else None
         request = obs.tobytes() if sketched else Request("u", number, obs, None, outcome, 0.0).pack()
-        pipeline = connection.pipeline(transaction=False)
-        pipeline.rpush(keys.requests(client), request)
-        pipeline.blpop([keys.replies(client)], 4.0)
-        answer = pipeline.execute()[1]
+        if sketched:
+            pipeline = link.redis.pipeline(transaction=False)
+            pipeline.rpush(keys.requests(client), request)
+            pipeline.blpop([keys.replies(client)], 4.0)
+            answer = pipeline.execute()[1]
+        else:
+            commands = ("RPUSH", keys.requests(client), request), ("BLPOP", keys.replies(client), 4.0)
+            answer = link.exchange(*commands)[1]
         took.append(time.perf_counter() - began)
         if answer is None:
             continue
         number += 1
         if until == float("inf"):  # the first answer waits for the server
             until, took = time.monotonic() + seconds, []
-    connection.close()
+    link.close()
     return took
 
 

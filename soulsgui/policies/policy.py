@@ -180,7 +180,7 @@ class EncodedPolicy:
         return self._observation.encode(obs, self._images)
 
 
-def _torch_policy(spec: Mapping[str, Any]) -> Policy:
+def _torch_policy(spec: Mapping[str, Any], device: str) -> Policy:
     """Make a policy that needs torch, which is imported here and nowhere else on a client."""
     try:
         from soulsgui.sampling.torch_policy import make_torch_policy
@@ -192,49 +192,53 @@ def _torch_policy(spec: Mapping[str, Any]) -> Policy:
             "Install it on this computer with: pip install torch. Or choose network.name mlp on the server: "
             "that one needs none.",
         ) from error
-    return make_torch_policy(spec)
+    return make_torch_policy(spec, device)
 
 
-def _actor_policy(spec: Mapping[str, Any]) -> Policy:
-    network, head = spec.get("network"), spec.get("head")
-    makers: Mapping[str, Callable[[Mapping[str, Any]], Policy]] = {
-        "mlp": NumpyMLPPolicy,
-        TORCH: _torch_policy,
-    }
-    kinds = list(makers)  # a stranger's kind may be nothing to look up
+def _actor_policy(spec: Mapping[str, Any], device: str) -> Policy:
+    network, head, kinds = spec.get("network"), spec.get("head"), (MLP, TORCH)
     if not isinstance(network, Mapping) or not isinstance(head, Mapping) or network.get("kind") not in kinds:
         raise CheckpointError(
             "The description of the policy can't be read: it has no network, or no head.",
             "Client and server are of different versions: update the older one.",
         )
-    return ActorPolicy(makers[network["kind"]](network), HeadSpec.from_json(head))
+    return ActorPolicy(make_policy(network, device), HeadSpec.from_json(head))
 
 
-KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
-    "mlp": NumpyMLPPolicy,
-    ACTOR: _actor_policy,
+MLP = "mlp"
+IN_NUMPY: Mapping[str, Callable[[Mapping[str, Any]], Policy]] = {
+    MLP: NumpyMLPPolicy,
     RECURRENT: NumpyRecurrentPolicy,
-    TORCH_RECURRENT: _torch_policy,
     CATEGORICAL: CategoricalMLPPolicy,
     IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,
-    TORCH: _torch_policy,
 }
-"""How to make each kind of policy."""
+"""How to make each kind of policy that needs no torch."""
+
+ELSEWHERE: Mapping[str, Callable[[Mapping[str, Any], str], Policy]] = {
+    ACTOR: _actor_policy,
+    TORCH: _torch_policy,
+    TORCH_RECURRENT: _torch_policy,
+}
+"""The same of those that may need it, with the device it computes on."""
 
 
-def make_policy(spec: Mapping[str, Any]) -> Policy:
+def make_policy(spec: Mapping[str, Any], device: str = "cpu") -> Policy:
     """Make the policy that a server describes (`Agent.policy_spec`).
+
+    Args:
+        device: Where torch computes: `cpu`, `cuda`, or `auto`, a GPU where there is one.
 
     Raises:
         CheckpointError: There is no such kind here, or its description can't be read.
         ClientRegistrationError: It needs what is not installed here.
+        HardwareError: There is no GPU for `cuda`.
         UsageError: Its network can't be made here.
     """
     kind = spec.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
+    if not isinstance(kind, str) or kind not in (*IN_NUMPY, *ELSEWHERE):
         raise CheckpointError(
             f"The server's policy is of a kind that is not known here: {kind!r}.",
             "Client and server are of different versions: update the older one.",
         )
-    policy = KINDS[kind](spec)
+    policy = IN_NUMPY[kind](spec) if kind in IN_NUMPY else ELSEWHERE[kind](spec, device)
     return EncodedPolicy(policy, spec[ENCODING]) if ENCODING in spec else policy

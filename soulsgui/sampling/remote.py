@@ -1,6 +1,7 @@
 """Playing without a policy: an inference server chooses actions, and makes segments of what follows."""
 
 import logging
+import math
 import secrets
 import threading
 import time
@@ -76,22 +77,20 @@ class RemotePolicy:
 
     def _answer(self, count: int) -> Reply:
         """Ask, and wait for the answer."""
-        asked_at = -np.inf
+        asked_at = -math.inf
         while self.may_wait():
-            pipeline = self._link.redis.pipeline(transaction=False)
-            again = time.monotonic() - asked_at >= _AGAIN_AFTER_S
-            if again and np.isfinite(asked_at):
-                self._client.set_phase("waiting")
-            if again:
-                pipeline.rpush(self._requests, self._pending or b"")
+            commands: list[tuple[Any, ...]] = [("BLPOP", self._replies, _LOOK_EVERY_S)]
+            if time.monotonic() - asked_at >= _AGAIN_AFTER_S:
+                if math.isfinite(asked_at):
+                    self._client.set_phase("waiting")
+                commands.insert(0, ("RPUSH", self._requests, self._pending))
                 asked_at = time.monotonic()
-            pipeline.blpop([self._replies], _LOOK_EVERY_S)
             try:
-                *_, found = pipeline.execute()
+                *_, found = self._link.exchange(*commands)
                 self._link.back()
             except AWAY as error:
                 self._link.lost(error)
-                asked_at = -np.inf
+                asked_at = -math.inf
                 continue
             except redis.exceptions.NoPermissionError:
                 raise

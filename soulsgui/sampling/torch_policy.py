@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import seen_of
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import HardwareError
 from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
 from soulsgui.policies.specs import TORCH_RECURRENT, TorchPolicySpec, unreadable
 from soulsgui.policies.value_based import Floats, ValueBasedPolicy, fitting
@@ -25,15 +26,17 @@ _STATISTICS = ("mean", "var", "eps", "clip")
 
 
 class TorchPolicy(ValueBasedPolicy):
-    """Acts with the network that exported the weights, on the CPU."""
+    """Acts with the network that exported the weights, on a device as torch names it."""
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
+    def __init__(self, spec: Mapping[str, Any], device: str = "cpu") -> None:
         self.spec = read = TorchPolicySpec.from_json(spec)
         super().__init__(read.num_actions, read.first_action)
         shape, channels = read.observation_shape, read.channels
         self._seen = seen_of(shape, read.observation_dtype, read.largest, channels)
         # Weights come over the wire: the first ones are never acted with.
         self._make(torch.Generator().manual_seed(0))
+        self._network.to(device)
+        self._device = device
         self._sees_images = sees_images(read.network, self._seen)
         self._statistics: dict[str, NDArray[Any]] = {}
 
@@ -70,13 +73,13 @@ class TorchPolicy(ValueBasedPolicy):
     def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return what the network says of observations `[B, *shape]`: logits or values `[B, actions]`."""
         inputs = laid_out(obs, self._statistics if self.spec.normalise else None, self._sees_images)
-        return _outputs(self._run, inputs)
+        return _outputs(self._run, inputs, self._device)
 
 
 class TorchRecurrentPolicy(NumpyRecurrentPolicy):
-    """Acts with the server's network before the memory, on the CPU; memory and head in numpy."""
+    """Acts with the server's network before the memory, on a device; memory and head in numpy."""
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
+    def __init__(self, spec: Mapping[str, Any], device: str = "cpu") -> None:
         super().__init__(spec)
         read, torso = self.spec, self.spec.torso
         assert torso is not None
@@ -89,6 +92,8 @@ class TorchRecurrentPolicy(NumpyRecurrentPolicy):
         self._torso, features = named_torso(
             torso.network, seen, read.hidden_sizes, read.activation, torch.Generator().manual_seed(0)
         )
+        self._torso.to(device)
+        self._device = device
         self._sizes = seen.fields[-1][1].size, features
         self._sees_images = sees_images(torso.network, seen)
 
@@ -100,7 +105,7 @@ class TorchRecurrentPolicy(NumpyRecurrentPolicy):
 
     def _before_memory(self, obs: NDArray[Any]) -> Floats:
         inputs = laid_out(obs, self._statistics if self.spec.normalise else None, self._sees_images)
-        return _outputs(self._torso, inputs)
+        return _outputs(self._torso, inputs, self._device)
 
 
 def _fitting_arrays(network: nn.Module, tensors: Mapping[str, NDArray[Any]], part: str) -> dict[str, Tensor]:
@@ -111,13 +116,26 @@ def _fitting_arrays(network: nn.Module, tensors: Mapping[str, NDArray[Any]], par
     }
 
 
-def _outputs(run: Callable[[Tensor], Tensor], inputs: NDArray[Any]) -> Floats:
+def _outputs(run: Callable[[Tensor], Tensor], inputs: NDArray[Any], device: str) -> Floats:
     with torch.no_grad():
-        said: Floats = run(torch.from_numpy(np.ascontiguousarray(inputs))).numpy()
+        said: Floats = run(torch.from_numpy(np.ascontiguousarray(inputs)).to(device)).cpu().numpy()
     return said
 
 
-def make_torch_policy(spec: Mapping[str, Any]) -> TorchPolicy | TorchRecurrentPolicy:
+def make_torch_policy(spec: Mapping[str, Any], wanted: str) -> TorchPolicy | TorchRecurrentPolicy:
     """Make the policy for a client's process: it leaves the computer's other cores to the game."""
     torch.set_num_threads(1)
-    return TorchRecurrentPolicy(spec) if spec.get("kind") == TORCH_RECURRENT else TorchPolicy(spec)
+    device = policy_device(wanted, wanted != "cpu" and torch.cuda.is_available())
+    made = TorchRecurrentPolicy if spec.get("kind") == TORCH_RECURRENT else TorchPolicy
+    return made(spec, device)
+
+
+def policy_device(wanted: str, has_gpu: bool) -> str:
+    """Return where a policy computes (`central.inference_device`), as torch names it."""
+    if wanted == "cuda" and not has_gpu:
+        raise HardwareError(
+            "central.inference_device is cuda, and torch finds no GPU here.",
+            "Choose auto or cpu (for a run that goes on: soulsgui run resume --set "
+            "central.inference_device=auto), or install a torch that was built for your GPU.",
+        )
+    return "cuda" if has_gpu and wanted != "cpu" else "cpu"

@@ -278,6 +278,7 @@ class Link:
     def __init__(self, address: Address, stop: threading.Event, name: str, hint: str = "") -> None:
         self.redis = connect(address, name)
         self.away = False
+        self._kept: Any = None  # of `exchange`
         self._stop = stop
         self._name = name
         self._where = f"{address.host}:{address.port}"
@@ -310,6 +311,21 @@ class Link:
             else:
                 self.back()
                 return result
+
+    def exchange(self, *commands: tuple[Any, ...]) -> list[Any]:
+        """Send commands together and return their answers, on a connection kept for this; for one thread.
+
+        It does what a pipeline does, in less than half of its time: for small commands that is most of it.
+        """
+        if self._kept is None:
+            self._kept = self.redis.connection_pool.get_connection()
+        kept = self._kept
+        try:
+            kept.send_packed_command(kept.pack_commands(commands))
+            return [kept.read_response() for _ in commands]
+        except BaseException:
+            kept.disconnect()  # the rest of its answers is not what the next commands wait for
+            raise
 
     def lost(self, error: BaseException) -> None:
         """Note that the server did not answer, and wait a moment.

@@ -1,5 +1,7 @@
 """Central inference, whole: an inference server is killed in mid-run, and nothing is counted twice."""
 
+import os
+import signal
 import time
 from contextlib import closing
 from pathlib import Path
@@ -55,3 +57,26 @@ def test_a_run_goes_on_when_its_inference_server_is_killed(tmp_path: Path, repor
         assert status.rejected == {}
         report.lost(lost := _made(server) - status.env_steps, "steps, of those that clients made")
         assert 0 <= lost < 500
+
+
+def test_an_inference_server_that_hangs_is_waited_for_or_replaced(tmp_path: Path, report: Report) -> None:
+    with closing(RunningServer(tmp_path)) as server:
+        server.start_run(preset="cartpole_seed", overrides=ENDLESS)
+        server.wait_updates(20)
+        hanging = server.pid("inference-1")
+        assert hanging is not None
+        report.injected("SIGSTOP of the inference server for some seconds")
+        os.kill(hanging, signal.SIGSTOP)
+        wait_for(lambda: server.client_state("client-1") == "waiting", "a client that waits")
+        os.kill(hanging, signal.SIGCONT)
+        _wait_steps(server, 500)
+        assert server.pid("inference-1") == hanging
+        report.injected("SIGSTOP of the inference server for ever")
+        stopped = time.monotonic()
+        os.kill(hanging, signal.SIGSTOP)
+        wait_for(lambda: server.pid("inference-1") not in (None, hanging), "another process in its place")
+        _wait_steps(server, 500)
+        report.recovered(time.monotonic() - stopped)
+        told = next(one for one in server.status().services if one.name == "inference-1")
+        assert "no sign of life" in told.outcome
+        assert server.status().run.rejected == {}

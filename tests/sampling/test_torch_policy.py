@@ -15,7 +15,7 @@ from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import observation_from_space
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import CheckpointError, ClientRegistrationError, UsageError
+from soulsgui.errors import CheckpointError, ClientRegistrationError, HardwareError, UsageError
 from soulsgui.experience.frame_stacks import IMAGE, NUMBERS, FrameStacks
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.exploration import START
@@ -26,7 +26,7 @@ from soulsgui.rl.agents.ppo import PPOAgent, RecurrentPPOAgent
 from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
 from soulsgui.rl.buffers.sequences import SequenceReplay
 from soulsgui.rl.networks.recurrent import RecurrentTorso
-from soulsgui.sampling.torch_policy import TorchPolicy
+from soulsgui.sampling.torch_policy import TorchPolicy, policy_device
 from tests.environments.toys import SPACES_TAKEN, Room
 from tests.experience.segments import segments_of
 from tests.rl.agents.cases import MEMBERS, windows
@@ -150,6 +150,32 @@ def test_without_torch_it_is_told_what_to_do(agent: type[PPOAgent], monkeypatch:
         make_policy(spec)
     assert "pip install torch" in caught.value.remedy
     assert "mlp" in caught.value.remedy
+
+
+def test_a_policy_computes_on_a_gpu_where_that_is_wanted_and_there_is_one() -> None:
+    chosen = {
+        (wanted, gpu): policy_device(wanted, gpu) for wanted in ("auto", "cpu") for gpu in (True, False)
+    }
+    assert {choice for choice, device in chosen.items() if device == "cuda"} == {("auto", True)}
+    assert policy_device("cuda", True) == "cuda"
+    with pytest.raises(HardwareError, match=r"central\.inference_device is cuda") as caught:
+        policy_device("cuda", False)
+    assert "inference_device=auto" in caught.value.remedy
+
+
+def test_numpy_needs_no_device_and_torch_takes_the_one_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    make_policy(make_agent("mlp", VECTORS).policy_spec(), "cuda")
+    with pytest.raises(HardwareError):
+        make_policy(make_agent(OWN, VECTORS).policy_spec(), "cuda")
+
+
+@pytest.mark.parametrize("changes", [{}, *MEMBERS.values()], ids=["dqn", *MEMBERS])
+def test_network_and_observations_meet_on_the_device(changes: dict[str, Any]) -> None:
+    agent = trained_values("nature_cnn", IMAGES, **changes)
+    policy = TorchPolicy(agent.policy_spec(), "meta")  # computes nothing, but minds where things are
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        policy.outputs(observations(IMAGES, 3))
 
 
 def test_values_and_networks_that_nobody_knows_here_are_refused() -> None:

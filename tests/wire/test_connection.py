@@ -197,6 +197,22 @@ def test_large_values_come_back_from_the_server_also_out_of_a_transaction(redis_
     assert {name: redis_client.get(name) for name in values} == values
 
 
+def test_commands_sent_together_are_answered_in_order_also_after_one_was_refused(
+    redis_address: Address,
+) -> None:
+    link = Link(redis_address, threading.Event(), "worker")
+    assert link.exchange() == []
+    assert link.exchange(("RPUSH", "l", b"a", b"b"), ("LPOP", "l"), ("BLPOP", "l", 1)) == [
+        2,
+        b"a",
+        [b"l", b"b"],
+    ]
+    with pytest.raises(redis.ResponseError):
+        link.exchange(("SET", "s", "x"), ("LPOP", "s"), ("GET", "s"))
+    assert link.exchange(("GET", "s"), ("DEL", "s")) == [b"x", 1], "not what was left of those before"
+    link.close()
+
+
 NO = redis.AuthenticationError("WRONGPASS invalid username-password pair or user is disabled.")
 
 

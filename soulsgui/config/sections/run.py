@@ -88,6 +88,12 @@ class CentralSettings(Section, to_clients=True):
         "Least time between two changes of the weights that choose actions; the newest ones are taken.",
         unit="s",
     )
+    inference_device: Literal["auto", "cpu", "cuda"] = setting(
+        "auto",
+        "Where inference servers compute networks that need torch: `cuda` on a GPU, `cpu` never; `auto` "
+        "takes a GPU, where there is one. All others are computed on the CPU, which is quicker for them.",
+        effect=Effect.RESUME,
+    )
 
 
 class PublishSettings(Section):

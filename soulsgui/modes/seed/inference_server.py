@@ -61,6 +61,7 @@ class InferenceServer:
         """Wait for another run; return None when it is time to go."""
         link = self.client_link
         while not self._stop.is_set():
+            self.figures.turns += 1
             link.obey(link.plan, "waiting")
             if (config := self._another_run(link.view)) is not None:
                 return config
@@ -79,6 +80,7 @@ class InferenceServer:
         run = ServedRun(config, self.client_link, self._link, self.figures)
         logger.info("serves run %s (generation %d)", config.run_id, self.figures.generation)
         while not self._stop.is_set() and not self._is_over(config):
+            self.figures.turns += 1
             try:
                 run.turn()
                 self._link.back()

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import redis
 from numpy.typing import NDArray
 
 from soulsgui.environments.choices import Mask
@@ -65,7 +64,7 @@ class ServedRun:
         self._keys, self._progress = Keys(client_link.address.prefix), client_link.progress
         self._number = int(self._progress.client.rpartition("-")[2])
         self._spaces = SpacesSpec.from_json(config.spaces)
-        self._policy = make_policy(config.policy)
+        self._policy = make_policy(config.policy, config.settings["central.inference_device"])
         self._memory = remembered_by(self._policy)
         self._rng = np.random.default_rng(derived_seed(config.seed, self._progress.client, config.attempt))
         self._progress.env_id, self._progress.num_envs = config.settings["env.id"], 1
@@ -94,10 +93,10 @@ class ServedRun:
         self._swap(now)
         self._cut(client for client in self._clients.values() if client.open_steps and now >= client.due)
         if self._header is None or plan.stepping is not Stepping.FREE or not self._names:
-            self._with_answers().execute()
+            self._exchange()
             link.wait(lambda view: view.header != self._header, _WAIT_S)
         elif not self._uploader.has_room(sum(client.open_steps for client in self._clients.values())):
-            self._with_answers().execute()
+            self._exchange()
             self.cut_all()
             link.wait(lambda _: self._uploader.has_room(0), _WAIT_S)
         elif asked := self._collect():
@@ -191,23 +190,17 @@ class ServedRun:
         All in one round trip. Nothing is returned when the time is over.
         """
         keys = {self._keys.requests(name).encode(): name for name in names}
-        pipeline = self._with_answers()
-        sent = len(pipeline)
-        pipeline.blpop(list(keys), max(left_s, _LEAST_WAIT_S))
-        others = names[: most - 1]
-        for name in others:
-            pipeline.lpop(self._keys.requests(name))
-        first, *more = pipeline.execute()[sent:]
-        came = [(name, data) for name, data in zip(others, more, strict=True) if data is not None]
+        others = list(keys.items())[: most - 1]
+        wait = ("BLPOP", *keys, max(left_s, _LEAST_WAIT_S))
+        first, *more = self._exchange(wait, *(("LPOP", key) for key, _ in others))
+        came = [(name, data) for (_, name), data in zip(others, more, strict=True) if data is not None]
         return came if first is None else [(keys[first[0]], first[1]), *came]
 
-    def _with_answers(self) -> redis.client.Pipeline:
-        """Return a pipeline that gives clients the answers that wait."""
-        pipeline = self._link.redis.pipeline(transaction=False)
-        for name, answer in self._answers:
-            pipeline.rpush(self._keys.replies(name), answer)
+    def _exchange(self, *commands: tuple[Any, ...]) -> list[Any]:
+        """Send the answers that wait, and commands; return what those say."""
+        answers = [("RPUSH", self._keys.replies(name), answer) for name, answer in self._answers]
         self._answers.clear()
-        return pipeline
+        return self._link.exchange(*answers, *commands)[len(answers) :]
 
     def _read(self, name: str, data: bytes, now: float) -> Asked | None:
         """Take a request over; None for one that can't be used, or is answered already."""

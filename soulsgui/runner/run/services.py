@@ -100,7 +100,10 @@ def node_health(name: str, server_state: ServerState) -> Callable[[], Health]:
 
 
 def client_health(name: str, roster: ClientRoster, supervisor: Supervisor) -> Callable[[], Health]:
-    """Return the check of a client: its heartbeat, from the very process that is supervised."""
+    """Return the check of a client: its heartbeat, from the very process that is supervised.
+
+    A client watches its environment itself; that an inference server hangs, its heartbeat tells.
+    """
     tree = ProcessTree()
 
     def check() -> Health:
@@ -109,7 +112,7 @@ def client_health(name: str, roster: ClientRoster, supervisor: Supervisor) -> Ca
             return Health(ready=False)
         return Health(
             ready=True,
-            tick=beat.counter,
+            tick=beat.counter if beat.inference is None else beat.inference.turns,
             detail=beat.phase if beat.inference is None else beat.inference.words(),
             error=beat.error,
             farewell="said goodbye" if beat.leaving else "",

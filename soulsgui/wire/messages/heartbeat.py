@@ -55,6 +55,7 @@ class InferenceFigures(Message):
 
     Attributes:
         generation: Which process of its name it is: unrolls and memories begin anew with each.
+        turns: Times it has looked for something to do, several a second: it hangs when they stand still.
         clients: Clients that ask it at present.
         actions: Actions that it has chosen.
         repeated: Requests that were answered once more as before.
@@ -69,6 +70,7 @@ class InferenceFigures(Message):
     model_config = ConfigDict(frozen=False)
 
     generation: Count = 0
+    turns: Count = 0
     clients: Count = 0
     actions: Count = 0
     repeated: Count = 0

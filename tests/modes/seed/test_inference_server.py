@@ -1,6 +1,8 @@
 """What an inference server answers, and what it makes of what it is told: each transition once."""
 
 import itertools
+import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from soulsgui.modes.seed import served_run
 from soulsgui.modes.seed.served_run import share_of
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.heartbeat import Heartbeat, InferenceFigures
 from tests.faults.waiting import until
 from tests.modes.seed.serving import NAME, HandClient, HandTrainer, ServingThread, grant_for
 from tests.sampling.free_trainer import (
@@ -185,6 +187,34 @@ def test_a_client_without_a_policy_plays_whole_episodes(
 
     trainer.until(told_in_the_beat, "its figures")
     assert playing.progress.episodes >= 9
+
+
+def test_one_that_hangs_tells_so_in_its_beats(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explore, hangs, goes_on = served_run.explore, threading.Event(), threading.Event()
+
+    def hang(*words: Any) -> Any:
+        hangs.set()
+        goes_on.wait()
+        return explore(*words)
+
+    def told() -> tuple[int, int]:
+        beat = Heartbeat.read(trainer.connection.get(trainer.keys.beat(NAME)))
+        figures = InferenceFigures() if beat is None or beat.inference is None else beat.inference
+        return 0 if beat is None else beat.counter, figures.turns
+
+    trainer.until(lambda: told()[1] > 1, "turns without requests")
+    monkeypatch.setattr(served_run, "explore", hang)
+    client.send(client.request(0))
+    trainer.until(hangs.is_set, "a policy that hangs")
+    try:
+        turns, beats = serving.server.figures.turns, told()[0]
+        trainer.until(lambda: told()[0] > beats + 1, "beats that go on")
+        assert told()[1] == turns
+    finally:
+        goes_on.set()
+    assert client.answer()
 
 
 def test_every_client_belongs_to_one_server() -> None:

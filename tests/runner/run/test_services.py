@@ -13,7 +13,7 @@ from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.run.services import RunServices, client_health, client_name, node_health
 from soulsgui.runner.services.service import Health
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.heartbeat import Heartbeat, InferenceFigures
 from soulsgui.wire.messages.node import NodeState
 
 
@@ -59,6 +59,21 @@ def test_client_is_ready_when_its_own_process_beats() -> None:
     assert (health.ready, health.tick, bool(health.farewell)) == (True, 3, True)
     state.process = None
     assert not check().ready
+
+
+def test_an_inference_server_lives_as_long_as_it_looks_for_requests() -> None:
+    state = FakeState()
+    check = client_health("inference-1", state, state)
+
+    def tick(counter: int, turns: int) -> int | None:
+        instance, figures = Instance(pid=os.getpid()), InferenceFigures(turns=turns)
+        state.last_beat = Heartbeat(
+            client="inference-1", instance=instance, counter=counter, inference=figures
+        )
+        return check().tick
+
+    assert tick(1, 5) == tick(2, 5), "its heartbeat goes on"
+    assert tick(3, 6) != tick(2, 5)
 
 
 @pytest.fixture
