@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from soulsgui.errors import UsageError
 from soulsgui.experience.frame_stacks import Observations
 from soulsgui.policies.exploration import START, Moment
-from soulsgui.policies.policy import KINDS, Floats, Mask
+from soulsgui.policies.policy import IN_NUMPY, Floats, Mask
 from soulsgui.rl.buffers.memory import WindowReplay
 from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
 from soulsgui.rl.gradients.shared import Group, SharedGradient
@@ -210,4 +210,4 @@ class OwnPolicy:
 
 def act_with(agent: SyncModel) -> None:
     """Let clients of this process act with an agent of one's own."""
-    KINDS[_OWN] = lambda _: OwnPolicy(agent)
+    IN_NUMPY[_OWN] = lambda _: OwnPolicy(agent)

@@ -46,6 +46,7 @@ class Config:
         broadcast_period: Least time between two changes of their weights, seconds.
         inference_batchsize: Environments that actions are chosen for at once, at most.
         inference_delay: How long a batch waits for more, from its first request on, seconds.
+        inference_device: Where networks that need torch are computed (`central.inference_device`).
         minimum_buffer_size: Transitions before the first update.
         max_train_frequency: Updates a second, at most; -1: no limit.
     """
@@ -59,6 +60,7 @@ class Config:
     broadcast_period: float = 2.5
     inference_batchsize: int = 4
     inference_delay: float = 0.1
+    inference_device: str = "auto"
     minimum_buffer_size: int = 1000
     max_train_frequency: float = -1.0
 
@@ -75,6 +77,7 @@ class Config:
             "central.inference_servers": self.inference_servers,
             "central.inference_batchsize": self.inference_batchsize,
             "central.inference_delay": self.inference_delay,
+            "central.inference_device": self.inference_device,
             "central.broadcast_period": self.broadcast_period,
             "dqn.n_step": self.n_step,
             "dqn.learning_starts": self.minimum_buffer_size,

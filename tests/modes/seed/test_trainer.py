@@ -34,6 +34,7 @@ def test_fields_and_defaults_of_the_source_stand_for_settings() -> None:
         "central.inference_servers": 1,
         "central.inference_batchsize": 4,
         "central.inference_delay": 0.1,
+        "central.inference_device": "auto",
         "central.broadcast_period": 2.5,
         "dqn.n_step": 3,
         "dqn.learning_starts": 1000,
