@@ -51,7 +51,7 @@ _KEPT = 2
 """Weights written aside that are kept: while the newest is asked for, the one before may still be read."""
 
 
-class Evaluator:
+class EvaluatorNode:
     """Evaluates the weights of one run."""
 
     def __init__(self, settings: Settings, run: RunFolder, address: Address, stop: threading.Event) -> None:
@@ -332,6 +332,6 @@ def run_evaluator(run: RunFolder, address: Address) -> int:
             f"Run {run.run_id} has no evaluations.", "Say how often in its settings: evaluation.every_updates"
         )
     setup_logging(settings.logging.level)
-    Evaluator(settings, run, address, stop).run()
+    EvaluatorNode(settings, run, address, stop).run()
     logger.info("ended")
     return 0

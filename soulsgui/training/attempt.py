@@ -41,7 +41,7 @@ from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, st
 from soulsgui.wire.messages.session import Grant
 
 if TYPE_CHECKING:
-    from soulsgui.training.trainer import Learner, Trainer
+    from soulsgui.training.trainer import Learner, TrainingNode
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +124,12 @@ class Attempt:
     """What an attempt of a run uses from its first turn to its last."""
 
     def __init__(
-        self, run: TrainingRun, learner: Learner, address: Address, stop: threading.Event, trainer: Trainer
+        self,
+        run: TrainingRun,
+        learner: Learner,
+        address: Address,
+        stop: threading.Event,
+        trainer: TrainingNode,
     ) -> None:
         config = run.server_config(learner.agent.policy_spec(), learner.family)
         self.run, self.stop = run, stop

@@ -20,7 +20,7 @@ from soulsgui.wire.manifest import NOTE, Manifest
 from soulsgui.wire.messages.node import NodeState
 
 if TYPE_CHECKING:
-    from soulsgui.training.trainer import Trainer
+    from soulsgui.training.trainer import TrainingNode
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class CheckpointManager:
     """Writes one checkpoint after the other, in a thread of its own."""
 
     def __init__(
-        self, node: "Trainer", run: RunFolder, keys: Keys, on_saved: Callable[[Manifest, Path], None]
+        self, node: "TrainingNode", run: RunFolder, keys: Keys, on_saved: Callable[[Manifest, Path], None]
     ) -> None:
         self.last_current: Manifest | None = None
         self._node, self._run, self._keys, self._on_saved = node, run, keys, on_saved

@@ -14,7 +14,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.node_commands import CommandReader, NodeAnswer, NodeCommand
 
 if TYPE_CHECKING:
-    from soulsgui.training.trainer import Trainer
+    from soulsgui.training.trainer import TrainingNode
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _EVERY_S = 0.1
 class CommandHandler:
     """Reads the trainer's commands, carries them out and answers them."""
 
-    def __init__(self, trainer: "Trainer", keys: Keys, checkpoints: CheckpointManager) -> None:
+    def __init__(self, trainer: "TrainingNode", keys: Keys, checkpoints: CheckpointManager) -> None:
         self._trainer, self._checkpoints = trainer, checkpoints
         self._reader = CommandReader(keys, trainer.name)
         self._answers: list[NodeAnswer] = []

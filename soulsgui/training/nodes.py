@@ -17,45 +17,45 @@ from soulsgui.training.learners.replay import DeepQ, ReplayLearner, SoftActorCri
 from soulsgui.training.learners.rounds import RoundLearner
 from soulsgui.training.learners.vtrace import VTraceLearner
 from soulsgui.training.spaces import FirstClient, spaces_found
-from soulsgui.training.trainer import Trainer
+from soulsgui.training.trainer import TrainingNode
 from soulsgui.wire.connection import Address
 
 logger = logging.getLogger(__name__)
 
 
-class PPOTrainingNode(Trainer):
-    """Trains a `PPOAgent` in rounds. See `Trainer` for the arguments."""
+class PPOTrainingNode(TrainingNode):
+    """Trains a `PPOAgent` in rounds. See `TrainingNode` for the arguments."""
 
     def make_learner(self, run: TrainingRun) -> RoundLearner:
         """Make a learner for rounds."""
         return RoundLearner(run)
 
 
-class DQNTrainingNode(Trainer):
-    """Trains an agent of the DQN family. See `Trainer` for the arguments."""
+class DQNTrainingNode(TrainingNode):
+    """Trains an agent of the DQN family. See `TrainingNode` for the arguments."""
 
     def make_learner(self, run: TrainingRun) -> ReplayLearner:
         """Make a learner with a replay memory."""
         return ReplayLearner(run, DeepQ(run))
 
 
-class SACTrainingNode(Trainer):
-    """Trains an agent of SAC's family. See `Trainer` for the arguments."""
+class SACTrainingNode(TrainingNode):
+    """Trains an agent of SAC's family. See `TrainingNode` for the arguments."""
 
     def make_learner(self, run: TrainingRun) -> ReplayLearner:
         """Make a learner with a replay memory."""
         return ReplayLearner(run, SoftActorCritic(run))
 
 
-class VTraceTrainingNode(Trainer):
-    """Trains a `VTraceAgent` on segments as they come. See `Trainer` for the arguments."""
+class VTraceTrainingNode(TrainingNode):
+    """Trains a `VTraceAgent` on segments as they come. See `TrainingNode` for the arguments."""
 
     def make_learner(self, run: TrainingRun) -> VTraceLearner:
         """Make a learner that corrects for the age of what it learns from."""
         return VTraceLearner(run)
 
 
-NODES: dict[str, type[Trainer]] = {
+NODES: dict[str, type[TrainingNode]] = {
     "ppo": PPOTrainingNode,
     "dqn": DQNTrainingNode,
     "sac": SACTrainingNode,

@@ -53,7 +53,7 @@ _PAUSED = "by request"
 Learner = RoundLearner | ReplayLearner | VTraceLearner  # an agent, what it learns from, and when it does
 
 
-class Trainer(ABC):
+class TrainingNode(ABC):
     """Takes samples in, updates an agent, publishes its weights, saves checkpoints.
 
     Args:

@@ -17,7 +17,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.make import make_env
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.modes.evaluator import Evaluator, best_aside, forget_older
+from soulsgui.modes.evaluator import EvaluatorNode, best_aside, forget_older
 from soulsgui.policies.exploration import with_still
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -76,12 +76,12 @@ class Run:
         return NodeState.read(self._connection.get(self._keys.node("evaluator")))
 
     @contextmanager
-    def evaluated(self, seen: float | None = None, **changed: Any) -> Iterator[Evaluator]:
+    def evaluated(self, seen: float | None = None, **changed: Any) -> Iterator[EvaluatorNode]:
         """An evaluator at work on it, which has seen first weights of this skill."""
         if seen is not None:
             self.publish(0, seen)
         stop = threading.Event()
-        evaluator = Evaluator(settings(**changed), self.folder, self._address, stop)
+        evaluator = EvaluatorNode(settings(**changed), self.folder, self._address, stop)
         thread = threading.Thread(target=evaluator.run, name="evaluator")
         thread.start()
         try:

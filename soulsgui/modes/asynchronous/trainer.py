@@ -26,7 +26,7 @@ from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.intake.sessions import Exploration
 from soulsgui.training.learners.replay import DeepQ, OffPolicy, ReplayLearner, SoftActorCritic
-from soulsgui.training.trainer import Trainer
+from soulsgui.training.trainer import TrainingNode
 from soulsgui.wire.access import Address
 
 _BEST, _LAST = "best", "last"
@@ -345,7 +345,7 @@ class _ExploringActors(DeepQ):
         return replace(super().exploration(moment), own=self._rates)
 
 
-class _IntervalNode(Trainer):
+class _IntervalNode(TrainingNode):
     learner: _IntervalLearner
 
     def __init__(
