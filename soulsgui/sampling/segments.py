@@ -106,10 +106,10 @@ class SegmentRecorder:
         self.length = 0
         return segments
 
-    def break_off(self) -> None:
-        """Give up the episodes that are under way: what comes next belongs to new ones."""
+    def break_off(self, under_way: bool = False) -> None:
+        """Give up the episodes so far: what comes next belongs to new ones, or to some `under_way`."""
         self._episode += self._next_step > 0
-        self._next_step[:] = 0
+        self._next_step[:] = under_way  # no such step begins an episode
 
     def _pieces(self, env: int) -> list[tuple[int, int, int]]:
         """Return (env, start, stop) of each contiguous run of kept steps of one environment."""

@@ -66,7 +66,7 @@ class ServedClient:
         follows = (request.unroll, request.number) == (self.unroll, self.number + 1)
         if not follows or acted is None or outcome is None:
             yield from self.cut()
-            self._recorder.break_off()
+            self._recorder.break_off(under_way=request.number > 0)
             self.memory.begin(self.num_envs)
         else:
             if self._header != acted.header:

@@ -83,6 +83,8 @@ def test_another_process_begins_unrolls_anew(
         trainer.until(lambda: trainer.steps() > sent, "more steps")
         assert trainer.steps() == 4, "what the lost answer led to is no transition of the new unroll"
         assert serving.server.figures.begun_anew == 1
+    begins = [one.segments.first_step == 0 for one in trainer.received()]
+    assert [each.tolist() for each in begins] == [[True, True], [False, False]], "they are under way"
 
 
 def test_what_a_silent_client_asked_is_thrown_away(
