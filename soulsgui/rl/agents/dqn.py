@@ -4,7 +4,7 @@ What its members differ in stands in `dqn_kinds`.
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,10 +25,9 @@ from soulsgui.rl.buffers.sequences import SequenceBatch
 from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.dqn import DQNParts, DQNRows
 from soulsgui.rl.gradients.r2d2 import SequenceRows
-from soulsgui.rl.losses.q_learning import unscaled
 from soulsgui.rl.networks.mlp import named_layers
 from soulsgui.rl.networks.named import inputs_of
-from soulsgui.rl.networks.q_networks import RecurrentQNetwork, resample_noise, still_noise
+from soulsgui.rl.networks.q_networks import resample_noise, still_noise
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.optimiser import FlatParameters, clip_norm_
 
@@ -47,10 +46,10 @@ class DQNAgent(ReplayAgent):
     publishes a policy explores consistently, over whole episodes if need be.
 
     Its figures are `loss`; `q_mean`, the value of the actions taken; `target_mean`, what they are drawn to;
-    `td_error`, the mean absolute difference of both, and `td_error_max`, the largest; `grad_norm` before
-    clipping. Where returns are learned
-    between `dqn.value_min` and `dqn.value_max`, also `beyond_support`: the share of samples that are drawn to
-    returns which lie outside, on average.
+    `td_error`, the mean absolute difference of both; `td_error_max`, the error of the sample (of R2D2 the
+    step) with the largest one in all updates; `grad_norm` before clipping. Where returns are learned between
+    `dqn.value_min` and `dqn.value_max`, also `beyond_support`: the share of samples that are drawn to returns
+    which lie outside, on average.
 
     The arguments are those of `ActorCritic`; the algorithm's group is `dqn`.
     """
@@ -96,16 +95,13 @@ class DQNAgent(ReplayAgent):
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
         """Return the values `[B, actions]` that the exported weights give to raw ones `[B, *shape]`."""
-        return to_numpy(self._values(obs))
+        return to_numpy(self._values(obs, self._kind.values))
 
     def start_values(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.float32]:
         """Return the value `[B]` of the best action where episodes begin (`OffPolicyAgent`)."""
-        values: NDArray[np.float32] = to_numpy(self._start_values(obs))
+        values: NDArray[np.float32] = to_numpy(self._values(obs, self._kind.start_values))
         best: NDArray[np.float32] = (values if mask is None else np.where(mask, values, -np.inf)).max(1)
         return best
-
-    def _start_values(self, obs: NDArray[Any]) -> Tensor:
-        return self._values(obs)
 
     @property
     def compiled_loss(self) -> CompiledLoss[Any] | None:
@@ -132,11 +128,12 @@ class DQNAgent(ReplayAgent):
         step = self._gradient(self._rows(batch), dqn)
         norm = clip_norm_(self._flat.gradient, dqn.max_grad_norm)
         self._optimiser.step()
-        self._figures.add(torch.cat((step.figures, norm[None], step.samples.max()[None])))
+        errors = step.samples.reshape(len(step.samples), -1)
+        self._figures.add(torch.cat((step.figures, norm[None], errors[:, -1].amax()[None])))
         self.updates += 1
         if self.updates % dqn.target_interval == 0:
             self._target_flat.follow(self._flat.parameter.data, dqn.target_tau)
-        return step.samples.cpu().numpy() if tell else None
+        return errors[:, 0].cpu().numpy() if tell else None
 
     def _modules(self) -> list[nn.Module]:
         return [self.online, self.target]
@@ -155,11 +152,11 @@ class DQNAgent(ReplayAgent):
         super()._load_counters(counters)
         self._noise_seed = counters["noise"]
 
-    def _values(self, obs: NDArray[Any]) -> Tensor:
-        """Return the values `[B, actions]` of the network that is exported."""
+    def _values(self, obs: NDArray[Any], values: Callable[[nn.Module, Tensor], Tensor]) -> Tensor:
+        """Return the `values` `[B, actions]` of the network that is exported."""
         self._noise_to_act_with()
         with torch.no_grad():
-            return self._kind.values(self.online, torch.from_numpy(self._inputs(obs)).to(self.device))
+            return values(self.online, torch.from_numpy(self._inputs(obs)).to(self.device))
 
     def _noise_to_act_with(self) -> None:
         """Give the online network the noise of the exported weights: the same until the next update."""
@@ -200,10 +197,6 @@ class R2D2Agent(DQNAgent):
     episodes that were cut off count on from their last observation. In its settings `dqn.agent` is `r2d2` and
     `network.recurrent` a cell.
     """
-
-    def _start_values(self, obs: NDArray[Any]) -> Tensor:
-        assert isinstance(self.online, RecurrentQNetwork)
-        return unscaled(self.online.start_values(torch.from_numpy(self._inputs(obs)).to(self.device)))
 
     def _rows(self, batch: Any) -> Any:
         """Turn a `SequenceBatch` into what the gradient takes."""

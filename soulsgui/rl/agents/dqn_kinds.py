@@ -28,7 +28,7 @@ from soulsgui.rl.gradients.dqn import (
 from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient, HandHeaded, HandRuleGradient, HandValues
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.gradients.r2d2 import R2D2Gradient
-from soulsgui.rl.losses.q_learning import midpoints, support
+from soulsgui.rl.losses.q_learning import midpoints, support, unscaled
 from soulsgui.rl.networks.mlp import build_mlp, fan_in_, named_layers
 from soulsgui.rl.networks.named import IMAGE_NETWORKS, MLP, named_torso, torso_spec
 from soulsgui.rl.networks.q_networks import (
@@ -85,6 +85,10 @@ class DQNKind(ABC):
         """Return the values `[B, A]` of what the network takes; of one with a memory, each seen twice."""
         values: Tensor = getattr(network, "values", network)(inputs)
         return values
+
+    def start_values(self, network: nn.Module, inputs: Tensor) -> Tensor:
+        """Return the returns `[B, A]` that are expected of actions where episodes begin."""
+        return self.values(network, inputs)
 
     @property
     def in_numpy(self) -> bool:
@@ -280,6 +284,10 @@ class RecurrentKind(DQNKind):
         """Make what writes the gradient, by autograd."""
         networks = cast(RecurrentQNetwork, online), cast(RecurrentQNetwork, target)
         return R2D2Gradient(*networks, flat, self.parts.n_step)
+
+    def start_values(self, network: nn.Module, inputs: Tensor) -> Tensor:
+        """Return expected returns `[B, A]`: nothing is remembered, and values are no longer rescaled."""
+        return unscaled(cast(RecurrentQNetwork, network).start_values(inputs))
 
     def plain_spec(self) -> dict[str, Any]:
         """Describe torso, memory and head."""

@@ -210,7 +210,7 @@ DQNGradient = Gradient[Any, DQNSettings]
 
 Its figures are the loss, and the means of values, of what they are drawn to and of the differences, and
 `LossResult.beyond` where there is one; of each sample it says how wrong it was, never negative: its new
-priority.
+priority. Of `Step.samples` in columns the first is the priority, the last the largest error.
 """
 
 

@@ -69,7 +69,8 @@ class PreparedSequences(NamedTuple):
 class R2D2Gradient(Gradient[SequenceRows, DQNSettings]):
     """Takes the gradient by autograd; double Q-learning over windows of n steps within the sequence.
 
-    Both networks go through the sequence, each from the stored state and with a burn-in of its own.
+    Both networks go through the sequence, each from the stored state and with a burn-in of its own. Of each
+    sequence it says the priority, and the largest error of a step: samples `[B, 2]`.
     """
 
     def __init__(
@@ -103,7 +104,9 @@ class R2D2Gradient(Gradient[SequenceRows, DQNSettings]):
         loss.backward()  # type: ignore[no-untyped-call]
         taken, drawn_to = q_taken.detach()[learned], target[learned]
         values = losses.unscaled(taken).mean(), losses.unscaled(drawn_to).mean()
-        return Step(torch.stack((loss.detach(), *values, (taken - drawn_to).abs().mean())), error)
+        figures = torch.stack((loss.detach(), *values, (taken - drawn_to).abs().mean()))
+        largest = (q_taken.detach() - target).abs().masked_fill(~learned, 0.0).amax(0)
+        return Step(figures, torch.stack((error, largest), 1))
 
     def count(self, prepared: PreparedSequences) -> int:
         """Return the number of sequences."""

@@ -139,6 +139,43 @@ def test_what_follows_is_limited_by_q_clip(agent: str, dueling: bool) -> None:
         assert figures["q_mean"] == pytest.approx(8.0)
 
 
+@pytest.mark.parametrize("agent", ["dqn", "qr_dqn", "iqn"])
+def test_the_largest_error_is_that_of_one_sample_in_all_updates(agent: str) -> None:
+    learner = saying(0.0, agent=agent, learning_rate=1e-30)
+    ends = windows(4)._replace(discount=np.zeros(4, np.float32))
+    for reward in ([1.0, -5.0, 2.0, 0.0], [3.0, 1.0, 1.0, 1.0]):
+        learner.update(ends._replace(reward=np.array(reward, np.float32)))
+    figures = learner.figures()
+    assert (figures["td_error"], figures["td_error_max"]) == pytest.approx((14 / 8, 5.0))
+    learner.update(ends._replace(reward=np.full(4, 0.5, np.float32)))
+    assert learner.figures()["td_error_max"] == pytest.approx(0.5), "it begins anew"
+
+
+@pytest.mark.parametrize("agent", ["dqn", "qr_dqn", "iqn"])
+@pytest.mark.parametrize("dueling", [False, True])
+def test_the_start_value_is_what_the_networks_say(agent: str, dueling: bool) -> None:
+    obs = windows(5).obs
+    assert saying(8.0, agent=agent, dueling=dueling).start_values(obs).mean() == pytest.approx(8.0)
+
+
+def test_the_start_value_of_rescaled_values_is_a_return() -> None:
+    learner = saying(2.0 + 0.001 * 8, agent="r2d2", recurrent="lstm")  # sqrt(8 + 1) - 1
+    assert learner.start_values(windows(5).obs).mean() == pytest.approx(8.0, rel=1e-4)
+
+
+def test_the_start_value_is_that_of_the_best_valid_actions() -> None:
+    learner = saying(0.0)
+    *_, bias = learner.online.parameters()
+    bias.data.copy_(torch.tensor([1.0, 5.0, 3.0]))
+    mask = np.array([[True, True, True], [True, False, True]])
+    assert learner.start_values(windows(2).obs, mask).mean() == (5 + 3) / 2
+    for changes in MEMBERS.values():
+        one, obs = trained(**changes), windows(20).obs
+        assert one.start_values(obs).mean() == pytest.approx(one.outputs(obs).max(1).mean(), rel=1e-5), (
+            changes
+        )
+
+
 @pytest.mark.parametrize("agent", ["c51", "rainbow"])
 def test_returns_that_leave_the_support_are_told(agent: str) -> None:
     learner = trained(updates=0, agent=agent, value_min=-1.0, value_max=1.0)
@@ -252,14 +289,3 @@ def test_learned_atoms_have_the_probabilities_of_the_rewards() -> None:
     for value, chance in ((-4.0, 0.25), (0.0, 0.5), (10.0, 0.25)):
         assert probs[np.argmin(np.abs(atoms - value))] == pytest.approx(chance, abs=0.05)
     assert learner.outputs(np.ones((1, 1), np.float32)) == pytest.approx(1.5, abs=0.3)
-
-
-@pytest.mark.parametrize("agent", ["dqn", "qr_dqn", "c51", "iqn"])
-def test_what_episodes_are_worth_at_their_start_is_the_best_valid_action(agent: str) -> None:
-    learned = trained(agent=agent, observations=False)
-    obs = windows(5, 1).obs
-    values = learned.outputs(obs)
-    np.testing.assert_allclose(learned.start_values(obs), values.max(1), rtol=1e-6)
-    mask = np.zeros((5, 3), np.bool_)
-    mask[:, 1] = True
-    np.testing.assert_allclose(learned.start_values(obs, mask), values[:, 1], rtol=1e-6)

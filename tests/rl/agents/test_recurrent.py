@@ -14,7 +14,6 @@ from soulsgui.environments.choices import MultiDiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.exploration import START
-from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.specs import MEMORY
 from soulsgui.rl.agents.dqn import R2D2Agent
 from soulsgui.rl.agents.ppo import RecurrentPPOAgent
@@ -216,6 +215,17 @@ def test_an_update_is_what_a_loop_over_steps_says(cell: str) -> None:
     figures = agent.figures()
     assert figures["loss"] == pytest.approx(0.5 * squares / sum(map(len, differences)), rel=1e-4)
     assert figures["td_error"] == pytest.approx(np.mean([d for mine in differences for d in mine]), rel=1e-4)
+    assert figures["td_error_max"] == pytest.approx(max(map(max, differences)), rel=1e-4)
+
+
+@CELLS
+def test_an_episode_begins_with_nothing_remembered(cell: str) -> None:
+    agent = r2d2_agent(updates=3, cell=cell)
+    batch = sequences(agent, seed=2)
+    batch = batch._replace(state=np.zeros_like(batch.state))
+    first = [values_along(agent, agent.online, batch, column)[0] for column in range(len(batch.number))]
+    found = agent.start_values(batch.obs[0])
+    np.testing.assert_allclose(found, [each.max() for each in first], rtol=1e-4)
 
 
 def test_what_comes_before_the_burn_in_is_over_moves_nothing_but_the_state() -> None:
@@ -249,20 +259,3 @@ def test_values_agree_over_a_long_unroll(cell: str) -> None:
         action = policy.greedy(obs[step])[0]
         if decided[step, 0] - decided[step, 1] > 1e-4:
             assert action == int(expected[step].argmax()) + 1
-
-
-def test_what_episodes_are_worth_at_their_start_is_told_without_a_memory_and_not_rescaled() -> None:
-    agent = r2d2_agent()
-    obs = np.random.default_rng(0).normal(size=(6, *agent.spaces.observation.shape)).astype(np.float32)
-    policy = client_of(agent)
-    remembered_by(policy).begin(6)
-    first = policy.greedy(obs)
-    values = agent.start_values(obs)
-    assert not np.allclose(values, agent.outputs(obs).max(1)), "that is of the second look, and rescaled"
-    network = agent.online.start_values(torch.from_numpy(agent._inputs(obs))).numpy()
-    np.testing.assert_array_equal(network.argmax(1) + agent.spaces.action.start, first)
-    best = network.max(1)
-    # h of the value is what the network says (arXiv 1805.11593).
-    np.testing.assert_allclose(
-        np.sign(values) * (np.sqrt(np.abs(values) + 1) - 1) + 1e-3 * values, best, rtol=1e-4, atol=1e-5
-    )
