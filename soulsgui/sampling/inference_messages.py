@@ -4,6 +4,7 @@ A request carries all environments of the client: what the last actions led to, 
 numbered within its unroll; one that is repeated gets the same answer, and makes no second transition.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -22,9 +23,7 @@ from soulsgui.wire.messages.heartbeat import MAX_ENVS
 MOST_IN_FLIGHT = 2
 """Requests of a client that may wait: the newest one, and once more the same."""
 
-# What the rows of an outcome are, one bit each: half of the time of a request went into small arrays.
-_TERMINATED, _TRUNCATED, _VALID, _KEPT = (np.uint8(2**bit) for bit in range(4))
-_FLAGS, _REWARDS = np.dtype("u1"), np.dtype("<f4")
+_BOOLS, _REWARDS = np.dtype("?"), np.dtype("<f4")
 
 
 @dataclass(frozen=True)
@@ -57,15 +56,20 @@ class Request:
 
     def pack(self) -> bytes:
         """Return the request as bytes. An observation is sent once; final ones of episodes come aside."""
-        told: dict[str, Any] = {name: getattr(self, name) for name in ("unroll", "number", "mask")}
-        told |= {"obs": _sendable(self.obs), "round_trip_ms": round(self.round_trip_ms, 3)}
+        told: dict[str, Any] = {
+            "unroll": self.unroll,
+            "number": self.number,
+            "round_trip_ms": round(self.round_trip_ms, 3),
+            "obs": _sent(self.obs),
+            "mask": _sent(self.mask),
+        }
         if self.outcome is not None:
-            result, flags = self.outcome.result, self.outcome.keep * _KEPT
-            flags |= result.terminated * _TERMINATED | result.truncated * _TRUNCATED | result.valid * _VALID
-            told |= {"reward": result.reward, "flags": flags}
+            result, keep = self.outcome.result, self.outcome.keep
+            flags = np.array((result.terminated, result.truncated, result.valid, keep))
+            told |= {"reward": _sent(result.reward), "flags": _sent(flags)}
             if np.count_nonzero(ended := _ended(result)):
-                told["final_obs"] = _sendable(result.next_obs[ended])
-                told["final_mask"] = None if result.next_mask is None else result.next_mask[ended]
+                told["final_obs"] = _sent(result.next_obs[ended])
+                told["final_mask"] = _sent(None if result.next_mask is None else result.next_mask[ended])
         return pack(told)
 
     @classmethod
@@ -90,22 +94,16 @@ class Request:
 
 def _outcome(told: Mapping[str, Any], obs: NDArray[Any], mask: Mask | None, spaces: SpacesSpec) -> Outcome:
     count = len(obs)
-    reward, flags = _array(told["reward"], _REWARDS, (count,)), _array(told.get("flags"), _FLAGS, (count,))
-    # Of numbers with a NaN among them the largest is NaN.
-    if not np.abs(reward).max() <= LARGEST:
+    reward = _received(told["reward"], _REWARDS, (), count)
+    if not _moderate(reward):
         raise CodecError("rewards are finite, and not too large")
-    terminated, truncated, valid, keep = (
-        flags & bit != 0 for bit in (_TERMINATED, _TRUNCATED, _VALID, _KEPT)
-    )
+    terminated, truncated, valid, keep = _received(told.get("flags"), _BOOLS, (count,), 4)
     nobody = np.zeros(count, np.bool_)
     result = StepResult(obs, reward, terminated, truncated, valid, obs, nobody, mask, mask)
     ended = _ended(result)
     if many := int(np.count_nonzero(ended)):
-        final = _observations(told.get("final_obs"), spaces.observation)
-        if len(final) != many:
-            raise CodecError("each episode that ended has one final observation")
         next_obs = obs.copy()
-        next_obs[ended] = final
+        next_obs[ended] = _observations(told.get("final_obs"), spaces.observation, many)
         result = result._replace(next_obs=next_obs)
         if mask is not None:
             next_mask = mask.copy()
@@ -118,40 +116,49 @@ def _ended(result: StepResult) -> NDArray[np.bool_]:
     return (result.terminated | result.truncated) & result.valid
 
 
-def _sendable(obs: NDArray[Any]) -> NDArray[Any]:
-    """Return observations; records of an image and numbers as rows of bytes."""
-    return np.ascontiguousarray(obs).view(np.uint8).reshape(len(obs), -1) if obs.dtype.names else obs
+def _sent(array: NDArray[Any] | None) -> tuple[str, bytes] | None:
+    """Return an array as it is sent: its shape is known from the spaces."""
+    return None if array is None else (array.dtype.str, array.tobytes())
 
 
-def _observations(array: Any, space: ObservationSpec) -> NDArray[Any]:
-    dtype = np.dtype(space.dtype)
-    if not isinstance(array, np.ndarray) or not array.ndim or not len(array):
-        raise CodecError("observations are an array")
-    if dtype.names:
-        array = _array(array, np.dtype(np.uint8), (len(array), dtype.itemsize)).view(dtype)[:, 0]
-    obs = _array(array, dtype, (len(array), *space.shape))
+def _received(
+    sent: Any, dtype: np.dtype[Any], shape: tuple[int, ...], count: int | None = None
+) -> NDArray[Any]:
+    """Return what was sent, rows `[N, *shape]`: as many as are asked for, or at least one."""
+    kind, data = sent if isinstance(sent, list) and len(sent) == 2 else ("", b"")
+    size = dtype.itemsize * math.prod(shape)
+    fits = kind == dtype.str and isinstance(data, bytes) and len(data) and not len(data) % size
+    if not fits or (count is not None and len(data) != count * size):
+        raise CodecError(f"expected rows {shape} of {dtype}")
+    if dtype == _BOOLS and data.translate(None, b"\0\1"):
+        raise CodecError("truth values other than 0 and 1")
+    return np.frombuffer(data, dtype).reshape(-1, *shape)
+
+
+def _moderate(numbers: NDArray[Any]) -> bool:
+    """Whether all are finite, and not too large."""
+    # The sum of squares is quick, and small only if each is. Of numbers with a NaN the largest is NaN.
+    return bool(np.vdot(numbers, numbers) <= LARGEST or np.abs(numbers).max() <= LARGEST)
+
+
+def _observations(sent: Any, space: ObservationSpec, count: int | None = None) -> NDArray[Any]:
+    obs = _received(sent, np.dtype(space.dtype), space.shape, count)
     for name, _ in space.fields:
         numbers = field_of(obs, name)
-        if numbers.dtype.kind == "f" and not np.abs(numbers).max() <= LARGEST:
+        if numbers.dtype.kind == "f" and not _moderate(numbers):
             raise CodecError("observations are finite, and not too large")
     if not space.contains(obs).all():
         raise CodecError("observations are within their bounds")
     return obs
 
 
-def _masks(array: Any, count: int, spaces: SpacesSpec) -> Mask | None:
+def _masks(sent: Any, count: int, spaces: SpacesSpec) -> Mask | None:
     if not spaces.masked_actions:
         return None
-    mask = _array(array, np.dtype("?"), (count, spaces.masked_actions))
+    mask = _received(sent, _BOOLS, (spaces.masked_actions,), count)
     if not action_left(mask, spaces.action.sizes).all():
         raise CodecError("a mask leaves an action")
     return mask
-
-
-def _array(array: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
-        raise CodecError(f"expected an array {shape} of {dtype}")
-    return array
 
 
 @dataclass(frozen=True)
