@@ -29,7 +29,7 @@ from soulsgui.config.schema import client_settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
 from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
-from soulsgui.sampling.inference_messages import Outcome, Request
+from soulsgui.sampling.inference_messages import ActionOutcome, Request
 from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address, Link, connect
@@ -69,7 +69,7 @@ def ask(address: Address, client: str, num_envs: int, seconds: float) -> Times:
     number = 0
     while time.monotonic() < until:
         began = time.perf_counter()
-        outcome = Outcome(result, valid) if number else None
+        outcome = ActionOutcome(result, valid) if number else None
         request = obs.tobytes() if sketched else Request("u", number, obs, None, outcome, 0.0).pack()
         if sketched:
             pipeline = link.redis.pipeline(transaction=False)

@@ -27,7 +27,7 @@ _BOOLS, _REWARDS = np.dtype("?"), np.dtype("<f4")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ActionOutcome:
     """What the actions of the last answer led to: the step's result, and which of its rows `[N]` are kept."""
 
     result: StepResult
@@ -51,7 +51,7 @@ class Request:
     number: int
     obs: NDArray[Any]
     mask: Mask | None = None
-    outcome: Outcome | None = None
+    outcome: ActionOutcome | None = None
     round_trip_ms: float = 0.0
 
     def pack(self) -> bytes:
@@ -92,7 +92,9 @@ class Request:
         return cls(unroll, number, obs, mask, outcome, float(took_ms))
 
 
-def _outcome(told: Mapping[str, Any], obs: NDArray[Any], mask: Mask | None, spaces: SpacesSpec) -> Outcome:
+def _outcome(
+    told: Mapping[str, Any], obs: NDArray[Any], mask: Mask | None, spaces: SpacesSpec
+) -> ActionOutcome:
     count = len(obs)
     reward = _received(told["reward"], _REWARDS, (), count)
     if not _moderate(reward):
@@ -109,7 +111,7 @@ def _outcome(told: Mapping[str, Any], obs: NDArray[Any], mask: Mask | None, spac
             next_mask = mask.copy()
             next_mask[ended] = _masks(told.get("final_mask"), many, spaces)
             result = result._replace(next_mask=next_mask)
-    return Outcome(result, keep & valid)
+    return ActionOutcome(result, keep & valid)
 
 
 def _ended(result: StepResult) -> NDArray[np.bool_]:
@@ -162,7 +164,7 @@ def _masks(sent: Any, count: int, spaces: SpacesSpec) -> Mask | None:
 
 
 @dataclass(frozen=True)
-class Reply:
+class ActionReply:
     """The answer to one request.
 
     Attributes:

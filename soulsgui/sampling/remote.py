@@ -16,7 +16,7 @@ from soulsgui.environments.choices import Mask
 from soulsgui.environments.step import StepResult
 from soulsgui.experience.segments import Segments
 from soulsgui.sampling.downloader import ServerView
-from soulsgui.sampling.inference_messages import Outcome, Reply, Request
+from soulsgui.sampling.inference_messages import ActionOutcome, ActionReply, Request
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.sampling_modes import RolloutPlan
 from soulsgui.wire.codec import CodecError
@@ -57,7 +57,7 @@ class RemotePolicy:
         self._unroll = secrets.token_hex(8)
         self._number = 0
         self._pending: bytes | None = None
-        self._outcome: Outcome | None = None
+        self._outcome: ActionOutcome | None = None
         self._took_ms = 0.0
 
     def act(
@@ -75,7 +75,7 @@ class RemotePolicy:
         self._note(reply)
         return reply.action, np.zeros(len(obs), np.float32)
 
-    def _answer(self, count: int) -> Reply:
+    def _answer(self, count: int) -> ActionReply:
         """Ask, and wait for the answer."""
         asked_at = -math.inf
         while self.may_wait():
@@ -103,16 +103,16 @@ class RemotePolicy:
                 return reply
         raise Interrupted
 
-    def _read(self, data: bytes) -> Reply | None:
+    def _read(self, data: bytes) -> ActionReply | None:
         """Return an answer to the present request; None for every other one."""
         try:
-            reply = Reply.read(data)
+            reply = ActionReply.read(data)
         except CodecError as error:
             logger.warning("an answer of the inference server is passed over: %s", error)
             return None
         return reply if (reply.unroll, reply.number) == (self._unroll, self._number) else None
 
-    def _note(self, reply: Reply) -> None:
+    def _note(self, reply: ActionReply) -> None:
         progress = self._client.progress
         progress.model_id, progress.update = reply.model_id, reply.update
         if self.generation not in (None, reply.generation):
@@ -132,7 +132,7 @@ class RemotePolicy:
         *_: Any,
     ) -> None:
         """Keep what a step led to for the next request."""
-        self._outcome = Outcome(result, keep)
+        self._outcome = ActionOutcome(result, keep)
         self._client.progress.stepped(int(np.count_nonzero(keep)))
 
     def cut(self, _model_id: int, _digest: int) -> Segments | None:

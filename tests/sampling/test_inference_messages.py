@@ -12,7 +12,7 @@ from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import observation_from_space
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
-from soulsgui.sampling.inference_messages import Outcome, Request
+from soulsgui.sampling.inference_messages import ActionOutcome, Request
 from soulsgui.wire.codec import CodecError, pack, unpack
 from tests.environments.toys import Room
 
@@ -41,7 +41,7 @@ def _request(spaces: SpacesSpec) -> Request:
     reward = np.array([0.5, -3, 0], np.float32)
     next_mask = None if mask is None else np.where(ENDED[:, None], final_mask, mask)
     result = StepResult(next_obs, reward, nobody, ENDED, valid, obs, nobody, next_mask, mask)
-    return Request("u", 7, obs, mask, Outcome(result, valid & ~ENDED), 1.5)
+    return Request("u", 7, obs, mask, ActionOutcome(result, valid & ~ENDED), 1.5)
 
 
 @pytest.mark.parametrize("spaces", [NUMBERS, MASKED, BOTH], ids=["numbers", "masked", "both"])

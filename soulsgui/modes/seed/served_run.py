@@ -17,7 +17,7 @@ from soulsgui.modes.seed.served_client import Acted, ServedClient
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import make_policy
 from soulsgui.sampling.heartbeat import derived_seed
-from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, Reply, Request
+from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, ActionReply, Request
 from soulsgui.sampling.link import ClientLink, check_network
 from soulsgui.sampling.owner_link import Stepping
 from soulsgui.sampling.sampling_modes import epsilons, explore
@@ -261,7 +261,7 @@ class ServedRun:
             rows = slice(begin, begin := begin + one.client.num_envs)
             one.client.memory.fields = {name: field[rows].copy() for name, field in memory.fields.items()}
             words = one.request.unroll, one.request.number, self._figures.generation
-            answer = Reply(*words, header.model_id, header.update, chosen[rows]).pack()
+            answer = ActionReply(*words, header.model_id, header.update, chosen[rows]).pack()
             acted = Acted(header, one.request.obs, one.request.mask, action[rows], log_prob[rows], state)
             one.client.acted(acted, answer)
             self._answers.append((one.name, answer))

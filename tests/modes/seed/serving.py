@@ -11,7 +11,7 @@ import numpy as np
 from soulsgui.environments.step import StepResult
 from soulsgui.modes.seed.inference_server import InferenceServer
 from soulsgui.sampling.heartbeat import ServerLogHandler
-from soulsgui.sampling.inference_messages import Outcome, Reply, Request
+from soulsgui.sampling.inference_messages import ActionOutcome, ActionReply, Request
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
@@ -111,7 +111,7 @@ class HandClient:
         told = {name: np.zeros(count, np.bool_) for name in ("terminated", "truncated", "by_human")}
         told |= {"valid": np.ones(count, np.bool_), "reward": np.full(count, number, np.float32)} | outcome
         result = StepResult(next_obs=obs, reset_obs=obs, **told)
-        follows = None if begins or not number else Outcome(result, told["valid"])
+        follows = None if begins or not number else ActionOutcome(result, told["valid"])
         return Request(self.unroll, number, obs, None, follows, 1.0).pack()
 
     def send(self, request: bytes) -> None:
@@ -129,6 +129,6 @@ class HandClient:
         self.trainer.until(came, "an answer")
         return found[0]
 
-    def ask(self, number: int, begins: bool = False, **outcome: Any) -> Reply:
+    def ask(self, number: int, begins: bool = False, **outcome: Any) -> ActionReply:
         self.send(self.request(number, begins, **outcome))
-        return Reply.read(self.answer())
+        return ActionReply.read(self.answer())
