@@ -2,7 +2,7 @@
 
 Clients are processes that speak the protocol and step nothing; the inference server is the real one. Beside
 it, in the same run, a bare sketch over Redis lists (no checks, no segments, no weights), and one plain round
-trip.
+trip. Then real actors step CartPole for a trainer that never learns, without a policy and with one.
 
 python -m benchmarks.inference [--json] [--quick]
 """
@@ -16,20 +16,26 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from benchmarks.report import Measured, run
-from soulsgui.config.layers import combine
+from benchmarks.report import Measured, beside, run
+from soulsgui.config.layers import as_settings, combine
 from soulsgui.config.parsing import Layer
+from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import client_settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
+from soulsgui.modes.local import LocalProcesses, start_server
+from soulsgui.modes.seed.inference_server import run_inference_server
 from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
+from soulsgui.sampling.client import run_client
 from soulsgui.sampling.inference_messages import ActionOutcome, Request
+from soulsgui.training.nodes import DQNTrainingNode
 from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address, Link, connect
@@ -238,7 +244,43 @@ def measure(quick: bool) -> list[Measured]:
             found.append(_figure(f"{words}: actions", "1/s", ours, "bare sketch", limits))
             found.append(_figure(f"{words}: p50 of an answer", "ms", half_ms, "round trip (PING)", plain))
             found.append(_figure(f"{words}: p99 of an answer", "ms", most_ms, "round trip (PING)", plain))
+    for actors in (1, 2, 4):
+        central = partial(environment_steps, actors, "server", seconds)
+        local = partial(environment_steps, actors, "local", seconds)
+        name = f"{actors} actors × 4: environment steps"
+        found.append(beside(name, "1/s", central, "with policies of their own", local, repeats))
     return found
+
+
+def environment_steps(actors: int, inference: str, seconds: float) -> float:
+    """Return the environment steps a second that a trainer takes in."""
+    settings = as_settings(
+        {
+            "algorithm": "dqn",
+            "inference": inference,
+            "central.inference_batchsize": 4 * actors,
+            "dqn": {"buffer_size": 1_000_000, "learning_starts": 1_000_000},
+        }
+    )
+    stop = threading.Event()
+    with tempfile.TemporaryDirectory() as name, LocalProcesses(Path(name) / "logs", stop) as processes:
+        address = start_server(processes, Path(name))
+        node = DQNTrainingNode(settings, RunFolder(Path(name) / "run"), address, stop)
+        if inference == "server":
+            processes.start(SERVER, run_inference_server, address, SERVER)
+        for number in range(actors):
+            processes.start(f"c{number}", run_client, address, f"c{number}", 4, None)
+        training = threading.Thread(target=node.run)
+        training.start()
+        try:
+            while node.training.env_steps < 200 * actors:
+                time.sleep(0.01)
+            before, began = node.training.env_steps, time.monotonic()
+            time.sleep(seconds)
+            return (node.training.env_steps - before) / (time.monotonic() - began)
+        finally:
+            stop.set()
+            training.join()
 
 
 def _with_prefix(address: Address, prefix: str) -> Address:
