@@ -2,8 +2,9 @@
 
 import os
 import signal
-import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -14,10 +15,12 @@ import pytest
 from soulsgui.errors import ServiceError, UsageError
 from soulsgui.modes.asynchronous.config import PerConfig
 from soulsgui.modes.evaluate import Evaluation
+from soulsgui.modes.local import REDIS
 from soulsgui.policies.policy import Policy
 from soulsgui.sampling import ActorManager, ActorManagerConfig, InitGuard, SimpleStepProcessorConfig
 from soulsgui.training import AsyncTrainer, AsyncTrainerConfig, Evaluator, ReplayBufferConfig
 from soulsgui.training.checkpoint import read_checkpoint
+from soulsgui.wire.connection import connect
 from tests.faults.waiting import until
 from tests.modes.asynchronous.agents import Broken, Counting
 
@@ -91,25 +94,43 @@ def test_everything_is_done_at_its_update_and_nothing_is_left(tmp_path: Path) ->
     assert {one for one in psutil.Process().children(recursive=True) if "valkey" in one.name()} <= before
 
 
-def test_a_killed_actor_begins_again_and_what_it_did_counts(tmp_path: Path) -> None:
+@contextmanager
+def _training(actors: ActorManager, guard: InitGuard) -> Iterator[None]:
+    """Train without an end in another thread; it is ended at the end."""
     config = AsyncTrainerConfig(max_opts=10**6, warmup_period=20, sync_interval=5, eval_interval=10**6)
-    guard = InitGuard(tmp_path / "guard")
-    with managed(Counting) as actors:
-        trainer = AsyncTrainer.build(config, Counting, ReplayBufferConfig(), actors)
-        actors.run(guard)
-        training = threading.Thread(target=trainer.train, args=(Records(), Scripted(), guard))
-        training.start()
+    trainer = AsyncTrainer.build(config, Counting, ReplayBufferConfig(), actors)
+    actors.run(guard)
+    with ThreadPoolExecutor() as thread:
+        ended = thread.submit(trainer.train, Records(), cast(Evaluator, Scripted()), guard)
         try:
-            until(lambda: actors._counted["actor-0"] > 50, "steps of the first")
+            until(lambda: actors._counted["actor-0"] > 50 or ended.done(), "steps")
+            yield
+        finally:
+            actors.stop.set()
+            ended.result()
+
+
+def test_a_killed_actor_begins_again_and_what_it_did_counts(tmp_path: Path) -> None:
+    with managed(Counting) as actors:
+        with _training(actors, InitGuard(tmp_path / "guard")):
             os.kill(cast(Any, actors.processes.process("actor-0")).pid, signal.SIGKILL)
             until(lambda: actors.processes.restarts()["actor-0"], "another one")
             told = actors._counted["actor-0"]
             until(lambda: actors._counted["actor-0"] > told + 50, "steps of the second")
-        finally:
-            actors.stop.set()
-            training.join()
         (done,) = actors.stop_and_join()
         assert done.env_steps > told + 50 > 100
+
+
+def test_the_training_goes_on_when_its_server_was_killed(tmp_path: Path) -> None:
+    with managed(Counting, Counting) as actors:
+        with _training(actors, InitGuard(tmp_path / "guard")):
+            connection = connect(actors.address)
+            os.kill(connection.info("server")["process_id"], signal.SIGKILL)
+            connection.close()
+            until(lambda: actors.processes.restarts()[REDIS], "another server")
+            told = dict(actors._counted)
+            until(lambda: all(actors._counted[name] > told[name] + 50 for name in told), "more steps")
+        assert actors.processes.restarts() == {REDIS: 1, "actor-0": 0, "actor-1": 0}, "actors wait for it"
 
 
 def test_an_actor_that_never_starts_ends_the_training_with_its_words(
