@@ -95,15 +95,16 @@ def ask(address: Address, client: str, num_envs: int, seconds: float) -> Times:
     return took
 
 
-def sketch(address: Address, clients: Sequence[str], batch: int, seconds: float) -> None:
-    """Answer requests as plainly as it can be done."""
+def sketch(address: Address, clients: Sequence[str], batch: int) -> None:
+    """Answer requests as plainly as it can be done, until nobody asks and the key of the run is there."""
     connection, keys = connect(address), Keys(address.prefix)
     policy, rng = NumpyMLPPolicy(POLICY.to_json()), np.random.default_rng(0)
     policy.load(weights())
     names = {keys.requests(client): keys.replies(client) for client in clients}
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    while True:
         first = connection.blpop(list(names), 0.5)
+        if first is None and connection.exists(keys.config):
+            break
         if first is None:
             continue
         asked = [(first[0].decode(), first[1])]
@@ -204,8 +205,11 @@ def _sketched(
     pool: ProcessPoolExecutor, address: Address, shape: Shape, seconds: float
 ) -> tuple[float, Times]:
     clients = [f"c{number}" for number in range(shape[0])]
-    serving = pool.submit(sketch, address, clients, shape[0], seconds + 3.0)
+    serving = pool.submit(sketch, address, clients, shape[0])
     found = _play(pool, address, shape, seconds, lambda: None)
+    connection = connect(address)
+    connection.set(Keys(address.prefix).config, "")
+    connection.close()
     serving.result()
     return found
 
