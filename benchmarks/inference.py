@@ -126,9 +126,13 @@ def sketch(address: Address, clients: Sequence[str], batch: int) -> None:
 class Trainer:
     """Lets clients and the inference server in, and throws away what comes."""
 
-    def __init__(self, address: Address, clients: Sequence[str], batch: int) -> None:
+    def __init__(self, address: Address, clients: Sequence[str], num_envs: int) -> None:
         self.connection, self.keys = connect(address), Keys(address.prefix)
-        settings = {"algorithm": "dqn", "inference": "server", "central.inference_batchsize": batch}
+        settings = {
+            "algorithm": "dqn",
+            "inference": "server",
+            "central.inference_batchsize": num_envs * len(clients),
+        }
         told = client_settings(combine([Layer("bench", settings)]))
         config = ServerConfig(
             run_id="bench",
@@ -141,7 +145,7 @@ class Trainer:
         publisher = Publisher(self.keys, config)
         publisher.prepare(TrainingPosition(1, 0, 0, 0), weights())
         publisher.publish(self.connection, {})
-        self._clients, self._counter = clients, 0
+        self._clients, self._num_envs, self._counter = clients, num_envs, 0
         for client in clients:
             self.connection.hset(self.keys.clients, client, "{}")
             self._grant(client, "1-1")
@@ -151,7 +155,8 @@ class Trainer:
         """Beat for the clients; let the newest session of the inference server in."""
         self._counter += 1
         for client in self._clients:
-            beat = Heartbeat(client=client, instance=own_instance(), counter=self._counter, session="1-1")
+            told = {"num_envs": self._num_envs, "session": "1-1"}
+            beat = Heartbeat(client=client, instance=own_instance(), counter=self._counter, **told)
             self.connection.set(self.keys.beat(client), beat.to_json(), ex=EXPIRY_S)
         entries = self.connection.xrange(self.keys.chunks(SERVER))
         for entry, fields in entries:
@@ -189,7 +194,7 @@ def _ours(pool: ProcessPoolExecutor, address: Address, shape: Shape, seconds: fl
     with tempfile.TemporaryDirectory() as folder:
         address.write(Path(folder) / "redis.json")
         words = ["inference", "--name", SERVER, "--server-file", str(Path(folder) / "redis.json")]
-        trainer = Trainer(address, [f"c{number}" for number in range(shape[0])], shape[0] * shape[1])
+        trainer = Trainer(address, [f"c{number}" for number in range(shape[0])], shape[1])
         server = subprocess.Popen(
             [sys.executable, "-m", "soulsgui", *words], stderr=(Path(folder) / "log").open("wb")
         )

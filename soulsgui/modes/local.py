@@ -5,6 +5,7 @@ it waits at.
 """
 
 import contextlib
+import json
 import logging
 import multiprocessing
 import multiprocessing.connection
@@ -29,7 +30,16 @@ import redis
 from soulsgui.config.paths import Folders
 from soulsgui.errors import ServiceError, UsageError, printable
 from soulsgui.process import child_env, own_command, stop_here, stop_on_signals
-from soulsgui.system import kill_tree, leave_terminal, new_session_kwargs, stop_signals, terminate_group
+from soulsgui.system import (
+    kill_tree,
+    leave_terminal,
+    new_session_kwargs,
+    same_process,
+    started_process_identity,
+    starting_deaf,
+    stop_signals,
+    terminate_group,
+)
 from soulsgui.wire.connection import AWAY, Address, Backoff, connect
 
 logger = logging.getLogger(__name__)
@@ -43,6 +53,7 @@ _MOST_FAILURES = 6
 _TAIL_BYTES = 4096
 
 REDIS = "redis"
+_OWNER = "redis_owner.json"
 
 
 @dataclass
@@ -79,19 +90,26 @@ class LocalProcesses:
         self._thread.start()
 
     def start(self, name: str, target: Callable[..., object], *args: object) -> None:
-        """Start a process, whose main thread calls a function.
+        """Start a process, whose main thread calls a function; nothing once `stop` is set.
 
         Raises:
             UsageError: The function or an argument can't be sent to another process.
         """
         child = _Child(target, args)
         with self._lock:
+            if self._stop.is_set():
+                return
             self._begin(name, child)
             self._children[name] = child
 
     def restarts(self) -> dict[str, int]:
         """Return how often each process was started again."""
         return {name: child.restarts for name, child in self._children.items()}
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing begins any more."""
+        return self._stop.is_set()
 
     def check(self) -> None:
         """Make sure that none of them failed again and again.
@@ -159,7 +177,7 @@ class LocalProcesses:
             target=_run, args=(self.log(name), theirs, child.target, child.args), name=name
         )
         try:
-            with _environment():
+            with _environment(), starting_deaf():
                 process.start()
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             ours.close()
@@ -242,11 +260,14 @@ def start_server(processes: LocalProcesses, folder: Path) -> Address:
 
     Raises:
         ServiceError: It does not.
+        KeyboardInterrupt: The program was asked to stop meanwhile.
     """
     address_file = Folders(folder, folder).server_address
     processes.start(REDIS, _serve_redis, folder)
     until = time.monotonic() + _SERVER_START_S
-    while time.monotonic() < until and not processes.restarts()[REDIS]:
+    while time.monotonic() < until and not processes.restarts().get(REDIS):
+        if processes.stopping:
+            raise KeyboardInterrupt
         with contextlib.suppress(UsageError, *AWAY):
             address = Address.read(address_file)
             connection = connect(address)
@@ -276,13 +297,25 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _end_the_one_before(owner: Path) -> None:
+    """End a server whose parent was killed: another one takes its data over."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        before = json.loads(owner.read_text())
+        if same_process(before):
+            terminate_group(before["pid"])
+            while same_process(before):
+                time.sleep(_LOOK_EVERY_S)
+
+
 def _serve_redis(folder: Path) -> None:
     """Run the role `redis`: what starts servers stands above this room."""
     stop = stop_on_signals()
+    _end_the_one_before(folder / _OWNER)
     words = [*own_command("redis"), "--data-dir", str(folder), "--config-dir", str(folder)]
     if sys.platform != "win32":
         words += ["--set", "redis.unix_socket=true"]
     server = subprocess.Popen(words, **new_session_kwargs())
+    (folder / _OWNER).write_text(json.dumps(started_process_identity(server.pid)))
     while not stop.wait(_LOOK_EVERY_S) and server.poll() is None:
         pass
     if server.poll() is None:

@@ -151,7 +151,7 @@ class Runner(BaseRunner):
         self.memory = MemoryGuard(
             self.bus,
             self.events,
-            self.roster.names,
+            lambda: sorted(self.roster.ids()),
             lambda: self.supervisor.running(TRAINER),
             lambda: self._run_of(REDIS),
         )

@@ -49,6 +49,7 @@ from soulsgui.system.processes import (
     same_boot,
     same_process,
     started_process_identity,
+    starting_deaf,
     stop_signals,
     terminate_group,
 )

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypedDict
 
@@ -125,6 +125,20 @@ def leave_terminal(platform: str = sys.platform) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if platform != "win32":
         os.setsid()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+@contextlib.contextmanager
+def starting_deaf(platform: str = sys.platform) -> Iterator[None]:
+    """Let what is started meanwhile not hear Ctrl+C before it leaves the terminal (`leave_terminal`)."""
+    if platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def terminate_group(pid: int, platform: str = sys.platform) -> bool:

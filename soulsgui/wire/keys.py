@@ -129,6 +129,10 @@ class Keys:
         """Return every stream that is called after one client."""
         return self.chunks(client), self.episodes(client), self.log(client)
 
+    def lists(self, client: str) -> tuple[str, str]:
+        """Return every list that is called after one client."""
+        return self.requests(client), self.replies(client)
+
     def client_of_beat(self, key: str) -> str:
         """Return the client id inside a heartbeat key; empty for others."""
         return key.removeprefix(self.beat("")) if key.startswith(self.beat("")) else ""

@@ -12,12 +12,14 @@ from typing import Any
 
 import psutil
 import pytest
+import redis
 
+from soulsgui.config.paths import Folders
 from soulsgui.errors import ServiceError, UsageError
 from soulsgui.modes.local import REDIS, LocalProcesses, start_server
 from soulsgui.process import stop_on_signals
 from soulsgui.sampling import InitGuard
-from soulsgui.wire.connection import AWAY, connect
+from soulsgui.wire.connection import AWAY, Address, connect
 from tests.faults.waiting import until
 
 
@@ -198,3 +200,43 @@ def test_a_killed_server_comes_back_with_what_it_had(processes: LocalProcesses, 
 
     assert until(answer, "the server") == b"1"
     assert processes.restarts() == {REDIS: 1}
+
+
+@pytest.mark.allow_warnings
+def test_a_server_whose_keeper_was_killed_gives_way_to_another(
+    processes: LocalProcesses, tmp_path: Path
+) -> None:
+    address = start_server(processes, tmp_path)
+    connection = connect(address)
+    first = connection.info("server")["process_id"]
+    connection.set("souls:a", "1")
+    connection.close()
+    keeper = processes.process(REDIS)
+    assert keeper is not None
+    os.kill(keeper.pid or 0, signal.SIGKILL)
+    until(lambda: not psutil.pid_exists(first), "its end")
+    until(lambda: processes.restarts()[REDIS] == 1, "another keeper")
+    again = start_server_again(tmp_path)
+    assert again == b"1", "it ended in order"
+    processes.check()
+
+
+def start_server_again(folder: Path) -> object:
+    def asked() -> object:
+        connection = connect(Address.read(Folders(folder, folder).server_address))
+        try:
+            return connection.get("souls:a")
+        except (*AWAY, redis.ResponseError):
+            return None
+        finally:
+            connection.close()
+
+    return until(asked, "the server")
+
+
+def test_a_server_is_not_waited_for_when_the_program_is_asked_to_stop(
+    processes: LocalProcesses, stop: threading.Event, tmp_path: Path
+) -> None:
+    stop.set()
+    with pytest.raises(KeyboardInterrupt):
+        start_server(processes, tmp_path)

@@ -25,6 +25,7 @@ from soulsgui.system import (
     same_boot,
     same_process,
     started_process_identity,
+    starting_deaf,
     stop_signals,
     terminate_group,
 )
@@ -343,6 +344,10 @@ def test_a_process_leaves_the_terminal_of_its_program(
     begun, ignored = [], []
     monkeypatch.setattr(os, "setsid", lambda: begun.append(1), raising=False)
     monkeypatch.setattr(signal, "signal", lambda number, handler: ignored.append((number, handler)))
+    with starting_deaf(platform):
+        deaf = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert deaf == bool(sessions)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     leave_terminal(platform)
     assert len(begun) == sessions
     assert ignored == [(signal.SIGINT, signal.SIG_IGN)]

@@ -69,12 +69,15 @@ class AsyncTrainStat:
     samples_per_sec: float
     duration: float
     opt_per_sec: float
+    opt_steps: int
     best_eval_reward: float | None
+    stopped: bool  # before `max_opts`
 
     def fmt(self) -> str:
         """Return it in words."""
         best = "" if self.best_eval_reward is None else f", best evaluation {self.best_eval_reward:.1f}"
         return (
+            f"{'Stopped after ' if self.stopped else ''}{self.opt_steps:,} optimisation steps: "
             f"{self.samples_per_sec:.1f} samples/s, {self.opt_per_sec:.1f} optimisation steps/s, "
             f"{self.duration:.1f} s{best}"
         )
@@ -304,7 +307,8 @@ class _Training:
         """Return what it came to."""
         seconds = time.monotonic() - self._began
         training, updates = self._node.training, self._node.agent.updates - self._first
-        return AsyncTrainStat(training.env_steps / seconds, seconds, updates / seconds, self._best)
+        rates = training.env_steps / seconds, seconds, updates / seconds
+        return AsyncTrainStat(*rates, updates, self._best, self._node.agent.updates < self._config.max_opts)
 
 
 class _IntervalLearner(ReplayLearner):

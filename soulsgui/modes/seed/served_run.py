@@ -27,7 +27,7 @@ from soulsgui.wire.codec import CodecError, WeightsHeader
 from soulsgui.wire.connection import Link
 from soulsgui.wire.keys import INFERENCE, Keys
 from soulsgui.wire.messages.chunk import pack_chunk
-from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat, InferenceFigures
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_ENVS, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
 
@@ -74,6 +74,7 @@ class ServedRun:
         self._clock = BeatClock()
         self._names: list[str] = []  # of the clients that belong to this server, live, and are let in
         self._grants: dict[str, Grant] = {}
+        self._envs: dict[str, int] = {}  # how many environments each says that it has
         self._clients: dict[str, ServedClient] = {}  # those that have asked
         self._answers: list[tuple[str, bytes]] = []  # that are to be sent
 
@@ -138,7 +139,7 @@ class ServedRun:
                 self._forget(name)
             elif grant is not None and grant.status == "accepted" and grant.session == beat.session:
                 self._names.append(name)
-                self._grants[name] = grant
+                self._grants[name], self._envs[name] = grant, beat.num_envs
                 pipeline.ltrim(keys.requests(name), -MOST_IN_FLIGHT, -1)
                 pipeline.expire(keys.requests(name), _EXPIRY_S)
                 pipeline.expire(keys.replies(name), _EXPIRY_S)
@@ -206,6 +207,9 @@ class ServedRun:
         """Take a request over; None for one that can't be used, or is answered already."""
         try:
             request = Request.read(data, self._spaces)
+            others = sum(one.num_envs for other, one in self._clients.items() if other != name)
+            if len(request.obs) != self._envs[name] or others + len(request.obs) > MAX_ENVS:
+                raise CodecError(f"{len(request.obs)} environments, where it says {self._envs[name]}")
         except CodecError as error:
             self._figures.unreadable += 1
             logger.info("a request of %s can't be used: %s", name, error)

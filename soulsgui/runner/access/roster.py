@@ -277,7 +277,7 @@ class ClientRoster:
         names = [
             key
             for client in clients
-            for key in (keys.grant(client), keys.wish(client), *keys.streams(client))
+            for key in (keys.grant(client), keys.wish(client), *keys.streams(client), *keys.lists(client))
         ]
         names += map(keys.beat, clients) if beats else []
 

@@ -45,12 +45,12 @@ def level_of(used: float, before: Level) -> Level:
 
 
 def held_by_client(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis], dict[str, int]]:
-    """Return the operation that measures the bytes of the server's memory each client's streams take up."""
+    """Return the operation that measures the bytes of memory that what each client sent takes up."""
 
     def measure(connection: redis.Redis) -> dict[str, int]:
         pipeline = connection.pipeline(transaction=False)
         for client in clients:
-            for key in keys.streams(client):
+            for key in (*keys.streams(client), *keys.lists(client)):
                 pipeline.memory_usage(key)
         sizes = [size if isinstance(size, int) else 0 for size in pipeline.execute(raise_on_error=False)]
         each = len(sizes) // max(len(clients), 1)
@@ -59,13 +59,14 @@ def held_by_client(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis]
     return measure
 
 
-def emptying(*names: str) -> Callable[[redis.Redis], Any]:
-    """Return the operation that takes everything off these streams."""
+def emptying(streams: Sequence[str], lists: Sequence[str]) -> Callable[[redis.Redis], Any]:
+    """Return the operation that takes everything off these streams and lists."""
 
     def trim(connection: redis.Redis) -> None:
         pipeline = connection.pipeline(transaction=False)
-        for name in names:
+        for name in streams:
             pipeline.xtrim(name, maxlen=0, approximate=False)
+        pipeline.delete(*lists)
         pipeline.execute(raise_on_error=False)
 
     return trim
@@ -166,7 +167,7 @@ class MemoryGuard:
         cut = NodeCommand(command="cut", args={"client": worst, "reason": reason})
         asked = trainer_answers and await self._ask(cut)
         chunks, *others = keys.streams(worst)
-        await self._bus.call(emptying(*others) if asked else emptying(chunks, *others))
+        await self._bus.call(emptying(others if asked else [chunks, *others], keys.lists(worst)))
         if asked:
             self._reasons[worst] = reason
         if (worst, asked) not in self._told:

@@ -103,6 +103,7 @@ REDIS = "redis"  # name of the server among the supervised services
 _HEAD = "# Written by SoulsGUI; changes are lost."
 _PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")
 _PORT_TRIES = 5
+_LARGEST_AOF = 16 * 2**20  # bytes, while less than half of it is still wanted
 _LONGEST_SOCKET_PATH = 103  # bytes: 104 with the zero at its end on macOS, 108 on Linux
 _PING_LIMIT_S = 0.5
 _PING_EVERY_S = 0.25
@@ -323,6 +324,8 @@ def _configuration(data_dir: Path, secret: Path, max_memory: int) -> tuple[str, 
         "appendonly yes",
         "appendfsync everysec",
         "aof-load-truncated yes",
+        # Weights are written again and again: on a small disk the file would fill it before it is rewritten.
+        f"auto-aof-rewrite-min-size {_LARGEST_AOF}",
         'save ""',
         f"maxmemory {max_memory}",
         "maxmemory-policy noeviction",
@@ -355,7 +358,7 @@ def ping(address: Address) -> Health:
         return Health(ready=False, error=f"it does not know our password ({error})")
     except redis.BusyLoadingError:
         return Health(ready=False, tick=time.monotonic_ns(), phase="loading", detail="loading its data")
-    except AWAY as error:
+    except (*AWAY, redis.InvalidResponse) as error:  # a program that is no Redis may have its port
         return Health(ready=False, detail=f"no answer ({type(error).__name__})")
     except redis.ResponseError as error:
         # "Disk full" is an answer: the server lives, reads, and refuses writes.

@@ -99,9 +99,8 @@ class HandClient:
 
     def beat(self, **fields: Any) -> None:
         self._counter += 1
-        beat = Heartbeat(
-            client=self.name, instance=own_instance(), counter=self._counter, session="1-1", **fields
-        )
+        told = {"num_envs": self.num_envs, "session": "1-1"} | fields
+        beat = Heartbeat(client=self.name, instance=own_instance(), counter=self._counter, **told)
         self.trainer.connection.set(self.trainer.keys.beat(self.name), beat.to_json(), ex=EXPIRY_S)
 
     def request(self, number: int, begins: bool = False, **outcome: Any) -> bytes:

@@ -223,3 +223,15 @@ def test_every_client_belongs_to_one_server() -> None:
     shares = [share_of(f"client-{number}", 3) for number in range(300)]
     assert set(shares) == {1, 2, 3}
     assert min(shares.count(server) for server in (1, 2, 3)) > 50
+
+
+def test_requests_of_other_environments_than_a_client_has_harm_nobody(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    client.ask(0)
+    beats = client.num_envs
+    client.num_envs = 60_000
+    client.send(client.request(1))
+    client.num_envs = beats
+    trainer.until(lambda: serving.server.figures.unreadable == 1, "it is counted")
+    client.ask(1)

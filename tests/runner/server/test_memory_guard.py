@@ -179,3 +179,12 @@ async def test_what_fills_the_memory_is_said_where_no_client_does(guarded: Guard
     (event,) = guarded.events.newest(10)
     assert event.cause.startswith("Clients are no cause")
     assert "redis.max_memory" in event.remedy
+
+
+async def test_requests_that_nobody_takes_are_of_their_client_too(guarded: Guarded) -> None:
+    guarded.trainer_runs = False
+    while guarded.connection.info("memory")["used_memory"] < 0.85 * LIMIT:
+        guarded.connection.rpush(guarded.keys.requests("flood"), CHUNK)
+    await guarded.guard.look()
+    assert not guarded.connection.exists(guarded.keys.requests("flood"))
+    assert any("What flood had sent" in what for _, what in guarded.told)
