@@ -12,7 +12,7 @@ from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import report_lines
-from soulsgui.errors import CheckpointError, UsageError
+from soulsgui.errors import CheckpointError, UsageError, printable
 from soulsgui.runner.run.library import LATEST, Library
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
@@ -82,6 +82,12 @@ def find_checkpoint(library: Library, name: str) -> Path:
         return path.absolute()
     if path.is_dir() and RunFolder(path.absolute()).run.exists():
         return _newest(library, RunFolder(path.absolute()))
+    inside = sorted(one.parent.name for one in path.glob(f"*/{MANIFEST}")) if path.is_dir() else []
+    if inside:
+        raise CheckpointError(
+            f"{printable(name)} holds checkpoints: {', '.join(map(printable, inside))}.",
+            f"Name one of them: {printable(str(path / inside[-1]))}",
+        )
     run, slash, checkpoint = name.partition("/")
     if name == BEST or run in _FOLDERS:
         run, slash, checkpoint = LATEST, "/", name

@@ -120,6 +120,12 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, capsys: Cap
     assert "There is no run 'nobody'" in said("nobody")
     write_checkpoint(made.checkpoint, balancing(4000))
     assert "has no checkpoint 'best_model'" in said("best")
+    aside = made.root.parent.parent / "models"
+    for name in ("best", "last"):
+        write_checkpoint(aside / name, balancing(4000))
+    assert f"holds checkpoints: best, last. Name one of them: {aside / 'last'}" in said(str(aside)).replace(
+        "\n", " "
+    )
     assert "--episodes should be at least 1" in said("--episodes", "0", code=2)
     assert "can't be imported" in said("--set", "env.id=nowhere:Game-v0", code=2)
     assert "trained on another observation space than Acrobot-v1" in said("--set", "env.id=Acrobot-v1")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from soulsgui.config.errors import reason_of
+from soulsgui.config.errors import nearest, reason_of
 from soulsgui.errors import UsageError
 from soulsgui.system import atomic_write
 
@@ -14,9 +14,28 @@ Interval = Annotated[int, Field(ge=1)]
 
 
 class YamlConfig(BaseModel):
-    """Fields that stand in a YAML file."""
+    """Fields that stand in a YAML file.
+
+    Raises:
+        UsageError: A field is mistaken.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            wrong = "; ".join(self._mistake(dict(one)) for one in error.errors())
+            raise UsageError(f"{type(self).__name__} has mistakes: {wrong}.") from None
+
+    @classmethod
+    def _mistake(cls, found: dict[str, Any]) -> str:
+        name = ".".join(map(str, found["loc"]))
+        if found["type"] != "extra_forbidden":
+            return f"{name} {reason_of(found)}"
+        meant = nearest(name, cls.model_fields)
+        return f"{name} is not one of its fields{f', did you mean {meant}?' if meant else ''}"
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -25,12 +44,13 @@ class YamlConfig(BaseModel):
         Raises:
             UsageError: It can't be read, or a field is mistaken.
         """
-        path = Path(path)
         try:
-            return cls.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-        except ValidationError as error:
-            wrong = [f"{'.'.join(map(str, one['loc']))}: {reason_of(one)}" for one in error.errors()]
-            raise UsageError(f"{path} has mistakes. {'; '.join(wrong)}.") from error
+            read = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+            if not isinstance(read, dict):
+                raise UsageError("it should hold fields with their values")
+            return cls(**{str(name): value for name, value in read.items()})
+        except UsageError as error:
+            raise UsageError(f"{path}: {error.message}") from None
         except (OSError, UnicodeError, yaml.YAMLError) as error:
             raise UsageError(f"{path} can't be read: {error}") from error
 

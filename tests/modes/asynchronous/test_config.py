@@ -45,9 +45,12 @@ def test_files_hold_what_was_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("max_opts: 0\nsync_intervall: 3", "max_opts: .*; sync_intervall: "),
+        (
+            "max_opts: 0\nsync_intervall: 3",
+            "max_opts should be .*; sync_intervall is not one of its fields, did you mean sync_interval",
+        ),
         ("max_opts: [", "can't be read"),
-        ("- 3", "has mistakes"),
+        ("- 3", "should hold fields"),
     ],
 )
 def test_mistakes_are_told_by_field(text: str, words: str, tmp_path: Path) -> None:
@@ -60,3 +63,8 @@ def test_mistakes_are_told_by_field(text: str, words: str, tmp_path: Path) -> No
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"replay_buffer\.yaml"):
         load_replay_buffer_config(tmp_path)
+
+
+def test_mistakes_in_a_program_are_told_in_the_same_words() -> None:
+    with pytest.raises(UsageError, match="AsyncTrainerConfig has mistakes: max_opt is not one of its fields"):
+        AsyncTrainerConfig(max_opt=3)  # type: ignore[call-arg]
