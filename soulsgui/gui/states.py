@@ -86,8 +86,9 @@ def clients_here(clients: Iterable[ClientStatus]) -> tuple[int, int]:
     """Return how many clients are connected, and how many of them all should be.
 
     Those that were lost, left, were refused or were revoked are not counted: they may be of an earlier run.
+    Nor are inference servers, which stand among the clients: they play nothing themselves.
     """
-    states = [shown_state(client) for client in clients]
+    states = [shown_state(client) for client in clients if client.inference is None]
     here = sum(state in _CLIENT_IS_HERE for state in states)
     return here, sum(state not in _CLIENT_IS_NOT_EXPECTED for state in states)
 
