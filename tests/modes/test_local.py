@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ def fail(words: str) -> None:
 def hold(guard: InitGuard, file: Path) -> None:
     with guard():
         file.write_text(str(os.getpid()))
-        time.sleep(1e6)
+        threading.Event().wait()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.normalisation import Rewards
 from soulsgui.training.attempt import TrainingRun
-from soulsgui.training.learners.replay import observation_storage
+from soulsgui.training.learners.replay import PolicyExplores, observation_storage
 
 ModelInfo = Mapping[str, NDArray[Any]]
 """Weights by name."""
@@ -123,8 +123,8 @@ class OwnAgent:
         return means
 
 
-class OwnAlgorithm:
-    """Of a run with an agent of one's own: settings, agent, memory (`training.learners.replay.OffPolicy`).
+class OwnAlgorithm(PolicyExplores):
+    """Of a run with an agent of one's own: settings, agent, memory.
 
     Raises:
         UsageError: The environment says which actions are valid: `SyncModel.sample` is not told.
@@ -148,20 +148,6 @@ class OwnAlgorithm:
         )
         self.agent = OwnAgent(agent, run)
         self.memory = WindowReplay(ring, n_step, self.settings.gamma)
-
-    def weights(self, published: bool) -> dict[str, NDArray[Any]]:
-        """Return the agent's weights."""
-        return self.agent.export_weights()
-
-    def exploration(self, moment: Moment) -> None:
-        """Return that the agents explore by themselves."""
-
-    def scheduled(self, moment: Moment) -> dict[str, float]:
-        """Return nothing."""
-        return {}
-
-    def note_figures(self, values: Mapping[str, float]) -> None:
-        """Nothing stands out."""
 
 
 class OwnPolicy:

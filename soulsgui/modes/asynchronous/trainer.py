@@ -367,14 +367,14 @@ class _IntervalNode(TrainingNode):
 
     def make_learner(self, run: TrainingRun) -> _IntervalLearner:
         """Make a learner with the agent."""
-        algorithm: OffPolicy | OwnAlgorithm
+        algorithm: OffPolicy
         if self._own is not None:
             algorithm = OwnAlgorithm(run, self._own, self._n_step)
         elif run.settings.algorithm == "sac":
             algorithm = SoftActorCritic(run)
         else:
             algorithm = _ExploringActors(run, self._rates)
-        return _IntervalLearner(run, algorithm)  # type: ignore[arg-type]
+        return _IntervalLearner(run, algorithm)
 
 
 def _own_rates(configs: Mapping[str, AgentConfig]) -> dict[str, float]:

@@ -30,7 +30,7 @@ from soulsgui.training.intake.chunks import Accepted
 from soulsgui.training.intake.sessions import REFUSED, Exploration, Session
 from soulsgui.training.learners import limits
 from soulsgui.training.learners.asynchronous import AsynchronousLearner
-from soulsgui.training.learners.limits import Lockstep
+from soulsgui.training.learners.limits import Lockstep, PacingSettings
 from soulsgui.training.status import Stopwatch
 from soulsgui.wire.messages.server_config import state_of
 from soulsgui.wire.messages.session import Grant
@@ -98,21 +98,12 @@ class DeepQ:
             logger.warning("%s. %s", beyond, BEYOND_SUPPORT_REMEDY)
 
 
-class SoftActorCritic:
-    """Soft actor-critic, TQC and TD3; clients draw from the policy itself."""
+class PolicyExplores:
+    """What algorithms have in common whose policies explore by themselves."""
 
-    def __init__(self, run: TrainingRun) -> None:
-        self.settings = sac = run.settings.sac
-        action, storage = run.spaces.action, observation_storage(run)
-        ring = UniformReplay(
-            sac.buffer_size,
-            run.spaces.observation,
-            action_shape=action.shape,
-            action_dtype=action.dtype,
-            storage=storage,
-        )
-        self.agent: SACAgent = make_agent("sac", run.settings, run.spaces, run.device)
-        self.memory = WindowReplay(ring, 1, sac.gamma)
+    settings: PacingSettings
+    agent: OffPolicyAgent
+    memory: WindowReplay
 
     def weights(self, published: bool) -> dict[str, NDArray[Any]]:
         """Return the agent's weights."""
@@ -127,6 +118,23 @@ class SoftActorCritic:
 
     def note_figures(self, values: Mapping[str, float]) -> None:
         """Nothing stands out."""
+
+
+class SoftActorCritic(PolicyExplores):
+    """Soft actor-critic, TQC and TD3; clients draw from the policy itself."""
+
+    def __init__(self, run: TrainingRun) -> None:
+        self.settings = sac = run.settings.sac
+        action, storage = run.spaces.action, observation_storage(run)
+        ring = UniformReplay(
+            sac.buffer_size,
+            run.spaces.observation,
+            action_shape=action.shape,
+            action_dtype=action.dtype,
+            storage=storage,
+        )
+        self.agent: SACAgent = make_agent("sac", run.settings, run.spaces, run.device)
+        self.memory = WindowReplay(ring, 1, sac.gamma)
 
 
 class Starts:
@@ -154,7 +162,7 @@ class Starts:
         return {} if values is None else {"start_value": float(values.mean())}
 
 
-OffPolicy = DeepQ | SoftActorCritic
+OffPolicy = DeepQ | PolicyExplores
 """The off-policy algorithms: settings, agent, memory, and how clients explore."""
 
 
