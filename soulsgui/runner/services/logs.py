@@ -11,7 +11,6 @@ So every line keeps its number for as long as it is kept, without a further file
 """
 
 import contextlib
-import glob
 import io
 import itertools
 import logging
@@ -56,11 +55,14 @@ class LogPart:
 
 def log_parts(path: Path) -> list[LogPart]:
     """Return the parts of a log, oldest first; the last one is `path` itself, which need not exist."""
+    found: list[Path] = []
+    with contextlib.suppress(FileNotFoundError):
+        found = list(path.parent.iterdir())
     aside = []
-    for found in path.parent.glob(f"{glob.escape(path.name)}.*-*"):
-        match = _PART.search(found.name)
-        if match is not None and found.name == path.name + match.group():
-            aside.append(LogPart(found, int(match[1]), int(match[2])))
+    for each in found:
+        match = _PART.search(each.name)
+        if match is not None and each.name == path.name + match.group():
+            aside.append(LogPart(each, int(match[1]), int(match[2])))
     aside.sort(key=lambda part: part.first)
     first = aside[-1].next_first if aside else 1
     return [*aside, LogPart(path, first, None)]

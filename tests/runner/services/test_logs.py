@@ -3,6 +3,7 @@ import io
 import logging
 import subprocess
 import sys
+import threading
 import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
@@ -63,12 +64,32 @@ def test_a_small_log_is_continued_and_a_torn_line_does_not_swallow_the_start(tmp
     assert tail(path, 1)[0].endswith("INFO runner: start of trainer")
 
 
+def test_the_folder_of_a_log_may_go_while_it_is_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "trainer.log"
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            path.parent.mkdir()
+            path.parent.rmdir()
+
+    coming = threading.Thread(target=come_and_go)
+    coming.start()
+    try:
+        for _ in range(5_000):
+            assert [part.path for part in log_parts(path)] == [path]
+    finally:
+        over.set()
+        coming.join()
+
+
 def test_only_the_newest_parts_are_kept_and_a_follower_skips_the_numbers_of_others(path: Path) -> None:
     follower = LogFollower({"trainer": path})
     for number in range(1, 7):
         write(path, [f"line {number}"])
         assert LogFile(path, max_bytes=0, keep=2).cut_if_large()
     assert [(part.first, part.last) for part in log_parts(path)] == [(5, 5), (6, 6), (7, None)]
+
     lines, first = read_lines(path, "trainer", None, 100)
     assert (first, numbered(lines)) == (5, [(5, "line 5"), (6, "line 6")])
     assert numbered(follower.poll()) == numbered(lines)
