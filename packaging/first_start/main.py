@@ -17,10 +17,10 @@ from first_start.steps import clean_environment
 from first_start.venv import Venv
 
 ROOT = Path(__file__).resolve().parents[2]
-# The tests of one file share a server and stay together. They wait for a third of their time: three processes
+# The tests of one file share a server and stay together. They wait for half of their time: four processes
 # keep two cores busy. In the order of their folders: files of few tests would else come last, and those have
-# whole servers and windows: two of three processes would wait for the last of them.
-_PROCESSES = min((os.cpu_count() or 2) * 3 // 2, 8)
+# whole servers and windows: three of four processes would wait for the last of them.
+_PROCESSES = min((os.cpu_count() or 1) * 2, 8)
 _SIDE_BY_SIDE = ("-n", str(_PROCESSES), "--dist", "loadfile", "--no-loadscope-reorder")
 
 
@@ -95,6 +95,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _run_tests(extra: Sequence[str], venv: Venv, console: Console, env: dict[str, str]) -> int:
     env["QT_QPA_PLATFORM"] = "offscreen"
+    # The tests start hundreds of processes; each would compile the program anew.
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     screen.ensure_libraries({**env, "DISPLAY": ""}, sys.platform, console.say)
     os.chdir(venv.root)
     console.say("Running the tests. pytest collects them first: nothing is shown for up to a minute.")

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -16,27 +15,10 @@ import redis
 from soulsgui.config.paths import Folders
 from soulsgui.errors import ServiceError, UsageError
 from soulsgui.modes.local import REDIS, LocalProcesses, start_server
-from soulsgui.process import stop_on_signals
 from soulsgui.sampling import InitGuard
 from soulsgui.wire.connection import AWAY, Address, connect
 from tests.faults.waiting import until
-
-
-def note_and_wait(file: Path) -> None:
-    """Write the own pid into a file, then live until asked to stop."""
-    stop = stop_on_signals()
-    file.write_text(str(os.getpid()))
-    stop.wait()
-
-
-def fail(words: str) -> None:
-    raise SystemExit(words)
-
-
-def hold(guard: InitGuard, file: Path) -> None:
-    with guard():
-        file.write_text(str(os.getpid()))
-        threading.Event().wait()
+from tests.modes.children import Unreadable, fail, hold, note_and_wait
 
 
 @pytest.fixture
@@ -108,13 +90,6 @@ def test_one_that_dies_before_it_can_say_a_word_is_told_of_too(
         processes.check()
 
 
-class Unreadable:
-    """What can be sent to a process, which can't take it in: as of a file that is no longer there."""
-
-    def __reduce__(self) -> Any:
-        return fail, ("gone",)
-
-
 def test_what_can_not_be_sent_is_told(processes: LocalProcesses) -> None:
     with pytest.raises(UsageError, match=r"child can't be started: .*lambda") as caught:
         processes.start("child", lambda: None)
@@ -126,7 +101,7 @@ PROGRAM = """
 import sys, threading, time
 from pathlib import Path
 from soulsgui.modes.local import LocalProcesses
-from tests.modes.test_local import note_and_wait
+from tests.modes.children import note_and_wait
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     LocalProcesses(folder / "logs", threading.Event()).start("child", note_and_wait, folder / "pid")
@@ -141,7 +116,7 @@ INTERRUPTED = """
 import sys, threading
 from pathlib import Path
 from soulsgui.modes.local import LocalProcesses, stopped_by_signals
-from tests.modes.test_local import note_and_wait
+from tests.modes.children import note_and_wait
 if __name__ == "__main__":
     folder, stop = Path(sys.argv[1]), threading.Event()
     with stopped_by_signals(stop), LocalProcesses(folder / "logs", stop) as processes:
