@@ -312,16 +312,24 @@ class Link:
                 self.back()
                 return result
 
-    def exchange(self, *commands: tuple[Any, ...]) -> list[Any]:
+    def exchange(
+        self, *commands: tuple[Any, ...], meanwhile: Callable[[], object] | None = None
+    ) -> list[Any]:
         """Send commands together and return their answers, on a connection kept for this; for one thread.
 
         It does what a pipeline does, in less than half of its time: for small commands that is most of it.
+
+        Args:
+            commands: Each with its arguments.
+            meanwhile: Called while the server works.
         """
         if self._kept is None:
             self._kept = self.redis.connection_pool.get_connection()
         kept = self._kept
         try:
             kept.send_packed_command(kept.pack_commands(commands))
+            if meanwhile is not None:
+                meanwhile()
             return [kept.read_response() for _ in commands]
         except BaseException:
             kept.disconnect()  # the rest of its answers is not what the next commands wait for

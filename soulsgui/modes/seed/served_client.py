@@ -11,7 +11,7 @@ from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_recurrent import Remembered
-from soulsgui.sampling.inference_messages import Request
+from soulsgui.sampling.inference_messages import ActionOutcome, Request
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number
@@ -27,6 +27,10 @@ class Acted:
     action: NDArray[Any]
     log_prob: NDArray[np.float32]
     state: dict[str, NDArray[np.float32]]
+
+
+_Taken = tuple[Acted, ActionOutcome] | bool
+"""Actions with what they led to; or whether an unroll begins within an episode."""
 
 
 class ServedClient:
@@ -46,6 +50,7 @@ class ServedClient:
         self.memory.begin(num_envs)
         self._recorder = SegmentRecorder(num_envs, spaces, longest, self.memory.shapes)
         self._acted: Acted | None = None
+        self._taken: _Taken | None = None
         self._header: WeightsHeader | None = None  # of the steps that were recorded since the last cut
 
     @property
@@ -57,35 +62,48 @@ class ServedClient:
         """Whether a request was answered before."""
         return request.unroll == self.unroll and request.number <= self.number
 
-    def take(self, request: Request) -> Iterator[Segments]:
-        """Record what the last answer led to; yield segments that end before or with it.
+    def take(self, request: Request) -> None:
+        """Go on to a request; what the last answer led to is recorded by `record`, when there is time.
 
         A request that does not follow the last one begins another unroll.
         """
-        outcome, acted = request.outcome, self._acted
         follows = (request.unroll, request.number) == (self.unroll, self.number + 1)
-        if not follows or acted is None or outcome is None:
-            yield from self.cut()
-            self._recorder.break_off(under_way=request.number > 0)
-            self.memory.begin(self.num_envs)
-        else:
-            if self._header != acted.header:
-                yield from self.cut()
-            self._header = acted.header
-            columns = acted.obs, acted.action, acted.log_prob, outcome.result
-            self._recorder.add(*columns, outcome.keep, acted.mask, acted.state)
+        outcome, acted = request.outcome, self._acted
+        if follows and acted is not None and outcome is not None:
             result = outcome.result
             self.memory.forget(result.terminated | result.truncated | ~result.valid)
-            if self._recorder.length == self._recorder.capacity:
-                yield from self.cut()
+            self._taken = acted, outcome
+        else:
+            self.memory.begin(self.num_envs)
+            self._taken = request.number > 0
         self.unroll, self.number, self._acted, self.answer = request.unroll, request.number, None, b""
 
     def acted(self, acted: Acted, answer: bytes) -> None:
         """Take note of the answer to the request that was taken last."""
         self._acted, self.answer = acted, answer
 
+    def record(self) -> Iterator[Segments]:
+        """Record what the request taken last told; yield segments that end before or with it."""
+        taken, self._taken = self._taken, None
+        if isinstance(taken, bool):
+            yield from self._cut()
+            self._recorder.break_off(under_way=taken)
+        elif taken is not None:
+            acted, outcome = taken
+            if self._header != acted.header:
+                yield from self._cut()
+            self._header = acted.header
+            columns = acted.obs, acted.action, acted.log_prob, outcome.result
+            self._recorder.add(*columns, outcome.keep, acted.mask, acted.state)
+            if self._recorder.length == self._recorder.capacity:
+                yield from self._cut()
+
     def cut(self) -> Iterator[Segments]:
-        """Yield what was recorded since the last cut."""
+        """Yield all that was told and not yielded yet."""
+        yield from self.record()
+        yield from self._cut()
+
+    def _cut(self) -> Iterator[Segments]:
         if self._header is None or not self._recorder.length:
             return
         segments = self._recorder.cut(self._header.model_id, digest_number(self._header.digest))

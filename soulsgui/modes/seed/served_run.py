@@ -77,6 +77,7 @@ class ServedRun:
         self._envs: dict[str, int] = {}  # how many environments each says that it has
         self._clients: dict[str, ServedClient] = {}  # those that have asked
         self._answers: list[tuple[str, bytes]] = []  # that are to be sent
+        self._taken: list[ServedClient] = []  # whose last request is to be recorded
 
     def _begin_session(self) -> Uploader:
         buffer_bytes = int(self._settings["client.buffer_bytes"])
@@ -177,6 +178,7 @@ class ServedRun:
             if found and (rows >= most or not lately):
                 break
         if not known.issuperset(self._clients.values()):
+            self._record()
             self._progress.num_envs = max(one.first_env + one.num_envs for one in self._clients.values())
             self._uploader = self._begin_session()
         return found
@@ -201,7 +203,16 @@ class ServedRun:
         """Send the answers that wait, and commands; return what those say."""
         answers = [("RPUSH", self._keys.replies(name), answer) for name, answer in self._answers]
         self._answers.clear()
-        return self._link.exchange(*answers, *commands)[len(answers) :]
+        try:
+            return self._link.exchange(*answers, *commands, meanwhile=self._record)[len(answers) :]
+        finally:
+            self._record()
+
+    def _record(self) -> None:
+        """Record what the requests told: not before, but while their answers are on the way."""
+        for client in self._taken:
+            self._push(client.record())
+        self._taken.clear()
 
     def _read(self, name: str, data: bytes, now: float) -> Asked | None:
         """Take a request over; None for one that can't be used, or is answered already."""
@@ -228,7 +239,8 @@ class ServedRun:
         if not client.open_steps:
             client.due = now + self._settings["client.segment_seconds"]
         self._figures.begun_anew += client.number < 0 < request.number
-        self._push(client.take(request))
+        client.take(request)
+        self._taken.append(client)
         client.asked_at = now
         if request.round_trip_ms:
             self._figures.took(request.round_trip_ms)
