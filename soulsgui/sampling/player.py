@@ -247,6 +247,8 @@ class RunPlayer:
                 heard = link.view
                 if heard.config is None or self._run_changed() or link.unanswered:
                     return False
+                if self._remote is not None:  # no weights tell it
+                    self._attempt = heard.config.attempt
             if self._remote is not None:  # nothing is yielded
                 self._look(time.monotonic())
             return plan.go_on()

@@ -116,13 +116,13 @@ class FreeTrainer:
         self._opened: dict[bytes, Segments] = {}
         self.begin_run("run-1")
 
-    def begin_run(self, run_id: str) -> None:
-        """Tell of another run from the next publish on."""
+    def begin_run(self, run_id: str, attempt: int = 1) -> None:
+        """Tell of another run, or of another attempt of one, from the next publish on."""
         told = client_settings(combine([Layer("test", self.settings)]))
         env = told["env.id"], told["env.kwargs"], told["env.wrappers"]
         self.config = ServerConfig(
             run_id=run_id,
-            attempt=1,
+            attempt=attempt,
             contract=contract_hash(*env, SPACES.to_json(), family_of(told["algorithm"])),
             spaces=SPACES.to_json(),
             policy=POLICY.to_json(),

@@ -323,9 +323,9 @@ class _IntervalLearner(ReplayLearner):
         self.newest_figures = {}
 
     @property
-    def due(self) -> bool:
-        """Whether an update is due."""
-        return self.agent.updates < self._next and super().due
+    def owed(self) -> bool:
+        """Whether an update is wanted before the next call."""
+        return self.agent.updates < self._next and super().owed
 
     def tell_when_due(self, now: float) -> None:
         """Do what is due; weights are published then alone."""

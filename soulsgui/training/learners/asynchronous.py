@@ -58,8 +58,13 @@ class AsynchronousLearner(ABC):
 
     @property
     @abstractmethod
+    def owed(self) -> bool:
+        """Whether there is something to learn from that was not learned from yet."""
+
+    @property
     def due(self) -> bool:
-        """Whether an update is due."""
+        """Whether an update may be made now."""
+        return self.owed
 
     @property
     @abstractmethod
@@ -210,7 +215,7 @@ class AsynchronousLearner(ABC):
             self._pace.note(learned, seconds - self._waited_s + now - began)
         self.tell_when_due(now)
         self._save_when_due(now)
-        self.status.stop_reached = self.all_taken_in and not self.due
+        self.status.stop_reached = self.all_taken_in and not self.owed
         if self.status.stop_reached:
             self.status.phase, self.status.detail = "waiting", "goal reached"
         elif learned:

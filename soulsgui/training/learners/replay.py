@@ -222,11 +222,16 @@ class ReplayLearner(AsynchronousLearner):
             self.learning = len(self.memory) >= self.pacing.learning_starts
 
     @property
-    def due(self) -> bool:
-        """Whether an update is due."""
-        if not (self.learning and len(self.memory)) or time.monotonic() < self._next_update:
+    def owed(self) -> bool:
+        """Whether an update is wanted by the ratio, if not by the clock yet."""
+        if not (self.learning and len(self.memory)):
             return False
         return self.band.owes if self.all_taken_in else self.band.may_draw
+
+    @property
+    def due(self) -> bool:
+        """Whether an update may be made now: no more a second than `learner.max_updates_per_s`."""
+        return self.owed and time.monotonic() >= self._next_update
 
     @property
     def behind(self) -> bool:
@@ -333,7 +338,7 @@ class ReplayLearner(AsynchronousLearner):
         lockstep = self._lockstep
         if lockstep is None:
             super().tell_when_due(now)
-        elif not (lockstep.waits or self.due):
+        elif not (lockstep.waits or self.owed):
             self.tell_row(now)
             players = {} if self.all_taken_in else self.attempt.intake.eligible()
             if lockstep.begin(players, self.run.model_id + 1):

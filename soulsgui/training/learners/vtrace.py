@@ -52,8 +52,8 @@ class VTraceLearner(AsynchronousLearner):
         return self.waiting.steps
 
     @property
-    def due(self) -> bool:
-        """Whether an update is due; what is left at the goal makes a smaller one."""
+    def owed(self) -> bool:
+        """Whether there is enough for an update; what is left at the goal makes a smaller one."""
         least = 1 if self.all_taken_in else self.run.settings.vtrace.batch_size
         return self.waiting.steps >= least
 

@@ -191,6 +191,22 @@ def test_a_client_without_a_policy_plays_whole_episodes(
     assert playing.progress.episodes >= 9
 
 
+def test_an_episode_belongs_to_the_attempt_that_goes_on(
+    trainer: HandTrainer, serving: ServingThread, redis_address: Address
+) -> None:
+    trainer.connection.hset(trainer.keys.clients, "c", "{}")
+    with playing_client(redis_address) as playing:
+        until(lambda: playing.progress.session, "its hello")
+        trainer.connection.set(trainer.keys.grant("c"), grant_for(playing.progress.session).to_json())
+        trainer.until(trainer.episodes, "an episode")
+        trainer.begin_run("run-1", attempt=2)
+        trainer.publish(2)
+        trainer.until(lambda: trainer.episodes()[-1].attempt == 2, "an episode of the second attempt")
+    attempts = [episode.attempt for episode in trainer.episodes()]
+    assert attempts == sorted(attempts)
+    assert attempts[0] == 1
+
+
 def test_one_that_hangs_tells_so_in_its_beats(
     trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,15 @@ def test_learning_starts_late_and_draws_as_much_as_the_ratio_says(run_node: RunN
     assert {"loss", "q_mean", "policy_lag", "epsilon", "td_error_max", "start_value"} <= set(last.values)
 
 
+def test_with_few_updates_a_second_the_goal_waits_for_those_that_are_owed(run_node: RunNode) -> None:
+    steps = 10 * 2 * HALF
+    with run_node(dqn_settings(stop__env_steps=steps, learner__max_updates_per_s=20)) as node:
+        _play_on(join(node), node, 10)
+        state = node.wait_for(lambda now: now.stop_reached, "the goal is told")
+        assert state.env_steps == steps
+        assert node.node.agent.updates >= 8 * 2 * HALF // BATCH
+
+
 def test_credits_follow_what_was_taken_in_or_lost_and_go_on_after_a_restart(run_node: RunNode) -> None:
     settings = dqn_settings(dqn__buffer_size=100)
     with run_node(settings) as node:
