@@ -33,7 +33,7 @@ from soulsgui.environments.step import StepResult
 from soulsgui.modes.local import LocalProcesses, start_server
 from soulsgui.modes.seed.inference_server import run_inference_server
 from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
-from soulsgui.sampling.client import run_client
+from soulsgui.sampling.client import ClientOptions, run_client
 from soulsgui.sampling.inference_messages import ActionOutcome, Request
 from soulsgui.training.nodes import DQNTrainingNode
 from soulsgui.training.publisher import Publisher, TrainingPosition
@@ -278,7 +278,7 @@ def environment_steps(actors: int, inference: str, seconds: float) -> float:
         if inference == "server":
             processes.start(SERVER, run_inference_server, address, SERVER)
         for number in range(actors):
-            processes.start(f"c{number}", run_client, address, f"c{number}", 4, None)
+            processes.start(f"c{number}", run_client, address, f"c{number}", ClientOptions(num_envs=4))
         training = threading.Thread(target=node.run)
         training.start()
         try:

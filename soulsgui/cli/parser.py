@@ -69,7 +69,6 @@ _ARGUMENTS = {
     "--idle": flag("start no run; default: start one"),
     "--inference": {
         "choices": ["local", "server"],
-        "default": "",
         "help": "who chooses actions: it, or the inference server of the run; default: as the run says",
     },
     "--json": JSON,

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,13 +149,22 @@ def client(arguments: Arguments) -> int:
         return _invited_client(arguments)
     name, address = _client_name(arguments), _address(arguments)
     from soulsgui.process import is_supervised, start_over
-    from soulsgui.sampling.client import run_client
+
+    return _play(arguments, name, address, None if is_supervised() else start_over)
+
+
+def _play(arguments: Arguments, name: str, address: Address, start_anew: Callable[[], None] | None) -> int:
+    from soulsgui.sampling.client import ClientOptions, run_client
     from soulsgui.wire.messages.owner import ClientFolder
 
+    options = ClientOptions(
+        num_envs=arguments.num_envs,
+        episodes=arguments.episodes,
+        workers=arguments.workers,
+        inference=arguments.inference,
+    )
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
-    start_anew = None if is_supervised() else start_over
-    envs, episodes, workers = arguments.num_envs, arguments.episodes, arguments.workers
-    return run_client(address, name, envs, episodes, owner, start_anew, workers, arguments.inference)
+    return run_client(address, name, options, owner, start_anew)
 
 
 def _fleet(arguments: Arguments) -> int:
@@ -181,15 +190,11 @@ def _invited_client(arguments: Arguments) -> int:
             "An invitation says where the server is: it goes with neither --server nor --server-file."
         )
     invitation = take_up(arguments)
-    from soulsgui.sampling.client import run_client
-
     setup_logging()
     address = find_server(invitation, stop_on_signals())
     if address is None:
         return 0
-    name, envs, episodes = invitation.client, arguments.num_envs, arguments.episodes
-    workers, inference = arguments.workers, arguments.inference
-    return run_client(address, name, envs, episodes, None, start_over, workers, inference)
+    return _play(arguments, invitation.client, address, start_over)
 
 
 def probe(_arguments: Arguments) -> int:

@@ -4,7 +4,8 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
 from functools import partial
 
 from redis.exceptions import NoPermissionError
@@ -31,32 +32,44 @@ logger = logging.getLogger(__name__)
 _LAST_WORDS_S = 5.0
 
 
+@dataclass(frozen=True)
+class ClientOptions:
+    """What one client is told where it starts; None leaves it to the server's configuration.
+
+    Attributes:
+        num_envs: Environments side by side.
+        episodes: After how many it ends; None: it plays on.
+        workers: Processes of its environments.
+        inference: Who has the policy: `local`, or (an inference) `server`.
+        making: The context that environments are made in.
+    """
+
+    num_envs: int | None = None
+    episodes: int | None = None
+    workers: int | None = None
+    inference: str | None = None
+    making: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
 def run_client(
     address: Address,
     name: str,
-    num_envs: int | None,
-    episodes: int | None,
+    options: ClientOptions,
     owner: ClientFolder | None = None,
     start_anew: Callable[[], None] | None = None,
-    workers: int | None = None,
-    inference: str = "",
-    making: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> int:
     """Run a client until it is told to stop; return its exit code.
 
-    None takes what the server's configuration says (`num_envs`, `workers`), or plays on (`episodes`); so does
-    an empty `inference`, which otherwise says who has the policy: `local` or (an inference) `server`. When
-    only a new process helps, `start_anew` replaces this one; where it is None, the fault is raised to whoever
-    supervises this one. Environments are made inside of the context `making`.
+    When only a new process helps, `start_anew` replaces this one; where it is None, the fault is raised to
+    whoever supervises this one.
     """
     setup_logging()
     stop = stop_on_signals()
     lines = ServerLogHandler(address.password)
     logging.getLogger().addHandler(lines)
-    link = ClientLink(address, name, num_envs or 1, stop, owner, lines)
+    link = ClientLink(address, name, options.num_envs or 1, stop, owner, lines)
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
-    on_hang = partial(_end_hanging, link, stop, start_anew)
-    client = Client(link, stop, num_envs, episodes, on_hang, workers, inference, making)
+    client = Client(link, stop, options, partial(_end_hanging, link, stop, start_anew))
     try:
         _run_linked(client, link)
     except ProcessFault:
@@ -124,21 +137,11 @@ class Client:
         self,
         link: ClientLink,
         stop: threading.Event,
-        num_envs: int | None,
-        episodes: int | None,
+        options: ClientOptions,
         on_hang: Callable[[ProcessFault], None],
-        workers: int | None = None,
-        inference: str = "",
-        making: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._link = link
-        self._making = making
-        self._stop = stop
-        self._num_envs = num_envs
-        self._episodes_left = episodes
-        self._on_hang = on_hang
-        self._workers = workers
-        self._inference = inference
+        self._link, self._stop, self._options, self._on_hang = link, stop, options, on_hang
+        self._episodes_left = options.episodes
         self._run_id = ""
 
     def run(self) -> None:
@@ -169,12 +172,12 @@ class Client:
         with self._link.checked("version"):
             config = checked_config(config, self._link.progress)
         logging.getLogger().setLevel(config.settings["logging.level"].upper())
-        with self._link.checked("environment"), self._making():
-            # Whether its environments tell the same is seen at their first reset.
-            masked = SpacesSpec.from_json(config.spaces).action.masked if config.spaces else None
-            environment = Environment(config.settings, self._num_envs, self._on_hang, self._workers, masked)
-        remote = self._asked_server(config)
-        try:
+        with ExitStack() as closing:
+            remote = self._remote_policy(config)
+            if remote is not None:
+                closing.callback(remote.close)
+            environment = self._environment(config)
+            closing.callback(environment.close)
             progress = self._link.progress
             progress.env_id, progress.num_envs = environment.id, environment.num_envs
             known = config if config.spaces else self._tell_spaces(config, environment)
@@ -189,15 +192,18 @@ class Client:
             with self._link.checked("environment"):
                 player = RunPlayer(self._link, self._stop, known, environment, policy, self._count_episode)
             player.play()
-        finally:
-            if remote is not None:
-                remote.close()
-            environment.close()
 
-    def _asked_server(self, config: ServerConfig) -> RemotePolicy | None:
+    def _environment(self, config: ServerConfig) -> Environment:
+        options = self._options
+        with self._link.checked("environment"), options.making():
+            # Whether its environments tell the same is seen at their first reset.
+            masked = SpacesSpec.from_json(config.spaces).action.masked if config.spaces else None
+            return Environment(config.settings, options.num_envs, self._on_hang, options.workers, masked)
+
+    def _remote_policy(self, config: ServerConfig) -> RemotePolicy | None:
         """Return what asks the inference server of a run; None where this client has a policy itself."""
         served = config.settings["inference"] == "server"
-        if (self._inference or config.settings["inference"]) == "local":
+        if (self._options.inference or config.settings["inference"]) == "local":
             return None
         if not served:
             raise ClientRegistrationError(

@@ -14,9 +14,9 @@ from soulsgui.wire.keys import Keys
 _PROGRAM = """
 import sys
 from pathlib import Path
-from soulsgui.sampling.client import run_client
+from soulsgui.sampling.client import ClientOptions, run_client
 from soulsgui.wire.connection import Address
-sys.exit(run_client(Address.read(Path(sys.argv[1])), sys.argv[2], None, None))
+sys.exit(run_client(Address.read(Path(sys.argv[1])), sys.argv[2], ClientOptions()))
 """
 
 

@@ -21,7 +21,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ProcessFault
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
-from soulsgui.sampling.client import Client
+from soulsgui.sampling.client import Client, ClientOptions
 from soulsgui.sampling.link import ClientLink
 from soulsgui.system import process_identity
 from soulsgui.training.publisher import Publisher, TrainingPosition
@@ -193,7 +193,14 @@ class FreeTrainer:
 
 
 class PlayingClient:
-    def __init__(self, address: Address, owner: ClientFolder | None = None, name: str = "c") -> None:
+    def __init__(
+        self,
+        address: Address,
+        owner: ClientFolder | None = None,
+        name: str = "c",
+        options: ClientOptions = ClientOptions(),
+    ) -> None:
+        self._options = options
         self.stop = threading.Event()
         self.link = ClientLink(address, name, 1, self.stop, owner)
         self.progress = self.link.progress
@@ -205,7 +212,7 @@ class PlayingClient:
     def _run(self) -> None:
         try:
             self.link.open()
-            Client(self.link, self.stop, None, None, self.hangs.append).run()
+            Client(self.link, self.stop, self._options, self.hangs.append).run()
         except BaseException as error:
             self.failure = error
         finally:

@@ -14,8 +14,9 @@ import pytest
 import redis
 
 import soulsgui
-from soulsgui.errors import SoulsGuiError
+from soulsgui.errors import ClientRegistrationError, SoulsGuiError
 from soulsgui.policies.specs import TorchPolicySpec
+from soulsgui.sampling.client import ClientOptions
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
@@ -141,6 +142,15 @@ def test_whatever_a_server_tells_badly_is_a_sentence(redis_address: Address, tol
     assert refused == [
         {"settings": "version", "spaces": "environment", "policy": "network"}[name] for name in told
     ]
+
+
+def test_without_an_inference_server_nobody_asks_one(redis_address: Address, trainer: FreeTrainer) -> None:
+    trainer.publish(1)
+    client = PlayingClient(redis_address, options=ClientOptions(inference="server"))
+    client.join()
+    assert isinstance(client.failure, ClientRegistrationError)
+    assert client.failure.message == "This run has no inference server."
+    assert client.progress.env_id == "", "no environment was made for that"
 
 
 class _OwnedClient:

@@ -17,7 +17,7 @@ from soulsgui.errors import UsageError
 from soulsgui.modes.asynchronous.config import ActorManagerConfig, SimpleStepProcessorConfig
 from soulsgui.modes.asynchronous.sync_model import SyncModel, act_with
 from soulsgui.modes.local import LocalProcesses, start_server, stopped_by_signals
-from soulsgui.sampling.client import run_client
+from soulsgui.sampling.client import ClientOptions, run_client
 from soulsgui.system import FileLock
 from soulsgui.wire.access import Address
 from soulsgui.wire.connection import AWAY, connect
@@ -200,4 +200,4 @@ def _act(
     """Be an actor."""
     if own is not None:
         act_with(own())
-    run_client(address, name, num_envs, None, making=guard)
+    run_client(address, name, ClientOptions(num_envs=num_envs, making=guard))

@@ -19,7 +19,7 @@ from soulsgui.errors import UsageError
 from soulsgui.modes.local import LocalProcesses, start_server, stopped_by_signals
 from soulsgui.modes.seed.inference_server import run_inference_server
 from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.sampling.client import run_client
+from soulsgui.sampling.client import ClientOptions, run_client
 from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.learners.replay import DeepQ, ReplayLearner
 from soulsgui.training.nodes import DQNTrainingNode
@@ -207,7 +207,7 @@ class Actor:
 
     def run(self) -> None:
         """Play in the main thread of this process, until it is asked to stop."""
-        run_client(self._address, self.name, self._threads, None, inference="server")
+        run_client(self._address, self.name, ClientOptions(num_envs=self._threads, inference="server"))
 
 
 class _SeedNode(DQNTrainingNode):
