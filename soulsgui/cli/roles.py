@@ -20,7 +20,7 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.system import has_screen, is_loopback, new_session_kwargs, stop_signals, terminate_group
 from soulsgui.wire.connection import Address
-from soulsgui.wire.keys import check_client_name, name_of_machine
+from soulsgui.wire.keys import check_client_name, inference_number, name_of_machine
 
 _LARGEST_RATE = 1e6
 
@@ -105,7 +105,7 @@ def inference(arguments: Arguments) -> int:
     """`inference`: an inference server of the run that goes on."""
     from soulsgui.modes.seed.inference_server import run_inference_server
 
-    if not re.fullmatch(r"inference-[1-9][0-9]{0,3}", arguments.name):
+    if not inference_number(arguments.name):
         raise UsageError(f"--name {arguments.name}: expected inference-1, or another number.")
     return run_inference_server(_address(arguments), arguments.name)
 

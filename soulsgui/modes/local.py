@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import redis
 
@@ -240,7 +241,7 @@ def _environment() -> Iterator[None]:
 
 
 def _run(log: Path, pipe: Connection, target: Callable[..., object], args: tuple[Any, ...]) -> None:
-    """Be a child."""
+    """Set up this process, which has just begun, and call the function it was begun for."""
     leave_terminal()
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
@@ -253,6 +254,29 @@ def _end_with(pipe: Connection) -> None:
     with contextlib.suppress(EOFError, OSError):
         pipe.recv()
     stop_here()
+
+
+class LocalServer(NamedTuple):
+    """What a Python program trains with: a folder that goes with it, its processes, and its Redis server."""
+
+    folder: Path
+    processes: LocalProcesses
+    address: Address
+
+
+@contextlib.contextmanager
+def local_server(stop: threading.Event) -> Iterator[LocalServer]:
+    """Have a server until the block ends; Ctrl+C sets `stop` meanwhile.
+
+    Raises:
+        ServiceError: The server does not start.
+    """
+    with (
+        TemporaryDirectory(prefix="soulsgui-", ignore_cleanup_errors=True) as name,
+        stopped_by_signals(stop),
+        LocalProcesses(Path(name) / "logs", stop) as processes,
+    ):
+        yield LocalServer(Path(name), processes, start_server(processes, Path(name)))
 
 
 def start_server(processes: LocalProcesses, folder: Path) -> Address:
@@ -308,7 +332,7 @@ def _end_the_one_before(owner: Path) -> None:
 
 
 def _serve_redis(folder: Path) -> None:
-    """Run the role `redis`: what starts servers stands above this room."""
+    """Run `soulsgui redis` until asked to stop: this room does not import the one that starts servers."""
     stop = stop_on_signals()
     _end_the_one_before(folder / _OWNER)
     words = [*own_command("redis"), "--data-dir", str(folder), "--config-dir", str(folder)]

@@ -19,7 +19,7 @@ from soulsgui.sampling.heartbeat import derived_seed
 from soulsgui.sampling.link import ClientLink, check_network
 from soulsgui.sampling.owner_link import Plan, Stepping
 from soulsgui.sampling.progress import ProgressLog
-from soulsgui.sampling.remote import Asking, Interrupted, RemotePolicy
+from soulsgui.sampling.remote import Interrupted, RemotePolicy, RemoteSampling
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.sampling_modes import FreeRunning, RolloutPlan, Rounds, SamplingMode
 from soulsgui.wire.codec import WeightsHeader
@@ -111,11 +111,11 @@ class RunPlayer:
         while self._play_on():
             pass
 
-    def _chosen_mode(self) -> SamplingMode | Asking:
+    def _chosen_mode(self) -> SamplingMode | RemoteSampling:
         link, policy = self._link, self._policy
         if policy is None:
             assert self._remote is not None
-            return Asking(link, self._remote)
+            return RemoteSampling(link, self._remote)
         if self._family != OFF_POLICY:
             return Rounds(link, self._uploader, policy)
         free = FreeRunning(link, self._uploader, policy, self._rollout, self._config, self._greedy)

@@ -50,7 +50,6 @@ class RemotePolicy:
         self._link = Link(address, stop, "inference")
         self.may_wait: Callable[[], bool] = lambda: not stop.is_set()
         self.generation: int | None = None
-        self.begun_anew = 0  # how often another process of the inference server went on
         self._begin()
 
     def _begin(self) -> None:
@@ -116,7 +115,6 @@ class RemotePolicy:
         progress = self._client.progress
         progress.model_id, progress.update = reply.model_id, reply.update
         if self.generation not in (None, reply.generation):
-            self.begun_anew += 1
             logger.info("the inference server began anew (generation %d)", reply.generation)
         self.generation = reply.generation
         if progress.phase == "waiting":
@@ -148,7 +146,7 @@ class RemotePolicy:
         self._link.close()
 
 
-class Asking:
+class RemoteSampling:
     """Plays freely, as long as this client is let in and the run goes on; a sampling mode."""
 
     def __init__(self, link: ClientLink, remote: RemotePolicy) -> None:

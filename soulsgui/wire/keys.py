@@ -40,6 +40,18 @@ def is_own_name(name: str) -> bool:
     return re.fullmatch(r"(client|inference)-\d+", name) is not None
 
 
+def inference_server(number: int) -> str:
+    """Return what the inference server of a number, from 1, is called."""
+    return f"{INFERENCE}-{number}"
+
+
+def inference_number(name: str) -> int:
+    """Return the number of the inference server of a name; 0 where none is called so."""
+    kind, _, number = name.partition("-")
+    fits = kind == INFERENCE and re.fullmatch("[1-9][0-9]{0,3}", number)
+    return int(number) if fits else 0
+
+
 def is_device_name(name: str) -> bool:
     """Whether Windows takes a file of this name for a device, whatever follows the first dot."""
     return name.split(".")[0].lower() in _DEVICES

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,7 +15,7 @@ from soulsgui.config.layers import ConfigLike
 from soulsgui.errors import UsageError
 from soulsgui.modes.asynchronous.config import ActorManagerConfig, SimpleStepProcessorConfig
 from soulsgui.modes.asynchronous.sync_model import SyncModel, act_with
-from soulsgui.modes.local import LocalProcesses, start_server, stopped_by_signals
+from soulsgui.modes.local import local_server
 from soulsgui.sampling.client import ClientOptions, run_client
 from soulsgui.system import FileLock
 from soulsgui.wire.access import Address
@@ -44,7 +43,7 @@ class InitGuard:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Hold it, after waiting for whoever has it."""
+        """Wait until no other process makes environments; the next one waits for the end of the block."""
         lock = FileLock(self._path)
         while not lock.acquire():
             time.sleep(_GUARD_EVERY_S)
@@ -121,11 +120,7 @@ class ActorManager:
             raise UsageError("These actors were started before: build others.")
         self._opened = opened = ExitStack()
         try:
-            temporary = TemporaryDirectory(prefix="soulsgui-", ignore_cleanup_errors=True)
-            self.folder = Path(opened.enter_context(temporary))
-            opened.enter_context(stopped_by_signals(self.stop))
-            self.processes = opened.enter_context(LocalProcesses(self.folder / "logs", self.stop))
-            self.address = start_server(self.processes, self.folder)
+            self.folder, self.processes, self.address = opened.enter_context(local_server(self.stop))
             self._began = time.monotonic()
             for name, config in self.agent_configs.items():
                 own = config if callable(config) else None
@@ -197,7 +192,7 @@ def _counting(address: Address, actors: Sequence[str]) -> Iterator[dict[str, int
 def _act(
     address: Address, name: str, num_envs: int, own: Callable[[], SyncModel] | None, guard: InitGuard
 ) -> None:
-    """Be an actor."""
+    """Play in this process, as the actor of a name, until it is asked to stop."""
     if own is not None:
         act_with(own())
     run_client(address, name, ClientOptions(num_envs=num_envs, making=guard))

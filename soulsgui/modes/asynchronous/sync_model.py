@@ -17,7 +17,7 @@ from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.normalisation import Rewards
 from soulsgui.training.attempt import TrainingRun
-from soulsgui.training.learners.replay import PolicyExplores, observation_storage
+from soulsgui.training.learners.replay import SelfExploring, observation_storage
 
 ModelInfo = Mapping[str, NDArray[Any]]
 """Weights by name."""
@@ -76,7 +76,7 @@ class OwnAgent:
         self._summed = 0
 
     def policy_spec(self) -> dict[str, Any]:
-        """Return that only who has such an agent, too, can act."""
+        """Return a policy that is none but for a process with such an agent: no other one can act."""
         return {"kind": _OWN}
 
     def export_weights(self) -> dict[str, NDArray[Any]]:
@@ -107,7 +107,7 @@ class OwnAgent:
         """Nothing is to be learned of observations alone."""
 
     def start_values(self, obs: NDArray[Any], mask: Mask | None = None) -> None:
-        """It says no values."""
+        """Return nothing: an agent of one's own tells no values."""
 
     def update(self, batch: NStepBatch, tell: bool = True) -> None:
         """Let it make an update."""
@@ -123,7 +123,7 @@ class OwnAgent:
         return means
 
 
-class OwnAlgorithm(PolicyExplores):
+class OwnAlgorithm(SelfExploring):
     """Of a run with an agent of one's own: settings, agent, memory.
 
     Raises:
@@ -178,11 +178,11 @@ class OwnPolicy:
             self._agent.train()
 
     def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Return them: they are what the environment takes."""
+        """Return actions as they are: the agent chooses what the environment takes."""
         return action
 
     def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
-        """Return them."""
+        """Return actions as they are."""
         return action
 
     def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:

@@ -304,7 +304,7 @@ class _Training:
             self._node.checkpoint(self._config.model_dir / name, options)
 
     def stat(self) -> AsyncTrainStat:
-        """Return what it came to."""
+        """Return the rates and results of the training so far."""
         seconds = time.monotonic() - self._began
         training, updates = self._node.training, self._node.agent.updates - self._first
         rates = training.env_steps / seconds, seconds, updates / seconds
@@ -312,7 +312,7 @@ class _Training:
 
 
 class _IntervalLearner(ReplayLearner):
-    """Stops learning at numbers of updates that somebody names, and calls him there."""
+    """Stops learning at given numbers of updates, and calls a function there before it goes on."""
 
     newest_figures: dict[str, float]
 
@@ -328,7 +328,7 @@ class _IntervalLearner(ReplayLearner):
         return self.agent.updates < self._next and super().owed
 
     def tell_when_due(self, now: float) -> None:
-        """Do what is due; weights are published then alone."""
+        """Call the function where it is due; weights are published there alone."""
         if self.agent.updates >= self._next:
             self._call(self.agent.updates, now)
             self._next = self._next_one(self.agent.updates)

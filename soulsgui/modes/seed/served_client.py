@@ -18,7 +18,7 @@ from soulsgui.wire.messages.chunk import digest_number
 
 
 @dataclass(frozen=True)
-class Acted:
+class ChosenActions:
     """Actions that were chosen, and from what; what they led to comes with the next request."""
 
     header: WeightsHeader
@@ -29,7 +29,7 @@ class Acted:
     state: dict[str, NDArray[np.float32]]
 
 
-_Taken = tuple[Acted, ActionOutcome] | bool
+_Taken = tuple[ChosenActions, ActionOutcome] | bool
 """Actions with what they led to; or whether an unroll begins within an episode."""
 
 
@@ -49,7 +49,7 @@ class ServedClient:
         self.memory = Remembered(memory)
         self.memory.begin(num_envs)
         self._recorder = SegmentRecorder(num_envs, spaces, longest, self.memory.shapes)
-        self._acted: Acted | None = None
+        self._chosen: ChosenActions | None = None
         self._taken: _Taken | None = None
         self._header: WeightsHeader | None = None  # of the steps that were recorded since the last cut
 
@@ -68,19 +68,19 @@ class ServedClient:
         A request that does not follow the last one begins another unroll.
         """
         follows = (request.unroll, request.number) == (self.unroll, self.number + 1)
-        outcome, acted = request.outcome, self._acted
-        if follows and acted is not None and outcome is not None:
+        outcome, chosen = request.outcome, self._chosen
+        if follows and chosen is not None and outcome is not None:
             result = outcome.result
             self.memory.forget(result.terminated | result.truncated | ~result.valid)
-            self._taken = acted, outcome
+            self._taken = chosen, outcome
         else:
             self.memory.begin(self.num_envs)
             self._taken = request.number > 0
-        self.unroll, self.number, self._acted, self.answer = request.unroll, request.number, None, b""
+        self.unroll, self.number, self._chosen, self.answer = request.unroll, request.number, None, b""
 
-    def acted(self, acted: Acted, answer: bytes) -> None:
+    def answered(self, chosen: ChosenActions, answer: bytes) -> None:
         """Take note of the answer to the request that was taken last."""
-        self._acted, self.answer = acted, answer
+        self._chosen, self.answer = chosen, answer
 
     def record(self) -> Iterator[Segments]:
         """Record what the request taken last told; yield segments that end before or with it."""
@@ -89,12 +89,12 @@ class ServedClient:
             yield from self._cut()
             self._recorder.break_off(under_way=taken)
         elif taken is not None:
-            acted, outcome = taken
-            if self._header != acted.header:
+            chosen, outcome = taken
+            if self._header != chosen.header:
                 yield from self._cut()
-            self._header = acted.header
-            columns = acted.obs, acted.action, acted.log_prob, outcome.result
-            self._recorder.add(*columns, outcome.keep, acted.mask, acted.state)
+            self._header = chosen.header
+            columns = chosen.obs, chosen.action, chosen.log_prob, outcome.result
+            self._recorder.add(*columns, outcome.keep, chosen.mask, chosen.state)
             if self._recorder.length == self._recorder.capacity:
                 yield from self._cut()
 

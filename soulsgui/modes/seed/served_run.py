@@ -5,7 +5,7 @@ import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
-from soulsgui.modes.seed.served_client import Acted, ServedClient
+from soulsgui.modes.seed.served_client import ChosenActions, ServedClient
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import make_policy
 from soulsgui.sampling.heartbeat import derived_seed
@@ -25,7 +25,7 @@ from soulsgui.sampling.uploader import Uploader
 from soulsgui.wire.beats import LATE_S, BeatClock, clients_of
 from soulsgui.wire.codec import CodecError, WeightsHeader
 from soulsgui.wire.connection import Link
-from soulsgui.wire.keys import INFERENCE, Keys
+from soulsgui.wire.keys import Keys, inference_number
 from soulsgui.wire.messages.chunk import pack_chunk
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_ENVS, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.server_config import ServerConfig
@@ -39,18 +39,25 @@ _LEAST_WAIT_S = 0.001
 _EXPIRY_S = 60
 
 
-def share_of(client: str, servers: int) -> int:
+def server_of(client: str, servers: int) -> int:
     """Return the number, from 1, of the inference server that a client belongs to."""
     return zlib.crc32(client.encode()) % servers + 1
 
 
 @dataclass(frozen=True)
-class Asked:
+class PendingRequest:
     """A request that waits for its answer."""
 
     name: str
     client: ServedClient
     request: Request
+
+
+class LiveClient(NamedTuple):
+    """A client of this server that beats, and that the trainer has let in."""
+
+    grant: Grant
+    num_envs: int  # as it says
 
 
 class ServedRun:
@@ -62,7 +69,7 @@ class ServedRun:
         self._config, self._settings = config, config.settings
         self._client_link, self._link, self._figures = client_link, link, figures
         self._keys, self._progress = Keys(client_link.address.prefix), client_link.progress
-        self._number = int(self._progress.client.rpartition("-")[2])
+        self._number = inference_number(self._progress.client)
         self._spaces = SpacesSpec.from_json(config.spaces)
         self._policy = make_policy(config.policy, config.settings["central.inference_device"])
         self._memory = remembered_by(self._policy)
@@ -72,10 +79,10 @@ class ServedRun:
         self._header: WeightsHeader | None = None
         self._swapped_at = self._looked_at = float("-inf")
         self._clock = BeatClock()
-        self._names: list[str] = []  # of the clients that belong to this server, live, and are let in
-        self._grants: dict[str, Grant] = {}
-        self._envs: dict[str, int] = {}  # how many environments each says that it has
+        self._live: dict[str, LiveClient] = {}
         self._clients: dict[str, ServedClient] = {}  # those that have asked
+        self._session_due = False  # for the environments of a client that has just been admitted
+        self._unreadable: set[str] = set()  # clients whose newest requests could not be used
         self._answers: list[tuple[str, bytes]] = []  # that are to be sent
         self._taken: list[ServedClient] = []  # whose last request is to be recorded
 
@@ -85,22 +92,22 @@ class ServedRun:
 
     def turn(self) -> None:
         """Answer one batch, as soon as there are weights and the trainer takes samples."""
-        link, now = self._client_link, time.monotonic()
-        plan = link.plan
-        link.obey(plan, "waiting" if self._header is None else "sampling")
+        client_link, now = self._client_link, time.monotonic()
+        plan = client_link.plan
+        client_link.obey(plan, "waiting" if self._header is None else "sampling")
         if now - self._looked_at >= _LOOK_EVERY_S:
             self._looked_at = now
             self._look_at_clients(now)
-        link.answer_of_trainer(link.view)  # raises where this server is refused
+        client_link.answer_of_trainer(client_link.view)  # raises where this server is refused
         self._swap(now)
         self._cut(client for client in self._clients.values() if client.open_steps and now >= client.due)
-        if self._header is None or plan.stepping is not Stepping.FREE or not self._names:
+        if self._header is None or plan.stepping is not Stepping.FREE or not self._live:
             self._exchange()
-            link.wait(lambda view: view.header != self._header, _WAIT_S)
+            client_link.wait(lambda view: view.header != self._header, _WAIT_S)
         elif not self._uploader.has_room(sum(client.open_steps for client in self._clients.values())):
             self._exchange()
             self.cut_all()
-            link.wait(lambda _: self._uploader.has_room(0), _WAIT_S)
+            client_link.wait(lambda _: self._uploader.has_room(0), _WAIT_S)
         elif asked := self._collect():
             self._answer(self._header, asked)
 
@@ -122,15 +129,15 @@ class ServedRun:
         """See who is to be served; empty the requests of those who are silent."""
         connection, keys = self._link.redis, self._keys
         servers = int(self._settings["central.inference_servers"])
-        everybody = [name for name in clients_of(connection, keys) if not name.startswith(f"{INFERENCE}-")]
-        mine = [name for name in everybody if share_of(name, servers) == self._number]
+        everybody = [name for name in clients_of(connection, keys) if not inference_number(name)]
+        mine = [name for name in everybody if server_of(name, servers) == self._number]
         pipeline = connection.pipeline(transaction=False)
         for name in mine:
             pipeline.get(keys.beat(name))
             pipeline.pttl(keys.beat(name))
             pipeline.get(keys.grant(name))
         read = iter(pipeline.execute())
-        self._names = []
+        self._live = {}
         for name, told, left_ms, granted in zip(mine, read, read, read, strict=True):
             beat, grant = Heartbeat.read(told), Grant.read(granted)
             if beat is not None:
@@ -139,8 +146,7 @@ class ServedRun:
             if beat is None or beat.leaving or age_s is None or age_s > LATE_S:
                 self._forget(name)
             elif grant is not None and grant.status == "accepted" and grant.session == beat.session:
-                self._names.append(name)
-                self._grants[name], self._envs[name] = grant, beat.num_envs
+                self._live[name] = LiveClient(grant, beat.num_envs)
                 pipeline.ltrim(keys.requests(name), -MOST_IN_FLIGHT, -1)
                 pipeline.expire(keys.requests(name), _EXPIRY_S)
                 pipeline.expire(keys.replies(name), _EXPIRY_S)
@@ -156,12 +162,13 @@ class ServedRun:
         if name in self._clients:
             self._cut([self._clients.pop(name)])
 
-    def _collect(self) -> list[Asked]:
+    def _collect(self) -> list[PendingRequest]:
         """Wait for a request, then for those of the others, no longer than a batch may wait."""
-        most, delay_s = (self._settings[f"central.inference_{name}"] for name in ("batchsize", "delay"))
-        rows, found, known = 0, list[Asked](), set(self._clients.values())
+        most = self._settings["central.inference_batchsize"]
+        delay_s = self._settings["central.inference_delay"]
+        rows, found = 0, list[PendingRequest]()
         # Who was served longest ago comes first.
-        waiting = sorted(self._names, key=self._asked_at)
+        waiting = sorted(self._live, key=self._asked_at)
         deadline = time.monotonic() + _WAIT_S
         while waiting and (popped := self._pop(waiting, deadline - time.monotonic(), most - rows)):
             now = time.monotonic()
@@ -177,7 +184,9 @@ class ServedRun:
             lately = any(now - self._asked_at(name) <= delay_s for name in waiting)
             if found and (rows >= most or not lately):
                 break
-        if not known.issuperset(self._clients.values()):
+        if self._session_due:
+            # Before it is answered: no step may have the number of another one.
+            self._session_due = False
             self._record()
             self._progress.num_envs = max(one.first_env + one.num_envs for one in self._clients.values())
             self._uploader = self._begin_session()
@@ -214,24 +223,28 @@ class ServedRun:
             self._push(client.record())
         self._taken.clear()
 
-    def _read(self, name: str, data: bytes, now: float) -> Asked | None:
+    def _read(self, name: str, data: bytes, now: float) -> PendingRequest | None:
         """Take a request over; None for one that can't be used, or is answered already."""
         try:
             request = Request.read(data, self._spaces)
             others = sum(one.num_envs for other, one in self._clients.items() if other != name)
-            if len(request.obs) != self._envs[name] or others + len(request.obs) > MAX_ENVS:
-                raise CodecError(f"{len(request.obs)} environments, where it says {self._envs[name]}")
+            asks, has = len(request.obs), self._live[name].num_envs
+            if asks != has or others + asks > MAX_ENVS:
+                raise CodecError(f"{asks} environments, where it says {has}")
         except CodecError as error:
             self._figures.unreadable += 1
-            logger.info("a request of %s can't be used: %s", name, error)
+            if name not in self._unreadable:
+                logger.info("a request of %s can't be used: %s", name, error)
+            self._unreadable.add(name)
             return None
+        self._unreadable.discard(name)
         client = self._clients.get(name)
         if client is not None and client.repeats(request):
             if request.number != client.number:
                 return None
             self._figures.repeated += 1
             if not client.answer:  # the server went away before it was answered
-                return Asked(name, client, request)
+                return PendingRequest(name, client, request)
             self._answers.append((name, client.answer))
             return None
         if client is None or client.num_envs != len(request.obs):
@@ -244,13 +257,10 @@ class ServedRun:
         client.asked_at = now
         if request.round_trip_ms:
             self._figures.took(request.round_trip_ms)
-        return Asked(name, client, request)
+        return PendingRequest(name, client, request)
 
     def _admit(self, name: str, num_envs: int) -> ServedClient:
-        """Give a client numbers for its environments; those of clients that are gone are free again.
-
-        A session begins before it is answered, so that no step has the number of another one.
-        """
+        """Give a client numbers for its environments; those of clients that are gone are free again."""
         self._cut([self._clients.pop(name)] if name in self._clients else ())
         first = 0
         for other in sorted(self._clients.values(), key=lambda one: one.first_env):
@@ -261,10 +271,11 @@ class ServedRun:
         self._clients[name] = client = ServedClient(
             num_envs, first, self._spaces, longest, self._memory.shapes
         )
+        self._session_due = True
         logger.info("%s asks with %d environments", name, num_envs)
         return client
 
-    def _answer(self, header: WeightsHeader, asked: list[Asked]) -> None:
+    def _answer(self, header: WeightsHeader, asked: list[PendingRequest]) -> None:
         """Choose the actions of a batch, and send them."""
         obs = np.concatenate([one.request.obs for one in asked])
         masks = [one.request.mask for one in asked if one.request.mask is not None]
@@ -278,17 +289,18 @@ class ServedRun:
             one.client.memory.fields = {name: field[rows].copy() for name, field in memory.fields.items()}
             words = one.request.unroll, one.request.number, self._figures.generation
             answer = ActionReply(*words, header.model_id, header.update, chosen[rows]).pack()
-            acted = Acted(header, one.request.obs, one.request.mask, action[rows], log_prob[rows], state)
-            one.client.acted(acted, answer)
+            request, drawn = one.request, (action[rows], log_prob[rows])
+            one.client.answered(ChosenActions(header, request.obs, request.mask, *drawn, state), answer)
             self._answers.append((one.name, answer))
         self._figures.chose(len(obs))
 
     def _choose(
-        self, asked: list[Asked], obs: NDArray[Any], mask: Mask | None
+        self, asked: list[PendingRequest], obs: NDArray[Any], mask: Mask | None
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Choose actions as the grant of each client says that it explores."""
-        grants = [self._grants[one.name] for one in asked]
+        grants = [self._live[one.name].grant for one in asked]
         rates = [epsilons(grant, one.client.num_envs) for grant, one in zip(grants, asked, strict=True)]
+        # The trainer tells all clients the same way to explore; what differs is the rate.
         return explore(self._policy, obs, self._rng, grants[0], mask, np.concatenate(rates))
 
     def cut_all(self) -> None:

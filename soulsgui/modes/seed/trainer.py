@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
@@ -16,7 +15,7 @@ from soulsgui.config.layers import ConfigLike, as_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
-from soulsgui.modes.local import LocalProcesses, start_server, stopped_by_signals
+from soulsgui.modes.local import local_server
 from soulsgui.modes.seed.inference_server import run_inference_server
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.sampling.client import ClientOptions, run_client
@@ -24,7 +23,7 @@ from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.learners.replay import DeepQ, ReplayLearner
 from soulsgui.training.nodes import DQNTrainingNode
 from soulsgui.wire.access import Address
-from soulsgui.wire.keys import INFERENCE, check_client_name
+from soulsgui.wire.keys import check_client_name, inference_server
 
 Environment = str | Mapping[str, Any]
 """A Gymnasium id, or the settings below `env` (`{"id": ..., "kwargs": ..., "wrappers": ...}`)."""
@@ -163,19 +162,15 @@ class Trainer:
         config, servers = self._config, self._config.inference_servers
         with ExitStack() as opened:
             opened.callback(torch.set_num_threads, torch.get_num_threads())
-            temporary = TemporaryDirectory(prefix="soulsgui-", ignore_cleanup_errors=True)
-            folder = Path(opened.enter_context(temporary))
             opened.callback(self._stop.clear)
-            opened.enter_context(stopped_by_signals(self._stop))
-            processes = opened.enter_context(LocalProcesses(folder / "logs", self._stop))
-            run = RunFolder(self._run_dir or folder / "runs" / "seed")
-            self.address = address = start_server(processes, folder)
+            folder, processes, address = opened.enter_context(local_server(self._stop))
+            self.address, run = address, RunFolder(self._run_dir or folder / "runs" / "seed")
             node = _SeedNode(self.agent, self._settings, run, address, self._stop)
             if node.agent.spaces != node.training.spaces:
                 raise UsageError(f"The agent was made for other spaces than {self._settings.env.id} has.")
             self.agent = node.agent
             before = node.agent.updates
-            for name in (f"{INFERENCE}-{number}" for number in range(1, servers + 1)):
+            for name in map(inference_server, range(1, servers + 1)):
                 processes.start(name, run_inference_server, address, name)
             for number in range(1, config.actor_processes + 1):
                 actor = Actor(address, config.actor_threads, f"actor-{number}")

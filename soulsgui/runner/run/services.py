@@ -28,7 +28,7 @@ from soulsgui.runner.status_text import waits_words
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ServiceStatus
 from soulsgui.wire.control.states import CLIENT
-from soulsgui.wire.keys import EVALUATOR, INFERENCE, TELEMETRY, TRAINER
+from soulsgui.wire.keys import EVALUATOR, INFERENCE, TELEMETRY, TRAINER, inference_server
 from soulsgui.wire.node_commands import NodeCommand
 
 logger = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class RunServices:
     ) -> None:
         self.clients = clients  # Names of the clients the server starts itself
         self._evaluator = [EVALUATOR] if evaluates else []
-        self._inference = [f"{INFERENCE}-{number}" for number in range(1, inference + 1)]
+        self._inference = [inference_server(number) for number in range(1, inference + 1)]
         self._run = run
         self._context = context
         self._supervisor = context.supervisor

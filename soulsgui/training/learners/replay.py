@@ -98,7 +98,7 @@ class DeepQ:
             logger.warning("%s. %s", beyond, BEYOND_SUPPORT_REMEDY)
 
 
-class PolicyExplores:
+class SelfExploring:
     """What algorithms have in common whose policies explore by themselves."""
 
     settings: PacingSettings
@@ -120,7 +120,7 @@ class PolicyExplores:
         """Nothing stands out."""
 
 
-class SoftActorCritic(PolicyExplores):
+class SoftActorCritic(SelfExploring):
     """Soft actor-critic, TQC and TD3; clients draw from the policy itself."""
 
     def __init__(self, run: TrainingRun) -> None:
@@ -137,7 +137,7 @@ class SoftActorCritic(PolicyExplores):
         self.memory = WindowReplay(ring, 1, sac.gamma)
 
 
-class Starts:
+class EpisodeStarts:
     """The observations that the newest episodes began with, and which actions were valid then."""
 
     _MOST = 64
@@ -162,7 +162,7 @@ class Starts:
         return {} if values is None else {"start_value": float(values.mean())}
 
 
-OffPolicy = DeepQ | PolicyExplores
+OffPolicy = DeepQ | SelfExploring
 """The off-policy algorithms: settings, agent, memory, and how clients explore."""
 
 
@@ -185,7 +185,7 @@ class ReplayLearner(AsynchronousLearner):
         in_step = run.settings.determinism == "lockstep"
         self._lockstep = Lockstep(run.settings.longest_segment) if in_step else None
         self._next_update = float("-inf")
-        self._starts = Starts()
+        self._starts = EpisodeStarts()
         self._compiling = Compiling(run, self.agent.compiled_loss, exact=in_step)
 
     def close(self, keep_memory: bool) -> None:

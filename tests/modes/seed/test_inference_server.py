@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from soulsgui.modes.seed import served_run
-from soulsgui.modes.seed.served_run import share_of
+from soulsgui.modes.seed.served_run import server_of
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.heartbeat import Heartbeat, InferenceFigures
 from tests.faults.waiting import until
@@ -236,7 +236,7 @@ def test_one_that_hangs_tells_so_in_its_beats(
 
 
 def test_every_client_belongs_to_one_server() -> None:
-    shares = [share_of(f"client-{number}", 3) for number in range(300)]
+    shares = [server_of(f"client-{number}", 3) for number in range(300)]
     assert set(shares) == {1, 2, 3}
     assert min(shares.count(server) for server in (1, 2, 3)) > 50
 

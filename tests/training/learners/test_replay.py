@@ -12,7 +12,7 @@ import pytest
 from soulsgui.sampling import DQNConnector
 from soulsgui.training.intake.sessions import Exploration
 from soulsgui.training.learners import asynchronous
-from soulsgui.training.learners.replay import Starts
+from soulsgui.training.learners.replay import EpisodeStarts
 from tests.experience.segments import segments_of
 from tests.faults.waiting import until
 from tests.sampling.loops import play_by_hand
@@ -291,7 +291,7 @@ class _Tenfold:
 
 
 def test_the_start_value_is_that_of_beginnings_alone_and_of_the_newest() -> None:
-    starts = Starts()
+    starts = EpisodeStarts()
     assert starts.figures(_Tenfold()) == {}
     obs = np.arange(7.0, dtype=np.float32)[:, None]  # of steps 0 and 1, 3 and 4, and what followed them
     starts.note(segments_of([2, 1, 1], obs, first_step=np.array([5, 0, 0])))
@@ -304,7 +304,7 @@ def test_the_start_value_is_that_of_beginnings_alone_and_of_the_newest() -> None
 
 
 def test_which_actions_are_valid_at_a_start_is_told() -> None:
-    starts = Starts()
+    starts = EpisodeStarts()
     mask = np.array([[False, True], [True, True], [True, False], [False, False]])
     obs = np.ones((4, 1), np.float32)
     starts.note(segments_of([1, 1], obs, first_step=np.array([0, 0]), action_mask=mask))
