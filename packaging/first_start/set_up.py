@@ -119,7 +119,9 @@ def _set_up(
             log.flush()
             raise _with_log(error, venv.log) from error
     write_stamp(venv, plan.Stamp(_fingerprint(venv), tuple(extras)).to_json())
+    script = f'"{sys.argv[0]}"' if " " in sys.argv[0] else sys.argv[0]
     console.say(f"Set up in {time.monotonic() - started_s:.0f} s.")
+    console.say(f"From now on this starts it at once:  {Path(sys.executable).name} {script}")
 
 
 def _choose_torch(version: str, env: Mapping[str, str]) -> torch_build.TorchBuild:

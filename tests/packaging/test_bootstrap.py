@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,7 @@ def test_a_fresh_set_up_announces_itself_and_starts_nothing(ready: TinyProject) 
     assert "To download: about" in told
     assert f"torch: the build in {ready.wheels}, nothing to download." in told
     assert "Set up in" in told
+    assert re.search(r'starts it at once:  python\S* "/.*bootstrap\.py"\n', told)
 
 
 def test_a_program_is_started_and_its_exit_code_passed_on(ready: TinyProject) -> None:
@@ -140,7 +142,9 @@ def test_an_interrupted_set_up_goes_on_and_a_left_pip_is_waited_for(tmp_path: Pa
         _, told = second.communicate(timeout=HANGS_S)
     assert second.returncode == 0
     assert "8 of 8 packages" not in told
-    assert "Set up in" in told
+    assert re.search(
+        r"Set up in \d+ s\. From now on this starts it at once:  python\S* \S*bootstrap\.py$", told, re.M
+    )
     assert psutil.wait_procs(pips, timeout=HANGS_S)[1] == []
     assert project.run("setup").stderr == ""
 
