@@ -1,7 +1,7 @@
 """Processes of a Python program (server, clients, inference servers), begun again when they end early.
 
 A child ends when it is asked to, and when the program is gone, however that ended: both close the pipe that
-it waits at.
+it waits at. One that hangs (its heartbeat stands still) is ended, and begins again.
 """
 
 import contextlib
@@ -41,7 +41,10 @@ from soulsgui.system import (
     stop_signals,
     terminate_group,
 )
-from soulsgui.wire.connection import AWAY, Address, Backoff, connect
+from soulsgui.wire.beats import LATE_S, LOST_S
+from soulsgui.wire.connection import AWAY, Address, Backoff, Link, Stopped, connect
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.heartbeat import Heartbeat
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +54,7 @@ _LOOK_EVERY_S = 0.2
 _GRACE_S = 30.0
 _SERVER_START_S = 120.0
 _MOST_FAILURES = 6
+_LOOK_AT_BEATS_EVERY_S = 1.0
 _TAIL_BYTES = 4096
 
 REDIS = "redis"
@@ -107,6 +111,12 @@ class LocalProcesses:
         """Return how often each process was started again."""
         return {name: child.restarts for name, child in self._children.items()}
 
+    def pids(self) -> dict[str, int]:
+        """Return the process ids of those that run."""
+        with self._lock:
+            running = {name: child.process for name, child in self._children.items() if child.process}
+            return {name: process.pid for name, process in running.items() if process.pid is not None}
+
     @property
     def stopping(self) -> bool:
         """Whether nothing begins any more."""
@@ -132,9 +142,13 @@ class LocalProcesses:
             lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
         return printable(lines[-1]) if lines else "it said nothing"
 
-    def process(self, name: str) -> SpawnProcess | None:
-        """Return the present process of a name; None while there is none."""
-        return self._children[name].process
+    def end_hanging(self, name: str) -> None:
+        """End a process that gives no sign of life; it begins again as any that ends."""
+        with self._lock:
+            child = self._children.get(name)
+            if child is not None and child.process is not None and child.process.pid is not None:
+                logger.warning("%s gives no sign of life", name)
+                kill_tree(child.process.pid)
 
     def stop(self, *names: str) -> None:
         """Ask processes to end, wait for it, and end those that don't."""
@@ -276,7 +290,45 @@ def local_server(stop: threading.Event) -> Iterator[LocalServer]:
         stopped_by_signals(stop),
         LocalProcesses(Path(name) / "logs", stop) as processes,
     ):
-        yield LocalServer(Path(name), processes, start_server(processes, Path(name)))
+        server = LocalServer(Path(name), processes, start_server(processes, Path(name)))
+        with _watched(server):
+            yield server
+
+
+@contextlib.contextmanager
+def _watched(server: LocalServer) -> Iterator[None]:
+    """End processes that hang meanwhile: each begins again as if it had died."""
+    ended = threading.Event()
+    watching = threading.Thread(target=_watch_beats, args=(server, ended), name="beats")
+    watching.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watching.join()
+
+
+def _watch_beats(server: LocalServer, ended: threading.Event) -> None:
+    keys, link = Keys(server.address.prefix), Link(server.address, ended, "beats")
+    seen: dict[str, tuple[object, float]] = {}
+    looked_at = time.monotonic()
+    with contextlib.closing(link), contextlib.suppress(Stopped):
+        while not ended.wait(_LOOK_AT_BEATS_EVERY_S):
+            pids = server.processes.pids()
+            told = link.run(lambda redis: redis.mget([keys.beat(name) for name in pids]))  # noqa: B023
+            now = time.monotonic()
+            if now - looked_at > LATE_S:  # the server was away, or this computer slept: nobody could be heard
+                seen.clear()
+            looked_at = now
+            for (name, pid), beat in zip(pids.items(), map(Heartbeat.read, told), strict=True):
+                if beat is None or beat.instance.pid != pid:
+                    seen.pop(name, None)
+                    continue
+                sign = pid, beat.counter if beat.inference is None else beat.inference.turns
+                since = seen[name][1] if name in seen and seen[name][0] == sign else now
+                seen[name] = sign, since
+                if now - since > LOST_S:
+                    server.processes.end_hanging(name)
 
 
 def start_server(processes: LocalProcesses, folder: Path) -> Address:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -113,12 +114,24 @@ def _training(actors: ActorManager, guard: InitGuard) -> Iterator[None]:
 def test_a_killed_actor_begins_again_and_what_it_did_counts(tmp_path: Path) -> None:
     with managed(Counting) as actors:
         with _training(actors, InitGuard(tmp_path / "guard")):
-            os.kill(cast(Any, actors.processes.process("actor-0")).pid, signal.SIGKILL)
+            os.kill(actors.processes.pids()["actor-0"], signal.SIGKILL)
             until(lambda: actors.processes.restarts()["actor-0"], "another one")
             told = actors._counted["actor-0"]
             until(lambda: actors._counted["actor-0"] > told + 50, "steps of the second")
         (done,) = actors.stop_and_join()
         assert done.env_steps > told + 50 > 100
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing stops a process there")
+@pytest.mark.allow_warnings
+def test_an_actor_that_hangs_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("soulsgui.modes.local.LOST_S", 3.0)
+    with managed(Counting, Counting) as actors, _training(actors, InitGuard(tmp_path / "guard")):
+        os.kill(actors.processes.pids()["actor-0"], signal.SIGSTOP)
+        until(lambda: actors.processes.restarts()["actor-0"], "another one")
+        told = actors._counted["actor-0"]
+        until(lambda: actors._counted["actor-0"] > told + 50, "its steps")
+        assert actors.processes.restarts()["actor-1"] == 0
 
 
 def test_the_training_goes_on_when_its_server_was_killed(tmp_path: Path) -> None:
