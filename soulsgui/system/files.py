@@ -17,6 +17,7 @@ _REPLACE_PAUSE_S = 0.02
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+_WRONG_KIND = (errno.EISDIR, errno.ENOTDIR)
 _ELSEWHERE = "choose another folder: --data-dir DIR, --config-dir DIR."
 
 
@@ -98,6 +99,11 @@ def explained(error: OSError) -> tuple[str, str]:
     if error.errno in _FORBIDDEN:
         what = f"{place} can't be used" if place else "A file can't be used"
         return f"{what}: {error.strerror or 'not permitted'}.", f"Mend its rights, or {_ELSEWHERE}"
+    if error.errno in _WRONG_KIND:
+        # What was to be put in a place names that place last.
+        wrong = error.filename2 if error.filename2 is not None else place
+        is_what, wants = ("a folder", "file") if error.errno == errno.EISDIR else ("below a file", "folder")
+        return f"{wrong} is {is_what}, where a {wants} belongs.", f"Move it elsewhere, or {_ELSEWHERE}"
     if error.errno == errno.ENAMETOOLONG:
         return (
             f"This path is too long for the system: {place or 'unknown'}.",

@@ -240,3 +240,16 @@ def test_refusals_of_the_file_system_name_place_and_remedy(number: int, words: s
     assert words in said
     assert "--data-dir" in said
     assert "Errno" not in said
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows calls this a lack of rights")
+def test_a_folder_in_place_of_a_file_is_named_also_by_who_would_replace_it(tmp_path: Path) -> None:
+    taken = tmp_path / "server.json"
+    (taken / "something").mkdir(parents=True)
+    for attempt in (taken.read_bytes, lambda: atomic_write(taken, b"{}")):
+        with pytest.raises(IsADirectoryError) as caught:
+            attempt()
+        assert in_words(caught.value).startswith(f"{taken} is a folder, where a file belongs.\nMove it")
+    with pytest.raises(NotADirectoryError) as caught:
+        Path(os.devnull, "below").read_bytes()
+    assert "is below a file, where a folder belongs" in in_words(caught.value)
