@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -126,12 +126,15 @@ def sketch(address: Address, clients: Sequence[str], batch: int) -> None:
 class Trainer:
     """Lets clients and the inference server in, and throws away what comes."""
 
-    def __init__(self, address: Address, clients: Sequence[str], num_envs: int) -> None:
+    def __init__(
+        self, address: Address, clients: Sequence[str], num_envs: int, changed: Mapping[str, Any]
+    ) -> None:
         self.connection, self.keys = connect(address), Keys(address.prefix)
         settings = {
             "algorithm": "dqn",
             "inference": "server",
             "central.inference_batchsize": num_envs * len(clients),
+            **changed,
         }
         told = client_settings(combine([Layer("bench", settings)]))
         config = ServerConfig(
@@ -190,11 +193,14 @@ def _play(
     return num_envs * len(took) / seconds, took
 
 
-def _ours(pool: ProcessPoolExecutor, address: Address, shape: Shape, seconds: float) -> tuple[float, Times]:
+def _ours(
+    pool: ProcessPoolExecutor, address: Address, shape: Shape, seconds: float, **changed: Any
+) -> tuple[float, Times]:
     with tempfile.TemporaryDirectory() as folder:
         address.write(Path(folder) / "redis.json")
         words = ["inference", "--name", SERVER, "--server-file", str(Path(folder) / "redis.json")]
-        trainer = Trainer(address, [f"c{number}" for number in range(shape[0])], shape[1])
+        clients = [f"c{number}" for number in range(shape[0])]
+        trainer = Trainer(address, clients, shape[1], changed)
         server = subprocess.Popen(
             [sys.executable, "-m", "soulsgui", *words], stderr=(Path(folder) / "log").open("wb")
         )
@@ -239,10 +245,13 @@ def measure(quick: bool) -> list[Measured]:
         ProcessPoolExecutor(6, multiprocessing.get_context("spawn")) as pool,
     ):
         for shape in SHAPES:
-            ours, limits, half_ms, most_ms, plain = [], [], [], [], []
+            ours, full, limits, half_ms, most_ms, plain = [], [], [], [], [], []
             for turn in range(repeats):
                 name = f"{shape[0]}x{shape[1]}.{turn}:"
-                rate, took = _ours(pool, _with_prefix(server, f"ours.{name}"), shape, seconds)
+                # As the sketch, which waits for nobody; then as shipped.
+                at_once = {"central.inference_delay": 0.0}
+                rate, took = _ours(pool, _with_prefix(server, f"ours.{name}"), shape, seconds, **at_once)
+                full.append(_ours(pool, _with_prefix(server, f"full.{name}"), shape, seconds)[0])
                 limit, _ = _sketched(pool, _with_prefix(server, f"{SKETCH}.{name}"), shape, seconds)
                 ours.append(rate)
                 limits.append(limit)
@@ -251,6 +260,7 @@ def measure(quick: bool) -> list[Measured]:
                 plain.append(1000 * _round_trip(server))
             words = f"{shape[0]} clients × {shape[1]}"
             found.append(_figure(f"{words}: actions", "1/s", ours, "bare sketch", limits))
+            found.append(_figure(f"{words}: actions in full batches", "1/s", full, "bare sketch", limits))
             found.append(_figure(f"{words}: p50 of an answer", "ms", half_ms, "round trip (PING)", plain))
             found.append(_figure(f"{words}: p99 of an answer", "ms", most_ms, "round trip (PING)", plain))
     for actors in (1, 2, 4):
