@@ -10,7 +10,7 @@ import redis
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.training.intake.chunks import Arrivals, Chunks, Ingest, RejectRing, SampleSink, sort_out
 from soulsgui.training.intake.roster import Readmission, Roster
-from soulsgui.training.intake.sessions import LEFT, NEW_SESSION, Session, Sessions
+from soulsgui.training.intake.sessions import LEFT, NEW_SESSION, OFF_THE_LIST, Session, Sessions
 from soulsgui.training.publisher import Publisher
 from soulsgui.wire.group_reader import GroupReader, StreamPart
 from soulsgui.wire.keys import TRAINER_GROUP, EntryId, Keys
@@ -150,7 +150,8 @@ class Intake:
         self._outdated: set[str] = set()
         self._flooding: set[str] = set()
         self._left_over: dict[str, EntryId] = {}  # newest entry of each stream before this trainer came
-        self._leavers: dict[str, Session] = {}  # who said goodbye, and may have sent more before
+        # Who says that it goes, and why: it may have sent more before.
+        self._going: dict[str, tuple[Session, str]] = {}
         self._hellos = HelloCounter()
         self.roster = Roster(keys)
         self._readmission = Readmission(keys, config.run_id, self.roster, self.sessions)
@@ -215,11 +216,12 @@ class Intake:
         self.sessions.measure(now)
         self._beats_are_new = True
         for client, session in list(self.sessions.by_client.items()):
+            self._going.pop(client, None)
             reason = self.roster.gone(session)
-            if reason:
+            if reason == OFF_THE_LIST:  # its stream is read no more
                 self._sink.lost(client, reason)
-            if reason == LEFT:
-                self._leavers[client] = session
+            elif reason:
+                self._going[client] = session, reason
         self.sessions.forget_all_but(self.roster.clients)
         # Those who can send nothing: what they sent was lost, or credits were held.
         sessions = self.sessions.by_client.items()
@@ -290,9 +292,12 @@ class Intake:
         heard = {part.client for part in parts}
         self._look_for_losses(heard)
         if self.reader.up_to_date:
-            for client in self._leavers.keys() - heard:  # all is read that they sent before
-                if self.sessions.by_client.get(client) is self._leavers.pop(client):
-                    self.sessions.end(client)
+            for client in self._going.keys() - heard:  # all is read that they sent before
+                session, reason = self._going.pop(client)
+                if self.sessions.by_client.get(client) is session:
+                    self._sink.lost(client, reason)
+                    if reason == LEFT:
+                        self.sessions.end(client)
         if not parts:
             return
         for part in parts:
