@@ -109,6 +109,8 @@ class Theme(QObject):
         """Make all text larger or smaller than the system's font."""
         font = QFont(self._system_font)
         font.setPointSizeF(self._system_font.pointSizeF() * percent / 100)
+        if font == self._app.font():
+            return  # every widget would be measured anew
         self._app.setFont(font)
         self._apply(again=True)
 
