@@ -12,12 +12,11 @@ from soulsgui.errors import UsageError
 from soulsgui.experience.frame_stacks import Observations
 from soulsgui.policies.exploration import START, Moment
 from soulsgui.policies.policy import IN_NUMPY, Floats, Mask
-from soulsgui.rl.buffers.memory import WindowReplay
-from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
+from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.normalisation import Rewards
 from soulsgui.training.attempt import TrainingRun
-from soulsgui.training.learners.replay import SelfExploring, observation_storage
+from soulsgui.training.learners.replay import SelfExploring, uniform_memory
 
 ModelInfo = Mapping[str, NDArray[Any]]
 """Weights by name."""
@@ -137,17 +136,9 @@ class OwnAlgorithm(SelfExploring):
                 "Take one of the program's: agent_config is then its settings.",
             )
         self.settings = run.settings.dqn if run.settings.algorithm == "dqn" else run.settings.sac
-        action = run.spaces.action
         agent.train()
-        ring = UniformReplay(
-            self.settings.buffer_size,
-            run.spaces.observation,
-            action_shape=action.shape,
-            action_dtype=action.dtype,
-            storage=observation_storage(run),
-        )
         self.agent = OwnAgent(agent, run)
-        self.memory = WindowReplay(ring, n_step, self.settings.gamma)
+        self.memory = uniform_memory(run, self.settings, n_step)
 
 
 class OwnPolicy:

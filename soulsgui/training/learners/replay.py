@@ -98,6 +98,19 @@ class DeepQ:
             logger.warning("%s. %s", beyond, BEYOND_SUPPORT_REMEDY)
 
 
+def uniform_memory(run: TrainingRun, settings: PacingSettings, n_step: int) -> WindowReplay:
+    """Return a memory that draws all transitions alike, for actions of any kind."""
+    action = run.spaces.action
+    ring = UniformReplay(
+        settings.buffer_size,
+        run.spaces.observation,
+        action_shape=action.shape,
+        action_dtype=action.dtype,
+        storage=observation_storage(run),
+    )
+    return WindowReplay(ring, n_step, settings.gamma)
+
+
 class SelfExploring:
     """What algorithms have in common whose policies explore by themselves."""
 
@@ -124,17 +137,9 @@ class SoftActorCritic(SelfExploring):
     """Soft actor-critic, TQC and TD3; clients draw from the policy itself."""
 
     def __init__(self, run: TrainingRun) -> None:
-        self.settings = sac = run.settings.sac
-        action, storage = run.spaces.action, observation_storage(run)
-        ring = UniformReplay(
-            sac.buffer_size,
-            run.spaces.observation,
-            action_shape=action.shape,
-            action_dtype=action.dtype,
-            storage=storage,
-        )
+        self.settings = run.settings.sac
         self.agent: SACAgent = make_agent("sac", run.settings, run.spaces, run.device)
-        self.memory = WindowReplay(ring, 1, sac.gamma)
+        self.memory = uniform_memory(run, self.settings, n_step=1)
 
 
 class EpisodeStarts:
