@@ -6,7 +6,7 @@ import logging
 import shutil
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,15 @@ from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import ENDED_STATES, RunRecord
 from soulsgui.runner.run.start import of_the_runner, resumption
 from soulsgui.runner.status_text import run_line, summary_text
-from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
-from soulsgui.wire.keys import TELEMETRY
+from soulsgui.wire.control import (
+    CLIENT,
+    ClientStatus,
+    ErrorCode,
+    RunResumeParams,
+    RunStartParams,
+    ServiceStatus,
+)
+from soulsgui.wire.keys import TELEMETRY, inference_number
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +138,7 @@ class _Headless:
             await runner.closing.wait()
 
     async def _goal_out_of_reach(self) -> None:
-        """Return when nobody is left who could say that the goal was reached."""
+        """Return when nobody is left who plays, or who could say that the goal was reached."""
         runner = self._runner
         while True:
             session = runner.run_manager.session
@@ -141,6 +148,9 @@ class _Headless:
                 outcome = runner.supervisor.outcome_of(TELEMETRY)
                 words = outcome.words if outcome is not None else "failed"
                 await runner.run_manager.fail(f"Nobody watches the goal: telemetry {words}")
+                return
+            if why := nobody_plays(runner.supervisor.statuses(), lambda: runner.status().clients):
+                await runner.run_manager.fail(why)
                 return
             await asyncio.sleep(_GOAL_EVERY_S)
 
@@ -184,6 +194,17 @@ class _Headless:
         if found and manager.loss:
             sys.stderr.write(f"Its end is not saved: {printable(manager.loss)}\n")
         return 0 if found and is_done(record, manager.loss) else 1
+
+
+def nobody_plays(services: Sequence[ServiceStatus], clients: Callable[[], Sequence[ClientStatus]]) -> str:
+    """Say that all clients of this server were given up, where there are no others; empty otherwise."""
+    ours = {service.name: service for service in services if service.kind == CLIENT}
+    if not ours or any(service.state != "failed" for service in ours.values()):
+        return ""
+    if any(client.id not in ours and not inference_number(client.id) for client in clients()):
+        return ""
+    name, service = next(iter(ours.items()))
+    return f"Nobody plays: {name} was given up: {service.outcome}"
 
 
 def is_done(record: RunRecord, loss: str) -> bool:

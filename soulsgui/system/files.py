@@ -17,7 +17,11 @@ _REPLACE_PAUSE_S = 0.02
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-_WRONG_KIND = (errno.EISDIR, errno.ENOTDIR)
+_WRONG_KIND = {
+    errno.EISDIR: ("a folder", "file"),
+    errno.ENOTDIR: ("below a file", "folder"),
+    errno.EEXIST: ("a file", "folder"),  # nothing here is to be made that may not be there, but folders
+}
 _ELSEWHERE = "choose another folder: --data-dir DIR, --config-dir DIR."
 
 
@@ -102,7 +106,7 @@ def explained(error: OSError) -> tuple[str, str]:
     if error.errno in _WRONG_KIND:
         # What was to be put in a place names that place last.
         wrong = error.filename2 if error.filename2 is not None else place
-        is_what, wants = ("a folder", "file") if error.errno == errno.EISDIR else ("below a file", "folder")
+        is_what, wants = _WRONG_KIND[error.errno]
         return f"{wrong} is {is_what}, where a {wants} belongs.", f"Move it elsewhere, or {_ELSEWHERE}"
     if error.errno == errno.ENAMETOOLONG:
         return (

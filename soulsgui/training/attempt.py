@@ -96,7 +96,7 @@ class TrainingRun:
         """Begin the next attempt, and write its number into the run's folder."""
         try:
             begun = int(json.loads(self.folder.attempts.read_text(encoding="utf-8"))["begun"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             begun = 0
         atomic_write(self.folder.attempts, json.dumps({"begun": begun + 1}).encode())
         self.attempt = begun + 1

@@ -59,7 +59,7 @@ class Address:
             words = {name: str(fields[name]) for name in ("host", "password", "prefix")}
             later = {name: str(fields.get(name, "")) for name in ("user", "pin", "socket")}
             return cls(port=int(fields["port"]), **words, **later)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UsageError(
                 f"The server address file {path} can't be used: {error}", "Start the runner: soulsgui serve"
             ) from error

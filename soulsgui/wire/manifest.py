@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -19,6 +19,9 @@ MEMORY = "memory.safetensors"  # the replay memory, in checkpoints that were ask
 NOTE = "note.txt"  # what the user says of a checkpoint; it may change, so it has no hash
 
 _REMEDY = "Use another checkpoint."
+
+
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class ManifestFile(Message):
@@ -50,11 +53,11 @@ class Manifest(Message):
 
     format: int = FORMAT
     run_id: str
-    attempt: int
-    model_id: int
-    updates: int
-    env_steps: int
-    episodes: int
+    attempt: _Count
+    model_id: _Count
+    updates: _Count
+    env_steps: _Count
+    episodes: _Count
     algorithm: str
     agent: str = ""
     env_id: str

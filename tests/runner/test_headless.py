@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from soulsgui.errors import SoulsGuiError
-from soulsgui.runner.headless import is_done
+from soulsgui.runner.headless import is_done, nobody_plays
 from soulsgui.runner.run.record import RunRecord
 from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
@@ -24,6 +24,7 @@ from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
 from tests.runner.fake_program import CHECKING, LOADING, PATIENT, REPORT
 from tests.runner.fake_serve import READY_LIMIT
+from tests.states import client, service
 
 FAKE_SERVE = Path(__file__).with_name("fake_serve.py")
 
@@ -353,3 +354,17 @@ def test_a_goal_counts_only_when_it_is_saved() -> None:
         record = RunRecord.model_validate({"id": "r", "reached": reached})
         assert is_done(record, "") is done
         assert not is_done(record, "the last 3 updates (768 steps) are lost: no space left")
+
+
+def test_nobody_plays_when_all_clients_were_given_up_and_nobody_else_is_known() -> None:
+    failed = service("client-1", "failed", outcome="exit 1 after 3 s")
+    others = [client("client-1", "lost"), client("inference-1")]
+    assert nobody_plays([failed, service()], lambda: others).endswith(
+        "client-1 was given up: exit 1 after 3 s"
+    )
+    for services, clients in (
+        ([failed, service("client-2", "backoff")], others),
+        ([failed], [*others, client("gamer-1", "lost")]),  # it may come back
+        ([service()], []),
+    ):
+        assert nobody_plays(services, lambda clients=clients: clients) == ""

@@ -253,3 +253,7 @@ def test_a_folder_in_place_of_a_file_is_named_also_by_who_would_replace_it(tmp_p
     with pytest.raises(NotADirectoryError) as caught:
         Path(os.devnull, "below").read_bytes()
     assert "is below a file, where a folder belongs" in in_words(caught.value)
+    (tmp_path / "data").touch()
+    with pytest.raises(FileExistsError) as caught:
+        (tmp_path / "data").mkdir(exist_ok=True)
+    assert in_words(caught.value).startswith(f"{tmp_path / 'data'} is a file, where a folder belongs.")

@@ -68,6 +68,8 @@ def _change_manifest(**changed: Any) -> Callable[[Path], None]:
         (_change_manifest(format="x"), "can't be read"),
         (_change_manifest(files={}), "can't be read"),
         (_change_manifest(run_id=None), "run_id"),
+        (_change_manifest(env_steps=-100), "env_steps"),
+        (_change_manifest(model_id=10**400), "can't be read"),
         (_change_manifest(files={"../../etc/passwd": {"sha256": "0", "size": 1}}), "outside"),
         (lambda folder: write_checkpoint(folder, replace(checkpoint(3, size=10), state={})), "lacks a part"),
     ],

@@ -59,6 +59,21 @@ class Checkpoints:
             raise CheckpointError(why, "Choose another checkpoint, or none to take the newest valid one.")
         return info
 
+    def check_resumable(self, run: RunFolder) -> None:
+        """Make sure that a run whose checkpoints are damaged has another one to go on from.
+
+        Raises:
+            CheckpointError: It has none; the run would begin anew.
+        """
+        found = self.list(run)
+        damaged = [info for info in found if not info.valid]
+        if damaged and not any(info.resumable for info in found):
+            raise CheckpointError(
+                f"No checkpoint of {run.run_id} can be gone on from: {damaged[0].id} is damaged "
+                f"({damaged[0].error}).",
+                "Put a whole one back, or move the damaged ones away to begin anew.",
+            )
+
     def edit_note(self, run: RunFolder, checkpoint: str, note: str) -> CheckpointInfo:
         """Change the note of a checkpoint and return it."""
         info = self.get(run, checkpoint)

@@ -161,6 +161,8 @@ def resumption(library: Library, params: RunResumeParams) -> Resumption:
     if checkpoint:
         info = library.checkpoints.get_resumable(run, checkpoint)
         checkpoint, steps = info.id, info.env_steps
+    else:
+        library.checkpoints.check_resumable(run)
     before = library.settings(run)
     settings = _with_values(run, before, params)
     if params.without_goal:

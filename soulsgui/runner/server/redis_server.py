@@ -135,7 +135,7 @@ class RedisServer:
     def configure(self, private: Sequence[str], users: Sequence[str]) -> None:
         """Write its configuration anew, with the lines that let users in; every start reads it."""
         lines = [_HEAD, f"bind {self.bind(private)}", *self.settings, *users]
-        write_private(self.config_path, ("\n".join(lines) + "\n").encode())
+        write_private(self.config_path, os.fsencode("\n".join(lines) + "\n"))
 
     def repair(self, lines: Sequence[str]) -> str:
         """Repair the data if the log says that it prevented the start; return what was done."""
@@ -274,7 +274,7 @@ def _port_is_taken(port: int, free: int, chosen: bool, told: bool) -> ServiceErr
 def _remembered_port(server_dir: Path) -> int | None:
     try:
         port = json.loads((server_dir / "port.json").read_bytes())["port"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     # true is an int as well
     return port if type(port) is int and 0 < port < 65_536 else None

@@ -116,8 +116,11 @@ class Identities:
         return [record for record in found if record is not None]
 
     def forget(self, name: str) -> None:
-        """Remove the record of a service that has ended."""
-        self._path(name).unlink(missing_ok=True)
+        """Remove the record of a service that has ended; one that stays names a process that is no more."""
+        try:
+            self._path(name).unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("the record of %s can't be removed: %s", name, error)
 
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):

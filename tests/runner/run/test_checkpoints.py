@@ -73,6 +73,8 @@ def test_harm_is_found_and_named(
     assert said in info.allowed["run.resume"]
     with pytest.raises(CheckpointError, match="can't go on"):
         checkpoints.get_resumable(saved, "checkpoint")
+    with pytest.raises(CheckpointError, match=f"No checkpoint of {saved.run_id} .* checkpoint is damaged"):
+        checkpoints.check_resumable(saved)
 
 
 def change(path: Path, **fields: object) -> None:

@@ -70,6 +70,12 @@ def test_a_private_record_is_read_back(tmp_path: Path, stranger: "subprocess.Pop
     identities.forget("trainer")
 
 
+@pytest.mark.allow_warnings
+def test_a_record_that_can_not_be_removed_keeps_nobody_from_going_on(tmp_path: Path) -> None:
+    (tmp_path / "services").touch()  # a file, where a folder belongs
+    Identities(tmp_path).forget("redis")
+
+
 @pytest.mark.parametrize("name", ["", "../trainer", "a/b", ".hidden", "x" * 200])
 def test_a_name_never_leaves_the_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="name of a service"):
