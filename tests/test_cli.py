@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -451,22 +452,53 @@ def test_probe_keeps_standard_output_for_its_report(tmp_path: Path) -> None:
         "gymnasium.register('Noisy-v0', CartPoleEnv)\n"
     )
     learner = {"algorithm": "sac", "network": "mlp", "channels": "auto"}
-    wanted = {"id": "noisy:Noisy-v0", "kwargs": {}, "wrappers": [], "learner": learner}
-    done = subprocess.run(
-        [sys.executable, "-m", "soulsgui", "probe"],
-        input=json.dumps(wanted | {"seconds": 10, "step_s": 0, "delay_s": 0}),
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": f"{Path.cwd()}:{tmp_path}", "PATH": ""},
-    )
-    *doings, last = (json.loads(line) for line in done.stdout.splitlines())
+    with probing(tmp_path, "noisy:Noisy-v0", learner) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        *doings, last = (json.loads(line) for line in process.stdout)
+        said = process.stderr.read()
+        assert process.wait(LIMIT_S) == 0
     first = ["its import", "being made", "reset()", "a second reset()", "step 1"]
     assert [one["doing"] for one in doings][:5] == first
     report = last["report"]
     assert report["ok"]
     assert report["misfit"]["message"].startswith("sac chooses numbers within bounds; this environment")
-    assert "noisy package" in done.stderr
+    assert "noisy package" in said
+
+
+def test_a_probe_ends_with_who_waits_for_it(tmp_path: Path) -> None:
+    (tmp_path / "stuck.py").write_text(
+        "import gymnasium, time\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
+        "class Stuck(CartPoleEnv):\n    def reset(self, **_): time.sleep(1e6)\n"
+        "gymnasium.register('Stuck-v0', Stuck)\n"
+    )
+    with probing(tmp_path, "stuck:Stuck-v0", {}) as process:
+        assert process.stdout is not None
+        assert any('"reset()"' in line for line in process.stdout)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(LIMIT_S) == 1
+
+
+@contextmanager
+def probing(folder: Path, env_id: str, learner: dict[str, Any]) -> "Iterator[subprocess.Popen[str]]":
+    """Let an environment of a module in a folder be examined."""
+    wanted = {"id": env_id, "kwargs": {}, "wrappers": [], "learner": learner}
+    with subprocess.Popen(
+        [sys.executable, "-m", "soulsgui", "probe"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PYTHONPATH": f"{Path.cwd()}:{folder}", "PATH": ""},
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(wanted | {"seconds": 10, "step_s": 0, "delay_s": 0}) + "\n")
+        process.stdin.flush()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_a_closed_standard_output_is_no_failure(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,16 +9,24 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from soulsgui.cli.output import folders_of, warn_without_effect
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import SoulsGuiError, UsageError
-from soulsgui.system import has_screen, is_loopback, new_session_kwargs, stop_signals, terminate_group
+from soulsgui.system import (
+    has_screen,
+    is_loopback,
+    kill_descendants,
+    new_session_kwargs,
+    stop_signals,
+    terminate_group,
+)
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import check_client_name, inference_number, name_of_machine
 
@@ -199,9 +207,12 @@ def _invited_client(arguments: Arguments) -> int:
 
 def probe(_arguments: Arguments) -> int:
     """`probe`: examines the environment that standard input names; each line it writes is a message."""
-    # Environments print what they like; the messages have standard output to themselves.
+    # Environments print what they like; the messages have standard output to themselves, and standard input.
+    source = os.fdopen(os.dup(sys.stdin.fileno()), encoding="utf-8")
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        with Path(os.devnull).open() as nothing:
+            os.dup2(nothing.fileno(), sys.stdin.fileno())
         from soulsgui.environments.check import check
         from soulsgui.environments.images import fit_report
         from soulsgui.environments.step import StepClock
@@ -210,7 +221,8 @@ def probe(_arguments: Arguments) -> int:
             output.write(json.dumps(message) + "\n")
             output.flush()
 
-        wanted = json.load(sys.stdin)
+        wanted = json.loads(source.readline())
+        threading.Thread(target=_end_with, args=(source,), name="end with who asks", daemon=True).start()
         report = check(
             wanted["id"],
             wanted["kwargs"],
@@ -221,6 +233,13 @@ def probe(_arguments: Arguments) -> int:
         )
         send({"report": report.to_json() | fit_report(report.spaces, wanted["learner"])})
     return 0
+
+
+def _end_with(source: TextIO) -> None:
+    """End this process, whose main thread may hang, when nobody is there any more who would hear it."""
+    source.read()
+    kill_descendants()
+    os._exit(1)
 
 
 def worker(_arguments: Arguments) -> int:

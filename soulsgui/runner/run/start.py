@@ -322,6 +322,8 @@ async def examine(settings: Settings, told: Told) -> dict[str, Any]:
             if process.returncode is None:
                 kill_group(process.pid)
                 await process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
         if report is None:
             errors.seek(0)
             raise _unchecked(settings, _last_words(errors.read(), process.returncode))
@@ -336,8 +338,8 @@ async def _report(
     """Return the report; None when the process ends before, or says what it should not."""
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(json.dumps(request).encode())
-    process.stdin.close()
+    # It stays open: its end tells the process that nobody waits for it any more.
+    process.stdin.write(json.dumps(request).encode() + b"\n")
     client = settings.client
     doing, limit_s = "", _LOAD_LIMIT_S
     while True:

@@ -34,7 +34,7 @@ def program(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ('print(\'{"report": {"spaces": null, "problems": []}}\')', "no spaces"),
         ('print(\'{"report": {"spaces": {"a": 1}, "misfit": "no"}}\')', "could not be checked"),
         (
-            "import json, sys; wanted = json.load(sys.stdin)['learner']; "
+            "import json, sys; wanted = json.loads(sys.stdin.readline())['learner']; "
             "misfit = {'message': f'no {wanted}', 'remedy': ''}; "
             "print(json.dumps({'report': {'spaces': {'a': 1}, 'misfit': misfit}}))",
             r"^no \{'algorithm': 'ppo', 'network': 'mlp', 'channels': 'auto'\}$",
