@@ -218,6 +218,7 @@ def test_folders_and_settings_stand_anywhere() -> None:
         ("client --server 127.0.0.1:0", "HOST:PORT"),
         ("client --server 8.8.8.8:6379", "only servers on this machine"),
         ("client --server 127.0.0.1:6379", "--config-dir"),
+        ("client --server redis://127.0.0.1:6379", "--config-dir"),
         ("client --name 'two words'", "'two words' is no name"),
         ("client --num-envs 0", "--num-envs"),
         ("client --episodes -1", "--episodes"),

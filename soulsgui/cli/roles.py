@@ -284,7 +284,7 @@ def _address(arguments: Arguments) -> Address:
     from soulsgui.runner.access.certificate import read_certificate
     from soulsgui.runner.server.redis_server import read_or_make_password
 
-    host, colon, port = arguments.server.rpartition(":")
+    host, colon, port = arguments.server.removeprefix("redis://").rpartition(":")  # as `status` says it
     host = host.strip("[]")
     wrong = "" if is_loopback(host) else "only servers on this machine can be joined so."
     if not colon or not port.isdigit() or not 0 < int(port) < 65_536:

@@ -224,13 +224,12 @@ class LocalProcesses:
                 child.backoff.reset()
                 child.failures = 0
             child.failures += 1
-            delay_s = child.backoff.delay_s()
-            logger.warning(
-                "%s ended (%d): %s. It begins again in %.1f s",
-                name, process.exitcode, self.last_words(name), delay_s,
-            )  # fmt: skip
+            delay_s, code = child.backoff.delay_s(), process.exitcode
+            # What it said last is no reason of who was killed.
+            why = f"killed by signal {-code}" if code < 0 else self.last_words(name)
+            logger.warning("%s ended (%d): %s. It begins again in %.1f s", name, code, why, delay_s)
             if child.failures == _MOST_FAILURES:
-                self._failure = f"{name} failed {child.failures} times in a row: {self.last_words(name)}"
+                self._failure = f"{name} failed {child.failures} times in a row: {why}"
                 self._stop.set()
             process.close()
             assert child.pipe is not None
