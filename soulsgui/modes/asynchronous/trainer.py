@@ -18,8 +18,9 @@ from soulsgui.environments.make import Env, longest_episode, make_env
 from soulsgui.errors import UsageError
 from soulsgui.modes.asynchronous.actors import ActorManager, AgentConfig, InitGuard
 from soulsgui.modes.asynchronous.config import AsyncTrainerConfig, ReplayBufferConfig
+from soulsgui.modes.asynchronous.own_agent import OwnAlgorithm
 from soulsgui.modes.asynchronous.recorder import OPT_STEPS, RecordWriter
-from soulsgui.modes.asynchronous.sync_model import OwnAlgorithm, OwnPolicy, SyncModel
+from soulsgui.modes.asynchronous.sync_model import OwnPolicy, SyncModel
 from soulsgui.modes.evaluate import Evaluation, evaluate
 from soulsgui.policies.exploration import Moment
 from soulsgui.policies.policy import Policy, make_policy

@@ -16,14 +16,14 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
 from soulsgui.modes.local import local_server
+from soulsgui.modes.seed.actor import Actor
 from soulsgui.modes.seed.inference_server import run_inference_server
 from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.sampling.client import ClientOptions, run_client
 from soulsgui.training.attempt import TrainingRun
 from soulsgui.training.learners.replay import DeepQ, ReplayLearner
 from soulsgui.training.nodes import DQNTrainingNode
 from soulsgui.wire.access import Address
-from soulsgui.wire.keys import check_client_name, inference_server
+from soulsgui.wire.keys import inference_server
 
 Environment = str | Mapping[str, Any]
 """A Gymnasium id, or the settings below `env` (`{"id": ..., "kwargs": ..., "wrappers": ...}`)."""
@@ -185,24 +185,6 @@ class Trainer:
             updates = node.agent.updates - before
             restarts = {name: count for name, count in processes.restarts().items() if count}
             return TrainStats(training.env_steps, training.episodes, updates, seconds, restarts)
-
-
-class Actor:
-    """Environments that ask an inference server, stepped side by side.
-
-    Args:
-        address: The server that the trainer uses.
-        threads: How many environments.
-        name: What it is called there; each has a name of its own.
-    """
-
-    def __init__(self, address: Address, threads: int, name: str) -> None:
-        self.name = check_client_name(name)
-        self._address, self._threads = address, threads
-
-    def run(self) -> None:
-        """Play in the main thread of this process, until it is asked to stop."""
-        run_client(self._address, self.name, ClientOptions(num_envs=self._threads, inference="server"))
 
 
 class _SeedNode(DQNTrainingNode):
