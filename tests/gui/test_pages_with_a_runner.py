@@ -17,7 +17,7 @@ from soulsgui.gui.runs.checkpoints import NoteDialog
 from soulsgui.gui.runs.page import RunsPage
 from soulsgui.wire.connection import connect
 from soulsgui.wire.invitation import Invitation
-from tests.end_to_end.server import RunningServer
+from tests.end_to_end.server import UNHURRIED, RunningServer
 from tests.gui.fake_feed import FakeShell
 from tests.gui.questions import answer
 from tests.gui.reading import part_of, shown
@@ -80,7 +80,7 @@ def test_lines_of_a_service_appear_when_they_are_written(
 def test_a_run_is_noted_saved_loaded_stopped_and_resumed(
     qtbot: QtBot, page: RunsPage, server: RunningServer
 ) -> None:
-    overrides = {"env.num_envs": 1, "clients.local": 1, "ppo.n_steps": 64, "ppo.epochs": 1}
+    overrides = {**UNHURRIED, "env.num_envs": 1, "clients.local": 1, "ppo.epochs": 1}
     run: Path = server.start_run(name="first", overrides=overrides)
     details, tab = page.details, page.details.checkpoints
     qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.env_steps > 0)

@@ -20,7 +20,7 @@ from soulsgui.gui.shell.connection import connect_client_side
 from soulsgui.gui.theme import Theme
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.invitation import Invitation
-from tests.end_to_end.server import RunningServer, processes_below, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, processes_below, wait_for
 from tests.gui.fake_feed import FakeFeed, FakeShell
 from tests.gui.questions import answer
 from tests.gui.reading import shown
@@ -51,7 +51,7 @@ class _Seen:
 @pytest.fixture
 def training(server: RunningServer) -> RunningServer:
     """A server whose run needs no more than its own client."""
-    overrides = {"clients.local": 1, "env.num_envs": ENVS, "ppo.n_steps": 128}
+    overrides = {**UNHURRIED, "clients.local": 1, "env.num_envs": ENVS, "ppo.n_steps": 128}
     server.start_run(overrides=overrides | {"ppo.minibatch_size": 128, "ppo.round_timeout": 4.0})
     return server
 

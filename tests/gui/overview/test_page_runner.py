@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.overview.page import OverviewPage
 from soulsgui.wire.control import History
-from tests.end_to_end.server import RunningServer
+from tests.end_to_end.server import UNHURRIED, RunningServer
 from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeShell
 from tests.gui.plotting.curves import drawn
@@ -22,7 +22,7 @@ from tests.gui.reading import choose, shown, words_of
 @pytest.fixture(scope="module")
 def training(server: RunningServer) -> RunningServer:
     """The runner with a run without a goal and two local clients."""
-    server.start_run(overrides={"checkpoint.every_updates": 2, "ppo.round_timeout": 4.0, "ppo.n_steps": 64})
+    server.start_run(overrides={**UNHURRIED, "checkpoint.every_updates": 2, "ppo.round_timeout": 4.0})
     return server
 
 
