@@ -30,7 +30,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import client_settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
-from soulsgui.modes.local import LocalProcesses, start_server
+from soulsgui.modes.local import local_server
 from soulsgui.modes.seed.inference_server import run_inference_server
 from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
 from soulsgui.sampling.client import ClientOptions, run_client
@@ -282,9 +282,8 @@ def environment_steps(actors: int, inference: str, seconds: float) -> float:
         }
     )
     stop = threading.Event()
-    with tempfile.TemporaryDirectory() as name, LocalProcesses(Path(name) / "logs", stop) as processes:
-        address = start_server(processes, Path(name))
-        node = DQNTrainingNode(settings, RunFolder(Path(name) / "run"), address, stop)
+    with local_server(stop) as (folder, processes, address):
+        node = DQNTrainingNode(settings, RunFolder(folder / "run"), address, stop)
         if inference == "server":
             processes.start(SERVER, run_inference_server, address, SERVER)
         for number in range(actors):

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 from soulsgui.cli.output import folders_of, warn_without_effect
 from soulsgui.cli.parser import Arguments
@@ -208,7 +208,8 @@ def _invited_client(arguments: Arguments) -> int:
 def probe(_arguments: Arguments) -> int:
     """`probe`: examines the environment that standard input names; each line it writes is a message."""
     # Environments print what they like; the messages have standard output to themselves, and standard input.
-    source = os.fdopen(os.dup(sys.stdin.fileno()), encoding="utf-8")
+    # Without a buffer: its lock, held by a thread that waits, would be in the way at the end.
+    source = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         with Path(os.devnull).open() as nothing:
@@ -235,7 +236,7 @@ def probe(_arguments: Arguments) -> int:
     return 0
 
 
-def _end_with(source: TextIO) -> None:
+def _end_with(source: IO[bytes]) -> None:
     """End this process, whose main thread may hang, when nobody is there any more who would hear it."""
     source.read()
     kill_descendants()

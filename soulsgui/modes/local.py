@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from operator import methodcaller
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -142,13 +143,13 @@ class LocalProcesses:
             lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
         return printable(lines[-1]) if lines else "it said nothing"
 
-    def end_hanging(self, name: str) -> None:
-        """End a process that gives no sign of life; it begins again as any that ends."""
+    def end_hanging(self, name: str, pid: int) -> None:
+        """End a process that gives no sign of life, if it is still there; it begins again as others do."""
         with self._lock:
             child = self._children.get(name)
-            if child is not None and child.process is not None and child.process.pid is not None:
+            if child is not None and child.process is not None and child.process.pid == pid:
                 logger.warning("%s gives no sign of life", name)
-                kill_tree(child.process.pid)
+                kill_tree(pid)
 
     def stop(self, *names: str) -> None:
         """Ask processes to end, wait for it, and end those that don't."""
@@ -314,7 +315,9 @@ def _watch_beats(server: LocalServer, ended: threading.Event) -> None:
     with contextlib.closing(link), contextlib.suppress(Stopped):
         while not ended.wait(_LOOK_AT_BEATS_EVERY_S):
             pids = server.processes.pids()
-            told = link.run(lambda redis: redis.mget([keys.beat(name) for name in pids]))  # noqa: B023
+            if not pids:
+                continue
+            told = link.run(methodcaller("mget", [keys.beat(name) for name in pids]))
             now = time.monotonic()
             if now - looked_at > LATE_S:  # the server was away, or this computer slept: nobody could be heard
                 seen.clear()
@@ -327,7 +330,7 @@ def _watch_beats(server: LocalServer, ended: threading.Event) -> None:
                 since = seen[name][1] if name in seen and seen[name][0] == sign else now
                 seen[name] = sign, since
                 if now - since > LOST_S:
-                    server.processes.end_hanging(name)
+                    server.processes.end_hanging(name, pid)
 
 
 def start_server(processes: LocalProcesses, folder: Path) -> Address:

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from soulsgui.errors import CheckpointError
 from soulsgui.wire.control import CheckpointKind, ScoredBy
 from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.heartbeat import Count
 
 FORMAT = 1  # newest format of checkpoints known here
 
@@ -19,9 +20,6 @@ MEMORY = "memory.safetensors"  # the replay memory, in checkpoints that were ask
 NOTE = "note.txt"  # what the user says of a checkpoint; it may change, so it has no hash
 
 _REMEDY = "Use another checkpoint."
-
-
-_Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class ManifestFile(Message):
@@ -53,11 +51,11 @@ class Manifest(Message):
 
     format: int = FORMAT
     run_id: str
-    attempt: _Count
-    model_id: _Count
-    updates: _Count
-    env_steps: _Count
-    episodes: _Count
+    attempt: Count
+    model_id: Count
+    updates: Count
+    env_steps: Count
+    episodes: Count
     algorithm: str
     agent: str = ""
     env_id: str
