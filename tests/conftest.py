@@ -7,6 +7,7 @@ A test fails when it leaves child processes or threads, or logs a WARNING or wor
 """
 
 import logging
+import multiprocessing
 import sys
 import threading
 import time
@@ -122,19 +123,23 @@ def _starts_processes_only_where_marked(request: pytest.FixtureRequest) -> Itera
         request.getfixturevalue("redis_server")  # starts once for all
     before = len(_started)
     yield
-    if len(_started) > before and request.node.get_closest_marker("processes") is None:
-        pytest.fail(f"not marked `processes`, but started {_started[before:]}", pytrace=False)
+    started = [*_started[before:], *multiprocessing.active_children()]
+    if started and request.node.get_closest_marker("processes") is None:
+        pytest.fail(f"not marked `processes`, but started {started}", pytrace=False)
 
 
 @pytest.fixture(autouse=True)
 def _leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    processes = set(_children())
+    # Looking at all processes of the computer takes longer than most tests.
+    may_start = request.node.get_closest_marker("processes") is not None
+    processes = set(_children()) if may_start else set()
     threads = set(threading.enumerate())
     warnings = _Warnings()
     logging.getLogger().addHandler(warnings)
     yield
     logging.getLogger().removeHandler(warnings)
-    found = [f"child process {_describe(child)}" for child in _left_processes(processes)]
+    left = _left_processes(processes) if may_start else []
+    found = [f"child process {_describe(child)}" for child in left]
     found += [f"thread {thread.name}" for thread in _left_threads(threads)]
     if request.node.get_closest_marker("allow_warnings") is None:
         found += [f"log: {line}" for line in warnings.lines]

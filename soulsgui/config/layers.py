@@ -6,6 +6,7 @@ Later ones win entry by entry: defaults < those of algorithm and agent < preset 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -13,7 +14,14 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from soulsgui.config.errors import ConfigError, Problem, nearest, reason_of
-from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments, parse_layer, read_layer
+from soulsgui.config.parsing import (
+    Layer,
+    layer_of_tree,
+    parse_assignments,
+    parse_layer,
+    read_layer,
+    read_settings,
+)
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings, all_settings, nest, shipped_with
@@ -88,8 +96,9 @@ def _hint(key: str, value: Any, kind: str) -> str:
     return _PATTERNS.get(key, "") if kind == "string_pattern_mismatch" else ""
 
 
+@cache
 def defaults_layer() -> Layer:
-    """Return the shipped defaults as a layer."""
+    """Return the shipped defaults as a layer; they are read once, as that takes long."""
     return read_layer(shipped("configs", "config_d.yaml"))
 
 
@@ -175,17 +184,35 @@ def run_layer(path: Path) -> Layer:
     Raises:
         ConfigError: The file is missing, or holds no settings.
     """
-    layer = read_layer(path)
     try:
         # Nearly all JSON is YAML, but not its escapes of characters beyond 16 bits.
-        tree = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        tree = json.loads(read_settings(path), object_pairs_hook=_each_once)
+    except (FileNotFoundError, ValueError, RecursionError):
         tree = None
-    if isinstance(tree, dict) and not layer.ambiguous:
-        layer = replace(layer_of_tree(with_new_names(tree), path.name), lines=layer.lines)
+    layer = layer_of_tree(with_new_names(tree), path.name) if isinstance(tree, dict) else None
+    if layer is None or not _fits(layer):
+        # What is wrong is told with its line; only YAML knows that, and takes long to read.
+        written = read_layer(path)
+        layer = written if layer is None else replace(layer, lines=written.lines)
     if not layer.values and not layer.problems:
         raise ConfigError([Problem(path.name, None, "", None, f"no configuration in {path}.")])
     return layer
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a map of JSON; ValueError where a key is written twice, which only a hand can put right."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
+def _fits(layer: Layer) -> bool:
+    try:
+        combine([layer])
+    except ConfigError:
+        return False
+    return True
 
 
 ConfigLike = Settings | dict[str, Any] | SimpleNamespace

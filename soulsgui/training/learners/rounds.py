@@ -57,7 +57,7 @@ class RoundLearner:
         self._compiling = Compiling(run, self.agent.compiled_loss, exact=run.device == "cpu", window=2)
         self.round: Round | None = None
         self._expected: set[str] = set()  # the members of the newest round
-        self._untold: set[str] = set()  # members whose share has grown
+        self._untold: set[str] = set()  # clients whose share has grown, or is not theirs any more
         self.speeds = Speeds()
         self.store = RolloutStore()
         self._numbers: dict[str, int] = {}  # of the clients that have delivered
@@ -148,8 +148,9 @@ class RoundLearner:
         grown = now.lose(reasons, self.speeds.of(others))
         for client in grown:
             self._set_share(client, now.members[client].share)
-        self._untold |= set(grown)
-        for client in members - set(now.members):
+        lost = members - set(now.members)
+        self._untold |= lost.union(grown)
+        for client in lost:
             self._set_share(client, None)
             logger.warning("%s is out of round %d: %s", client, now.round_id, now.left_out[client])
         for client in set(now.absent) - absent:
@@ -189,10 +190,10 @@ class RoundLearner:
             status.phase, status.detail, status.trouble = "waiting", status.stop_reason, ""
 
     def _go_on(self, now: Round, seconds: float) -> None:
-        """Look after the present round; first tell members that their share has grown."""
+        """Look after the present round; first tell clients that their share has grown, or is nobody's now."""
         for client in sorted(self._untold):
             session = self.attempt.intake.sessions.by_client.get(client)
-            if session is not None and client in now.members:
+            if session is not None:
                 grants = {client: self.attempt.intake.sessions.grant(session)}
                 self.attempt.publisher.tell_all(self.attempt.link.redis, grants)
             self._untold.discard(client)
