@@ -84,6 +84,18 @@ def test_who_is_absent_or_begins_anew_shrinks_the_round_and_enters_the_next_one(
         assert next_round(idle, last + 1).round_id == last + 2
 
 
+def test_who_pauses_is_told_at_once_that_the_round_goes_on_without_it(run_node: RunNode) -> None:
+    with run_node(small_settings(ppo__round_timeout=600.0, ppo__n_clients=2)) as node:
+        staying, going = join(node, "a"), join(node, "b")
+        share = next_round(going, -1, staying)
+        going.beat(phase="paused")
+        until(lambda: going.share() is None, "what it would play now would be late")
+        going.beat()
+        until(lambda: not node.node.attempt.intake.why_absent("b"), "it is back")
+        staying.deliver(STEPS)
+        assert next_round(going, share.round_id, staying).steps == share.steps
+
+
 def test_an_empty_round_is_published_again_and_a_long_update_gives_signs_of_life(run_node: RunNode) -> None:
     with run_node(small_settings(ppo__round_timeout=1.0)) as node:
         player = join(node)
