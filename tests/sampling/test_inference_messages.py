@@ -12,7 +12,7 @@ from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import observation_from_space
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
-from soulsgui.sampling.inference_messages import ActionOutcome, Request
+from soulsgui.sampling.inference_messages import ActionOutcome, Request, RequestReader
 from soulsgui.wire.codec import CodecError, pack, unpack
 from tests.environments.toys import Room
 
@@ -44,10 +44,16 @@ def _request(spaces: SpacesSpec) -> Request:
     return Request("u", 7, obs, mask, ActionOutcome(result, valid & ~ENDED), 1.5)
 
 
+def _read(data: bytes, spaces: SpacesSpec) -> Request:
+    reader = RequestReader(spaces)
+    (request,) = reader.checked([reader.read(data)])
+    return request
+
+
 @pytest.mark.parametrize("spaces", [NUMBERS, MASKED, BOTH], ids=["numbers", "masked", "both"])
 def test_a_request_comes_back_as_it_was_sent(spaces: SpacesSpec) -> None:
     sent = _request(spaces)
-    read = Request.read(sent.pack(), spaces)
+    read = _read(sent.pack(), spaces)
     assert (read.unroll, read.number, read.round_trip_ms) == ("u", 7, 1.5)
     assert sent.outcome is not None
     assert read.outcome is not None
@@ -57,7 +63,7 @@ def test_a_request_comes_back_as_it_was_sent(spaces: SpacesSpec) -> None:
     for mine, theirs in pairs:
         np.testing.assert_array_equal(theirs, mine)
     np.testing.assert_array_equal(read.outcome.keep, sent.outcome.keep)
-    first = Request.read(replace(sent, outcome=None).pack(), spaces)
+    first = _read(replace(sent, outcome=None).pack(), spaces)
     assert first.outcome is None
 
 
@@ -65,28 +71,54 @@ def test_a_request_comes_back_as_it_was_sent(spaces: SpacesSpec) -> None:
     "changed",
     [
         {"obs": None},
-        {"obs": ["<f4", bytes(144)]},
-        {"obs": ["<f8", b""]},
-        {"obs": ["<f8", bytes(100)]},
-        {"obs": ["<f8", np.full(18, np.inf).tobytes()]},
-        {"obs": ["<f8", bytes(96)]},
-        {"reward": ["<f4", bytes(8)]},
-        {"reward": ["<f4", np.full(3, 1e16, np.float32).tobytes()]},
-        {"flags": ["|b1", bytes(9)]},
-        {"flags": ["|b1", b"\2" * 12]},
-        {"final_obs": ["<f8", bytes(96)]},
+        {"obs": b""},
+        {"obs": bytes(100)},
+        {"obs": bytes(96)},
+        {"obs": ["<f8", bytes(144)]},
+        {"obs": np.full(18, np.inf).tobytes()},
+        {"reward": bytes(8)},
+        {"reward": np.full(3, 1e16, np.float32).tobytes()},
+        {"flags": bytes(9)},
+        {"flags": b"\2" * 12},
+        {"final_obs": bytes(96)},
+        {"final_mask": bytes(4)},
         {"number": -1},
     ],
     ids=lambda changed: next(iter(changed)),
 )
 def test_what_does_not_fit_the_spaces_is_refused(changed: dict[str, Any]) -> None:
     told = unpack(_request(NUMBERS).pack())
-    Request.read(pack(told), NUMBERS)
+    _read(pack(told), NUMBERS)
     with pytest.raises(CodecError):
-        Request.read(pack(told | changed), NUMBERS)
+        _read(pack(told | changed), NUMBERS)
 
 
 def test_a_mask_leaves_an_action() -> None:
     told = unpack(_request(MASKED).pack())
     with pytest.raises(CodecError, match="leaves an action"):
-        Request.read(pack(told | {"mask": ["|b1", bytes(9)]}), MASKED)
+        _read(pack(told | {"mask": bytes(9)}), MASKED)
+
+
+def test_requests_of_a_batch_are_told_apart() -> None:
+    reader, first = RequestReader(NUMBERS), _request(NUMBERS)
+    assert first.outcome is not None
+    second = replace(first, number=8, obs=first.obs + 1)
+    third = replace(first, unroll="v", number=0, obs=first.obs[:1], outcome=None)
+    sent = [first, second, third]
+    read = reader.checked([reader.read(one.pack()) for one in sent])
+    for mine, theirs in zip(sent, read, strict=True):
+        assert (theirs.unroll, theirs.number) == (mine.unroll, mine.number)
+        np.testing.assert_array_equal(theirs.obs, mine.obs)
+    for one in read[:2]:
+        assert one.outcome is not None
+        np.testing.assert_array_equal(one.outcome.result.next_obs[1], first.outcome.result.next_obs[1])
+        np.testing.assert_array_equal(one.outcome.keep, first.outcome.keep)
+    assert read[2].outcome is None
+
+
+def test_the_end_of_another_clients_episode_can_not_be_taken() -> None:
+    reader = RequestReader(NUMBERS)
+    told = unpack(_request(NUMBERS).pack())
+    without, twice = told | {"final_obs": b""}, told | {"final_obs": 2 * told["final_obs"]}
+    with pytest.raises(CodecError, match="1 episodes ended"):
+        reader.checked([reader.read(pack(one)) for one in (without, twice)])

@@ -11,7 +11,7 @@ from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_recurrent import Remembered
-from soulsgui.sampling.inference_messages import ActionOutcome, Request
+from soulsgui.sampling.inference_messages import ActionOutcome, ReceivedRequest, Request
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number
@@ -58,7 +58,7 @@ class ServedClient:
         """Steps that were recorded since the last cut."""
         return self._recorder.length * self.num_envs
 
-    def repeats(self, request: Request) -> bool:
+    def repeats(self, request: Request | ReceivedRequest) -> bool:
         """Whether a request was answered before."""
         return request.unroll == self.unroll and request.number <= self.number
 

@@ -17,7 +17,13 @@ from soulsgui.modes.seed.served_client import ChosenActions, ServedClient
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import make_policy
 from soulsgui.sampling.heartbeat import derived_seed
-from soulsgui.sampling.inference_messages import MOST_IN_FLIGHT, ActionReply, Request
+from soulsgui.sampling.inference_messages import (
+    MOST_IN_FLIGHT,
+    ActionReply,
+    ReceivedRequest,
+    Request,
+    RequestReader,
+)
 from soulsgui.sampling.link import ClientLink, check_network
 from soulsgui.sampling.owner_link import Stepping
 from soulsgui.sampling.sampling_modes import epsilons, explore
@@ -71,6 +77,7 @@ class ServedRun:
         self._keys, self._progress = Keys(client_link.address.prefix), client_link.progress
         self._number = inference_number(self._progress.client)
         self._spaces = SpacesSpec.from_json(config.spaces)
+        self._reader = RequestReader(self._spaces)
         self._policy = make_policy(config.policy, config.settings["central.inference_device"])
         self._memory = remembered_by(self._policy)
         self._rng = np.random.default_rng(derived_seed(config.seed, self._progress.client, config.attempt))
@@ -95,11 +102,11 @@ class ServedRun:
         client_link, now = self._client_link, time.monotonic()
         plan = client_link.plan
         client_link.obey(plan, "waiting" if self._header is None else "sampling")
-        if now - self._looked_at >= _LOOK_EVERY_S:
+        # With new weights the trainer tells anew how much each client explores.
+        if self._swap(now) or now - self._looked_at >= _LOOK_EVERY_S:
             self._looked_at = now
             self._look_at_clients(now)
         client_link.answer_of_trainer(client_link.view)  # raises where this server is refused
-        self._swap(now)
         self._cut(client for client in self._clients.values() if client.open_steps and now >= client.due)
         if self._header is None or plan.stepping is not Stepping.FREE or not self._live:
             self._exchange()
@@ -111,19 +118,20 @@ class ServedRun:
         elif asked := self._collect():
             self._answer(self._header, asked)
 
-    def _swap(self, now: float) -> None:
-        """Take the newest weights, between two batches, if they are due."""
+    def _swap(self, now: float) -> bool:
+        """Take the newest weights, between two batches, if they are due; return whether there were any."""
         header, tensors = self._client_link.view.header, self._client_link.view.tensors
         if header is None or tensors is None or header.run_id != self._config.run_id:
-            return
+            return False
         if header == self._header or now - self._swapped_at < self._settings["central.broadcast_period"]:
-            return
+            return False
         self._policy.load(tensors)
         if self._header is None:
             check_network(self._policy, header, self._spaces.observation)
         self._header, self._swapped_at = header, now
         self._figures.swaps += 1
         self._progress.model_id, self._progress.update = header.model_id, header.update
+        return True
 
     def _look_at_clients(self, now: float) -> None:
         """See who is to be served; empty the requests of those who are silent."""
@@ -166,7 +174,7 @@ class ServedRun:
         """Wait for a request, then for those of the others, no longer than a batch may wait."""
         most = self._settings["central.inference_batchsize"]
         delay_s = self._settings["central.inference_delay"]
-        rows, found = 0, list[PendingRequest]()
+        rows, found = 0, list[tuple[str, ReceivedRequest]]()
         # Who was served longest ago comes first.
         waiting = sorted(self._live, key=self._asked_at)
         deadline = time.monotonic() + _WAIT_S
@@ -175,22 +183,23 @@ class ServedRun:
             if not found:
                 deadline = now + delay_s
             for name, data in popped:
-                asked = self._read(name, data, now)
-                if asked is not None and name in waiting:
-                    found.append(asked)
+                received = self._read(name, data)
+                if received is not None and name in waiting:
+                    found.append((name, received))
                     waiting.remove(name)
-                    rows += asked.client.num_envs
+                    rows += received.num_envs
             # Whose last request is older than a batch may wait asks too seldom to be waited for.
             lately = any(now - self._asked_at(name) <= delay_s for name in waiting)
             if found and (rows >= most or not lately):
                 break
+        asked = self._take(found) if found else []
         if self._session_due:
             # Before it is answered: no step may have the number of another one.
             self._session_due = False
             self._record()
             self._progress.num_envs = max(one.first_env + one.num_envs for one in self._clients.values())
             self._uploader = self._begin_session()
-        return found
+        return asked
 
     def _asked_at(self, name: str) -> float:
         client = self._clients.get(name)
@@ -223,32 +232,56 @@ class ServedRun:
             self._push(client.record())
         self._taken.clear()
 
-    def _read(self, name: str, data: bytes, now: float) -> PendingRequest | None:
-        """Take a request over; None for one that can't be used, or is answered already."""
+    def _read(self, name: str, data: bytes) -> ReceivedRequest | None:
+        """Return a request; None for one that can't be used, or is answered already."""
         try:
-            request = Request.read(data, self._spaces)
-            others = sum(one.num_envs for other, one in self._clients.items() if other != name)
-            asks, has = len(request.obs), self._live[name].num_envs
-            if asks != has or others + asks > MAX_ENVS:
-                raise CodecError(f"{asks} environments, where it says {has}")
+            received = self._reader.read(data)
+            if received.num_envs != (has := self._live[name].num_envs):
+                raise CodecError(f"{received.num_envs} environments, where it says {has}")
         except CodecError as error:
-            self._figures.unreadable += 1
-            if name not in self._unreadable:
-                logger.info("a request of %s can't be used: %s", name, error)
-            self._unreadable.add(name)
+            self._count_unreadable(name, error)
             return None
-        self._unreadable.discard(name)
         client = self._clients.get(name)
-        if client is not None and client.repeats(request):
-            if request.number != client.number:
-                return None
-            self._figures.repeated += 1
-            if not client.answer:  # the server went away before it was answered
-                return PendingRequest(name, client, request)
-            self._answers.append((name, client.answer))
+        if client is None or not client.repeats(received):
+            return received
+        if received.number != client.number:
             return None
-        if client is None or client.num_envs != len(request.obs):
-            client = self._admit(name, len(request.obs))
+        self._figures.repeated += 1
+        if not client.answer:  # the server went away before it was answered
+            return received
+        self._answers.append((name, client.answer))
+        return None
+
+    def _count_unreadable(self, name: str, error: CodecError) -> None:
+        self._figures.unreadable += 1
+        if name not in self._unreadable:
+            logger.info("a request of %s can't be used: %s", name, error)
+        self._unreadable.add(name)
+
+    def _take(self, received: list[tuple[str, ReceivedRequest]]) -> list[PendingRequest]:
+        """Take requests over that can be used."""
+        try:
+            requests = self._reader.checked([one for _, one in received])
+        except CodecError as error:
+            if len(received) > 1:
+                return [asked for one in received for asked in self._take([one])]
+            self._count_unreadable(received[0][0], error)
+            return []
+        now = time.monotonic()
+        taken = (self._take_one(name, one, now) for (name, _), one in zip(received, requests, strict=True))
+        return [asked for asked in taken if asked is not None]
+
+    def _take_one(self, name: str, request: Request, now: float) -> PendingRequest | None:
+        client, count = self._clients.get(name), len(request.obs)
+        if client is None or client.num_envs != count:
+            others = sum(one.num_envs for other, one in self._clients.items() if other != name)
+            if others + count > MAX_ENVS:
+                self._count_unreadable(name, CodecError(f"{count} environments, besides {others} of others"))
+                return None
+            client = self._admit(name, count)
+        self._unreadable.discard(name)
+        if client.repeats(request):
+            return PendingRequest(name, client, request)
         if not client.open_steps:
             client.due = now + self._settings["client.segment_seconds"]
         self._figures.begun_anew += client.number < 0 < request.number

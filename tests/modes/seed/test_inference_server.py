@@ -130,6 +130,19 @@ def test_weights_stay_for_a_period(trainer: HandTrainer, serving: ServingThread,
     assert client.ask(1).model_id == 1
 
 
+def test_how_much_a_client_explores_changes_with_the_weights(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.ask(0)
+    monkeypatch.setattr(served_run, "_LOOK_EVERY_S", 3600.0)
+    exploring = grant_for("1-1").model_copy(update={"epsilon": 1.0})
+    trainer.connection.set(trainer.keys.grant("c"), exploring.to_json())
+    trainer.publish(2)
+    replies = (client.ask(number) for number in itertools.count(1))
+    drawn = [reply.action for reply in itertools.islice((one for one in replies if one.model_id == 2), 50)]
+    assert any(first != second for first, second in drawn), "at random, where both see the same"
+
+
 @settings(central__inference_batchsize=64, central__inference_delay=2.0)
 def test_clients_are_answered_together(
     trainer: HandTrainer, serving: ServingThread, client: HandClient

@@ -9,7 +9,7 @@ import pytest
 
 import soulsgui
 from soulsgui.policies.specs import TorchPolicySpec
-from soulsgui.sampling.inference_messages import Request
+from soulsgui.sampling.inference_messages import RequestReader
 from soulsgui.wire.connection import Address
 from tests.faults.waiting import until
 from tests.modes.seed.serving import HandTrainer, grant_for
@@ -46,7 +46,8 @@ def test_a_client_without_torch_asks_for_actions(
         connection.set(keys.grant("c"), grant_for(session()).to_json())
         asked = until(lambda: connection.lpop(keys.requests("c")), "its first request")
         assert isinstance(asked, bytes)
-        request = Request.read(asked, SPACES)
+        reader = RequestReader(SPACES)
+        (request,) = reader.checked([reader.read(asked)])
         assert (request.number, request.outcome, len(request.obs)) == (0, None, 3)
     finally:
         process.terminate()
