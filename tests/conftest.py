@@ -8,6 +8,7 @@ A test fails when it leaves child processes or threads, or logs a WARNING or wor
 
 import logging
 import multiprocessing
+import os
 import sys
 import threading
 import time
@@ -26,6 +27,9 @@ from tests.processes import starts_processes
 from tests.servers import delete_prefix, running_server, with_fresh_prefix
 
 _LEAVE_TIME_S = 2.0
+
+# As in all of the program's processes: threads cost more than they bring to small arrays.
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 # A busy machine is slow, not wrong: the limit on a test's time is pytest's.
 hypothesis.settings.register_profile("suite", deadline=None)
@@ -119,8 +123,6 @@ def _logging_is_set_up_anew() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _starts_processes_only_where_marked(request: pytest.FixtureRequest) -> Iterator[None]:
-    if "redis_address" in request.fixturenames:
-        request.getfixturevalue("redis_server")  # starts once for all
     before = len(_started)
     yield
     started = [*_started[before:], *multiprocessing.active_children()]

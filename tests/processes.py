@@ -18,18 +18,14 @@ STARTERS = frozenset(
 )  # fmt: skip
 """Names of what starts processes."""
 
-SHARED = frozenset({"redis_server"})
-"""Fixtures whose process serves the whole session: who is given one of them starts nothing."""
-
-
 _reached: dict[object, bool] = {}
 """What was found of a function or class of the tests; False while it is looked at."""
 
 
 def starts_processes(item: pytest.Function) -> bool:
     """Whether a test is one of those that start processes."""
-    fixtures = item._fixtureinfo.name2fixturedefs
-    functions = [item.function, *(made[-1].func for name, made in fixtures.items() if name not in SHARED)]
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    functions = [item.function, *(made[-1].func for made in fixtures)]
     return any(_reaches(function) for function in functions)
 
 

@@ -71,7 +71,7 @@ def playing(server: RunningServer, name: str, size: int = 3) -> Iterator["subpro
         (server.folder / f"{name}.log").open("ab") as log,
         subprocess.Popen(
             command_line("client", "--name", name, folder=server.folder),
-            env=os.environ | {"PYTHONPATH": places, "GAME_SIZE": str(size), "OMP_NUM_THREADS": "1"},
+            env=os.environ | {"PYTHONPATH": places, "GAME_SIZE": str(size)},
             stderr=log,
         ) as client,
     ):

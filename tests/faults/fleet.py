@@ -26,7 +26,7 @@ def fleet(address: Address, folder: Path, count: int) -> Iterator[dict[str, "sub
     folder.mkdir()
     file = folder / "redis.json"
     address.write(file)
-    env = os.environ | {"PYTHONPATH": str(Path(soulsgui.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    env = os.environ | {"PYTHONPATH": str(Path(soulsgui.__file__).parents[1])}
     processes: dict[str, subprocess.Popen[bytes]] = {}
     with closing(connect(address)) as connection, ExitStack() as running:
         for name in (f"c{number}" for number in range(1, count + 1)):

@@ -64,7 +64,7 @@ def play(redis_address: Address, tmp_path: Path) -> Iterator[Play]:
     """Starts a trainer and a client, whose process is killed at the end."""
     log, file = tmp_path / "client.log", tmp_path / "redis.json"
     redis_address.write(file)
-    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", HOOKED: str(tmp_path / "hooked")}
+    env = os.environ | {"PYTHONPATH": str(ROOT), HOOKED: str(tmp_path / "hooked")}
     with ExitStack() as running:
 
         def start(game: str, supervised: bool = False, **changed: Any) -> Playing:

@@ -32,7 +32,7 @@ def nursery() -> Iterator["subprocess.Popen[str]"]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": str(root)},
     )
     yield process
     process.communicate(timeout=LIMIT_S)

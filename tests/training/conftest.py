@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import redis
-import torch
 
 from soulsgui.process import SUPERVISED_ENV
 from soulsgui.wire.connection import Address
@@ -13,12 +12,6 @@ from soulsgui.wire.keys import Keys
 from tests.training.nodes import RunNode, running_node
 from tests.training.players import Player
 from tests.training.taking import IntakeOfTest, joined
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> None:
-    """As in the trainer's process: threads cost more than they bring to small networks."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 import redis
-import torch
 
 from soulsgui.config.layers import combine
 from soulsgui.config.parsing import Layer
@@ -117,7 +116,6 @@ class RunningNode:
     """A node that runs, from its newest checkpoint on where it resumes."""
 
     def __init__(self, address: Address, root: Path, settings: Settings, resume: bool = False) -> None:
-        torch.set_num_threads(1)  # as in the trainer's process
         self.run = RunFolder(root)
         self.address, self.keys = address, Keys(address.prefix)
         self.connection = connect(address, "test-node")

@@ -86,7 +86,6 @@ def test_together_agents_learn_what_one_learns_alone(case: Case) -> None:
     helpers = [case.make(1 + rank) for rank in range(1, size)]
     meeting = Meeting(size)
     members = [GradientMember(rank, meeting) for rank in range(size)]
-    torch.set_num_threads(1)
     with ThreadPoolExecutor(size) as pool:
         serving = [
             pool.submit(helper.share(member).serve)
