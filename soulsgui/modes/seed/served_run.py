@@ -178,20 +178,22 @@ class ServedRun:
         # Who was served longest ago comes first.
         waiting = sorted(self._live, key=self._asked_at)
         deadline = time.monotonic() + _WAIT_S
-        while waiting and (popped := self._pop(waiting, deadline - time.monotonic(), most - rows)):
-            now = time.monotonic()
-            if not found:
-                deadline = now + delay_s
-            for name, data in popped:
+        while waiting and rows < most and (now := time.monotonic()) < deadline:
+            # Whose last request is older than a batch may wait asks too seldom to be waited for.
+            expected = [name for name in waiting if now - self._asked_at(name) <= delay_s]
+            if found and not expected:
+                break
+            awaited, left_s = waiting, deadline - now
+            if expected and rows + sum(self._live[name].num_envs for name in expected) <= most:
+                # Who was served last asks last: once it has, the others have, too.
+                awaited, left_s = expected[-1:], min(left_s, delay_s)
+            for name, data in self._pop(awaited, waiting, left_s, most - rows):
                 received = self._read(name, data)
                 if received is not None and name in waiting:
+                    deadline = deadline if found else time.monotonic() + delay_s
                     found.append((name, received))
                     waiting.remove(name)
                     rows += received.num_envs
-            # Whose last request is older than a batch may wait asks too seldom to be waited for.
-            lately = any(now - self._asked_at(name) <= delay_s for name in waiting)
-            if found and (rows >= most or not lately):
-                break
         asked = self._take(found) if found else []
         if self._session_due:
             # Before it is answered: no step may have the number of another one.
@@ -205,17 +207,23 @@ class ServedRun:
         client = self._clients.get(name)
         return float("-inf") if client is None else client.asked_at
 
-    def _pop(self, names: list[str], left_s: float, most: int) -> list[tuple[str, bytes]]:
-        """Send the answers that wait, and wait until one of them asks; return what some of them ask then.
-
-        All in one round trip. Nothing is returned when the time is over.
-        """
-        keys = {self._keys.requests(name).encode(): name for name in names}
-        others = list(keys.items())[: most - 1]
-        wait = ("BLPOP", *keys, max(left_s, _LEAST_WAIT_S))
-        first, *more = self._exchange(wait, *(("LPOP", key) for key, _ in others))
-        came = [(name, data) for (_, name), data in zip(others, more, strict=True) if data is not None]
-        return came if first is None else [(keys[first[0]], first[1]), *came]
+    def _pop(
+        self, awaited: list[str], waiting: list[str], left_s: float, most: int
+    ) -> list[tuple[str, bytes]]:
+        """Send the answers, and wait until one of the awaited asks; return what all who wait ask then."""
+        wait = ("BLPOP", *(self._keys.requests(name) for name in awaited), max(left_s, _LEAST_WAIT_S))
+        others = [name for name in waiting if [name] != awaited][: most - 1]
+        takes = [("LPOP", self._keys.requests(name)) for name in others]
+        if len(awaited) == 1:
+            first, *more = self._exchange(wait, *takes)
+        else:  # one round trip more, in which others may ask
+            (first,) = self._exchange(wait)
+            more = self._exchange(*takes) if first is not None else []
+        came = [(name, data) for name, data in zip(others, more, strict=False) if data is not None]
+        if first is not None:
+            name = next(name for name in awaited if self._keys.requests(name).encode() == first[0])
+            came.insert(0, (name, first[1]))
+        return came
 
     def _exchange(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Send the answers that wait, and commands; return what those say."""
