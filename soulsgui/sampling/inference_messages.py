@@ -6,7 +6,7 @@ numbered within its unroll; one that is repeated gets the same answer, and makes
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Self
 
@@ -33,6 +33,11 @@ class ActionOutcome:
 
     result: StepResult
     keep: NDArray[np.bool_]
+
+    def of(self, rows: slice) -> Self:
+        """Return some of its rows."""
+        parts = (None if part is None else part[rows] for part in self.result)
+        return type(self)(StepResult._make(parts), self.keep[rows])
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,8 @@ class RequestReader:
         self._spaces = spaces
         self._dtype = np.dtype(spaces.observation.dtype)
         row = self._dtype.itemsize * math.prod(spaces.observation.shape)
-        self._row_bytes = {"obs": row, "mask": spaces.masked_actions or 0, "reward": 4, "flags": len(_FLAGS)}
+        self._row_bytes = {"obs": row, "mask": spaces.masked_actions or 0}
+        self._row_bytes |= {"reward": _REWARDS.itemsize, "flags": len(_FLAGS)}
 
     def read(self, data: bytes) -> ReceivedRequest:
         """Return the request in `data`; `CodecError` where it is none of these spaces."""
@@ -120,14 +126,14 @@ class RequestReader:
             raise CodecError("observations and what they led to are sent as bytes")
         count = len(columns["obs"]) // self._row_bytes["obs"]
         if not 1 <= count <= MAX_ENVS:
-            raise CodecError("a request is for one environment at least")
+            raise CodecError(f"a request is for 1 to {MAX_ENVS} environments, not for {count}")
         has_outcome = "reward" in told
         if not has_outcome:
             columns |= {name: bytes(count * self._row_bytes[name]) for name in ("reward", "flags")}
         for name, size in self._row_bytes.items():
             if len(columns[name]) != count * size:
                 raise CodecError(f"{name} is of {len(columns[name])} bytes, in place of {count} times {size}")
-        if columns["flags"].translate(None, b"\0\1") or columns["mask"].translate(None, b"\0\1"):
+        if any(columns[name].translate(None, b"\0\1") for name in ("flags", "mask", "final_mask")):
             raise CodecError("truth values other than 0 and 1")
         return ReceivedRequest(unroll, number, float(took_ms), count, has_outcome, columns)
 
@@ -138,6 +144,36 @@ class RequestReader:
         """
         columns = {name: b"".join([one.columns[name] for one in received]) for name in received[0].columns}
         obs, mask = self._observations(columns["obs"]), self._masks(columns["mask"])
+        ends = list(accumulate(one.num_envs for one in received))
+        rows = [slice(end - one.num_envs, end) for one, end in zip(received, ends, strict=True)]
+        outcome = self._outcome(columns, obs, mask)
+        ended = _ended(outcome.result)
+        for one, its in zip(received, rows, strict=True):
+            many = int(np.count_nonzero(ended[its]))
+            for name in ("obs", "mask"):
+                told, size = len(one.columns[f"final_{name}"]), self._row_bytes[name]
+                if told != many * size:
+                    raise CodecError(f"final_{name} is of {told} bytes, in place of {many} times {size}")
+        if columns["final_obs"]:
+            next_obs, next_mask = obs.copy(), None if mask is None else mask.copy()
+            next_obs[ended] = self._observations(columns["final_obs"])
+            if next_mask is not None:
+                next_mask[ended] = self._masks(columns["final_mask"])
+            outcome = replace(outcome, result=outcome.result._replace(next_obs=next_obs, next_mask=next_mask))
+        return [
+            Request(
+                one.unroll,
+                one.number,
+                obs[its].copy(),  # it is kept until the next request: not the whole batch with it
+                None if mask is None else mask[its].copy(),
+                outcome.of(its) if one.has_outcome else None,
+                one.round_trip_ms,
+            )
+            for one, its in zip(received, rows, strict=True)
+        ]
+
+    def _outcome(self, columns: Mapping[str, bytes], obs: NDArray[Any], mask: Mask | None) -> ActionOutcome:
+        """Return what all actions led to, as if no episode had ended."""
         reward = np.frombuffer(columns["reward"], _REWARDS)
         if not _moderate(reward):
             raise CodecError("rewards are finite, and not too large")
@@ -145,32 +181,7 @@ class RequestReader:
         terminated, truncated, valid, keep = flags.T.copy()
         nobody = np.zeros(len(obs), np.bool_)
         result = StepResult(obs, reward, terminated, truncated, valid, obs, nobody, mask, mask)
-        ended = _ended(result)
-        ends = list(accumulate(one.num_envs for one in received))
-        rows = [slice(end - one.num_envs, end) for one, end in zip(received, ends, strict=True)]
-        for one, its in zip(received, rows, strict=True):
-            many = int(np.count_nonzero(ended[its]))
-            for name in ("obs", "mask"):
-                if len(one.columns[f"final_{name}"]) != many * self._row_bytes[name]:
-                    raise CodecError(f"{many} episodes ended, with final {name} of others")
-        if columns["final_obs"]:
-            next_obs, next_mask = obs.copy(), None if mask is None else mask.copy()
-            next_obs[ended] = self._observations(columns["final_obs"])
-            if next_mask is not None:
-                next_mask[ended] = self._masks(columns["final_mask"])
-            result = result._replace(next_obs=next_obs, next_mask=next_mask)
-        keep &= valid
-        return [
-            Request(
-                one.unroll,
-                one.number,
-                obs[its],
-                None if mask is None else mask[its],
-                ActionOutcome(_rows_of(result, its), keep[its]) if one.has_outcome else None,
-                one.round_trip_ms,
-            )
-            for one, its in zip(received, rows, strict=True)
-        ]
+        return ActionOutcome(result, keep & valid)
 
     def _observations(self, data: bytes) -> NDArray[Any]:
         space = self._spaces.observation
@@ -194,10 +205,6 @@ class RequestReader:
 
 def _ended(result: StepResult) -> NDArray[np.bool_]:
     return (result.terminated | result.truncated) & result.valid
-
-
-def _rows_of(result: StepResult, rows: slice) -> StepResult:
-    return StepResult._make(None if part is None else part[rows] for part in result)
 
 
 def _moderate(numbers: NDArray[Any]) -> bool:

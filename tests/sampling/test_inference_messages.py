@@ -97,6 +97,9 @@ def test_a_mask_leaves_an_action() -> None:
     told = unpack(_request(MASKED).pack())
     with pytest.raises(CodecError, match="leaves an action"):
         _read(pack(told | {"mask": bytes(9)}), MASKED)
+    for name, size in (("mask", 9), ("final_mask", 3)):
+        with pytest.raises(CodecError, match="0 and 1"):
+            _read(pack(told | {name: b"\2" * size}), MASKED)
 
 
 def test_requests_of_a_batch_are_told_apart() -> None:
@@ -120,5 +123,5 @@ def test_the_end_of_another_clients_episode_can_not_be_taken() -> None:
     reader = RequestReader(NUMBERS)
     told = unpack(_request(NUMBERS).pack())
     without, twice = told | {"final_obs": b""}, told | {"final_obs": 2 * told["final_obs"]}
-    with pytest.raises(CodecError, match="1 episodes ended"):
+    with pytest.raises(CodecError, match="in place of 1 times"):
         reader.checked([reader.read(pack(one)) for one in (without, twice)])

@@ -11,7 +11,7 @@ from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
 from soulsgui.policies.numpy_recurrent import Remembered
-from soulsgui.sampling.inference_messages import ActionOutcome, ReceivedRequest, Request
+from soulsgui.sampling.inference_messages import ActionOutcome, Request
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.chunk import digest_number
@@ -45,7 +45,7 @@ class ServedClient:
     ) -> None:
         self.num_envs, self.first_env = num_envs, first_env
         self.unroll, self.number, self.answer = "", -1, b""
-        self.asked_at = self.due = 0.0
+        self.due = 0.0
         self.memory = Remembered(memory)
         self.memory.begin(num_envs)
         self._recorder = SegmentRecorder(num_envs, spaces, longest, self.memory.shapes)
@@ -58,9 +58,9 @@ class ServedClient:
         """Steps that were recorded since the last cut."""
         return self._recorder.length * self.num_envs
 
-    def repeats(self, request: Request | ReceivedRequest) -> bool:
-        """Whether a request was answered before."""
-        return request.unroll == self.unroll and request.number <= self.number
+    def repeats(self, unroll: str, number: int) -> bool:
+        """Whether a request was taken before."""
+        return unroll == self.unroll and number <= self.number
 
     def take(self, request: Request) -> None:
         """Go on to a request; what the last answer led to is recorded by `record`, when there is time.

@@ -1,6 +1,7 @@
 """One run of an inference server: who is served, in which batches, and with which weights."""
 
 import logging
+import math
 import time
 import zlib
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from soulsgui.environments.choices import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.experience.segments import Segments
+from soulsgui.modes.seed.batching import Waiting, awaited, expected, fitting
 from soulsgui.modes.seed.served_client import ChosenActions, ServedClient
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import make_policy
@@ -89,6 +91,7 @@ class ServedRun:
         self._live: dict[str, LiveClient] = {}
         self._clients: dict[str, ServedClient] = {}  # those that have asked
         self._session_due = False  # for the environments of a client that has just been admitted
+        self._asked_at: dict[str, float] = {}  # when the last request of a client came, whatever it was
         self._unreadable: set[str] = set()  # clients whose newest requests could not be used
         self._answers: list[tuple[str, bytes]] = []  # that are to be sent
         self._taken: list[ServedClient] = []  # whose last request is to be recorded
@@ -167,33 +170,32 @@ class ServedRun:
         pipeline.delete(self._keys.requests(name))
         pipeline.delete(self._keys.replies(name))
         self._figures.expired += pipeline.execute()[0]
+        self._asked_at.pop(name, None)
         if name in self._clients:
             self._cut([self._clients.pop(name)])
 
     def _collect(self) -> list[PendingRequest]:
         """Wait for a request, then for those of the others, no longer than a batch may wait."""
-        most = self._settings["central.inference_batchsize"]
+        room = self._settings["central.inference_batchsize"]
         delay_s = self._settings["central.inference_delay"]
-        rows, found = 0, list[tuple[str, ReceivedRequest]]()
-        # Who was served longest ago comes first.
-        waiting = sorted(self._live, key=self._asked_at)
-        deadline = time.monotonic() + _WAIT_S
-        while waiting and rows < most and (now := time.monotonic()) < deadline:
-            # Whose last request is older than a batch may wait asks too seldom to be waited for.
-            expected = [name for name in waiting if now - self._asked_at(name) <= delay_s]
-            if found and not expected:
+        found = list[tuple[str, ReceivedRequest]]()
+        left = set(self._live)  # who may ask
+        now = time.monotonic()
+        deadline = now + (delay_s if expected(self._waiting(left, now), delay_s) else _WAIT_S)
+        while left and room > 0 and (now := time.monotonic()) <= deadline:
+            waiting = self._waiting(left, now)
+            if found and not expected(waiting, delay_s):
                 break
-            awaited, left_s = waiting, deadline - now
-            if expected and rows + sum(self._live[name].num_envs for name in expected) <= most:
-                # Who was served last asks last: once it has, the others have, too.
-                awaited, left_s = expected[-1:], min(left_s, delay_s)
-            for name, data in self._pop(awaited, waiting, left_s, most - rows):
+            last = awaited(waiting, room, delay_s)
+            for name, data in self._pop(waiting, room, delay_s, last, deadline - now):
+                self._asked_at[name] = time.monotonic()
                 received = self._read(name, data)
-                if received is not None and name in waiting:
-                    deadline = deadline if found else time.monotonic() + delay_s
+                if received is not None and name in left:
+                    if not found and last is None:
+                        deadline = time.monotonic() + delay_s
                     found.append((name, received))
-                    waiting.remove(name)
-                    rows += received.num_envs
+                    left.discard(name)
+                    room -= received.num_envs
         asked = self._take(found) if found else []
         if self._session_due:
             # Before it is answered: no step may have the number of another one.
@@ -203,27 +205,35 @@ class ServedRun:
             self._uploader = self._begin_session()
         return asked
 
-    def _asked_at(self, name: str) -> float:
-        client = self._clients.get(name)
-        return float("-inf") if client is None else client.asked_at
+    def _waiting(self, names: Iterable[str], now: float) -> list[Waiting]:
+        return [
+            Waiting(name, self._live[name].num_envs, now - self._asked_at.get(name, -math.inf))
+            for name in names
+        ]
 
     def _pop(
-        self, awaited: list[str], waiting: list[str], left_s: float, most: int
+        self, waiting: list[Waiting], room: int, delay_s: float, last: str | None, left_s: float
     ) -> list[tuple[str, bytes]]:
-        """Send the answers, and wait until one of the awaited asks; return what all who wait ask then."""
-        wait = ("BLPOP", *(self._keys.requests(name) for name in awaited), max(left_s, _LEAST_WAIT_S))
-        others = [name for name in waiting if [name] != awaited][: most - 1]
-        takes = [("LPOP", self._keys.requests(name)) for name in others]
-        if len(awaited) == 1:
-            first, *more = self._exchange(wait, *takes)
-        else:  # one round trip more, in which others may ask
-            (first,) = self._exchange(wait)
-            more = self._exchange(*takes) if first is not None else []
-        came = [(name, data) for name, data in zip(others, more, strict=False) if data is not None]
-        if first is not None:
-            name = next(name for name in awaited if self._keys.requests(name).encode() == first[0])
-            came.insert(0, (name, first[1]))
-        return came
+        """Send the answers, and wait until `last` asks, or else anyone; return what is asked then.
+
+        Where anyone may, others have a second round trip to ask in.
+        """
+        key, wait_s = self._keys.requests, max(left_s, _LEAST_WAIT_S)
+        if last is not None:
+            others = [name for name in fitting(waiting, room, delay_s) if name != last]
+            first, *more = self._exchange(
+                ("BLPOP", key(last), wait_s), *(("LPOP", key(name)) for name in others)
+            )
+            return _found([*others, last], [*more, first and first[1]])
+        in_turn = sorted(waiting, key=lambda one: one.age_s, reverse=True)
+        (first,) = self._exchange(("BLPOP", *(key(one.name) for one in in_turn), wait_s))
+        if first is None:
+            return []
+        asks = next(one for one in waiting if key(one.name).encode() == first[0])
+        waiting = [one for one in waiting if one != asks]
+        others = fitting(waiting, room - asks.num_envs, delay_s)
+        more = self._exchange(*(("LPOP", key(name)) for name in others)) if others else []
+        return _found([asks.name, *others], [first[1], *more])
 
     def _exchange(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Send the answers that wait, and commands; return what those say."""
@@ -250,7 +260,7 @@ class ServedRun:
             self._count_unreadable(name, error)
             return None
         client = self._clients.get(name)
-        if client is None or not client.repeats(received):
+        if client is None or not client.repeats(received.unroll, received.number):
             return received
         if received.number != client.number:
             return None
@@ -288,14 +298,13 @@ class ServedRun:
                 return None
             client = self._admit(name, count)
         self._unreadable.discard(name)
-        if client.repeats(request):
+        if client.repeats(request.unroll, request.number):
             return PendingRequest(name, client, request)
         if not client.open_steps:
             client.due = now + self._settings["client.segment_seconds"]
         self._figures.begun_anew += client.number < 0 < request.number
         client.take(request)
         self._taken.append(client)
-        client.asked_at = now
         if request.round_trip_ms:
             self._figures.took(request.round_trip_ms)
         return PendingRequest(name, client, request)
@@ -357,3 +366,7 @@ class ServedRun:
             self._progress.stepped(segments.steps)
             chunk = pack_chunk(self._config.run_id, self._config.contract, segments)
             self._uploader.push_chunk(chunk, segments.steps)
+
+
+def _found(names: Iterable[str], data: Iterable[bytes | None]) -> list[tuple[str, bytes]]:
+    return [(name, one) for name, one in zip(names, data, strict=True) if one is not None]

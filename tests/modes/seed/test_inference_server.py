@@ -166,6 +166,22 @@ def test_clients_are_answered_together(
     assert {env for one in trainer.received() for env in one.segments.env_index.tolist()} == set(range(5))
 
 
+@settings(central__inference_batchsize=1)
+def test_who_asks_seldom_is_served_beside_one_that_asks_all_the_time(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient
+) -> None:
+    others = [HandClient(trainer, name) for name in ("a", "seldom", "z")]  # two of whom never ask
+    numbers = itertools.count()
+    client.ask(next(numbers))
+    others[1].send(others[1].request(0))
+
+    def served() -> int:
+        client.ask(next(numbers))
+        return int(trainer.connection.llen(others[1].replies))
+
+    trainer.until(served, "the answer to the other one")
+
+
 @pytest.mark.parametrize("bad", ["nan", "shape", "bounds", "garbage"])
 def test_what_can_not_be_used_is_counted_and_harms_nobody(
     trainer: HandTrainer, serving: ServingThread, client: HandClient, bad: str

@@ -1,0 +1,44 @@
+"""For whom an inference server waits before it answers. Pure: time is passed in."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Waiting(NamedTuple):
+    """A client whose next request was not taken yet."""
+
+    name: str
+    num_envs: int
+    age_s: float  # since its last request
+
+
+def expected(waiting: Iterable[Waiting], delay_s: float) -> list[Waiting]:
+    """Return who asked so lately that a batch waits for them; who asked longest ago comes first.
+
+    Whose last request is older than a batch may wait asks too seldom for that.
+    """
+    lately = (one for one in waiting if one.age_s <= delay_s)
+    return sorted(lately, key=lambda one: one.age_s, reverse=True)
+
+
+def fitting(waiting: Sequence[Waiting], room: int, delay_s: float) -> list[str]:
+    """Return whose requests are to be looked for: as many as have room in a batch.
+
+    Those who are expected come first: among the others may be some who never ask.
+    """
+    others = [one for one in waiting if one.age_s > delay_s]
+    found: list[str] = []
+    for one in (*expected(waiting, delay_s), *sorted(others, key=lambda one: one.age_s, reverse=True)):
+        if one.num_envs <= room:
+            found.append(one.name)
+            room -= one.num_envs
+    return found
+
+
+def awaited(waiting: Sequence[Waiting], room: int, delay_s: float) -> str | None:
+    """Return the only one to wait for: when it asks, the others have asked, too. None: whoever asks first.
+
+    That is who asked last, where all have room in the batch: what the others ask is taken with its request.
+    """
+    lately = expected(waiting, delay_s)
+    return lately[-1].name if lately and sum(one.num_envs for one in waiting) <= room else None
