@@ -27,7 +27,8 @@ SUPERVISED_ENV = {"SOULSGUI_SUPERVISED": "1"}
 """What tells a child that a runner starts it again after an error, and keeps the list of clients."""
 
 _LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) ([A-Z]+) (.*)$", re.DOTALL)
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""What has libraries of arrays work with one thread: more cost more than they bring to small arrays."""
 
 
 class LineFormatter(logging.Formatter):
@@ -80,7 +81,7 @@ def child_env() -> dict[str, str]:
 
     Its arrays are too small to be worth several threads: on a busy machine those cost many times the work.
     """
-    env = {"PYTHONUNBUFFERED": "1"} | _ONE_THREAD
+    env = {"PYTHONUNBUFFERED": "1"} | ONE_THREAD
     root = Path(soulsgui.__file__).parents[1]
     if not any(part in ("site-packages", "dist-packages") for part in root.parts):
         # A checkout that is not installed is found through the current folder alone.

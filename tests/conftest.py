@@ -1,9 +1,9 @@
 """What every test is given, and what every test must leave behind: nothing.
 
 Fixtures: `redis_address` (a real server, a fresh prefix), `keys`, `redis_client`, `report` (of a fault).
-A test fails when it leaves child processes or threads, or logs a WARNING or worse without the mark
-`allow_warnings`, or starts a process without the mark `processes` (given to most by themselves:
-`tests/processes.py`).
+A test fails when it leaves threads or, of those that start some, processes; when it logs a WARNING or worse
+without the mark `allow_warnings`; and when it starts a process without the mark `processes` (given to most by
+themselves: `tests/processes.py`).
 """
 
 import logging
@@ -19,6 +19,7 @@ import psutil
 import pytest
 import redis
 
+from soulsgui.process import ONE_THREAD
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from tests.faults.report import pytest_terminal_summary as pytest_terminal_summary
@@ -28,8 +29,7 @@ from tests.servers import delete_prefix, running_server, with_fresh_prefix
 
 _LEAVE_TIME_S = 2.0
 
-# As in all of the program's processes: threads cost more than they bring to small arrays.
-os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+os.environ |= ONE_THREAD  # as in the processes of the program
 
 # A busy machine is slow, not wrong: the limit on a test's time is pytest's.
 hypothesis.settings.register_profile("suite", deadline=None)
@@ -119,6 +119,16 @@ def _logging_is_set_up_anew() -> Iterator[None]:
     for handler in handlers:
         if handler not in root.handlers:
             root.addHandler(handler)
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_torch_are_put_back() -> Iterator[None]:
+    """A trainer or a client that a test runs in this process sets how many there are."""
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch is not None else 0
+    yield
+    if torch is not None and torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)

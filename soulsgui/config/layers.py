@@ -169,31 +169,28 @@ def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str]
     return combine(layers_of(folders, preset, [parse_assignments(assignments)]))
 
 
-def load_run_settings(path: Path) -> Settings:
-    """Return the configuration a run goes on with, its config.json.
+def load_run_settings(path: Path, overrides: Sequence[Layer] = ()) -> Settings:
+    """Return the configuration a run goes on with: its config.json, and what wins over it.
 
     Raises:
-        ConfigError: The file is missing, or holds no settings.
+        ConfigError: The file is missing, or holds no settings; or with every mistake.
     """
-    return combine([run_layer(path)])
+    layer = _run_layer(path)
+    try:
+        return combine([layer, *overrides])
+    except ConfigError:
+        # Mistakes are told with their lines; only YAML knows them, and takes long to read.
+        return combine([replace(layer, lines=read_layer(path).lines), *overrides])
 
 
-def run_layer(path: Path) -> Layer:
-    """Return the configuration of a run, its config.json, as a layer.
-
-    Raises:
-        ConfigError: The file is missing, or holds no settings.
-    """
+def _run_layer(path: Path) -> Layer:
     try:
         # Nearly all JSON is YAML, but not its escapes of characters beyond 16 bits.
         tree = json.loads(read_settings(path), object_pairs_hook=_each_once)
     except (FileNotFoundError, ValueError, RecursionError):
         tree = None
-    layer = layer_of_tree(with_new_names(tree), path.name) if isinstance(tree, dict) else None
-    if layer is None or not _fits(layer):
-        # What is wrong is told with its line; only YAML knows that, and takes long to read.
-        written = read_layer(path)
-        layer = written if layer is None else replace(layer, lines=written.lines)
+    is_map = isinstance(tree, dict)
+    layer = layer_of_tree(with_new_names(tree), path.name) if is_map else read_layer(path)
     if not layer.values and not layer.problems:
         raise ConfigError([Problem(path.name, None, "", None, f"no configuration in {path}.")])
     return layer
@@ -205,14 +202,6 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError
     return found
-
-
-def _fits(layer: Layer) -> bool:
-    try:
-        combine([layer])
-    except ConfigError:
-        return False
-    return True
 
 
 ConfigLike = Settings | dict[str, Any] | SimpleNamespace

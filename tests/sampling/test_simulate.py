@@ -55,9 +55,8 @@ def test_simulated_clients_are_trained_with_and_obey(
         until(lambda: beat("sim-2").phase == "paused", "it pauses")
         wish("stop", "sim-3")
         until(lambda: beat("sim-3").leaving, "it leaves")
-        node.wait_for_updates(
-            node.told().updates + 2
-        )  # in the round that it was paused in, what it plays is late
+        # In the round that it was paused in, what it plays is late.
+        node.wait_for_updates(node.told().updates + 2)
         wish("run", "sim-2")
         # Between two rounds, of which a busy trainer makes most of the time, it waits.
         until(lambda: beat("sim-2").phase in ("sampling", "waiting"), "it goes on")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.config.declaring import Effect, needs_goal
-from soulsgui.config.layers import combine, layers_of, run_layer
+from soulsgui.config.layers import combine, layers_of, load_run_settings
 from soulsgui.config.parsing import Layer, unknown_key
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.rules import broken_rules
@@ -192,7 +192,7 @@ def of_the_runner(overrides: Layer) -> tuple[Layer, dict[str, Any]]:
 def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> Settings:
     if not params.overrides:
         return before
-    settings = combine([run_layer(run.config), override_layer(params.overrides)])
+    settings = load_run_settings(run.config, [override_layer(params.overrides)])
     known = all_settings()
     servers = [key for key in params.overrides if known[key].effect is Effect.RESTART_RUNNER]
     if servers:

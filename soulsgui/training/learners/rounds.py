@@ -191,12 +191,12 @@ class RoundLearner:
 
     def _go_on(self, now: Round, seconds: float) -> None:
         """Look after the present round; first tell clients that their share has grown, or is nobody's now."""
-        for client in sorted(self._untold):
-            session = self.attempt.intake.sessions.by_client.get(client)
-            if session is not None:
-                grants = {client: self.attempt.intake.sessions.grant(session)}
-                self.attempt.publisher.tell_all(self.attempt.link.redis, grants)
-            self._untold.discard(client)
+        if self._untold:
+            sessions = self.attempt.intake.sessions
+            there = (sessions.by_client[name] for name in self._untold if name in sessions.by_client)
+            grants = {session.client: sessions.grant(session) for session in there}
+            self.attempt.publisher.tell_all(self.attempt.link.redis, grants)
+            self._untold.clear()
         for client in [name for name in now.absent if not self.attempt.intake.why_absent(name)]:
             now.returned(client)
         # While nobody is granted anything more, nobody is late.
