@@ -174,6 +174,7 @@ class Client:
         logging.getLogger().setLevel(config.settings["logging.level"].upper())
         with ExitStack() as closing:
             remote = self._remote_policy(config)
+            self._link.take_weights(remote is None)
             if remote is not None:
                 closing.callback(remote.close)
             environment = self._environment(config)
@@ -210,7 +211,6 @@ class Client:
                 "This run has no inference server.",
                 "Start this client without --inference server, or the run with inference=server.",
             )
-        self._link.needs_no_weights()
         return RemotePolicy(self._link.address, self._link, self._stop)
 
     def _tell_spaces(self, config: ServerConfig, environment: Environment) -> ServerConfig | None:

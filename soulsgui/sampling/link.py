@@ -125,9 +125,9 @@ class ClientLink:
         self._heartbeat.start()
         self._downloader.start()
 
-    def needs_no_weights(self) -> None:
-        """Download none: an inference server has them."""
-        self._downloader.takes_weights = False
+    def take_weights(self, wanted: bool) -> None:
+        """Download the weights of the run, or none where an inference server has them."""
+        self._downloader.takes_weights = wanted
 
     @property
     def wish(self) -> Wish:

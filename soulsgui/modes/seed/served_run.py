@@ -292,11 +292,11 @@ class ServedRun:
     def _take_one(self, name: str, request: Request, now: float) -> PendingRequest | None:
         client, count = self._clients.get(name), len(request.obs)
         if client is None or client.num_envs != count:
-            others = sum(one.num_envs for other, one in self._clients.items() if other != name)
-            if others + count > MAX_ENVS:
-                self._count_unreadable(name, CodecError(f"{count} environments, besides {others} of others"))
+            first = self._free_numbers(name, count)
+            if first + count > MAX_ENVS:
+                self._count_unreadable(name, CodecError(f"no numbers are left for {count} environments"))
                 return None
-            client = self._admit(name, count)
+            client = self._admit(name, first, count)
         self._unreadable.discard(name)
         if client.repeats(request.unroll, request.number):
             return PendingRequest(name, client, request)
@@ -309,17 +309,22 @@ class ServedRun:
             self._figures.took(request.round_trip_ms)
         return PendingRequest(name, client, request)
 
-    def _admit(self, name: str, num_envs: int) -> ServedClient:
-        """Give a client numbers for its environments; those of clients that are gone are free again."""
-        self._cut([self._clients.pop(name)] if name in self._clients else ())
+    def _free_numbers(self, name: str, num_envs: int) -> int:
+        """Return the first of so many numbers for environments that no other client has."""
         first = 0
-        for other in sorted(self._clients.values(), key=lambda one: one.first_env):
+        others = (one for other, one in self._clients.items() if other != name)
+        for other in sorted(others, key=lambda one: one.first_env):
             if other.first_env - first >= num_envs:
                 break
             first = other.first_env + other.num_envs
+        return first
+
+    def _admit(self, name: str, first_env: int, num_envs: int) -> ServedClient:
+        """Give a client numbers for its environments."""
+        self._cut([self._clients.pop(name)] if name in self._clients else ())
         longest = int(self._settings["client.segment_length"])
         self._clients[name] = client = ServedClient(
-            num_envs, first, self._spaces, longest, self._memory.shapes
+            num_envs, first_env, self._spaces, longest, self._memory.shapes
         )
         self._session_due = True
         logger.info("%s asks with %d environments", name, num_envs)

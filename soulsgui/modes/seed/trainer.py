@@ -25,6 +25,8 @@ from soulsgui.training.nodes import DQNTrainingNode
 from soulsgui.wire.access import Address
 from soulsgui.wire.keys import inference_server
 
+_LOOK_EVERY_S = 0.05
+
 Environment = str | Mapping[str, Any]
 """A Gymnasium id, or the settings below `env` (`{"id": ..., "kwargs": ..., "wrappers": ...}`)."""
 
@@ -152,7 +154,9 @@ class Trainer:
         self._stop.set()
 
     def start(self, duration: float) -> TrainStats:
-        """Train for `duration` seconds, or until `stop` or Ctrl+C; all that was started has ended then.
+        """Train for `duration` seconds from the first samples on, or until `stop` or Ctrl+C.
+
+        All that was started has ended then.
 
         Called again, it goes on with the agent as it is and an empty replay memory.
 
@@ -175,16 +179,43 @@ class Trainer:
             for number in range(1, config.actor_processes + 1):
                 actor = Actor(address, config.actor_threads, f"actor-{number}")
                 processes.start(actor.name, actor.run)
-            timer = threading.Timer(duration, self._stop.set)
-            opened.callback(timer.cancel)
-            timer.start()
-            began = time.monotonic()
+            clock = _Clock(node.training, duration, self._stop)
+            opened.callback(clock.close)
             node.run()
             processes.check()
-            training, seconds = node.training, time.monotonic() - began
+            training, seconds = node.training, clock.seconds
             updates = node.agent.updates - before
             restarts = {name: count for name, count in processes.restarts().items() if count}
             return TrainStats(training.env_steps, training.episodes, updates, seconds, restarts)
+
+
+class _Clock:
+    """Sets `stop` so many seconds after the first samples were taken in."""
+
+    def __init__(self, training: TrainingRun, duration: float, stop: threading.Event) -> None:
+        self._training, self._duration, self._stop = training, duration, stop
+        self._began: float | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="training clock", daemon=True)
+        self._thread.start()
+
+    @property
+    def seconds(self) -> float:
+        """How long ago the first samples came; 0 before."""
+        return 0.0 if self._began is None else time.monotonic() - self._began
+
+    def _watch(self) -> None:
+        while not self._training.env_steps:
+            if self._over.wait(_LOOK_EVERY_S):
+                return
+        self._began = time.monotonic()
+        if not self._over.wait(self._duration):
+            self._stop.set()
+
+    def close(self) -> None:
+        """End."""
+        self._over.set()
+        self._thread.join()
 
 
 class _SeedNode(DQNTrainingNode):

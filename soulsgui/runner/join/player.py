@@ -31,6 +31,7 @@ from soulsgui.wire.messages.owner import (
 logger = logging.getLogger(__name__)
 
 _READY_LIMIT_S = 30.0
+_START_LIMIT_S = 300.0  # behind all other programs of a busy computer, as its owner may wish
 _NOT_ENDING = ("run", "pause", "pause_after_episode")
 
 
@@ -195,6 +196,7 @@ def _spec(folder: ClientFolder, name: str, reports: Reports) -> ServiceSpec:
         argv=(*own_command("client"), "--name", name, *places),
         tier=0,
         log_path=folder.logs / f"{CLIENT}.log",
+        start_limit_s=_START_LIMIT_S,
         health=reports.health,
         env=child_env() | SUPERVISED_ENV,
     )

@@ -220,6 +220,21 @@ def test_a_client_without_a_policy_plays_whole_episodes(
     assert playing.progress.episodes >= 9
 
 
+def test_a_client_plays_by_itself_after_a_run_with_central_inference(
+    trainer: HandTrainer, redis_address: Address
+) -> None:
+    trainer.client = "c"
+    trainer.publish(1)
+    with playing_client(redis_address) as playing:
+        until(lambda: playing.progress.session, "its hello")
+        trainer.settings["inference"] = "local"
+        trainer.begin_run("run-2")
+        trainer.publish(2)
+        until(lambda: len(trainer.sessions()) > 1, "another hello")
+        trainer.grant(None)
+        until(trainer.received, "what it plays")
+
+
 def test_an_episode_belongs_to_the_attempt_that_goes_on(
     trainer: HandTrainer, serving: ServingThread, redis_address: Address
 ) -> None:
@@ -280,3 +295,19 @@ def test_requests_of_other_environments_than_a_client_has_harm_nobody(
     client.num_envs = beats
     trainer.until(lambda: serving.server.figures.unreadable == 1, "it is counted")
     client.ask(1)
+
+
+def test_a_client_for_whose_environments_no_numbers_are_left_harms_nobody(
+    trainer: HandTrainer, serving: ServingThread, client: HandClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_run, "MAX_ENVS", 10)
+    large, small = HandClient(trainer, "d", num_envs=4), HandClient(trainer, "e", num_envs=2)
+    for one in (client, large, small):  # they have the numbers 0 to 1, 2 to 5 and 6 to 7
+        one.ask(0)
+    large.silent = True
+    trainer.connection.delete(trainer.keys.beat("d"))
+    trainer.until(lambda: not trainer.connection.exists(large.replies), "it is forgotten")
+    larger = HandClient(trainer, "f", num_envs=5)  # there are six, but not in a row
+    larger.send(larger.request(0))
+    trainer.until(lambda: serving.server.figures.unreadable, "it is refused")
+    assert client.ask(1).number == 1
