@@ -220,7 +220,7 @@ def _summed_returns(summary: Mapping[str, Any]) -> list[str]:
     if mean is not None:
         parts.append(f"mean return {mean:.1f}")
     if best is not None:
-        parts.append(f"best {best:.1f}")
+        parts.append(f"best model {best:.1f}")
     if evaluation is not None:
         parts.append(f"evaluation {evaluation:.1f}")
     return [f"  {', '.join(parts)}"] if parts else []
