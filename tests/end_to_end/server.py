@@ -117,7 +117,7 @@ class RunningServer:
                 self.process.wait(LIMIT_S)
             self.process.kill()
             self.process.wait()
-        _, left = psutil.wait_procs(below, timeout=1.0)
+        _, left = psutil.wait_procs(below, timeout=LIMIT_S)
         for process in left:
             process.kill()
         assert not left, f"left behind: {left}; {self.log.read_text()[-2000:]}"

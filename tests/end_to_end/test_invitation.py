@@ -69,7 +69,7 @@ class Pc:
         finally:
             self.process.kill()
             self.process.wait()
-            _, left = psutil.wait_procs(below, timeout=5.0)
+            _, left = psutil.wait_procs(below, timeout=LIMIT_S)
             for process in left:
                 process.kill()
 

@@ -14,7 +14,7 @@ FIELDS = {
 def test_the_shipped_default_solves_cartpole_and_ends_by_itself(tmp_path: Path) -> None:
     done = soulsgui(
         "serve", "--set", "stop.mean_return=475", "--local-clients", "2", "--until-done", "--json",
-        folder=tmp_path, timeout_s=110,
+        folder=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     summary = last_json(done.stdout)
@@ -46,7 +46,7 @@ def test_a_goal_out_of_reach_is_not_reached_by_chance(tmp_path: Path) -> None:
     done = soulsgui(
         "serve", "--set", "env.id=Blackjack-v1", "--set", "stop.mean_return=0.5", "--set", "seed=31337",
         "--set", "stop.env_steps=9000", "--local-clients", "1", "--until-done", "--json",
-        folder=tmp_path, timeout_s=100,
+        folder=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     summary = last_json(done.stdout)

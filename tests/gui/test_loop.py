@@ -165,6 +165,6 @@ def test_no_other_thread_collects_and_the_window_only_what_is_new(qapp: QApplica
 
 def test_timers_of_a_closed_loop_do_no_harm_wherever_it_is_freed() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", TIMER_OF_A_CLOSED_LOOP], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", TIMER_OF_A_CLOSED_LOOP], capture_output=True, text=True, timeout=LIMIT_S
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import soulsgui.gui
+from tests.faults.waiting import LIMIT_S
 
 GUI = Path(soulsgui.gui.__file__).parent
 
@@ -36,4 +37,4 @@ def test_arrows_between_rooms_run_down(room: str, unknown: tuple[str, ...]) -> N
 
 def test_what_a_page_may_ask_of_the_window_knows_no_connection() -> None:
     words = "import sys, soulsgui.gui.shell; sys.exit('soulsgui.gui.shell.connection' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", words], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", words], timeout=LIMIT_S).returncode == 0

@@ -10,6 +10,7 @@ import pytest
 
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.policies.specs import MLPPolicySpec
+from tests.faults.waiting import LIMIT_S
 
 
 def policy(normalise: bool = True) -> NumpyMLPPolicy:
@@ -63,4 +64,4 @@ def test_clients_need_no_torch() -> None:
         "import soulsgui.policies.exploration, soulsgui.environments.check, soulsgui.environments.step, sys;"
         "sys.exit('torch' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=LIMIT_S).returncode == 0

@@ -144,7 +144,7 @@ def test_summary_is_said() -> None:
     assert "mean return 480.0, best model 481.0, evaluation 470.0\n" in summary_text(judged)
     # What reached the goal stands as the mean return of the run, whatever was evaluated after it.
     judged |= {"goal_judged_by": "evaluation"}
-    assert "\n  best 481.0, evaluation 480.0\n" in summary_text(judged)
+    assert "\n  best model 481.0, evaluation 480.0\n" in summary_text(judged)
     nothing = {"reached": "stopped", "mean_return": None, "best_mean_return": None, "rejected": {}}
     assert "was stopped" in summary_text(summary | nothing)
 

@@ -64,11 +64,11 @@ def test_two_loops_train_a_node_for_three_rounds(bench: _Bench) -> None:
         loops = {name: _loop(bench.connect(name), seed) for seed, name in enumerate(("one", "two"))}
 
         def play(loop: Loop) -> None:
-            loop.connector.sync(timeout=20)
+            loop.connector.sync(timeout=LIMIT_S)
             for _ in range(3):
                 while loop.connector.steps_left:
                     loop.step()
-                loop.connector.sync(timeout=20)
+                loop.connector.sync(timeout=LIMIT_S)
 
         with ThreadPoolExecutor(2) as players:
             list(players.map(play, loops.values()))

@@ -153,7 +153,7 @@ def test_without_matplotlib_the_series_are_written_all_the_same(run: RunFolder, 
     environment = os.environ | child_env()
     environment["PYTHONPATH"] = f"{missing.parent}{os.pathsep}{environment.get('PYTHONPATH', '')}"
     command = [*PROGRAM, str(run.root)]
-    assert subprocess.run(command, input=b"", env=environment, timeout=60).returncode == NO_MATPLOTLIB
+    assert subprocess.run(command, input=b"", env=environment, timeout=LIMIT_S).returncode == NO_MATPLOTLIB
     assert json.loads(run.series.read_text())["episodes"]["total"] == 70
     assert not run.figure.exists()
 

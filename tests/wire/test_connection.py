@@ -146,14 +146,14 @@ def test_a_writer_outlives_defects_refusals_and_absence(server: FaultyServer) ->
 
     writer = PeriodicWriter(server.address, "writer", "test:beat", 0.05, content, expiry_s=100)
     writer.start()
-    assert written.acquire(timeout=10)
+    assert written.acquire(timeout=LIMIT_S)
     connection.config_set("maxmemory", "1")
     for _ in range(3):  # refused, and goes on
-        assert written.acquire(timeout=10)
+        assert written.acquire(timeout=LIMIT_S)
     connection.config_set("maxmemory", "0")
     server.kill()
     for _ in range(2):
-        assert written.acquire(timeout=10)
+        assert written.acquire(timeout=LIMIT_S)
     server.start()
     until(lambda: connection.exists("test:beat"), "the key is written")
     writer.close()
