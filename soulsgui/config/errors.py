@@ -8,6 +8,13 @@ from typing import Any
 
 from soulsgui.errors import SoulsGuiError
 
+_SHOWN = 200
+
+
+def shortened(text: str) -> str:
+    """Return what is shown of a value that may be of any length."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -31,7 +38,7 @@ class Problem:
 
     def __str__(self) -> str:
         place = f"{self.source}, line {self.line}" if self.line else self.source
-        shown = f" = {self.value!r}" if self.value is not None else ""
+        shown = f" = {shortened(repr(self.value))}" if self.value is not None else ""
         hint = f" Did you mean {self.nearest}?" if self.nearest else ""
         subject = f"{self.key}{shown}: " if self.key else ""
         return f"{place}: {subject}{self.reason}{hint}"

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.constructor import RoundTripConstructor
+from ruamel.yaml.constructor import ConstructorError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.scanner import RoundTripScanner, ScannerError
 
 from soulsgui.config.errors import ConfigError, Problem, file_problem, nearest
 from soulsgui.config.schema import all_settings
@@ -21,7 +22,7 @@ from soulsgui.config.schema import all_settings
 PRESET_KEY = "preset"
 
 _NO_YAML = "is not a YAML value."
-_SHOWN = 200
+_INTEGER = "tag:yaml.org,2002:int"
 
 MOST_BYTES = 256 * 2**10
 """Settings are a few kilobytes; reading more as YAML takes so long that nobody would wait."""
@@ -37,6 +38,10 @@ _WIDE = (
 
 MOST_PARTS = 10_000  # entries a value may have, those of its parts included
 DEEPEST = 40  # levels a value may have
+_DEEPEST_BRACKETS = 100  # `[` and `{` open at a time: more than any value has that is read
+_MOST_DIGITS = 1_000  # of a whole number; of more than 4,300 Python writes none
+_TOO_LARGE = 10**_MOST_DIGITS
+_TOO_LONG = f"a number of more than {_MOST_DIGITS:,} digits"
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def parse_layer(text: str, source: str) -> Layer:
     if len(text) > MOST_BYTES:
         raise too_large(Path(source), len(text.encode(errors="replace")))
     yaml = YAML(typ="rt")
-    yaml.Constructor = _Constructor
+    yaml.Scanner, yaml.Constructor = _Scanner, _Constructor
     line: int | None = None
     cause: Exception | None = None
     try:
@@ -103,6 +108,17 @@ def parse_layer(text: str, source: str) -> Layer:
         # The parser has no error of its own for much that can be wrong: a section that merges itself, …
         reason = f"not valid YAML: {type(error).__name__}: {error}"
     raise ConfigError([Problem(source, line, "", None, reason)]) from cause
+
+
+class _Scanner(RoundTripScanner):
+    """Ends where brackets are nested deeply: what it takes to read them grows with the square of that."""
+
+    def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:
+        """Take a `[` or a `{`."""
+        if self.flow_level == _DEEPEST_BRACKETS:
+            reason = f"nested deeper than {_DEEPEST_BRACKETS} levels"
+            raise ScannerError(None, None, reason, self.reader.get_mark())
+        super().fetch_flow_collection_start(TokenClass, to_push)
 
 
 class _Again(NamedTuple):
@@ -127,6 +143,12 @@ class _Constructor(RoundTripConstructor):
             self.again.append(_Again(mapping, key, value, key_node.start_mark.line + 1))
             return False
         return True
+
+    def construct_scalar(self, node: Any) -> Any:
+        """Return a number or a word; whole numbers that are too long are told with their place."""
+        if node.tag == _INTEGER and len(node.value) > _MOST_DIGITS:
+            raise ConstructorError(None, None, _TOO_LONG, node.start_mark)
+        return super().construct_scalar(node)
 
 
 def layer_of_tree(tree: Mapping[Any, Any], source: str, again: Sequence[_Again] = ()) -> Layer:
@@ -237,7 +259,7 @@ def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Laye
             if known[key].annotation is str and not isinstance(value, str) and reason != _NO_YAML:
                 values[key] = text.strip()
             elif reason:
-                problems.append(Problem(source, None, key, text[:_SHOWN], reason))
+                problems.append(Problem(source, None, key, text, reason))
             else:
                 values[key] = value
     return Layer(source, values, problems=tuple(problems))
@@ -324,6 +346,8 @@ def plain(value: Any) -> Any:
             return [copy(inner, depth + 1) for inner in value]
         if isinstance(value, bool) or value is None:
             return value
+        if isinstance(value, int) and abs(value) >= _TOO_LARGE:
+            raise NotPlainError(f"holds {_TOO_LONG}.")
         for kind in (int, float, str):
             if isinstance(value, kind):
                 return kind(value)

@@ -1,3 +1,4 @@
+import time
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -244,6 +245,47 @@ _LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "\n".join(
 )
 def test_hostile_yaml_is_a_mistake_in_words(text: str) -> None:
     assert _problems(text)
+
+
+@pytest.mark.parametrize(
+    "value", ["[" * 900 + "]" * 900, '{"a":' * 900 + "1" + "}" * 900, "[{a: " * 450], ids=["[", "{", "[{"]
+)
+def test_deep_nesting_is_told_with_its_line_before_it_takes_long(tmp_path: Path, value: str) -> None:
+    begun = time.process_time()
+    (problem,) = _problems(f"seed: 1\nenv:\n  kwargs: {value}\n")
+    assert (problem.line, problem.reason) == (3, "not valid YAML: nested deeper than 100 levels")
+    path = tmp_path / "config.json"
+    path.write_text('{\n"seed": 1,\n"env": {"kwargs": ' + value)
+    with pytest.raises(ConfigError, match=r"config\.json, line 3: .* nested deeper than 100 levels"):
+        load_run_settings(path)
+    assert time.process_time() - begun < 3.0
+
+
+def test_brackets_in_words_and_comments_and_one_after_the_other_are_not_nested() -> None:
+    words = "".join(f"    w{n}: '[{{' # [0, 1) it's {{\n" for n in range(150))
+    layer = parse_layer(f"env:\n  kwargs:\n{words}    deep: {'[' * 30}1{']' * 30}\n", "config.yaml")
+    assert not layer.problems
+    assert len(layer.values["env.kwargs"]) == 151
+
+
+@pytest.mark.parametrize("number", ["7" * 5_000, "-" + "7" * 2_000, "0x" + "f" * 5_000])
+def test_a_number_of_thousands_of_digits_is_told_in_our_words(tmp_path: Path, number: str) -> None:
+    (problem,) = _problems(f"ppo:\n  gamma: {number}\n")
+    assert (problem.line, problem.reason) == (2, "not valid YAML: a number of more than 1,000 digits")
+    (tmp_path / "config.json").write_text(f'{{"seed": 3,\n"ppo": {{"gamma": {number}}}}}')
+    with pytest.raises(ConfigError, match=r"config\.json, line 2: .*a number of more than 1,000 digits"):
+        load_run_settings(tmp_path / "config.json")
+    with pytest.raises(ConfigError, match="seed: holds a number of more than 1,000 digits"):
+        as_settings({"seed": int("0x" + "f" * 5_000, 16)})
+
+
+def test_of_a_long_value_only_the_beginning_is_shown() -> None:
+    for text in ("ppo.gamma: " + "7" * 400, "ppo.n_steps: " + "x" * 10_000, f"seed: [{'1, ' * 5_000}]"):
+        (problem,) = _problems(text)
+        assert len(str(problem)) < 400
+        assert "…: should be" in str(problem)
+    (problem,) = parse_assignments(["seed=[" + "x" * 10_000]).problems
+    assert len(str(problem)) < 400
 
 
 def test_what_is_written_twice_is_refused_with_both_lines_and_hides_no_other_mistake() -> None:

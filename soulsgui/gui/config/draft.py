@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from soulsgui.config.editing import with_values
-from soulsgui.config.errors import ConfigError, Problem
+from soulsgui.config.errors import ConfigError, Problem, shortened
 from soulsgui.config.parsing import PRESET_KEY, Layer, parse_layer
 from soulsgui.gui.settings.spec import as_yaml, plain, specs
 
@@ -144,7 +144,7 @@ def sentence(problem: Problem) -> str:
         return place + reason(problem)
     if problem.value is None:
         return f"{place}{problem.key} {_ended(problem)}"
-    return f"{place}{problem.key} = {as_yaml(problem.value)}: {_ended(problem)}"
+    return f"{place}{problem.key} = {shortened(as_yaml(problem.value))}: {_ended(problem)}"
 
 
 def _ended(problem: Problem) -> str:

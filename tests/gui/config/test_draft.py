@@ -1,6 +1,7 @@
 import pytest
 import yaml
 
+from soulsgui.config.errors import Problem
 from soulsgui.gui.config.draft import (
     Draft,
     by_key,
@@ -105,3 +106,10 @@ def test_each_mistake_is_a_sentence_with_its_place_found_by_setting_and_by_line(
     lines = by_line(problems)
     assert set(lines) == {4, 9}
     assert lines[4].count("\n") == 1
+
+
+def test_of_a_long_value_a_sentence_has_the_beginning() -> None:
+    told = sentence(Problem("config.yaml", 4, "seed", "x" * 10_000, "should be a whole number."))
+    assert told.startswith("Line 4: seed = xxx")
+    assert told.endswith("x…: should be a whole number.")
+    assert len(told) < 300
