@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from soulsgui.config.errors import nearest
+from soulsgui.config.errors import ConfigError, Problem, nearest
 from soulsgui.config.layers import load_run_settings
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings, all_settings, flatten
@@ -41,7 +41,7 @@ class Library:
         self.checkpoints = Checkpoints()
         self._sizes: dict[str, tuple[float, int]] = {}
         self._numbers: dict[str, int] = {}
-        self._settings: tuple[tuple[Path, int, int], Settings] | None = None
+        self._settings: tuple[tuple[Path, int, int], Settings | list[Problem]] | None = None
 
     def create(self, name: str, wall_time: float) -> RunFolder:
         """Make the folder of a new run; the user's name for it may be empty."""
@@ -140,16 +140,25 @@ class Library:
         self._settings = None  # the clock of files is coarse
 
     def settings(self, run: RunFolder) -> Settings:
-        """Return the configuration of a run."""
-        # Every status asks whether the newest run can be resumed; to read and check its settings takes 70 ms.
+        """Return the configuration of a run; a ConfigError names every mistake."""
+        # Every status asks whether the newest run can be resumed; to read and check its settings takes 70 ms,
+        # and to find what is wrong with damaged ones many seconds.
         try:
             stat = run.config.stat()
         except OSError:
             return load_run_settings(run.config)
         version = (run.config, stat.st_mtime_ns, stat.st_size)
         if self._settings is None or self._settings[0] != version:
-            self._settings = version, load_run_settings(run.config)
-        return self._settings[1]
+            try:
+                self._settings = version, load_run_settings(run.config)
+            except ConfigError as error:
+                if isinstance(error.__cause__, OSError):  # rights that are mended leave the version as it is
+                    raise
+                self._settings = version, error.problems
+        found = self._settings[1]
+        if isinstance(found, Settings):
+            return found
+        raise ConfigError(found)
 
     def summaries(self, active: RunRecord | None) -> list[control.RunSummary]:
         """Return every run, the newest first; of the `active` one the record on disk is a little older."""

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import combine, defaults_layer, load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
@@ -110,6 +111,32 @@ def test_settings_come_back_as_they_were_and_are_read_again_only_when_they_were_
         assert all(library.settings(run) == settings for _ in range(3))
         assert json.loads(run.config.read_text())["ppo"]["gamma"] == gamma
     assert len(reads) == 2
+    run.config.write_text('{"ppo": {"gamma": 7}, "colour": 3}')
+    told = set()
+    for _ in range(3):
+        with pytest.raises(ConfigError) as caught:
+            library.settings(run)
+        told.add(str(caught.value))
+    assert len(reads) == 3
+    (words,) = told
+    assert "ppo.gamma = 7" in words
+    run.config.write_text('{"seed": 5}')
+    assert library.settings(run).seed == 5
+
+
+def test_settings_that_could_not_be_read_are_tried_again(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    run = library.create("", 0.0)
+    library.write_settings(run, Settings.model_validate({"seed": 5}))
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refused)
+        with pytest.raises(ConfigError, match="Permission denied"):
+            library.settings(run)
+    assert library.settings(run).seed == 5
 
 
 def test_run_that_can_not_be_kept_leaves_no_folder(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
