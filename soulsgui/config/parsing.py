@@ -4,10 +4,11 @@ A layer is a flat map from dotted keys to values that remembers where each was w
 """
 
 import codecs
-import stat
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import SpecialFileError
 from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
@@ -18,6 +19,7 @@ from ruamel.yaml.scanner import RoundTripScanner, ScannerError
 
 from soulsgui.config.errors import ConfigError, Problem, file_problem, nearest
 from soulsgui.config.schema import all_settings
+from soulsgui.system import read_small
 
 PRESET_KEY = "preset"
 
@@ -284,21 +286,17 @@ def read_settings(path: Path) -> str:
         ConfigError: It is no file, can't be read, is too large, or is not UTF-8.
     """
     try:
-        mode = path.stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # reading it might never end
-            raise file_problem(
-                path, None, f"is a pipe or a device in {path.parent}, not a file. {_ELSEWHERE}"
-            )
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-            size = file.seek(0, 2)
+        data = read_small(path, MOST_BYTES)
     except FileNotFoundError:
         raise
+    except SpecialFileError as error:
+        reason = f"is a pipe or a device in {path.parent}, not a file. {_ELSEWHERE}"
+        raise file_problem(path, None, reason) from error
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise too_large(path, path.stat().st_size) from error
         reason = f"can't be read in {path.parent}: {error.strerror or error}. {_ELSEWHERE}"
         raise file_problem(path, None, reason) from error
-    if len(data) > MOST_BYTES:
-        raise too_large(path, size)
     for mark, name in _WIDE:
         if data.startswith(mark):
             raise file_problem(path, None, f"is written as {name}, not as UTF-8. {_TO_UTF_8}")

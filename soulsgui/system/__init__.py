@@ -14,6 +14,7 @@ from soulsgui.system.files import (
     make_private,
     no_room,
     no_room_words,
+    read_small,
     recover_dir,
     replace,
     replace_dir,

@@ -24,6 +24,8 @@ _WRONG_KIND = {
 }
 _ELSEWHERE = "choose another folder: --data-dir DIR, --config-dir DIR."
 
+_SMALL = 16 * 2**20  # bytes; the most is taken by spaces that tell the limits of each pixel
+
 
 def make_private(path: Path, platform: str = sys.platform) -> None:
     """Take every right from others: 0600, 0700 for a folder; on Windows a profile is private as it is."""
@@ -37,6 +39,23 @@ def is_private(path: Path, platform: str = sys.platform) -> bool:
         return True
     status = path.stat()
     return status.st_mode & 0o077 == 0 and status.st_uid in (os.geteuid(), 0)
+
+
+def read_small(path: Path, most_bytes: int = _SMALL) -> bytes:
+    """Return the contents of a small file, of which anything may stand in its place.
+
+    Raises:
+        shutil.SpecialFileError: It is a pipe or a device: reading it might never end.
+        OSError: There is none, it is larger (`errno.EFBIG`), or it can't be read.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise shutil.SpecialFileError(f"{path} is a pipe or a device, where a file belongs.")
+    with path.open("rb") as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return data
 
 
 def atomic_write(path: Path, data: bytes, platform: str = sys.platform) -> None:
@@ -108,6 +127,10 @@ def explained(error: OSError) -> tuple[str, str]:
         wrong = error.filename2 if error.filename2 is not None else place
         is_what, wants = _WRONG_KIND[error.errno]
         return f"{wrong} is {is_what}, where a {wants} belongs.", f"Move it elsewhere, or {_ELSEWHERE}"
+    if isinstance(error, shutil.SpecialFileError):
+        return str(error), f"Move it elsewhere, or {_ELSEWHERE}"
+    if error.errno == errno.EFBIG:
+        return f"{place or 'A file'} is too large.", f"Move it elsewhere, or {_ELSEWHERE}"
     if error.errno == errno.ENAMETOOLONG:
         return (
             f"This path is too long for the system: {place or 'unknown'}.",

@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 import stat
 import threading
 from contextlib import nullcontext
@@ -13,6 +14,7 @@ from soulsgui.system import (
     in_words,
     is_private,
     make_private,
+    read_small,
     recover_dir,
     replace,
     replace_dir,
@@ -23,6 +25,29 @@ from soulsgui.system import (
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.timeout(10)
+def test_a_small_file_is_read_and_what_is_none_is_refused_at_once(tmp_path: Path) -> None:
+    names = ("file", "folder", "pipe", "device", "nothing")
+    file, folder, pipe, device, nothing = (tmp_path / name for name in names)
+    file.write_bytes(b"12345")
+    folder.mkdir()
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    assert read_small(file) == read_small(file, 5) == b"12345"
+    for path, most, kind, words in (
+        (file, 4, OSError, "is too large."),
+        (folder, 9, IsADirectoryError, "is a folder, where a file belongs."),
+        (pipe, 9, shutil.SpecialFileError, "is a pipe or a device, where a file belongs."),
+        (device, 9, shutil.SpecialFileError, "is a pipe or a device, where a file belongs."),
+    ):
+        with pytest.raises(kind) as caught:
+            read_small(path, most)
+        assert in_words(caught.value).startswith(f"{path} {words}\nMove it elsewhere")
+    with pytest.raises(FileNotFoundError):
+        read_small(nothing)
 
 
 @pytest.mark.parametrize("write", [atomic_write, write_private])

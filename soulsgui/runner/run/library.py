@@ -16,7 +16,7 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.checkpoints import Checkpoints
 from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
 from soulsgui.runner.services.logs import read_lines
-from soulsgui.system import atomic_write, find_dir
+from soulsgui.system import atomic_write, explained, find_dir, read_small
 from soulsgui.telemetry.store import client_names
 from soulsgui.wire import control
 from soulsgui.wire.control import ErrorCode
@@ -110,9 +110,9 @@ class Library:
     def record(self, run: RunFolder) -> RunRecord:
         """Return the record of a run; a damaged one holds the error in its place."""
         try:
-            found, why = RunRecord.read(run.run.read_bytes()), "run.json is damaged"
+            found, why = RunRecord.read(read_small(run.run)), "run.json is damaged"
         except OSError as error:
-            found, why = None, str(error)
+            found, why = None, explained(error)[0]
         found = found or RunRecord(state="failed", error=why)
         return found.model_copy(update={"id": run.run_id, "dir": str(run.root)})
 

@@ -24,7 +24,7 @@ from soulsgui.runner.run.start import (
     refuse_without_torch,
     resumption,
 )
-from soulsgui.system import atomic_write
+from soulsgui.system import atomic_write, read_small
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.messages.node import NodeState
 
@@ -48,7 +48,7 @@ def remember_active(folders: Folders, active: ActiveRun | None) -> None:
 def left_run(folders: Folders, library: Library) -> tuple[ActiveRun, RunFolder, Settings] | None:
     """Return the run that went on when the last runner ended, None when none did or it can't be read."""
     try:
-        left = ActiveRun.read((folders.server / _ACTIVE_FILE).read_bytes())
+        left = ActiveRun.read(read_small(folders.server / _ACTIVE_FILE))
         run = RunFolder(folders.runs / (left.run_id if left is not None else ""))
         return (left, run, library.settings(run)) if left is not None and run.run.exists() else None
     except FileNotFoundError:

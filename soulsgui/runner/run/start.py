@@ -23,7 +23,7 @@ from soulsgui.process import child_env, own_command
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import Library, public_values
 from soulsgui.runner.run.record import CHECKING, END_WORDS, RunRecord
-from soulsgui.system import atomic_write, kill_group, new_session_kwargs
+from soulsgui.system import atomic_write, kill_group, new_session_kwargs, read_small
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams, RunSummary
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def write_spaces(run: RunFolder, report: Mapping[str, Any]) -> None:
 def spaces_are_known(run: RunFolder) -> bool:
     """Whether what an earlier probe found can be read."""
     try:
-        found = json.loads(run.spaces.read_bytes())
+        found = json.loads(read_small(run.spaces))
     except FileNotFoundError:
         return False
     except (OSError, ValueError, RecursionError) as error:

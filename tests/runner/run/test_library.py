@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,18 @@ def test_run_is_shown_as_its_runner_knows_it_or_as_cut_off_or_damaged(library: L
     (summary,) = Library(library.root).summaries(None)
     assert (summary.id, summary.state) == (made.id, "failed")
     assert "damaged" in summary.error
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.timeout(10)
+def test_a_run_whose_record_is_a_pipe_is_listed_as_damaged(library: Library) -> None:
+    record(library, "whole", 1.0, state="stopped", number=1)
+    run = library.create("odd", 2.0)
+    os.mkfifo(run.run)
+    by_id = {summary.id: summary for summary in library.summaries(None)}
+    assert by_id[run.run_id].state == "failed"
+    assert "run.json is a pipe or a device" in by_id[run.run_id].error
+    assert len(by_id) == 2
 
 
 def test_summary_tells_size_and_whether_it_can_be_resumed_and_best_is_the_saved_one(library: Library) -> None:

@@ -1,6 +1,7 @@
 """The end of a run is written down as soon as that is possible, whatever was in the way."""
 
 import logging
+import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,6 +123,18 @@ async def test_a_run_of_which_nothing_lives_was_interrupted_and_is_so_once(
     assert (event.level, event.what) == ("error", f"Run {run.run_id} was interrupted")
     assert not await manager.adopt()
     assert context.events.since(0) == [event]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.timeout(10)
+async def test_a_pipe_in_place_of_what_says_which_run_goes_on_is_refused_at_once(
+    context: RunContext, manager: RunManager
+) -> None:
+    (active,) = context.folders.server.glob("active_run.json")
+    active.unlink()
+    os.mkfifo(active)
+    with pytest.raises(OSError, match=r"active_run\.json is a pipe or a device"):
+        await manager.adopt()
 
 
 def test_a_run_that_begins_within_a_turn_has_gone_on_for_no_time(context: RunContext, run: RunFolder) -> None:

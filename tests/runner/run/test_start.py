@@ -1,5 +1,6 @@
 """What a run that is resumed may do otherwise than before, and what is refused; no process is started."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from soulsgui.errors import UsageError
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import RunRecord
-from soulsgui.runner.run.start import Resumption, of_the_runner, resumption
+from soulsgui.runner.run.start import Resumption, of_the_runner, resumption, spaces_are_known, write_spaces
 from soulsgui.wire.control import RunResumeParams
 from tests.runner.fake_program import save
 
@@ -120,6 +121,19 @@ def test_what_would_be_another_experiment_or_does_not_go_with_the_run_is_refused
         stopped.resumed({"stop.env_steps": MADE})
     with pytest.raises(UsageError, match="Leave one of them out"):
         stopped.resumed({"stop.mean_return": 5}, without_goal=True)
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.timeout(10)
+def test_spaces_that_are_a_pipe_are_not_known(stopped: Stopped) -> None:
+    stopped.make()
+    assert not spaces_are_known(stopped.run)
+    write_spaces(stopped.run, {"spaces": {"observation": {}, "action": {}}})
+    assert spaces_are_known(stopped.run)
+    stopped.run.spaces.unlink()
+    os.mkfifo(stopped.run.spaces)
+    assert not spaces_are_known(stopped.run)
 
 
 def test_the_runner_takes_its_own_settings_and_leaves_the_others_to_the_run() -> None:
