@@ -18,6 +18,7 @@ from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.scanner import RoundTripScanner, ScannerError
 
 from soulsgui.config.errors import ConfigError, Problem, file_problem, nearest
+from soulsgui.config.paths import Folders
 from soulsgui.config.schema import all_settings
 from soulsgui.system import read_small
 
@@ -30,7 +31,6 @@ MOST_BYTES = 256 * 2**10
 """Settings are a few kilobytes; reading more as YAML takes so long that nobody would wait."""
 
 _TO_UTF_8 = "Save it as UTF-8 in your editor, or move it away."
-_ELSEWHERE = "Mend that, or choose another folder: --config-dir DIR."
 _WIDE = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -285,17 +285,20 @@ def read_settings(path: Path) -> str:
         FileNotFoundError: There is none.
         ConfigError: It is no file, can't be read, is too large, or is not UTF-8.
     """
+    remedy = "Mend that."
+    if path.name == Folders.overrides.name:  # a run's folder has its settings under another name
+        remedy = "Mend that, or choose another folder: --config-dir DIR."
     try:
         data = read_small(path, MOST_BYTES)
     except FileNotFoundError:
         raise
     except SpecialFileError as error:
-        reason = f"is a pipe or a device in {path.parent}, not a file. {_ELSEWHERE}"
+        reason = f"is a pipe or a device in {path.parent}, not a file. {remedy}"
         raise file_problem(path, None, reason) from error
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise too_large(path, path.stat().st_size) from error
-        reason = f"can't be read in {path.parent}: {error.strerror or error}. {_ELSEWHERE}"
+        reason = f"can't be read in {path.parent}: {error.strerror or error}. {remedy}"
         raise file_problem(path, None, reason) from error
     for mark, name in _WIDE:
         if data.startswith(mark):

@@ -1,3 +1,5 @@
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,21 @@ def test_what_is_no_text_of_settings_is_told_with_the_remedy(path: Path) -> None
     path.unlink()
     path.mkdir()
     assert "config.yaml: can't be read" in told(path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_another_folder_is_the_remedy_for_the_file_of_the_user_alone(
+    path: Path, make: Callable[[Path], None]
+) -> None:
+    make(path)
+    assert told(path).count("Mend that, or choose another folder: --config-dir DIR.") == 1
+    of_a_run = path.with_name("config.json")
+    make(of_a_run)
+    said = told(of_a_run)
+    assert f"in {path.parent}" in said
+    assert "Mend that." in said
+    assert "--config-dir" not in said
 
 
 def test_what_is_no_text_is_not_written_over(path: Path) -> None:
