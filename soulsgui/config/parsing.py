@@ -191,7 +191,9 @@ class _Found:
             self.problem(key, None, str(error))
 
     def doubled(self, key: str, first: int | None, line: int | None) -> None:
-        places = f": in line {first} and in line {line}" if first and line else ""
+        places = ""
+        if first and line:
+            places = f" in line {line}" if first == line else f": in line {first} and in line {line}"
         reason = f"is written twice{places}. Keep one of them."
         self.problems.append(Problem(self.source, line, key, None, reason))
 
