@@ -5,8 +5,12 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
 
-def turn_wheel(widget: QWidget, by: int) -> None:
-    """Turn it over the widget's middle; 120 is one notch away from the user."""
+def turn_wheel(widget: QWidget, by: int) -> bool:
+    """Turn it over the widget's middle; 120 is one notch away from the user.
+
+    Returns:
+        Whether the widget took it; what is around it is offered a real turn only.
+    """
     centre = QPointF(widget.rect().center())
     event = QWheelEvent(
         centre,
@@ -19,3 +23,4 @@ def turn_wheel(widget: QWidget, by: int) -> None:
         False,
     )
     QApplication.sendEvent(widget, event)
+    return event.isAccepted()

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QFrame, QGridLayout, QLabel,
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.models.connection import why_not
 from soulsgui.gui.widgets.boxes import flow, row
-from soulsgui.gui.widgets.inputs import give_room
+from soulsgui.gui.widgets.inputs import give_room, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import ElidedLabel, muted
 from soulsgui.wire.control import ApiError, RulesState
 from soulsgui.wire.messages.owner import IDLE_AFTER_S, Rules
@@ -53,6 +53,7 @@ class RulesRow(QFrame):
         self.hours = QCheckBox("It is bet&ween", self)
         self.begin, self.end = self._time("From"), self._time("To")
         self.share = QComboBox(self)
+        leave_wheel_to_page(self.share)
         for words, share in (
             ("like any program", "full"),
             ("behind all other programs", "gentle"),
@@ -87,6 +88,7 @@ class RulesRow(QFrame):
         edit = QTimeEdit(self)
         edit.setDisplayFormat("HH:mm")
         give_room(edit)
+        leave_wheel_to_page(edit)
         edit.setAccessibleName(name)
         # Told when the time is whole, not with each digit of it.
         edit.setKeyboardTracking(False)

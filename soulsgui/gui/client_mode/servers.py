@@ -20,6 +20,7 @@ from soulsgui.gui.widgets.boxes import flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, keep_place, muted
 from soulsgui.wire.control import (
     AddressChange,
@@ -182,6 +183,7 @@ class ServersRow(QWidget):
     def _build(self) -> None:
         self.box = QComboBox(self)
         self.box.setObjectName("playFor")
+        leave_wheel_to_page(self.box)
         self.box.setMinimumContentsLength(_BOX_CHARACTERS)
         self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)

@@ -17,7 +17,7 @@ from soulsgui.gui.settings.spec import as_yaml
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
-from soulsgui.gui.widgets.inputs import ENVIRONMENT, PresetBox, give_room
+from soulsgui.gui.widgets.inputs import ENVIRONMENT, PresetBox, give_room, leave_wheel_to_page
 from soulsgui.gui.widgets.labels import muted, wrapped
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
@@ -116,6 +116,7 @@ class NewRunDialog(FormDialog):
         self.note.setFixedHeight(self.fontMetrics().lineSpacing() * _NOTE_LINES + 20)
         self.clients = QSpinBox(self)
         give_room(self.clients)
+        leave_wheel_to_page(self.clients)
         self.clients.setRange(0, _MOST_CLIENTS)
         self.clients.valueChanged.connect(lambda: self._typed.add(self.clients))
         self.clients.setToolTip("How many clients play on the server's own machine")

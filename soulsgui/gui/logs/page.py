@@ -28,6 +28,7 @@ from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.boxes import column, flow
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import muted
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus, RunSummary
@@ -68,6 +69,7 @@ class LogsPage(QWidget):
         self.service, self.run = QComboBox(self), QComboBox(self)
         parts: list[QWidget] = []
         for caption, box in (("&Service", self.service), ("&Run", self.run)):
+            leave_wheel_to_page(box)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
             label = QLabel(caption, self)
             label.setBuddy(box)

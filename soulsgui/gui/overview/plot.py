@@ -19,6 +19,7 @@ from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import muted
 from soulsgui.wire.control import ApiError, AttemptStart, CheckpointInfo, RunStatus
 from soulsgui.wire.messages.metrics import (
@@ -184,6 +185,8 @@ class PlotControls(QWidget):
         self.smoothing.setMinimumWidth(60)
         self.smoothing.setMaximumWidth(260)
         self.smoothing.setAccessibleName("Smoothing")
+        for field in (self.metric_box, self.axis_box, self.smoothing):
+            leave_wheel_to_page(field)
         self._smoothing_words, self._note = muted(QLabel(self)), muted(QLabel(self))
         self.follow = QCheckBox("&Follow", self)
         self.follow.setChecked(True)

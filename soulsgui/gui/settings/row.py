@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 from PySide6.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.config.declaring import Effect
@@ -13,6 +12,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
+from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Badge, Heading, WrappedLabel, keep_place, muted, set_property
 
 _CHARACTERS = {Kind.WHOLE: 14, Kind.NUMBER: 14, Kind.SCHEDULE: 30, Kind.TEXT: 30, Kind.STRUCTURE: 30}
@@ -75,20 +75,13 @@ class SwitchEditor(Editor):
         return self._box.isChecked(), ""
 
 
-class _CalmComboBox(QComboBox):
-    """Does not change when the page is scrolled over it."""
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        """Leave the wheel to the page."""
-        event.ignore()
-
-
 class ChoiceEditor(Editor):
     """One of a few words."""
 
     def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
         super().__init__(spec, parent)
-        self._box = _CalmComboBox(self)
+        self._box = QComboBox(self)
+        leave_wheel_to_page(self._box)
         self._box.addItems(list(spec.choices))
         self._box.currentIndexChanged.connect(lambda _: self.edited.emit())
         self._hold(self._box)

@@ -31,6 +31,7 @@ from soulsgui.gui.text import plural
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import muted
 from soulsgui.wire.control import Status
 
@@ -176,6 +177,7 @@ class SettingsDialog(FittingDialog):
     ) -> QComboBox:
         """Return a box that shows a preference and keeps the one that is chosen."""
         box = QComboBox(self)
+        leave_wheel_to_page(box)
         values = list(choices)
         for value, words in choices.items():
             box.addItem(words, value)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import groupby
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QFont, QIcon, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QLineEdit, QWidget
 
@@ -33,6 +33,22 @@ def give_room(edit: QAbstractSpinBox) -> None:
     edit.findChildren(QLineEdit)[0].setTextMargins(_ROOM_PX, 0, 0, 0)
 
 
+class _WheelFilter(QObject):
+    """Takes no turn of the wheel, so that Qt offers it to what is around the widget."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Leave the wheel, and nothing else, to others."""
+        if event.type() is not QEvent.Type.Wheel:
+            return False
+        event.ignore()
+        return True
+
+
+def leave_wheel_to_page(widget: QWidget) -> None:
+    """Let the wheel scroll the page over a field, too: who scrolls does not mean to change a value."""
+    widget.installEventFilter(_WheelFilter(widget))
+
+
 def task_of(preset: Preset) -> str:
     """Return what a preset trains, as a person names it: `LunarLander` for `LunarLander-v3`."""
     return str(preset.values.get(ENVIRONMENT, "")).rpartition("/")[2].partition("-v")[0]
@@ -47,6 +63,7 @@ class PresetBox(QComboBox):
     def __init__(self, none: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("presetBox")
+        leave_wheel_to_page(self)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(_CHARACTERS)
         self.addItem(none, "")

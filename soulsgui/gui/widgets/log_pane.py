@@ -31,7 +31,7 @@ from soulsgui.gui.icons import colours_of, dress, qcolor
 from soulsgui.gui.text import plural
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.flow_layout import FlowLayout
-from soulsgui.gui.widgets.inputs import FilterEdit
+from soulsgui.gui.widgets.inputs import FilterEdit, leave_wheel_to_page
 from soulsgui.wire.control import LogLine
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -191,6 +191,7 @@ class LogPane(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         self._level = QComboBox(self)
+        leave_wheel_to_page(self._level)
         for level, title in zip(LEVELS, ("Everything", "Information", "Warnings", "Errors"), strict=True):
             self._level.addItem(title, level)
         self._level.setAccessibleName("Least important level shown")

@@ -1,0 +1,46 @@
+"""Who scrolls a page or a dialog changes no field on the way."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QSlider, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.config.paths import Folders
+from soulsgui.gui.config.new_run import NewRunDialog
+from soulsgui.gui.preferences import Preferences
+from soulsgui.gui.shell.menu import SettingsDialog
+from soulsgui.gui.shell.pages import page_entries
+from soulsgui.gui.theme import Theme
+from tests.gui.fake_feed import FakeFeed
+from tests.gui.reading import shown
+from tests.gui.shell.conftest import Make
+from tests.gui.wheel import turn_wheel
+
+FIELDS = (QAbstractSpinBox, QComboBox, QSlider)
+
+
+def takes_wheel(field: QWidget) -> bool:
+    field.blockSignals(True)
+    field.setEnabled(True)
+    # A slider at its end takes one direction alone.
+    return any(turn_wheel(field, by) for by in (-120, 120))
+
+
+def fields_that_take_it(widget: QWidget) -> list[str]:
+    fields = [field for kind in FIELDS for field in widget.findChildren(kind)]
+    return [field.accessibleName() or repr(field) for field in fields if takes_wheel(field)]
+
+
+@pytest.mark.parametrize("name", page_entries())
+def test_fields_of_a_page_leave_the_wheel_to_it(make: Make, name: str) -> None:
+    assert fields_that_take_it(make(name).pages.front) == []
+
+
+def test_fields_of_a_dialog_leave_the_wheel_to_it(
+    qtbot: QtBot, fake: FakeFeed, both_themes: Theme, folders: Folders
+) -> None:
+    dialogs = NewRunDialog(fake), SettingsDialog(Preferences(folders), both_themes)
+    for dialog in dialogs:
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+        shown(qtbot, dialog)
+    assert [fields_that_take_it(dialog) for dialog in dialogs] == [[], []]
