@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QComboBox, QFileDialog, QFormLayout, QLabel, QLineEdit, QSizePolicy, QWidget
+from PySide6.QtWidgets import QComboBox, QFormLayout, QLabel, QLineEdit, QSizePolicy, QWidget
 
 from soulsgui.errors import UsageError
 from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
@@ -18,7 +18,7 @@ from soulsgui.gui.models.rules import Question
 from soulsgui.gui.widgets.ask import AskingButton
 from soulsgui.gui.widgets.boxes import flow
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.dialog import FormDialog
+from soulsgui.gui.widgets.dialog import FittingFileDialog, FormDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, keep_place, muted
@@ -265,11 +265,8 @@ class ServersRow(QWidget):
         return self._feed.call("servers.forget", {"server_id": self._saved.chosen}, timeout_s=START_TIMEOUT_S)
 
     def _open_file(self) -> None:
-        dialog = QFileDialog(self, "Open an invitation")
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog = FittingFileDialog("Open an invitation", self.open_path, self)
         dialog.setNameFilters([f"Invitations (*{SUFFIX})", "All files (*)"])
-        dialog.fileSelected.connect(self.open_path)
-        dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 
     def open_path(self, path: str) -> None:

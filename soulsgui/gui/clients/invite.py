@@ -29,7 +29,7 @@ from soulsgui.gui.shell import Shell
 from soulsgui.gui.states import Look, run_is_active
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.dialog import FittingDialog
+from soulsgui.gui.widgets.dialog import FittingDialog, FittingFileDialog
 from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property, wrapped
 from soulsgui.system import in_words
 from soulsgui.wire.control import ApiError, InvitationInfo, InvitationList, NewInvitation
@@ -323,13 +323,12 @@ class InviteDialog(FittingDialog):
     def _ask_for_path(self) -> None:
         if self._made is None:
             return
-        dialog = QFileDialog(self, "Save the invitation")
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog = FittingFileDialog(
+            "Save the invitation", self.save_to, self, QFileDialog.AcceptMode.AcceptSave
+        )
         dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
         dialog.setNameFilter(f"Invitations (*{SUFFIX})")
         dialog.selectFile(invitation_file_name(self._made.client))
-        dialog.fileSelected.connect(self.save_to)
-        dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 
     def save_to(self, path: str) -> None:

@@ -27,6 +27,7 @@ from soulsgui.gui.models.connection import Connection, why_not
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.boxes import column, flow
+from soulsgui.gui.widgets.dialog import FittingFileDialog
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import muted
@@ -261,12 +262,15 @@ class LogsPage(QWidget):
 
     def _ask_where_to_save(self) -> None:
         name = f"{self.place.service or 'soulsgui'}.log"
-        dialog = QFileDialog(self, "Save the lines shown", str(Path(QDir.homePath(), name)))
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog = FittingFileDialog(
+            "Save the lines shown",
+            lambda path: self.save_to(Path(path)),
+            self,
+            QFileDialog.AcceptMode.AcceptSave,
+        )
+        dialog.setDirectory(QDir.homePath())
         dialog.setNameFilter("Log files (*.log *.txt);;All files (*)")
         dialog.selectFile(name)
-        dialog.fileSelected.connect(lambda path: self.save_to(Path(path)))
-        dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 
     def save_to(self, path: Path) -> None:

@@ -1,10 +1,12 @@
-"""A dialog that fits: what it says into it, and itself onto its screen."""
+"""Dialogs that fit: what they say into them, and themselves onto their screen."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
+    QFileDialog,
     QFormLayout,
     QFrame,
     QHBoxLayout,
@@ -77,6 +79,36 @@ class FittingDialog(QDialog):
         around.addWidget(area, 1)
         assert last is not None
         around.addItem(last)
+
+
+class FittingFileDialog(QFileDialog):
+    """Asks for a file, is never larger than its screen, and is deleted with its answer.
+
+    Args:
+        title: What the file is for.
+        chosen: What is done with its path; not called where none is chosen.
+        parent: Who asks.
+        mode: Whether a file is opened or saved.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        chosen: Callable[[str], object],
+        parent: QWidget,
+        mode: QFileDialog.AcceptMode = QFileDialog.AcceptMode.AcceptOpen,
+    ) -> None:
+        super().__init__(parent, title)
+        self.setAcceptMode(mode)
+        if mode is QFileDialog.AcceptMode.AcceptOpen:
+            self.setFileMode(QFileDialog.FileMode.ExistingFile)
+        self.fileSelected.connect(chosen)
+        self.finished.connect(self.deleteLater)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Fit where it appears."""
+        super().showEvent(event)
+        bring_onto_screen(self)
 
 
 class FormDialog(FittingDialog):

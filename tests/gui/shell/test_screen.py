@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractScrollArea,
     QDialog,
+    QFileDialog,
     QPlainTextEdit,
     QPushButton,
     QScrollArea,
@@ -109,6 +110,22 @@ def test_a_dialog_fits_its_screen(qtbot: QtBot, world: World, room: QRect, name:
         if button.isVisible() and not scrolled(button, dialog):
             corner = button.mapTo(dialog, button.rect().bottomRight())
             assert dialog.rect().contains(corner), button.text()
+
+
+@pytest.mark.parametrize(("page", "words"), [("client", "Open invitation"), ("logs", "Save as")])
+def test_a_dialog_for_a_file_fits_its_screen(
+    qtbot: QtBot, make: Make, fake: FakeFeed, room: QRect, page: str, words: str
+) -> None:
+    window = make(page)
+    buttons = window.pages.front.findChildren(QPushButton)
+    opening = next(one for one in buttons if words in f"{one.text()} {one.accessibleName()}".replace("&", ""))
+    opening.setEnabled(True)
+    opening.click()
+    dialog = part_of(window, QFileDialog)
+    assert dialog.isVisible()
+    assert room.contains(dialog.geometry())
+    assert dialog.geometry().bottom() <= room.bottom() - 4
+    dialog.reject()
 
 
 def scrolled(widget: QWidget, within: QWidget) -> bool:
