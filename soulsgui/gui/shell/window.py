@@ -4,6 +4,7 @@ Its dialogs are imported when they are first wanted, so that none delays it.
 """
 
 import socket
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QHBoxLayout, QMainW
 
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.runner import ClientSide
+from soulsgui.gui.client_mode.state import client_words
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.geometry import bring_onto_screen
 from soulsgui.gui.icons import app_icon
-from soulsgui.gui.models.connection import Connection, ConnectionState
+from soulsgui.gui.models.connection import Connection, ConnectionState, why_not
 from soulsgui.gui.models.rules import run_title
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import Action, notify_problem
@@ -35,7 +37,7 @@ from soulsgui.gui.shell.pages import (
 )
 from soulsgui.gui.shell.shutdown import ClientWindowCloser, WindowCloser
 from soulsgui.gui.shell.toolbar import Toolbar
-from soulsgui.gui.states import clients_here, run_is_active, run_look
+from soulsgui.gui.states import Look, clients_here, run_is_active, run_look
 from soulsgui.gui.text import plural
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 _SIZE = QSize(1280, 800)
 _SMALLEST = QSize(860, 540)
 _STATUS_EVERY_MS = 400
+_COMING = (ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
 def status_words(status: Status, server: str, live: bool = True) -> str:
@@ -94,10 +97,10 @@ class StatusLine(QWidget):
         self._mark.show_icon(look.icon, look.tone)
         self._words.setText(status_words(status, server, self.isEnabled()))
 
-    def show_no_server(self, server: str) -> None:
-        """Say that there is no server: what was known of it is past."""
-        self._mark.show_icon("power", Tone.IDLE)
-        self._words.setText(" · ".join(part for part in (server, "no server runs") if part))
+    def show_look(self, look: Look, server: str = "") -> None:
+        """Say what there is instead of a run, and of which server."""
+        self._mark.show_icon(look.icon, look.tone)
+        self._words.setText(" · ".join(part for part in (server, look.word) if part))
 
 
 class MainWindow(QMainWindow):
@@ -178,8 +181,12 @@ class MainWindow(QMainWindow):
         feed.connection_changed.connect(self._connection_changed)
         feed.snapshot_taken.connect(self._snapshot_taken)
         feed.answered_late.connect(self.settle)
-        for signal in (feed.run_changed, feed.server_changed, feed.clients_changed, feed.services_changed):
-            signal.connect(self._status.request)
+        client = self._client_side.feed
+        for one in (feed, client):
+            for signal in (one.run_changed, one.server_changed, one.clients_changed, one.services_changed):
+                signal.connect(self._status.request)
+        client.connection_changed.connect(self._status.request)
+        client.snapshot_taken.connect(self._status.request)
         self._theme.changed.connect(self._recolour)
         app = QApplication.instance()
         assert isinstance(app, QApplication)
@@ -377,16 +384,25 @@ class MainWindow(QMainWindow):
         self._status.request()
 
     def _show_status(self) -> None:
-        if self.pages.covered:
-            self.status_line.show_no_server(socket.gethostname())
-            self.setWindowTitle("SoulsGUI")
-            return
-        status, run = self._feed.status, self._feed.status.run
-        # To who plays for others, whose run it is must be plain: not the one that is played for.
-        own = "This computer's own server" if self.mode is Mode.CLIENT else socket.gethostname()
-        self.status_line.show_status(status, own)
+        run, line, connection = self._feed.status.run, self.status_line, self._feed.connection
+        known = not self.pages.covered and bool(run.id)
         word = run_look(run.state).word.lower()
-        self.setWindowTitle(f"{run_title(run)}, {word} — SoulsGUI" if run.id else "SoulsGUI")
+        self.setWindowTitle(f"{run_title(run)}, {word} — SoulsGUI" if known else "SoulsGUI")
+        side = self._client_side.feed
+        helped = side.status.server.name if side.connection.live else ""
+        if self.mode is Mode.CLIENT and (helped or side.connection.state in _COMING):
+            line.setEnabled(True)
+            line.show_look(client_words(side.connection, side.status, time.time()).look, helped)
+            return
+        line.setEnabled(connection.live)
+        if connection.state in _COMING:
+            line.show_look(Look("state-busy", Tone.BUSY, why_not(connection)))
+        elif self.pages.covered:
+            line.show_look(Look("power", Tone.IDLE, "no server runs"), socket.gethostname())
+        else:
+            # To who plays for others, whose run it is must be plain: not the one that is played for.
+            own = "This computer's own server" if self.mode is Mode.CLIENT else socket.gethostname()
+            line.show_status(self._feed.status, own)
 
     def _banner_acted(self, state: ConnectionState) -> None:
         if self._feed.connection.config is not None:

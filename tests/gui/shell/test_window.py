@@ -382,6 +382,39 @@ def test_title_and_status_line_say_how_the_run_goes(qtbot: QtBot, running: MainW
     qtbot.waitUntil(lambda: words_of(running.status_line).startswith("This computer's own server · lunar-2"))
 
 
+def test_the_status_line_waits_until_it_is_known_whether_a_server_runs(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    feed.connection, feed.hello = Connection(S.WELCOME), None
+    window = make()
+    qtbot.waitUntil(lambda: words_of(window.status_line).endswith("no server runs"))
+    feed.connect_as(Connection(S.CONNECTING, "my-server"))
+    qtbot.waitUntil(lambda: words_of(window.status_line) == "Connecting to my-server …")
+    feed.connect_as(Connection(S.STARTING, "my-server", phase="loading the program"))
+    qtbot.waitUntil(lambda: words_of(window.status_line) == "Starting: loading the program …")
+    feed.connect_as(NO_RUN)
+    feed.take_snapshot(IDLE)
+    qtbot.waitUntil(lambda: "no run" in words_of(window.status_line))
+
+
+def test_in_client_mode_the_status_line_names_the_server_that_is_helped(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    feed.connection, feed.hello = Connection(S.WELCOME), None
+    window = make(mode=Mode.CLIENT)
+    helps = window.client_side().feed
+    helps.set_connection(Connection(S.CONNECTING, "this computer"))
+    qtbot.waitUntil(lambda: words_of(window.status_line) == "Getting ready …")
+    server = ServerStatus(name="atelier", reachable=True)
+    playing = Status(services=[service("client")], clients=[client("me", episodes=3)], server=server)
+    helps.take(Snapshot(cursor=1, status=playing))
+    qtbot.waitUntil(lambda: words_of(window.status_line) == "atelier · Playing, episode 4")
+    assert window.status_line.isEnabled()
+    window.show_mode(Mode.SERVER)
+    qtbot.waitUntil(lambda: words_of(window.status_line).endswith("no server runs"))
+    assert not window.status_line.isEnabled()
+
+
 def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     stopped = RunSummary(id="r0", name="lunar-1", resumable=True)
     feed.answers["runs.list"] = {"runs": [stopped.model_dump(mode="json")]}
