@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from soulsgui.gui.colours import Tone
 from soulsgui.wire.control import ClientStatus
+from soulsgui.wire.keys import inference_number
 
 _RUN_GOES_ON = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
 _CLIENT_IS_HERE = frozenset({"joining", "waiting", "online", "late", "paused", "draining"})
@@ -82,13 +83,18 @@ def shown_state(client: ClientStatus) -> str:
     return "invited" if never_seen and client.invited is not None and not client.local else client.state
 
 
+def is_inference_server(client: ClientStatus) -> bool:
+    """Whether this is an inference server, which stands among the clients and plays nothing itself."""
+    return inference_number(client.id) > 0
+
+
 def clients_here(clients: Iterable[ClientStatus]) -> tuple[int, int]:
     """Return how many clients are connected, and how many of them all should be.
 
     Those that were lost, left, were refused or were revoked are not counted: they may be of an earlier run.
-    Nor are inference servers, which stand among the clients: they play nothing themselves.
+    Nor are inference servers.
     """
-    states = [shown_state(client) for client in clients if client.inference is None]
+    states = [shown_state(client) for client in clients if not is_inference_server(client)]
     here = sum(state in _CLIENT_IS_HERE for state in states)
     return here, sum(state not in _CLIENT_IS_NOT_EXPECTED for state in states)
 

@@ -15,7 +15,6 @@ from soulsgui.gui.states import (
 )
 from soulsgui.wire.beats import ClientState
 from soulsgui.wire.control import ClientStatus, RunState, ServiceState
-from soulsgui.wire.messages.heartbeat import InferenceFigures
 from soulsgui.wire.messages.node import NodePhase
 
 SERVICES = [service_look(state) for state in get_args(ServiceState)]
@@ -52,5 +51,5 @@ def test_clients_are_counted_by_who_is_here_and_who_should_be() -> None:
     assert count("online", "late", "waiting", "joining", "paused", "draining") == (6, 6)
     assert count("invited", "quarantined") == (0, 2)
     assert count("lost", "left", "refused", "revoked") == (0, 0)
-    serves = ClientStatus(id="inference-1", name="inference-1", state="online", inference=InferenceFigures())
+    serves = ClientStatus(id="inference-1", name="inference-1", state="online")
     assert clients_here([serves]) == (0, 0)

@@ -11,7 +11,7 @@ from PySide6.QtGui import QGuiApplication
 from soulsgui.gui import text
 from soulsgui.gui.icons import icon, palette_colours
 from soulsgui.gui.models.records import Column, Index, NamedRows
-from soulsgui.gui.states import client_look, shown_state
+from soulsgui.gui.states import client_look, is_inference_server, shown_state
 from soulsgui.wire.control import ClientStatus
 from soulsgui.wire.control.states import is_paused_there
 
@@ -198,6 +198,8 @@ GIVEN_UP_FIRST = (
 class ClientsModel(NamedRows):
     """Clients as the feed tells of them, in the order the user chose.
 
+    Inference servers stand among the clients and are left out: they play nothing and have their own card.
+
     Changes wait until `tick`, which the owner calls a few times a second while the table is seen; it sorts
     once and announces one range. A proxy model would ask for every cell instead.
     """
@@ -229,6 +231,8 @@ class ClientsModel(NamedRows):
         for status in changed:
             known = everyone.get(status.id)
             if known is None:
+                if is_inference_server(status):
+                    continue
                 everyone[status.id] = Seen(status, now, self._clock)
                 self._members_changed = True
                 continue

@@ -228,11 +228,11 @@ class ClientsSection(QWidget):
         self.arrange_buttons()
 
     def _show_count(self) -> None:
-        clients, connection = self.feed.status.clients, self.feed.connection
-        here, expected = clients_here(clients)
+        connection = self.feed.connection
+        here, expected = clients_here(self.feed.status.clients)
         self._count.setText(f"{here} of {expected} connected" if expected else "")
         known = self.feed.last_data is not None or connection.live
-        self.say_empty("" if known else why_not(connection), bool(clients and self.words.text()))
+        self.say_empty("" if known else why_not(connection), bool(self.model.total and self.words.text()))
         self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
 
     def say_empty(self, away: str, filtered: bool) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.rules import algorithm_title
-from soulsgui.gui.states import run_is_active, run_look
+from soulsgui.gui.states import is_inference_server, run_is_active, run_look
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
 from soulsgui.wire.control import ClientStatus, RunStatus
@@ -76,8 +76,9 @@ def state_words(run: RunStatus, note: str = "") -> str:
 
 def round_words(run: RunStatus, clients: Sequence[ClientStatus]) -> str:
     """Return who is missing from the rounds of a run because it is paused; empty when nobody is."""
-    paused = [client.name for client in clients if client.state == "paused"]
-    playing = sum(client.state in ("online", "late") for client in clients)
+    players = [client for client in clients if not is_inference_server(client)]
+    paused = [client.name for client in players if client.state == "paused"]
+    playing = sum(client.state in ("online", "late") for client in players)
     if run.algorithm != "ppo" or run.state != "running" or not paused or not playing:
         return ""
     names = ", ".join(paused[:_NAMED])

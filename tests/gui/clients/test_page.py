@@ -9,6 +9,7 @@ from soulsgui.gui.clients.model import COLUMNS, RATES_ROLE
 from soulsgui.gui.clients.page import ClientLogDialog, ClientsPage, RenameDialog
 from soulsgui.gui.clients.section import spark_points
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
 from tests import states
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
@@ -66,6 +67,14 @@ def test_everyone_is_listed_and_the_chosen_one_told_of(page: ClientsPage) -> Non
     assert page.details.values["invited"].text() == "one of this server's own"
     page.roster.choose("gamer-01", "client-1")
     assert not page.details.isVisible()
+
+
+def test_an_inference_server_is_no_row_of_the_table(qtbot: QtBot, fake: FakeFeed, page: ClientsPage) -> None:
+    fake.change_clients([client("inference-1"), client("client-2")])
+    qtbot.waitUntil(lambda: "client-2" in column(page, "name"))
+    assert "inference-1" not in column(page, "name")
+    fake.change_clients([], removed=["gamer-01", "gamer-02", "gamer-03", "gamer-04", "client-1", "client-2"])
+    qtbot.waitUntil(lambda: part_of(page, EmptyState).isVisible())
 
 
 def test_what_can_not_work_is_off_and_says_why(page: ClientsPage) -> None:

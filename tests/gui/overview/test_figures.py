@@ -98,7 +98,7 @@ ROUNDS: tuple[tuple[dict[str, str], str, str], ...] = (
 def test_rounds_without_who_are_paused() -> None:
     for changes, states, words in ROUNDS:
         clients = [client(name, state) for name, state in zip("abcd", states.split(), strict=False)]
-        assert round_words(run(**changes), clients) == words
+        assert round_words(run(**changes), [*clients, client("inference-1")]) == words
 
 
 def test_where_evaluations_decide_that_is_said() -> None:
