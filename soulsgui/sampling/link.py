@@ -303,6 +303,7 @@ class ClientLink:
             grant=view.grant,
             wish=view.wish,
             checks=dict(progress.checks),
+            remote=progress.remote,
             lacks=list(progress.lacks),
             episodes=progress.recent_episodes(),
             farewell=self.farewell,

@@ -56,6 +56,7 @@ class Progress:
     inference: InferenceFigures | None = None  # of an inference server
     greedy: GreedyPlay | None = None  # the newest evaluation; None where this client can't be asked for any
     checks: dict[str, bool] = field(default_factory=dict)  # as `messages.owner.ClientReport`
+    remote: bool = False  # an inference server chooses its actions in the present run
     lacks: list[MissingRequirement] = field(default_factory=list)  # what the server needs and is not here
     keeps_episodes: bool = True  # the owner of this computer asks for them
     _fault: str = ""

@@ -253,8 +253,11 @@ class ChecksRow(QWidget):
 
     def show_client(self, client: ClientStatus | None) -> None:
         """Show what the client has found out."""
-        for check in checks(client):
-            self.labels[check.name].show_look(check.look)
+        looks = {check.name: check.look for check in checks(client)}
+        for name, label in self.labels.items():
+            label.setVisible(name in looks)
+            if name in looks:
+                label.show_look(looks[name])
 
 
 _GIVEN = (

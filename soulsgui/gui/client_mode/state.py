@@ -206,11 +206,13 @@ _CHECKS: dict[str, dict[bool | None, str]] = {
 
 
 def checks(client: ClientStatus | None) -> list[Check]:
-    """Return what was looked at, in the order in which it is looked at."""
+    """Return what is looked at, in its order; there is no network where an inference server has it."""
     found = client.checks if client is not None else {}
     looks = {None: ("state-idle", Tone.IDLE), True: ("state-good", Tone.GOOD), False: ("state-bad", Tone.BAD)}
     result = []
     for name, words in _CHECKS.items():
+        if name == "network" and client is not None and client.remote:
+            continue
         good = found.get(name)
         result.append(Check(name, Look(*looks[good], words[good])))
     return result

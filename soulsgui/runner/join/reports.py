@@ -94,6 +94,7 @@ class Reports:
             "rejected": dict(report.grant.rejected) if report.grant is not None else {},
             "error": beat.error or refusal,
             "checks": report.checks,
+            "remote": report.remote,
             "lacks": report.lacks,
             "share": report.grant.share if report.grant is not None and sampling else None,
         }

@@ -121,6 +121,7 @@ class ClientStatus(ClientProgress):
         held_until: In client mode: when that ends, seconds since the epoch; None where nobody can say.
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
+        remote: In client mode: whether an inference server chooses its actions; it then has no network.
         lacks: In client mode: what the server needs and this computer has not.
         share: In client mode: which part of all that the trainer receives is of this computer, 0 to 1; None
             while it plays nothing or nobody has told.
@@ -146,6 +147,7 @@ class ClientStatus(ClientProgress):
     version: str = ""
     error: str = ""
     checks: dict[str, bool] = Field(default_factory=dict)
+    remote: bool = False
     lacks: list[MissingRequirement] = Field(default_factory=list)
     share: float | None = None
     invited: float | None = None

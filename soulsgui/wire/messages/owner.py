@@ -126,6 +126,7 @@ class ClientReport(Message):
         checks: What was checked so far, and whether it is well: `configuration` (received), `version`
             (server and client understand each other), `environment` (found here, with the same spaces),
             `network` (it gives the same numbers here as on the server).
+        remote: Whether an inference server chooses its actions: it has no network that could be compared.
         lacks: What the server needs and this computer has not, once `version` was checked.
         episodes: The newest finished episodes, oldest first.
         farewell: Why it ends, when it does so in order; empty while it goes on.
@@ -136,6 +137,7 @@ class ClientReport(Message):
     grant: Grant | None = None
     wish: Wish | None = None
     checks: dict[str, bool] = Field(default_factory=dict)
+    remote: bool = False
     lacks: list[MissingRequirement] = Field(default_factory=list)
     episodes: list[OwnEpisode] = Field(default_factory=list)
     farewell: str = ""

@@ -277,6 +277,16 @@ def test_a_rule_that_can_t_be_followed_here_is_off_with_its_reason(played: Playe
     assert fake.sent[-1].params == {"rules": _rules(share="gentle")}
 
 
+def test_a_network_that_the_inference_server_has_is_not_spoken_of(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    network = page.checks.labels["network"]
+    qtbot.waitUntil(network.isVisible)
+    fake.take_snapshot(_status(remote=True))
+    qtbot.waitUntil(lambda: not network.isVisible())
+    fake.take_snapshot(_status())
+    qtbot.waitUntil(network.isVisible)
+
+
 def test_a_computer_that_is_too_old_gets_a_button_that_copies_what_to_type(
     played: Played, qtbot: QtBot, qapp: QApplication
 ) -> None:

@@ -190,6 +190,11 @@ def test_checks_say_what_is_well_what_is_not_and_what_is_not_known() -> None:
     assert [check.look.word for check in found][:2] == ["Configuration received", "Version does not fit"]
 
 
+def test_a_client_without_a_network_of_its_own_has_none_to_compare() -> None:
+    shown = checks(_status(remote=True).clients[0])
+    assert [check.name for check in shown] == ["configuration", "version", "environment"]
+
+
 MISSING = MissingRequirement(what="pygame", has="", needs="2.5")
 
 

@@ -218,6 +218,8 @@ def test_a_client_without_a_policy_plays_whole_episodes(
 
     trainer.until(told_in_the_beat, "its figures")
     assert playing.progress.episodes >= 9
+    assert playing.progress.remote
+    assert "network" not in playing.progress.checks
 
 
 def test_a_client_plays_by_itself_after_a_run_with_central_inference(

@@ -26,14 +26,20 @@ class _Desk:
         self.reports = Reports(self.folder, lambda: self.pid, lambda: self.now)
         self.counter = 0
 
-    def tell(self, phase: Phase = "sampling", grant: Grant | None = None, wish: Wish | None = None) -> None:
+    def tell(
+        self,
+        phase: Phase = "sampling",
+        grant: Grant | None = None,
+        wish: Wish | None = None,
+        remote: bool = False,
+    ) -> None:
         self.counter += 1
         plays: dict[str, Any] = {"session": "5-0", "run_id": "run-1", "env_id": "Toy-v0"}
         instance = Instance(host="here", pid=PID)
         beat = Heartbeat(
             client="c", instance=instance, counter=self.counter, phase=phase, env_steps_per_s=20.0, **plays
         )
-        report = ClientReport(beat=beat, grant=grant, wish=wish)
+        report = ClientReport(beat=beat, grant=grant, wish=wish, remote=remote)
         self.folder.state.write_text(report.to_json())
         # Files of one moment differ in nothing else.
         os.utime(self.folder.state, ns=(self.counter, self.counter))
@@ -111,6 +117,12 @@ def test_the_reason_of_being_cut_off_is_told(desk: _Desk) -> None:
     for phase, share in (("sampling", 0.25), ("paused", None)):
         desk.tell(phase, grant=grant)  # type: ignore[arg-type]
         assert desk.client.share == share
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_it_is_told_whether_an_inference_server_chooses_the_actions(desk: _Desk, remote: bool) -> None:
+    desk.tell(remote=remote)
+    assert desk.client.remote is remote
 
 
 def test_the_run_is_what_the_client_plays_for(desk: _Desk) -> None:
