@@ -1,8 +1,9 @@
 """Who scrolls a page or a dialog changes no field on the way."""
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QSlider, QWidget
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QScrollArea, QSlider, QSpinBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
@@ -11,6 +12,7 @@ from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.shell.menu import SettingsDialog
 from soulsgui.gui.shell.pages import page_entries
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from tests.gui.fake_feed import FakeFeed
 from tests.gui.reading import shown
 from tests.gui.shell.conftest import Make
@@ -44,3 +46,18 @@ def test_fields_of_a_dialog_leave_the_wheel_to_it(
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
         shown(qtbot, dialog)
     assert [fields_that_take_it(dialog) for dialog in dialogs] == [[], []]
+
+
+@pytest.mark.parametrize("kind", [QComboBox, QSpinBox])
+def test_what_is_around_a_field_is_scrolled_instead(qtbot: QtBot, kind: type[QComboBox | QSpinBox]) -> None:
+    area, page = QScrollArea(), QWidget()
+    field = kind(page)
+    leave_wheel_to_page(field)
+    field.setGeometry(10, 10, 90, 40)
+    page.setFixedSize(100, 2000)
+    area.setWidget(page)
+    with qtbot.waitExposed(shown(qtbot, area, 120, 200)):
+        pass
+    middle = QPointF(field.mapTo(area, field.rect().center()))
+    QTest.wheelEvent(area.windowHandle(), middle, QPoint(0, -120))
+    qtbot.waitUntil(lambda: area.verticalScrollBar().value() > 0)
