@@ -165,8 +165,8 @@ class Trainer:
         for entry, fields in entries:
             if HELLO_FIELD in fields:
                 self._grant(SERVER, str(EntryId.parse(entry)))
-        if len(entries) > 1:
-            self.connection.xtrim(self.keys.chunks(SERVER), maxlen=0, approximate=False)
+        if len(entries) > 1:  # those that were looked at: a hello may have come meanwhile
+            self.connection.xdel(self.keys.chunks(SERVER), *(entry for entry, _ in entries))
 
     def _grant(self, client: str, session: str) -> None:
         grant = Grant(

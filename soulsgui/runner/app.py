@@ -66,6 +66,7 @@ class Runner(BaseRunner):
         self._probe = probe
         self._clients_due = 0.0
         self._server_due = 0.0
+        self._ending = False
 
     async def open(self) -> bool:
         """Start Redis and the control API, and take over what an earlier runner left; tell whether a run was.
@@ -100,7 +101,7 @@ class Runner(BaseRunner):
                 await self.run_manager.stop(self.save_at_end, evaluate=False)
         finally:
             await self.run_manager.close()
-            self._reader.ending = True
+            self._ending = True
             await self._clean_up()
 
     def hurry(self) -> None:
@@ -124,7 +125,7 @@ class Runner(BaseRunner):
         address = server.address
         self.bus = Bus(address)
         self._cleanup.push_async_callback(asyncio.to_thread, self.bus.close)
-        self._reader = ServerReader(address)
+        self._reader = ServerReader(address, lambda: self._ending or self.supervisor.stopped(REDIS))
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="runner-watch")
         self._cleanup.callback(self._reader.close)
         self._cleanup.push_async_callback(asyncio.to_thread, self._reading.shutdown)

@@ -75,10 +75,15 @@ class _ReadOnce(Generic[T]):
 
 
 class ServerReader:
-    """Reads the server, in one thread at a time; `ending` is set when its silence is expected."""
+    """Reads the server, in one thread at a time.
 
-    def __init__(self, address: Address) -> None:
-        self.ending = False
+    Args:
+        address: Where it is.
+        may_be_silent: Whether its silence is expected now, as it was asked to stop.
+    """
+
+    def __init__(self, address: Address, may_be_silent: Callable[[], bool] = lambda: False) -> None:
+        self._may_be_silent = may_be_silent
         self._keys = Keys(address.prefix)
         self._address = address
         self._connection = connect(address, "runner-watch")
@@ -96,7 +101,7 @@ class ServerReader:
         try:
             found = self._read(look_at_clients)
         except (*AWAY, redis.RedisError) as error:
-            if not self._away and not self.ending:
+            if not self._away and not self._may_be_silent():
                 logger.warning("the server does not answer: %s: %s", type(error).__name__, error)
             self._away = True
             return Turn(reachable=False)

@@ -236,6 +236,11 @@ class Supervisor:
         service = self._services.get(name)
         return service is not None and service.state == "running"
 
+    def stopped(self, name: str) -> bool:
+        """Whether a service was asked to stop, and has not been started since."""
+        service = self._services.get(name)
+        return service is not None and service.state in ("stopping", "stopped")
+
     def pid_of(self, name: str) -> int | None:
         """Return the process of a service; None while it has none."""
         service = self._services.get(name)

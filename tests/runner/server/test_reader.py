@@ -1,5 +1,6 @@
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -13,6 +14,7 @@ from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.node_commands import CommandReader, NodeAnswer
+from tests.servers import running_server
 from tests.telemetry.helpers import update_row
 
 
@@ -74,6 +76,19 @@ def test_empty_server_tells_version_and_memory_and_an_absent_one_is_unreachable(
     assert not absent.turn(True).reachable
     assert not absent.server_status().reachable
     absent.close()
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("stopped", [True, False])
+def test_the_silence_of_a_server_that_was_stopped_is_no_warning(
+    tmp_path: Path, stopped: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running_server(tmp_path) as address:
+        reader = ServerReader(address, lambda: stopped)
+        assert reader.turn(False).reachable
+    assert not reader.turn(False).reachable
+    reader.close()
+    assert ("the server does not answer" in caplog.text) is not stopped
 
 
 @pytest.mark.allow_warnings
