@@ -320,6 +320,7 @@ def test_steps_have_room_as_far_as_grant_and_buffer_go(client: _Client, connecti
     client.push(2, steps=10)
     assert _room(client) == 5
     until(lambda: _chunks(connection, client) == 2, "both are sent")
+    until(lambda: not client.progress.buffered_bytes, "the answer is there, too")
     assert _room(client) == 5, "stored or not: they count since the hello"
     for steps, changed, room in (
         (26, {}, 6),
