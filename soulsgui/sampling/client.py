@@ -175,7 +175,6 @@ class Client:
         with ExitStack() as closing:
             remote = self._remote_policy(config)
             self._link.take_weights(remote is None)
-            self._link.progress.remote = remote is not None
             if remote is not None:
                 closing.callback(remote.close)
             environment = self._environment(config)

@@ -127,7 +127,7 @@ class ClientLink:
 
     def take_weights(self, wanted: bool) -> None:
         """Download the weights of the run, or none where an inference server has them."""
-        self._downloader.takes_weights = wanted
+        self._downloader.takes_weights, self.progress.remote = wanted, not wanted
 
     @property
     def wish(self) -> Wish:

@@ -26,9 +26,8 @@ def fitting(waiting: Sequence[Waiting], room: int, delay_s: float) -> list[str]:
 
     Those who are expected come first: among the others may be some who never ask.
     """
-    others = [one for one in waiting if one.age_s > delay_s]
     found: list[str] = []
-    for one in (*expected(waiting, delay_s), *sorted(others, key=lambda one: one.age_s, reverse=True)):
+    for one in sorted(waiting, key=lambda one: (one.age_s > delay_s, -one.age_s)):
         if one.num_envs <= room:
             found.append(one.name)
             room -= one.num_envs
