@@ -20,6 +20,7 @@ from soulsgui.modes.seed.actor import Actor
 from soulsgui.modes.seed.inference_server import run_inference_server
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.training.attempt import TrainingRun
+from soulsgui.training.intake.chunks import Accepted
 from soulsgui.training.learners.replay import DeepQ, ReplayLearner
 from soulsgui.training.nodes import DQNTrainingNode
 from soulsgui.wire.access import Address
@@ -179,7 +180,7 @@ class Trainer:
             for number in range(1, config.actor_processes + 1):
                 actor = Actor(address, config.actor_threads, f"actor-{number}")
                 processes.start(actor.name, actor.run)
-            clock = _Clock(node.training, duration, self._stop)
+            clock = _Clock(node.timed, duration, self._stop)
             opened.callback(clock.close)
             node.run()
             processes.check()
@@ -192,9 +193,8 @@ class Trainer:
 class _Clock:
     """Sets `stop` so many seconds after the first samples were taken in."""
 
-    def __init__(self, training: TrainingRun, duration: float, stop: threading.Event) -> None:
-        self._training, self._duration, self._stop = training, duration, stop
-        self._began: float | None = None
+    def __init__(self, learner: "_TimedLearner", duration: float, stop: threading.Event) -> None:
+        self._learner, self._duration, self._stop = learner, duration, stop
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="training clock", daemon=True)
         self._thread.start()
@@ -202,20 +202,31 @@ class _Clock:
     @property
     def seconds(self) -> float:
         """How long ago the first samples came; 0 before."""
-        return 0.0 if self._began is None else time.monotonic() - self._began
+        began = self._learner.began
+        return 0.0 if began is None else time.monotonic() - began
 
     def _watch(self) -> None:
-        while not self._training.env_steps:
+        while self._learner.began is None:
             if self._over.wait(_LOOK_EVERY_S):
                 return
-        self._began = time.monotonic()
-        if not self._over.wait(self._duration):
+        if not self._over.wait(self._duration - self.seconds):
             self._stop.set()
 
     def close(self) -> None:
         """End."""
         self._over.set()
         self._thread.join()
+
+
+class _TimedLearner(ReplayLearner):
+    """Notes when the first samples came: `began`, by the monotonic clock."""
+
+    began: float | None = None
+
+    def insert(self, accepted: Accepted) -> None:
+        """Take samples into the replay memory."""
+        self.began = self.began or time.monotonic()
+        super().insert(accepted)
 
 
 class _SeedNode(DQNTrainingNode):
@@ -235,6 +246,11 @@ class _SeedNode(DQNTrainingNode):
         """What learns."""
         return cast("DQNAgent", self.learner.agent)
 
+    @property
+    def timed(self) -> _TimedLearner:
+        """What learns, with the time of its first samples."""
+        return cast("_TimedLearner", self.learner)
+
     def make_learner(self, run: TrainingRun) -> ReplayLearner:
         """Make a learner of the agent that was given."""
-        return ReplayLearner(run, DeepQ(run, self._given))
+        return _TimedLearner(run, DeepQ(run, self._given))
