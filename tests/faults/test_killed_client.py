@@ -1,5 +1,6 @@
 """A client killed in mid-episode (R6): the others don't notice, and at most its open segment is lost."""
 
+import signal
 import subprocess
 import threading
 import time
@@ -59,21 +60,33 @@ def _play_and_kill(
 
 def _kill_first(node: RunningNode, first: "subprocess.Popen[bytes]", others: list[str], counts: Path) -> int:
     """Kill the first client in the middle of a segment; return how many steps of it never came."""
-    pid, came = first.pid, _received(node, "c1")
-    until(lambda: _received(node, "c1") > came, "its next segment")
-    until(lambda: steps_made(counts, pid) - _received(node, "c1") >= SEGMENT * ENVS // 2, "half of another")
+    while True:
+        # Held first: whether it is in the middle of one is known when all that it sent has come.
+        first.send_signal(signal.SIGSTOP)
+        _until_all_is_read(node, others)
+        lost = steps_made(counts, first.pid) - _received(node, "c1")
+        if lost >= ENVS:
+            break
+        first.send_signal(signal.SIGCONT)
+        until(
+            lambda: steps_made(counts, first.pid) - _received(node, "c1") >= SEGMENT * ENVS // 2,
+            "half of one",
+        )
     first.kill()
     first.wait()
-    made = steps_made(counts, pid)
-    # All that was stored is read by the time the others have sent twice.
+    _until_all_is_read(node, others)
+    assert steps_made(counts, first.pid) - _received(node, "c1") == lost
+    # The steps of all its environments since the last cut, and those of one step that was not recorded yet.
+    assert lost <= SEGMENT * ENVS + ENVS
+    return lost
+
+
+def _until_all_is_read(node: RunningNode, others: list[str]) -> None:
+    """Wait until two segments of each of the others were read: all that was stored before is read by then."""
     marks = {name: _received(node, name) for name in others}
     until(
         lambda: all(_received(node, name) > mark + SEGMENT * ENVS for name, mark in marks.items()), "others"
     )
-    lost = made - _received(node, "c1")
-    # The steps of all its environments since the last cut, and those of one step that was not recorded yet.
-    assert 0 < lost <= SEGMENT * ENVS + ENVS
-    return lost
 
 
 def test_one_of_three_killed_in_mid_episode_costs_its_open_segment_alone(
