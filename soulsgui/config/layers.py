@@ -24,7 +24,7 @@ from soulsgui.config.parsing import (
 )
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.rules import broken_rules
-from soulsgui.config.schema import Settings, all_settings, nest, shipped_with
+from soulsgui.config.schema import Settings, all_settings, flatten, nest, shipped_with
 from soulsgui.config.sections.algorithms import DQNSettings, SACSettings
 
 _PATTERNS = {
@@ -98,8 +98,8 @@ def _hint(key: str, value: Any, kind: str) -> str:
 
 @cache
 def defaults_layer() -> Layer:
-    """Return the shipped defaults as a layer; they are read once, as that takes long."""
-    return read_layer(shipped("configs", "config_d.yaml"))
+    """Return the shipped values of all settings; `configs/config_d.yaml` is written from them, too."""
+    return Layer("defaults", flatten(Settings().model_dump(mode="json")))
 
 
 def over_defaults(layers: Sequence[Layer]) -> list[Layer]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from soulsgui.wire.control import AttemptStart
+from soulsgui.wire.messages.metrics import AttemptStart
 
 Judge = Literal["training", "evaluation", "both"]
 """Whose mean return reaches the goal; `both`: training episodes claim it, greedy ones confirm it."""

@@ -24,11 +24,11 @@ from soulsgui.telemetry.store.schema import (
     set_aside,
 )
 from soulsgui.telemetry.store.writer import EpisodeRecord, StoreWriter
-from soulsgui.wire.control import AttemptStart
 from soulsgui.wire.keys import EntryId
 from soulsgui.wire.messages.metrics import (
     EVALUATION_RETURN,
     AttemptRow,
+    AttemptStart,
     CheckpointRow,
     EpisodeRows,
     UpdateRow,

@@ -33,9 +33,8 @@ from soulsgui.training.publisher import Publisher, TrainingPosition
 from soulsgui.training.spaces import find_spaces
 from soulsgui.training.status import Rows, Stopwatch, TrainerStatus
 from soulsgui.wire.connection import Address, Link
-from soulsgui.wire.control import CheckpointKind
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.manifest import Manifest
+from soulsgui.wire.manifest import CheckpointKind, Manifest
 from soulsgui.wire.messages.metrics import CheckpointRow, UpdateRow
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, state_of
 from soulsgui.wire.messages.session import Grant

@@ -9,8 +9,8 @@ import redis
 
 from soulsgui.errors import CheckpointError
 from soulsgui.training.checkpoint_manager import CheckpointManager
-from soulsgui.wire.control import ScoredBy
 from soulsgui.wire.keys import Keys
+from soulsgui.wire.manifest import ScoredBy
 from soulsgui.wire.node_commands import CommandReader, NodeAnswer, NodeCommand
 
 if TYPE_CHECKING:

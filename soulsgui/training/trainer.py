@@ -36,9 +36,8 @@ from soulsgui.training.publisher import published_header
 from soulsgui.training.status import QUIET_END, IsSet, Observes, StateReporter, Stopwatch
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import AWAY, Address, Stopped
-from soulsgui.wire.control import CheckpointKind, ScoredBy
 from soulsgui.wire.keys import TRAINER
-from soulsgui.wire.manifest import MANIFEST
+from soulsgui.wire.manifest import MANIFEST, CheckpointKind, ScoredBy
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState
 from soulsgui.wire.messages.server_config import algorithm_name

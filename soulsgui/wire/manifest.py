@@ -3,13 +3,12 @@
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from soulsgui.errors import CheckpointError
-from soulsgui.wire.control import CheckpointKind, ScoredBy
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.heartbeat import Count
 
@@ -18,6 +17,10 @@ FORMAT = 1  # newest format of checkpoints known here
 MANIFEST = "manifest.json"
 MEMORY = "memory.safetensors"  # the replay memory, in checkpoints that were asked to hold it
 NOTE = "note.txt"  # what the user says of a checkpoint; it may change, so it has no hash
+
+CheckpointKind = Literal["current", "best", "manual"]
+ScoredBy = Literal["", "training", "evaluation"]
+"""What the score of a checkpoint is the mean return of: the last training episodes, or one evaluation."""
 
 _REMEDY = "Use another checkpoint."
 

@@ -14,7 +14,7 @@ from soulsgui.config.layers import (
     preset_layer,
     preset_names,
 )
-from soulsgui.config.parsing import parse_assignments
+from soulsgui.config.parsing import parse_assignments, read_layer
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.schema import SHIPPED_WITH, Settings, all_settings, flatten, shipped_with
 from soulsgui.config.sections.algorithms import DQNSettings, SACSettings
@@ -32,11 +32,12 @@ def _comment_above(lines: list[str], number: int) -> str:
 
 
 def test_defaults_file_equals_the_schema_and_explains_every_setting_above_it() -> None:
-    layer = defaults_layer()
+    file = shipped("configs", "config_d.yaml")
+    layer = read_layer(file)
     assert combine([layer]) == Settings()
+    assert layer.values == defaults_layer().values
     assert list(layer.values) == list(all_settings())
-    lines = shipped("configs", "config_d.yaml").read_text(encoding="utf-8").splitlines()
-    at = defaults_layer().lines
+    lines, at = file.read_text(encoding="utf-8").splitlines(), layer.lines
     unexplained = [
         key
         for key, info in all_settings().items()

@@ -35,6 +35,7 @@ from tests.faults.report import Report
 from tests.faults.waiting import LIMIT_S
 
 KEYS = Keys()
+PACKAGE = str(Path(soulsgui_package.__file__).parents[1])
 BACK_WITHIN_S = 5.0
 RUN = {**UNHURRIED, "clients.local": 0, "checkpoint.every_updates": 50}
 
@@ -175,20 +176,23 @@ def _push(invitation: Invitation) -> None:
         own.xadd(KEYS.chunks(invitation.client), {"c": b"x"})
 
 
-_UNTIL_ONLINE = """
-import sys, time
+_TELLS_STATUS = """
+import json, sys
 from pathlib import Path
+from soulsgui.errors import SoulsGuiError
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
-api = ApiClient(ControlFile.load(Path(sys.argv[1]) / "data" / "server" / CONTROL_FILE))
-print("looking", flush=True)
-while not any(one["id"] == "gamer" and one["state"] == "online" for one in api.status()["clients"]):
-    time.sleep(0.05)
-print(time.monotonic())
+for line in sys.stdin:
+    try:
+        told = ApiClient(ControlFile.load(Path(line.strip()) / "data" / "server" / CONTROL_FILE)).status()
+    except (SoulsGuiError, OSError):
+        told = {}
+    print(json.dumps(told), flush=True)
 """
+"""Answers each folder of a server with its status: a command for each look would keep a core busy."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cable:
     """Two network namespaces with a cable between them: the server's machine, and a game PC."""
 
@@ -196,6 +200,7 @@ class Cable:
     pc: str
     host: str = "10.77.0.1"
     public: str = "11.77.0.1"
+    _looking: "subprocess.Popen[str] | None" = None
 
     def lay(self) -> None:
         ip("netns", "add", self.pc)
@@ -216,9 +221,25 @@ class Cable:
         return ("ip", "netns", "exec", machine)
 
     def status(self, folder: Path) -> Status:
-        words = [*self.on(self.server), *command_line("status", "--json", folder=folder)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-        return Status.model_validate(json.loads(done.stdout)) if done.returncode == 0 else Status()
+        """Return the status of a server on its machine; an empty one while it doesn't answer."""
+        if self._looking is None:
+            words = [*self.on(self.server), sys.executable, "-c", _TELLS_STATUS]
+            env = os.environ | {"PYTHONPATH": PACKAGE}
+            self._looking = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+            )
+        stdin, stdout = self._looking.stdin, self._looking.stdout
+        assert stdin is not None
+        assert stdout is not None
+        print(folder, file=stdin, flush=True)
+        return Status.model_validate(json.loads(stdout.readline()))
+
+    def close(self) -> None:
+        """Take it away."""
+        if self._looking is not None:
+            self._looking.communicate(timeout=LIMIT_S)
+        for name in (self.server, self.pc):  # the cable goes with them
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
     def serve(self, folder: Path, pcs: list[Pc], **wanted: Any) -> dict[str, Any]:
         """Start a server with the run on its machine, and invite the game PC; return what was told of it."""
@@ -253,8 +274,7 @@ def cable() -> Iterator[Cable]:
         laid.lay()
         yield laid
     finally:
-        for name in (laid.server, laid.pc):  # the cable goes with them
-            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+        laid.close()
 
 
 @pytest.mark.parametrize("cut_s", [0, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(400)])])
@@ -274,8 +294,7 @@ def test_a_computer_without_torch_across_the_network_is_back_after_the_cable_was
     torch = tmp_path / "no_torch" / "torch.py"
     torch.parent.mkdir()
     torch.write_text("raise ModuleNotFoundError('no torch on this computer')\n")
-    package = str(Path(soulsgui_package.__file__).parents[1])
-    no_torch = (*cable.on(cable.pc), "env", f"PYTHONPATH={os.pathsep.join([str(torch.parent), package])}")
+    no_torch = (*cable.on(cable.pc), "env", f"PYTHONPATH={os.pathsep.join([str(torch.parent), PACKAGE])}")
     looked = subprocess.run(
         [*no_torch, sys.executable, "-c", "import torch"], capture_output=True, check=False
     )
@@ -290,17 +309,10 @@ def test_a_computer_without_torch_across_the_network_is_back_after_the_cable_was
     time.sleep(cut_s)
     wait_for(lambda: f"No answer from {cable.host}" in pc.log.read_text(), "it says what it tried")
     before = updates()
-    words = [*cable.on(cable.server), sys.executable, "-c", _UNTIL_ONLINE, str(folder)]
-    env = os.environ | {"PYTHONPATH": package}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as looking:
-        try:
-            assert looking.stdout is not None
-            assert looking.stdout.readline() == "looking\n"
-            cable.plug("up")
-            plugged = time.monotonic()
-            back_s = float(looking.communicate(timeout=LIMIT_S)[0]) - plugged
-        finally:
-            looking.kill()
+    cable.plug("up")
+    plugged = time.monotonic()
+    wait_for(lambda: cable.status(folder).clients[0].state == "online", "it is back")
+    back_s = time.monotonic() - plugged
     report.recovered(back_s)
     assert back_s <= BACK_WITHIN_S
     wait_for(lambda: updates() >= before + 2, "it plays on")

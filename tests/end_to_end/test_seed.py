@@ -14,7 +14,7 @@ ENDLESS = {
     "stop.judged_by": "training",
     "evaluation.every_updates": 0,
     "checkpoint.every_updates": 100,
-    "client.step_seconds": 0.01,  # leaves the cores to others
+    "client.step_seconds": 0.02,  # leaves the cores to others
 }
 
 

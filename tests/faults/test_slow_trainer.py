@@ -34,7 +34,10 @@ def _trains(server: RunningServer, preset: str) -> None:
     if (before := server.status().run.name) != preset:
         if before:
             server.api.command("run.stop")
-        overrides = {"stop.mean_return": None, "ppo.round_timeout": 5.0, "seed": 1}
+        overrides = {
+            "stop.mean_return": None, "ppo.round_timeout": 5.0, "seed": 1,
+            "evaluation.every_updates": 0, "stop.judged_by": "training",
+        }  # fmt: skip
         server.start_run(preset=preset, name=preset, overrides=overrides)
 
 

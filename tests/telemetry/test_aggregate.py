@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from soulsgui.telemetry.aggregate import Aggregator, Best, Curve, Limits, Place, Window, best_of
-from soulsgui.wire.control import AttemptStart
+from soulsgui.wire.messages.metrics import AttemptStart
 
 _RETURNS = st.lists(st.floats(-1e30, 1e30), max_size=60)
 

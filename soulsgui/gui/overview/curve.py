@@ -16,8 +16,8 @@ from PySide6.QtWidgets import QWidget
 from soulsgui.gui.feed import Call, Feed, Fetch
 from soulsgui.gui.plotting.rows import RETURN, Axis
 from soulsgui.gui.plotting.series import Series
-from soulsgui.wire.control import AttemptStart, History, HistoryQueryParams
-from soulsgui.wire.messages.metrics import AttemptRow, EpisodeRows, Row, UpdateRow
+from soulsgui.wire.control import History, HistoryQueryParams
+from soulsgui.wire.messages.metrics import AttemptRow, AttemptStart, EpisodeRows, Row, UpdateRow
 
 _ASK_EVERY_MS = 400
 _FIRST_RETRY_MS = 500

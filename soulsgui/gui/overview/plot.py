@@ -21,11 +21,12 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import muted
-from soulsgui.wire.control import ApiError, AttemptStart, CheckpointInfo, RunStatus
+from soulsgui.wire.control import ApiError, CheckpointInfo, RunStatus
 from soulsgui.wire.messages.metrics import (
     EVALUATION_PREFIX,
     EVALUATION_RETURN,
     AttemptRow,
+    AttemptStart,
     CheckpointRow,
     Row,
 )

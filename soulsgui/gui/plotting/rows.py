@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.wire.control import AttemptStart, History
-from soulsgui.wire.messages.metrics import AttemptRow, EpisodeRows, UpdateRow
+from soulsgui.wire.control import History
+from soulsgui.wire.messages.metrics import AttemptRow, AttemptStart, EpisodeRows, UpdateRow
 
 
 class Axis(StrEnum):

@@ -17,8 +17,15 @@ from soulsgui.gui.plotting.rows import (
     from_history,
     from_update,
 )
-from soulsgui.wire.control import AttemptStart, History
-from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, AttemptRow, EpisodeRows, Row, UpdateRow
+from soulsgui.wire.control import History
+from soulsgui.wire.messages.metrics import (
+    EVALUATION_PREFIX,
+    AttemptRow,
+    AttemptStart,
+    EpisodeRows,
+    Row,
+    UpdateRow,
+)
 
 _PARTS = 20
 SHORTEST = 2 * _PARTS

@@ -11,7 +11,8 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.records import Column, RecordsModel, number
 from soulsgui.gui.models.rules import algorithm_title, why_not_resumed
 from soulsgui.gui.states import Look, level_look, run_is_active, run_look
-from soulsgui.wire.control import CheckpointInfo, Event, RunStatus, RunSummary, ScoredBy
+from soulsgui.wire.control import CheckpointInfo, Event, RunStatus, RunSummary
+from soulsgui.wire.manifest import ScoredBy
 
 _FOLLOWED = ("state", "reached", "name", "env_steps", "episodes", "best_mean_return", "seconds", "error")
 

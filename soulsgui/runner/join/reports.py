@@ -14,7 +14,7 @@ from soulsgui.wire import control
 from soulsgui.wire.beats import BeatClock, ClientState, client_state
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.metrics import EpisodeRows
+from soulsgui.wire.messages.metrics import AttemptStart, EpisodeRows
 from soulsgui.wire.messages.owner import ClientFolder, ClientReport, OwnEpisode
 
 _RUN_STATES: dict[str, control.RunState] = {"sampling": "running", "finishing": "running", "paused": "paused"}
@@ -255,6 +255,6 @@ class OwnReturns:
             metric=params.metric,
             last_row=self._rows,
             overwritten=[False] * len(buckets),
-            attempts=[control.AttemptStart(attempt=_ATTEMPT, update=0, env_steps=0, episodes=0, time=0.0)],
+            attempts=[AttemptStart(attempt=_ATTEMPT, update=0, env_steps=0, episodes=0, time=0.0)],
             metrics=list(_METRICS),
         )

@@ -14,9 +14,9 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.runner.server.bus import ANSWER_LIMIT_S, Bus
 from soulsgui.system import atomic_write, find_dir
 from soulsgui.wire.connection import AWAY
-from soulsgui.wire.control import CheckpointInfo, CheckpointKind, ErrorCode
+from soulsgui.wire.control import CheckpointInfo, ErrorCode
 from soulsgui.wire.keys import TRAINER
-from soulsgui.wire.manifest import MEMORY, NOTE, Manifest, read_manifest, sha256_of, verify
+from soulsgui.wire.manifest import MEMORY, NOTE, CheckpointKind, Manifest, read_manifest, sha256_of, verify
 from soulsgui.wire.messages.node import Verdict
 from soulsgui.wire.node_commands import NodeCommand
 

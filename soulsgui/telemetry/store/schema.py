@@ -9,8 +9,8 @@ from pathlib import Path
 
 from soulsgui.errors import SoulsGuiError
 from soulsgui.telemetry.store import evaluations
-from soulsgui.wire.control import AttemptStart
 from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.metrics import AttemptStart
 
 logger = logging.getLogger(__name__)
 

@@ -20,9 +20,14 @@ from soulsgui.telemetry.store.schema import (
     read_state,
     roll_up,
 )
-from soulsgui.wire.control import AttemptStart
 from soulsgui.wire.keys import EntryId
-from soulsgui.wire.messages.metrics import CheckpointRow, UpdateRow, evaluation_row, evaluation_values
+from soulsgui.wire.messages.metrics import (
+    AttemptStart,
+    CheckpointRow,
+    UpdateRow,
+    evaluation_row,
+    evaluation_values,
+)
 
 _ENTRY = struct.Struct(">QQ")
 _CURSOR = "metrics_cursor"

@@ -7,13 +7,13 @@ from pydantic import Field
 from soulsgui.wire.control.states import (
     API_OLDEST,
     API_VERSION,
-    CheckpointKind,
     Event,
     LogLine,
     RunState,
-    ScoredBy,
 )
+from soulsgui.wire.manifest import CheckpointKind, ScoredBy
 from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.metrics import AttemptStart
 from soulsgui.wire.messages.node import Reject
 from soulsgui.wire.messages.owner import Rules
 from soulsgui.wire.versions import MissingRequirement
@@ -156,16 +156,6 @@ class EventList(Message):
     """Events, oldest first."""
 
     events: list[Event]
-
-
-class AttemptStart(Message):
-    """Where an attempt begins on the axes."""
-
-    attempt: int
-    update: int
-    env_steps: int
-    episodes: int
-    time: float
 
 
 class History(Message):

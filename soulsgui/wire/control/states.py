@@ -18,9 +18,6 @@ RunState = Literal[
     "none", "starting", "waiting", "running", "paused", "saving", "finished", "stopped", "frozen", "failed"
 ]
 ServiceState = Literal["stopped", "starting", "running", "stopping", "backoff", "failed"]
-CheckpointKind = Literal["current", "best", "manual"]
-ScoredBy = Literal["", "training", "evaluation"]
-"""What the score of a checkpoint is the mean return of: the last training episodes, or one evaluation."""
 
 
 class ErrorCode(StrEnum):

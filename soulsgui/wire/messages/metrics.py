@@ -161,6 +161,16 @@ class AttemptRow(_Point):
     kind: Literal["attempt"] = "attempt"
 
 
+class AttemptStart(Message):
+    """Where an attempt begins on the axes."""
+
+    attempt: int
+    update: int
+    env_steps: int
+    episodes: int
+    time: float
+
+
 class CheckpointRow(_Point):
     """A checkpoint was saved: a marker on the curves."""
 

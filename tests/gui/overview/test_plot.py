@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from soulsgui.gui.overview.plot import RunMarks, metric_order, metric_title, smoothing_weight, smoothing_words
-from soulsgui.wire.control import AttemptStart
+from soulsgui.wire.messages.metrics import AttemptStart
 from tests.gui.plotting.curves import attempt_row
 from tests.states import RUN, checkpoint, checkpoint_row
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.series import Series
-from soulsgui.wire.control import AttemptStart, History
-from soulsgui.wire.messages.metrics import AttemptRow, EpisodeRows, UpdateRow
+from soulsgui.wire.control import History
+from soulsgui.wire.messages.metrics import AttemptRow, AttemptStart, EpisodeRows, UpdateRow
 from tests.states import RUN
 
 START = 1_790_000_000.0
