@@ -20,7 +20,13 @@ from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import ControlFile, Status
 from tests.faults.waiting import LIMIT_S, until
 
-UNHURRIED = {"ppo.n_steps": 32, "ppo.epochs": 2, "client.step_seconds": 0.008}
+UNHURRIED = {
+    "ppo.n_steps": 32,
+    "ppo.epochs": 2,
+    "client.step_seconds": 0.008,
+    "evaluation.every_updates": 0,
+    "stop.judged_by": "training",
+}
 """Settings of a run without a goal that leave the cores to others: small rounds, played by a clock."""
 
 _PROGRAMS = [found for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]

@@ -3,8 +3,10 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
+
+import pytest
 
 from tests.end_to_end.server import RunningServer, wait_for
 from tests.faults.report import Report
@@ -28,54 +30,60 @@ def _made(server: RunningServer) -> int:
     return sum(client.env_steps for client in clients if not client.id.startswith("inference"))
 
 
-def test_a_run_goes_on_when_any_part_is_killed_and_nothing_is_counted_twice(
-    tmp_path: Path, report: Report
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with a run that goes on; every test leaves it so."""
+    with closing(RunningServer(tmp_path_factory.mktemp("server"))) as running:
+        running.start_run(preset="cartpole_seed", overrides=ENDLESS)
+        yield running
+
+
+def test_an_inference_server_that_hangs_is_waited_for_or_replaced(
+    server: RunningServer, report: Report
 ) -> None:
-    with closing(RunningServer(tmp_path)) as server:
-        server.start_run(preset="cartpole_seed", overrides=ENDLESS)
-        for _ in range(2):
-            server.wait_updates(20)
-            report.injected("SIGKILL of the inference server in mid-run")
-            killed = time.monotonic()
-            server.kill("inference-1")
-            _wait_steps(server, 500)
-            report.recovered(time.monotonic() - killed)
-        server.api.command("run.pause", {})
-        wait_for(lambda: _made(server) >= server.status().run.env_steps, "beats that tell of every step")
-        status = server.status().run
-        assert status.rejected == {}
-        report.lost(lost := _made(server) - status.env_steps, "steps, of those that clients made")
-        assert 0 <= lost < 500
-        server.api.command("run.continue", {})
-        for part in ("client-1", "redis", "trainer"):
-            report.injected(f"SIGKILL of {part} in mid-run")
-            killed = time.monotonic()
-            server.kill(part)
-            wait_for(lambda: server.status().server.reachable, "redis")
-            server.wait_updates(20)
-            report.recovered(time.monotonic() - killed)
-        # A trainer that was killed does not know all weights of the one before.
-        assert set(server.status().run.rejected) <= {"late"}
+    server.wait_updates(20)
+    hanging = server.pid("inference-1")
+    assert hanging is not None
+    report.injected("SIGSTOP of the inference server for some seconds")
+    os.kill(hanging, signal.SIGSTOP)
+    wait_for(lambda: server.client_state("client-1") == "waiting", "a client that waits")
+    os.kill(hanging, signal.SIGCONT)
+    _wait_steps(server, 500)
+    assert server.pid("inference-1") == hanging
+    report.injected("SIGSTOP of the inference server for ever")
+    stopped = time.monotonic()
+    os.kill(hanging, signal.SIGSTOP)
+    wait_for(lambda: server.pid("inference-1") not in (None, hanging), "another process in its place")
+    _wait_steps(server, 500)
+    report.recovered(time.monotonic() - stopped)
+    told = next(one for one in server.status().services if one.name == "inference-1")
+    assert "no sign of life" in told.outcome
+    assert server.status().run.rejected == {}
 
 
-def test_an_inference_server_that_hangs_is_waited_for_or_replaced(tmp_path: Path, report: Report) -> None:
-    with closing(RunningServer(tmp_path)) as server:
-        server.start_run(preset="cartpole_seed", overrides=ENDLESS)
+def test_a_run_goes_on_when_any_part_is_killed_and_nothing_is_counted_twice(
+    server: RunningServer, report: Report
+) -> None:
+    for _ in range(2):
         server.wait_updates(20)
-        hanging = server.pid("inference-1")
-        assert hanging is not None
-        report.injected("SIGSTOP of the inference server for some seconds")
-        os.kill(hanging, signal.SIGSTOP)
-        wait_for(lambda: server.client_state("client-1") == "waiting", "a client that waits")
-        os.kill(hanging, signal.SIGCONT)
+        report.injected("SIGKILL of the inference server in mid-run")
+        killed = time.monotonic()
+        server.kill("inference-1")
         _wait_steps(server, 500)
-        assert server.pid("inference-1") == hanging
-        report.injected("SIGSTOP of the inference server for ever")
-        stopped = time.monotonic()
-        os.kill(hanging, signal.SIGSTOP)
-        wait_for(lambda: server.pid("inference-1") not in (None, hanging), "another process in its place")
-        _wait_steps(server, 500)
-        report.recovered(time.monotonic() - stopped)
-        told = next(one for one in server.status().services if one.name == "inference-1")
-        assert "no sign of life" in told.outcome
-        assert server.status().run.rejected == {}
+        report.recovered(time.monotonic() - killed)
+    server.api.command("run.pause", {})
+    wait_for(lambda: _made(server) >= server.status().run.env_steps, "beats that tell of every step")
+    status = server.status().run
+    assert status.rejected == {}
+    report.lost(lost := _made(server) - status.env_steps, "steps, of those that clients made")
+    assert 0 <= lost < 500
+    server.api.command("run.continue", {})
+    for part in ("client-1", "redis", "trainer"):
+        report.injected(f"SIGKILL of {part} in mid-run")
+        killed = time.monotonic()
+        server.kill(part)
+        wait_for(lambda: server.status().server.reachable, "redis")
+        server.wait_updates(20)
+        report.recovered(time.monotonic() - killed)
+    # A trainer that was killed does not know all weights of the one before.
+    assert set(server.status().run.rejected) <= {"late"}

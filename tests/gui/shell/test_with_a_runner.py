@@ -21,7 +21,7 @@ from soulsgui.gui.shell.runner_link import control_path
 from soulsgui.gui.shell.window import MainWindow
 from soulsgui.gui.theme import Theme
 from soulsgui.wire.invitation import Invitation
-from tests.end_to_end.server import RunningServer, processes_below, wait_for
+from tests.end_to_end.server import UNHURRIED, RunningServer, processes_below, wait_for
 from tests.gui.reading import part_of
 from tests.gui.shell.conftest import folders_below
 from tests.gui.shell.driving import close_messages, fail_loudly, finish, until
@@ -75,6 +75,7 @@ def open_window(
 
 
 def test_a_run_from_begin_to_resume(qtbot: QtBot, open_window: OpenWindow, server: RunningServer) -> None:
+    server.api.command("config.save", {"changes": UNHURRIED})
     opened = open_window(folders_below(server.folder))
     window, feed, toolbar = opened.window, opened.feed, opened.window.toolbar
     toolbar.new_run.click()
