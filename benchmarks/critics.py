@@ -3,9 +3,9 @@
 One environment, one thread, one gradient step an environment step, no Redis: what differs is the agent
 alone. Each is trained as it is shipped; `tqc_small` has two critics of two layers of 256 units. Those of
 Stable-Baselines3 and its contrib package (`peer_…`) take part where they are installed, with their defaults;
-`peer_crossq_small` has critics of two layers of 256 units, too, for 1024. All begin to learn after 1,000 random steps. Seconds are those of the processor, so that
-other work beside it hardly counts; evaluations are greedy, of episodes that training never saw, and
-count neither.
+`peer_crossq_small` has critics of two layers of 256 units, too, in place of 1024. All begin to learn after
+1,000 random steps. Seconds are those of the processor, so that other work beside it hardly counts;
+evaluations are greedy, of episodes that training never saw, and count neither.
 
 Appends a line of JSON for each; begun again, it goes on with what is missing there.
 
