@@ -179,7 +179,8 @@ def _wrapper(entry: WrapperEntry) -> tuple[str, "partial[Env]"]:
             f"{name} is no wrapper: it is not a subclass of gymnasium.Wrapper.",
             "Name one of gymnasium.wrappers, or module:Class of your own.",
         )
-    return name, partial(wrapper, **(kwargs or {}))
+    make: Callable[..., Env] = wrapper
+    return name, partial(make, **(kwargs or {}))
 
 
 def _import(

@@ -81,6 +81,7 @@ class Downloader(threading.Thread):
         self.takes_weights = True
         self._view = ServerView()
         self._size = 0  # of the last weights, with their header
+        self._tried = -1  # newest model of an evaluation whose weights were looked for
         self._config: tuple[bytes | None, ServerConfig | None] = (None, None)
 
     def close(self) -> None:
@@ -145,11 +146,28 @@ class Downloader(threading.Thread):
         config, grant, wish, head = pipeline.execute()
         if config != self._config[0]:
             self._config = config, ServerConfig.read(config)
-        header, tensors = self._weights(head, most) if self.takes_weights else (None, None)
-        view = ServerView(self._config[1], header, tensors, Grant.read(grant), Wish.read(wish))
+        told = Grant.read(grant)
+        if self.takes_weights:
+            header, tensors = self._weights(head, most)
+        else:
+            header, tensors = self._weights_of(None if told is None else told.greedy)
+        view = ServerView(self._config[1], header, tensors, told, Wish.read(wish))
         if view != old:
             self._view = view
             self._on_change(self._view)
+
+    def _weights_of(
+        self, order: GreedyOrder | None
+    ) -> tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]:
+        """Return the weights that an evaluation is asked for with, where no others are wanted."""
+        if order is None or order.model_id <= self._tried:
+            wanted = order is not None and self._view.greedy_order == order
+            return (self._view.header, self._view.tensors) if wanted else (None, None)
+        blob = self._link.redis.get(self._keys.weights)
+        header, tensors = self._weights(blob, len(blob) + 1) if isinstance(blob, bytes) else (None, None)
+        # Newer ones may have come: then they are not asked for again, and the server asks somebody else.
+        self._tried = -1 if header is None else min(header.model_id, order.model_id)
+        return header, tensors
 
     def _weights(self, head: bytes, most: int) -> tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]:
         """Return the newest weights."""

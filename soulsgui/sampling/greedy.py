@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.choices import Mask
+from soulsgui.errors import ClientRegistrationError
 from soulsgui.policies.exploration import without_noise
 from soulsgui.policies.numpy_recurrent import Remembered, remembered_by
 from soulsgui.policies.policy import Policy
@@ -57,7 +58,13 @@ class GreedyEvaluation:
         if order.model_id == self._began or asked is None or order != asked.greedy_order:
             return
         if self._policy is None:
-            self._policy = self._make_policy()
+            try:
+                self._policy = self._make_policy()
+            except ClientRegistrationError as error:  # where an inference server acts, it needs none
+                logger.info("can't play the greedy episodes that it is asked for: %s", error)
+                self._began, self._progress.greedy = order.model_id, None
+                self._tell_soon()
+                return
             self._memory = remembered_by(self._policy)
         assert asked.tensors is not None
         self._policy.load(without_noise(asked.tensors))
@@ -73,12 +80,20 @@ class GreedyEvaluation:
         self._memory.begin(1)
 
     def instead(
-        self, obs: NDArray[np.generic], mask: Mask | None, action: NDArray[np.generic]
+        self,
+        obs: NDArray[np.generic],
+        mask: Mask | None,
+        action: NDArray[np.generic],
+        converted: bool = False,
     ) -> NDArray[np.generic]:
-        """Return stored actions `[N, ...]` with the best one in the first environment."""
+        """Return actions `[N, ...]` with the best one in the first environment.
+
+        They are as stored, or `converted` to what the environments take.
+        """
         assert self._policy is not None
+        best = self._policy.greedy(obs[:1], None if mask is None else mask[:1])
         chosen = action.copy()
-        chosen[:1] = self._policy.greedy(obs[:1], None if mask is None else mask[:1])
+        chosen[:1] = self._policy.to_environment(best) if converted else best
         self._progress.stepped_greedily()
         return chosen
 

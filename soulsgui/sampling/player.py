@@ -92,7 +92,7 @@ class RunPlayer:
         """Return what plays evaluations; None where everything is played in shares that are counted."""
         link, settings = self._link, self._config.settings
         link.progress.greedy = None
-        if self._family != OFF_POLICY or self._in_lockstep or self._remote is not None:
+        if self._family != OFF_POLICY or self._in_lockstep:
             return None
         env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
         longest = longest_episode(*env, otherwise=settings["evaluation.max_steps"])
@@ -115,7 +115,7 @@ class RunPlayer:
         link, policy = self._link, self._policy
         if policy is None:
             assert self._remote is not None
-            return RemoteSampling(link, self._remote)
+            return RemoteSampling(link, self._remote, self._greedy)
         if self._family != OFF_POLICY:
             return Rounds(link, self._uploader, policy)
         free = FreeRunning(link, self._uploader, policy, self._rollout, self._config, self._greedy)

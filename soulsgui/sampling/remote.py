@@ -16,6 +16,7 @@ from soulsgui.environments.choices import Mask
 from soulsgui.environments.step import StepResult
 from soulsgui.experience.segments import Segments
 from soulsgui.sampling.downloader import ServerView
+from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.inference_messages import ActionOutcome, ActionReply, Request
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.sampling_modes import RolloutPlan
@@ -149,16 +150,30 @@ class RemotePolicy:
 class RemoteSampling:
     """Plays freely, as long as this client is let in and the run goes on; a sampling mode."""
 
-    def __init__(self, link: ClientLink, remote: RemotePolicy) -> None:
-        self.act = remote.act
+    def __init__(self, link: ClientLink, remote: RemotePolicy, greedy: GreedyEvaluation | None) -> None:
+        self._remote = remote
+        self._greedy = greedy
         self._link = link
         self._heard: ServerView | None = None
         self._grant: Grant | None = None
 
+    def act(
+        self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Choose actions, as `rollout.Act`."""
+        action, log_prob = self._remote.act(obs, rng, mask)
+        if self._greedy is not None and self._greedy.active:
+            action = self._greedy.instead(obs, mask, action, converted=True)
+        return action, log_prob
+
     def next_rollout(self, view: ServerView) -> RolloutPlan | None:
         """Return that anything may be played, once this client is let in; asking begins nothing."""
         self._heard = view
-        self._grant = self._link.answer_of_trainer(view) or self._grant
+        grant = self._link.answer_of_trainer(view)
+        if grant is not None:
+            self._grant = grant
+            if self._greedy is not None:
+                self._greedy.hear(grant.greedy, self._link.asked)
         return RolloutPlan(None, {}, self._go_on) if self._may_step else None
 
     def played(self, plan: RolloutPlan, steps: int) -> None:

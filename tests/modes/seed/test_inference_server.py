@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from soulsgui.errors import ClientRegistrationError
 from soulsgui.modes.seed import served_run
 from soulsgui.modes.seed.served_run import server_of
+from soulsgui.sampling import player
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.heartbeat import Heartbeat, InferenceFigures
+from soulsgui.wire.messages.heartbeat import GreedyPlay, Heartbeat, InferenceFigures
+from soulsgui.wire.messages.session import Episode, GreedyOrder
 from tests.faults.waiting import until
 from tests.modes.seed.serving import NAME, HandClient, HandTrainer, ServingThread, grant_for
 from tests.sampling.free_trainer import (
@@ -220,6 +223,59 @@ def test_a_client_without_a_policy_plays_whole_episodes(
     assert playing.progress.episodes >= 9
     assert playing.progress.remote
     assert "network" not in playing.progress.checks
+
+
+@settings(inference="server", env__kwargs={"length": 20})
+def test_a_client_without_a_policy_plays_the_evaluations_that_it_is_asked_for(
+    trainer: HandTrainer, serving: ServingThread, redis_address: Address
+) -> None:
+    keys, connection = trainer.keys, trainer.connection
+    connection.hset(keys.clients, "c", "{}")
+    order = GreedyOrder(model_id=1, count=3, attempt=1, update=1, env_steps=0, episodes=0)
+
+    def greedy() -> list[Episode]:
+        return [one for one in trainer.episodes() if one.greedy]
+
+    with playing_client(redis_address) as playing:
+        until(lambda: playing.progress.session, "its hello")
+        grant = grant_for(playing.progress.session)
+        connection.set(keys.grant("c"), grant.to_json())
+        trainer.until(lambda: trainer.steps() > 100, "100 steps")
+        assert playing.progress.greedy == GreedyPlay(model_id=-1), "it can be asked"
+        connection.set(keys.grant("c"), grant.model_copy(update={"greedy": order}).to_json())
+        trainer.until(lambda: len(greedy()) == 3, "the evaluation")
+        trainer.publish(2)
+        after = trainer.steps()
+        trainer.until(lambda: trainer.steps() > after + 200, "it goes on")
+        assert playing.progress.model_id == 2
+    assert [(one.number, one.env_index, one.model_id, one.length) for one in greedy()] == [
+        (number, 0, 1, 20) for number in range(3)
+    ]
+    # Of the environment that played it, just those episodes are missing; all others are whole.
+    steps = stored_steps(trainer.received())
+    sent = {episode for env, episode, _ in steps if env == 0}
+    assert len(set(range(max(sent) + 1)) - sent) == 3
+    assert all(len([step for step in steps if step[:2] == (0, one)]) == 20 for one in sorted(sent)[:-1])
+
+
+@settings(inference="server")
+def test_a_client_without_torch_says_that_it_plays_no_evaluations(
+    trainer: HandTrainer, serving: ServingThread, redis_address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def needs_torch(_spec: Any) -> Any:
+        raise ClientRegistrationError("The network needs PyTorch, which is not installed here.", "")
+
+    monkeypatch.setattr(player, "make_policy", needs_torch)
+    keys, connection = trainer.keys, trainer.connection
+    connection.hset(keys.clients, "c", "{}")
+    order = GreedyOrder(model_id=1, count=3, attempt=1, update=1, env_steps=0, episodes=0)
+    with playing_client(redis_address) as playing:
+        until(lambda: playing.progress.session, "its hello")
+        grant = grant_for(playing.progress.session).model_copy(update={"greedy": order})
+        connection.set(keys.grant("c"), grant.to_json())
+        trainer.until(lambda: playing.progress.greedy is None, "it declines")
+        trainer.until(lambda: trainer.steps() > 100, "it plays")
+    assert not [one for one in trainer.episodes() if one.greedy]
 
 
 def test_a_client_plays_by_itself_after_a_run_with_central_inference(
