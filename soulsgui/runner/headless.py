@@ -23,6 +23,7 @@ from soulsgui.runner.run.library import Library
 from soulsgui.runner.run.record import ENDED_STATES, RunRecord
 from soulsgui.runner.run.start import of_the_runner, resumption
 from soulsgui.runner.status_text import run_line, summary_text
+from soulsgui.system import raise_open_files
 from soulsgui.wire.control import (
     CLIENT,
     ClientStatus,
@@ -62,6 +63,7 @@ def serve(folders: Folders, options: ServeOptions) -> int:
     resume = RunResumeParams(run=options.resume, overrides=of_run) if options.resume else None
     _check(folders, options, settings, resume)
     setup_logging(settings.logging.level)
+    raise_open_files()
     with own_terminal() as terminal:
         if terminal is not None:
             # Only what matters interrupts the status line.

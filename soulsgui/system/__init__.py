@@ -47,6 +47,7 @@ from soulsgui.system.processes import (
     leave_terminal,
     new_session_kwargs,
     process_identity,
+    raise_open_files,
     same_boot,
     same_process,
     started_process_identity,

@@ -33,6 +33,7 @@ _START_TOLERANCE_S = {"linux": 0.005}
 _START_TOLERANCE_ELSEWHERE_S = 2.0
 _BOOT_TOLERANCE_S = 60.0
 _EXEC_S = 1.0
+_MOST_OPEN = (65_536, 10_240)  # where the system names no limit; the second is what macOS takes at most
 
 
 def boot_id(source: Path = _BOOT_ID_FILE, boot_time: Callable[[], float] = psutil.boot_time) -> str:
@@ -118,6 +119,27 @@ def new_session_kwargs(platform: str = sys.platform) -> dict[str, Any]:
     if platform == "win32":
         return {"creationflags": _CREATE_NEW_PROCESS_GROUP | _CREATE_NO_WINDOW}
     return {"start_new_session": True}
+
+
+def raise_open_files(platform: str = sys.platform, limits: Any = None) -> int | None:
+    """Let this process and its children have as many files and connections open as the system allows them.
+
+    Returns how many that are; None where there is no such limit (Windows). `limits` stands for the module
+    `resource`, which Windows does not have.
+    """
+    if platform == "win32":
+        return None
+    if limits is None:
+        import resource as limits
+    soft, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
+    endless = hard == limits.RLIM_INFINITY
+    for wanted in _MOST_OPEN:
+        most = wanted if endless else min(hard, wanted)
+        if soft != limits.RLIM_INFINITY and soft < most:
+            with contextlib.suppress(OSError, ValueError):  # macOS takes less than it says
+                limits.setrlimit(limits.RLIMIT_NOFILE, (most, hard))
+                return int(most)
+    return int(soft)
 
 
 def leave_terminal(platform: str = sys.platform) -> None:

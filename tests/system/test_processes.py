@@ -22,6 +22,7 @@ from soulsgui.system import (
     leave_terminal,
     new_session_kwargs,
     process_identity,
+    raise_open_files,
     same_boot,
     same_process,
     started_process_identity,
@@ -351,3 +352,37 @@ def test_a_process_leaves_the_terminal_of_its_program(
     leave_terminal(platform)
     assert len(begun) == sessions
     assert ignored == [(signal.SIGINT, signal.SIG_IGN)]
+
+
+class Limits:
+    """Stands for `resource`; no more than `takes` are given."""
+
+    RLIMIT_NOFILE, RLIM_INFINITY = 7, -1
+
+    def __init__(self, soft: int, hard: int, takes: int = 2**62) -> None:
+        self.now, self.takes = (soft, hard), takes
+
+    def getrlimit(self, kind: int) -> tuple[int, int]:
+        assert kind == self.RLIMIT_NOFILE
+        return self.now
+
+    def setrlimit(self, _kind: int, limits: tuple[int, int]) -> None:
+        if limits[0] > self.takes:
+            raise ValueError("not allowed to raise maximum limit")
+        self.now = limits
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [
+        (Limits(1024, 4096), 4096),
+        (Limits(1024, 2**20), 65_536),
+        (Limits(256, Limits.RLIM_INFINITY, takes=10_240), 10_240),
+        (Limits(256, 1024, takes=0), 256),
+        (Limits(100_000, 2**20), 100_000),
+    ],
+)
+def test_as_many_files_may_be_open_as_the_system_allows(limits: Limits, most: int) -> None:
+    assert raise_open_files("linux", limits) == most
+    assert limits.now[0] == most
+    assert raise_open_files("win32", limits) is None

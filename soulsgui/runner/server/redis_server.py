@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
@@ -350,8 +350,13 @@ def _without_wildcards(path: Path) -> str:
 
 
 def ping(address: Address) -> Health:
+    """Ask the server whether it is there, as `_health_of`, over a connection of its own."""
+    with closing(connect(address, timeout_s=_PING_LIMIT_S)) as client:
+        return _health_of(client)
+
+
+def _health_of(client: redis.Redis) -> Health:
     """Ask the server whether it is there, half a second at most; the tick is the moment of its answer."""
-    client = connect(address, timeout_s=_PING_LIMIT_S)
     try:
         client.ping()
     except redis.AuthenticationError as error:
@@ -359,19 +364,34 @@ def ping(address: Address) -> Health:
     except redis.BusyLoadingError:
         return Health(ready=False, tick=time.monotonic_ns(), phase="loading", detail="loading its data")
     except (*AWAY, redis.InvalidResponse) as error:  # a program that is no Redis may have its port
+        crowded = _crowded(error)
+        if crowded:
+            # It lives: ending it would help nobody but who crowds it.
+            return Health(ready=False, tick=time.monotonic_ns(), detail=crowded)
         return Health(ready=False, detail=f"no answer ({type(error).__name__})")
     except redis.ResponseError as error:
         # "Disk full" is an answer: the server lives, reads, and refuses writes.
         full = disk_full(error)
         detail = "disk full: the server can't store and refuses writes" if full else ""
         return Health(full, time.monotonic_ns(), detail=detail, error=str(error), disk_full=full)
-    finally:
-        client.close()
     return Health(ready=True, tick=time.monotonic_ns())
 
 
+def _crowded(error: BaseException) -> str:
+    """Return in words that there is no room for a connection, there or here; empty for other errors."""
+    if "max number of clients" in str(error):
+        return "it has as many connections as it may have, and takes no others"
+    causes = (error, error.__cause__, error.__context__)
+    if any(isinstance(one, OSError) and one.errno in (errno.EMFILE, errno.ENFILE) for one in causes):
+        return "this computer has as many files and connections open as it may have"
+    return ""
+
+
 class Pinger:
-    """Asks the server in a thread of its own, so that `health()` never waits."""
+    """Asks the server in a thread of its own, so that `health()` never waits.
+
+    It keeps its connection: where others take all that the server allows, this one is there already.
+    """
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -391,6 +411,7 @@ class Pinger:
 
     def _run(self) -> None:
         pause_s = 0.0
-        while not self._stop.wait(pause_s):
-            self._health = ping(self._address)
-            pause_s = _PING_EVERY_S if self._health.ready else _PING_EVERY_STARTING_S
+        with closing(connect(self._address, timeout_s=_PING_LIMIT_S)) as client:
+            while not self._stop.wait(pause_s):
+                self._health = _health_of(client)
+                pause_s = _PING_EVERY_S if self._health.ready else _PING_EVERY_STARTING_S

@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import socket
@@ -197,6 +198,43 @@ def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_st
     assert health.detail == "no answer (ConnectionError)"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert not ping(Address("127.0.0.1", silent.getsockname()[1], "secret")).ready
+
+
+async def test_a_crowded_server_is_not_a_dead_one_and_whoever_watches_it_is_in_already(
+    server: RedisServer, folders: Folders, supervisor: Supervisor
+) -> None:
+    running = Running(server, folders, supervisor)
+    try:
+        await running.start()
+        with connected(server.address) as client:
+            client.config_set("maxclients", 12)
+            place = (server.address.host, server.address.port)
+            crowd = [socket.create_connection(place) for _ in range(20)]
+            await until(lambda: ping(server.address).detail.startswith("it has as many connections"))
+            assert ping(server.address).tick is not None
+            assert running.pinger.health().ready
+            pid = supervisor.pid_of("redis")
+            asked = client.info("commandstats")["cmdstat_ping"]["calls"]
+            await until(lambda: client.info("commandstats")["cmdstat_ping"]["calls"] >= asked + 8)
+            assert running.pinger.health().ready, "longer than its tick may stand still"
+            assert supervisor.pid_of("redis") == pid
+            for one in crowd:
+                one.close()
+    finally:
+        await supervisor.close()
+        running.pinger.close()
+
+
+def test_who_has_no_room_for_a_connection_here_says_nothing_of_the_server(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket.socket, "connect", full)
+    health = ping(server.address)
+    assert (health.ready, health.tick is not None) == (False, True)
+    assert health.detail == "this computer has as many files and connections open as it may have"
 
 
 async def test_a_folder_like_a_pattern_keeps_its_password(tmp_path: Path, settings: RedisSettings) -> None:
