@@ -42,6 +42,7 @@ _IDLE_S = 0.5
 _CLIENTS_EVERY_S = 0.5
 _SERVER_EVERY_S = 2.0
 _REDIS_LIMIT_S = 60.0
+_REDIS_AGAIN_S = 60.0  # whatever made it fail may be over: nothing works without it
 _NAMED = 3
 
 
@@ -170,6 +171,7 @@ class Runner(BaseRunner):
             health=self._redis_health,
             port=server.address.port,
             start_limit_s=_REDIS_LIMIT_S,
+            retry_s=_REDIS_AGAIN_S,
             repair=server.repair,
             remark=loss_at_start,
         )

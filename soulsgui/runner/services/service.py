@@ -8,6 +8,7 @@
 """
 
 import logging
+import math
 import os
 import random
 import time
@@ -82,6 +83,8 @@ class ServiceSpec:
     start_limit_s: float = 60.0  # Seconds until it must be ready
     live_limit_s: float = 30.0  # Seconds its tick may stand still
     restart: bool = True  # Whether it is started again when it ends by itself
+    # Once given up, it is tried again each so many seconds: the cause may have gone. None: by hand alone.
+    retry_s: float | None = None
     # Exit code by which it says that its configuration can't work: then it is not started again, and what it
     # said last is told as the cause.
     refusal_code: int | None = None
@@ -131,6 +134,7 @@ class Service:
         self._process: OwnChild | Adopted | None = None
         self._history = RestartHistory()
         self._restarts = 0
+        self._given_up = False  # that it was is told once, until it has been healthy again
         self.starts = 0
         self._grace_s = spec.grace_s
         self._kill_reason = ""
@@ -155,6 +159,11 @@ class Service:
         return self.state not in ("stopped", "failed")
 
     @property
+    def _is_retried(self) -> bool:
+        """Whether it was given up, and is tried again all the same."""
+        return self.state == "failed" and self._given_up and self.spec.retry_s is not None
+
+    @property
     def look(self) -> tuple[object, ...]:
         """Everything whose change is published."""
         health = self.health
@@ -162,7 +171,7 @@ class Service:
 
     def start(self, now: float) -> None:
         """Start its process, or raise `ServiceError`; earlier failures no longer count."""
-        self._history = RestartHistory()
+        self._history, self._given_up = RestartHistory(), False
         try:
             self._spawn(now)
         except OSError as error:
@@ -180,7 +189,7 @@ class Service:
 
     def ask_to_stop(self, now: float, grace_s: float | None) -> None:
         """Ask its process to stop; it is not started again."""
-        if self.state == "backoff":
+        if self.state == "backoff" or self._is_retried:
             self.state = "stopped"
         if self._process is None:
             return
@@ -200,7 +209,7 @@ class Service:
 
     def step(self, now: float) -> None:
         """Look at the process and move on; never waits."""
-        if self.state == "backoff" and now >= self._next_try:
+        if (self.state == "backoff" or self._is_retried) and now >= self._next_try:
             self._try_again(now)
         process = self._process
         if process is None:
@@ -239,7 +248,9 @@ class Service:
             restarts=self._restarts,
             failures=self._history.failures,
             max_failures=self._context.limits.max_failures,
-            restart_in_s=max(0.0, self._next_try - now) if self.state == "backoff" else None,
+            restart_in_s=(
+                max(0.0, self._next_try - now) if self.state == "backoff" or self._is_retried else None
+            ),
             outcome=self.outcome.words_to_act_on if self.outcome is not None else "",
             last_lines=self.last_lines,
             cpu_percent=used.cpu_percent if used is not None else None,
@@ -323,6 +334,7 @@ class Service:
 
     def _step_running(self, now: float) -> None:
         self._history = self._history.after_running(now - self._running_since, self._context.limits)
+        self._given_up = self._given_up and bool(self._history.failures)
         if self._tick_moved() or self._blind():
             self._moved_at = now
             return
@@ -431,11 +443,14 @@ class Service:
         # Without a server that takes writes, or space, nobody can do its work: no failure of its own.
         excused = self._blind() or no_space
         self._history = self._history.after_failure(now, limits, excused)
-        if self._history.given_up(limits):
+        if self._given_up or self._history.given_up(limits):
             self.state = "failed"
-            window = duration_words(limits.window_s)
-            what = f"{name} is given up after {self._history.failures} failures within {window}"
-            self._tell("error", what, self._cause(outcome), self._read_log_remedy())
+            self._next_try = now + (self.spec.retry_s or math.inf)
+            if not self._given_up:
+                window = duration_words(limits.window_s)
+                what = f"{name} is given up after {self._history.failures} failures within {window}"
+                self._tell("error", what, self._cause(outcome), self._read_log_remedy())
+            self._given_up = True
             return
         self.state = "backoff"
         delay_s = self._history.delay_s(limits, self._context.rng)
@@ -454,7 +469,9 @@ class Service:
         return f"{outcome.words}: {last}" if says_why else outcome.words
 
     def _read_log_remedy(self) -> str:
-        return f"Read its log (soulsgui logs {self.spec.name}), mend the cause, and start it again."
+        retry_s = self.spec.retry_s
+        again = "start it again" if retry_s is None else f"it is tried again every {duration_words(retry_s)}"
+        return f"Read its log (soulsgui logs {self.spec.name}), mend the cause, and {again}."
 
     def _tell(self, level: Level, what: str, cause: str = "", remedy: str = "") -> None:
         self._context.tell(level, what, cause, remedy, self.spec.name)

@@ -210,6 +210,38 @@ async def test_what_fails_at_every_start_is_given_up_with_cause_and_last_lines(s
     assert supervisor.first.failures == 0
 
 
+async def test_one_that_everything_needs_is_tried_again_after_it_was_given_up(supervisor: Watched) -> None:
+    mended = supervisor.folder / "mended"
+    script = f"import pathlib\nif not pathlib.Path({str(mended)!r}).exists():\n    {FAILING}\n{OBEDIENT}"
+    await supervisor.start(spec(supervisor.folder, script, retry_s=0.2))
+    with pytest.raises(ServiceError):
+        await supervisor.wait_ready("worker", 10)
+    await until(lambda: supervisor.first.restarts >= 7)
+    assert supervisor.first.state in ("failed", "starting")
+    told = supervisor.events.of("error")
+    assert len(told) == 1, "that it is given up is told once"
+    assert supervisor.events.told[-1][3].endswith("mend the cause, and it is tried again every 0.2 s.")
+    mended.touch()
+    await until(lambda: supervisor.first.state == "running")
+    assert supervisor.events.told[-1][1] == "worker runs again"
+    await supervisor.stop("worker")
+    assert supervisor.first.state == "stopped"
+
+
+async def test_one_that_was_given_up_is_not_tried_again_when_it_was_asked_to_stop(
+    supervisor: Watched,
+) -> None:
+    await supervisor.start(spec(supervisor.folder, FAILING, retry_s=0.1))
+    with pytest.raises(ServiceError):
+        await supervisor.wait_ready("worker", 10)
+    await supervisor.stop("worker")
+    if supervisor.first.state == "stopping":  # it was being tried just then
+        await until(lambda: supervisor.first.state == "stopped")
+    starts = text_of(supervisor.log).count("start of worker")
+    await asyncio.sleep(0.3)
+    assert (supervisor.first.state, text_of(supervisor.log).count("start of worker")) == ("stopped", starts)
+
+
 INSTALL = f"Install it: {sys.executable} -m pip install cv2_of_nobody"
 
 
