@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -31,6 +32,9 @@ _MAX_BODY_BYTES = 4 * 2**20
 _HEARTBEAT_S = 20.0
 _CURSOR_DIGITS = 20
 _BAD_AGAIN_S = 60.0
+_STRANGER_S = 5.0  # a connection shows the token within this
+_MOST_STRANGERS = 100
+_LOOK_AT_STRANGERS_EVERY_S = 0.25
 _HTTP_STATUS = {
     ErrorCode.BAD_REQUEST: 400,
     ErrorCode.BAD_CONFIG: 422,
@@ -103,6 +107,8 @@ class ControlServer:
         self._runner = runner
         self.token = token
         self._site: web.TCPSite | None = None
+        self._known: set[web.RequestHandler] = set()  # connections that have shown the token
+        self._looking: asyncio.Task[None] | None = None
         self.port = 0
         app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
         app.router.add_get(f"{control.PREFIX}/status", self._status)
@@ -114,6 +120,7 @@ class ControlServer:
     async def start(self, port: int, remembered: int = 0) -> None:
         """Listen."""
         await self._app_runner.setup()
+        self._looking = asyncio.create_task(self._end_strangers())
         for candidate in [port] if port else [remembered or free_port(HOST), free_port(HOST)]:
             self._site = web.TCPSite(self._app_runner, HOST, candidate)
             try:
@@ -122,7 +129,7 @@ class ControlServer:
                 continue
             self.port = candidate
             return
-        await self._app_runner.cleanup()
+        await self.close()
         raise SoulsGuiError(
             f"Port {port} of the control interface is taken by {who_listens(port) or 'another program'}.",
             f"Free it, or choose another: --set control.port={free_port(HOST)}",
@@ -130,13 +137,33 @@ class ControlServer:
 
     async def close(self) -> None:
         """Stop listening; requests under way are given a moment."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         await self._app_runner.cleanup()
+
+    async def _end_strangers(self) -> None:
+        """End connections that don't show the token soon, and the oldest of too many.
+
+        Another user of this computer may open as many as there can be: then nobody else would get in.
+        """
+        since: dict[web.RequestHandler, float] = {}
+        while (server := self._app_runner.server) is not None:
+            now, present = time.monotonic(), server.connections
+            self._known.intersection_update(present)
+            since = {one: since.get(one, now) for one in present if one not in self._known}
+            too_many = len(since) - _MOST_STRANGERS
+            for place, (one, seen_at) in enumerate(sorted(since.items(), key=lambda item: item[1])):
+                if place < too_many or now - seen_at > _STRANGER_S:
+                    one.force_close()
+            await asyncio.sleep(_LOOK_AT_STRANGERS_EVERY_S)
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: _RequestHandler) -> web.StreamResponse:
         refusal = self._refusal(request)
         if refusal is not None:
             return refusal
+        self._known.add(request.protocol)
         try:
             return await handler(request)
         except web.HTTPException as error:

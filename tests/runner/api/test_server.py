@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 
 from soulsgui.errors import SoulsGuiError
+from soulsgui.runner.api import server as server_module
 from soulsgui.runner.api.feed import FeedBuffer
 from soulsgui.runner.api.server import ControlServer
 from soulsgui.runner.refusal import Refused
@@ -223,3 +224,24 @@ async def test_remembered_port_is_taken_again_while_it_is_free() -> None:
         await third.start(port)
     await first.close()
     await second.close()
+
+
+async def test_who_shows_no_token_is_ended_soon_and_keeps_nobody_out(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "_STRANGER_S", 1.0)
+    port = int(api.url.split(":")[2].split("/")[0])
+    async with api.web.ws_connect(f"{api.url}/feed") as window:
+        assert "snapshot" in (await window.receive_str())
+        silent = await asyncio.open_connection("127.0.0.1", port)
+        slow = await asyncio.open_connection("127.0.0.1", port)
+        slow[1].write(b"GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\n")  # and never the rest
+        crowd = [await asyncio.open_connection("127.0.0.1", port) for _ in range(300)]
+        assert (await api.ask("GET", "status"))[0] == 200
+        async with asyncio.timeout(LIMIT_S):
+            for reader, writer in (silent, slow, *crowd):
+                assert await reader.read() == b""
+                writer.close()
+        assert (await api.ask("GET", "status"))[0] == 200
+        api.fake.tell("still here")
+        assert "still here" in await window.receive_str(), "who has shown it stays"
