@@ -36,6 +36,8 @@ _AT_ONCE_BYTES = 65536
 _MOST_AT_ONCE_BYTES = 4 * 2**20
 """The same of weights as large as the last ones were: of these the time to ask again would count."""
 
+Weights = tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]
+
 WHEN_AWAY = "A server on this machine is started with: soulsgui serve"
 """What a client's user can do while there is no server."""
 
@@ -55,7 +57,7 @@ class ServerView:
         """The order for an evaluation, when the weights to play it with are here, too."""
         order = None if self.grant is None else self.grant.greedy
         header = None if self.tensors is None else self.header
-        if order is None or header is None:
+        if order is None or header is None or (self.config and self.config.run_id != header.run_id):
             return None
         same = (header.model_id, header.attempt) == (order.model_id, order.attempt)
         return order if same else None
@@ -81,7 +83,7 @@ class Downloader(threading.Thread):
         self.takes_weights = True
         self._view = ServerView()
         self._size = 0  # of the last weights, with their header
-        self._tried = -1  # newest model of an evaluation whose weights were looked for
+        self._looked_for: Grant | None = None  # the grant whose evaluation's weights were looked for
         self._config: tuple[bytes | None, ServerConfig | None] = (None, None)
 
     def close(self) -> None:
@@ -142,34 +144,40 @@ class Downloader(threading.Thread):
         pipeline.get(keys.config)
         pipeline.get(keys.grant(self._client))
         pipeline.get(keys.wish(self._client))
-        pipeline.getrange(keys.weights, 0, most - 1 if self.takes_weights else 0)
+        takes_weights = self.takes_weights
+        pipeline.getrange(keys.weights, 0, most - 1 if takes_weights else 0)
         config, grant, wish, head = pipeline.execute()
         if config != self._config[0]:
             self._config = config, ServerConfig.read(config)
         told = Grant.read(grant)
-        if self.takes_weights:
-            header, tensors = self._weights(head, most)
-        else:
-            header, tensors = self._weights_of(None if told is None else told.greedy)
+        header, tensors = self._weights(head, most) if takes_weights else self._weights_to_evaluate(told)
         view = ServerView(self._config[1], header, tensors, told, Wish.read(wish))
         if view != old:
             self._view = view
             self._on_change(self._view)
 
-    def _weights_of(
-        self, order: GreedyOrder | None
-    ) -> tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]:
+    def _weights_to_evaluate(self, grant: Grant | None) -> Weights:
         """Return the weights that an evaluation is asked for with, where no others are wanted."""
-        if order is None or order.model_id <= self._tried:
-            wanted = order is not None and self._view.greedy_order == order
-            return (self._view.header, self._view.tensors) if wanted else (None, None)
-        blob = self._link.redis.get(self._keys.weights)
-        header, tensors = self._weights(blob, len(blob) + 1) if isinstance(blob, bytes) else (None, None)
-        # Newer ones may have come: then they are not asked for again, and the server asks somebody else.
-        self._tried = -1 if header is None else min(header.model_id, order.model_id)
-        return header, tensors
+        order, before = (None if grant is None else grant.greedy), self._looked_for
+        if grant is None or order is None:
+            return None, None
+        if before is not None and (grant.session, order) == (before.session, before.greedy):
+            same = self._view.greedy_order == order
+            return (self._view.header, self._view.tensors) if same else (None, None)
+        head = self._link.redis.getrange(self._keys.weights, 0, _AT_ONCE_BYTES - 1)
+        assert isinstance(head, bytes)
+        try:
+            header = read_header(head) if head else None
+        except CodecError:
+            header = None
+        if header is None or (header.attempt, header.model_id) < (order.attempt, order.model_id):
+            return None, None  # they are still to come
+        self._looked_for = grant
+        if (header.attempt, header.model_id) > (order.attempt, order.model_id):
+            return None, None  # newer ones came first: the server will ask somebody else
+        return self._weights(head, _AT_ONCE_BYTES)
 
-    def _weights(self, head: bytes, most: int) -> tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]:
+    def _weights(self, head: bytes, most: int) -> Weights:
         """Return the newest weights."""
         old = self._view
         if not head:

@@ -7,17 +7,19 @@ play with. Nothing of it is recorded.
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.choices import Mask
-from soulsgui.errors import ClientRegistrationError
+from soulsgui.errors import SoulsGuiError
 from soulsgui.policies.exploration import without_noise
 from soulsgui.policies.numpy_recurrent import Remembered, remembered_by
 from soulsgui.policies.policy import Policy
 from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.progress import Progress
+from soulsgui.wire.codec import WeightsHeader
 from soulsgui.wire.messages.heartbeat import GreedyPlay
 from soulsgui.wire.messages.session import GreedyOrder
 
@@ -33,7 +35,7 @@ class GreedyEvaluation:
 
     def __init__(
         self,
-        make_policy: Callable[[], Policy],
+        make_policy: Callable[[WeightsHeader, dict[str, NDArray[Any]]], Policy],
         progress: Progress,
         tell_soon: Callable[[], None],
         longest: int,
@@ -45,6 +47,7 @@ class GreedyEvaluation:
         self._tell_soon = tell_soon
         self._policy: Policy | None = None
         self._memory = Remembered()
+        self._to_load: ServerView | None = None
         self._order: GreedyOrder | None = None
         self._playing: GreedyOrder | None = None  # what the episode under way is part of
         self._began, self._played = -1, 0
@@ -57,27 +60,34 @@ class GreedyEvaluation:
             return
         if order.model_id == self._began or asked is None or order != asked.greedy_order:
             return
-        if self._policy is None:
-            try:
-                self._policy = self._make_policy()
-            except ClientRegistrationError as error:  # where an inference server acts, it needs none
-                logger.info("can't play the greedy episodes that it is asked for: %s", error)
-                self._began, self._progress.greedy = order.model_id, None
-                self._tell_soon()
-                return
-            self._memory = remembered_by(self._policy)
-        assert asked.tensors is not None
-        self._policy.load(without_noise(asked.tensors))
         self._order, self._began, self._played = order, order.model_id, 0
+        self._to_load = asked  # not here: networks take their time, and others wait for who asks
         logger.info("plays up to %d greedy episodes of model %d, as asked", order.count, order.model_id)
         self._tell()
 
     def at_start(self) -> None:
         """An episode begins in the first environment with the next step."""
+        if self._order is not None and self._to_load is not None:
+            self._load(self._to_load)
+            self._to_load = None
         order = self._order
         self._playing = order if order is not None and self._played < order.count else None
         self.active = self._playing is not None
         self._memory.begin(1)
+
+    def _load(self, asked: ServerView) -> None:
+        """Take over the weights that are asked about; who can't run them says so, and plays on."""
+        assert asked.header is not None
+        assert asked.tensors is not None
+        try:
+            if self._policy is None:
+                self._policy = self._make_policy(asked.header, asked.tensors)
+                self._memory = remembered_by(self._policy)
+            self._policy.load(without_noise(asked.tensors))
+        except SoulsGuiError as error:  # where an inference server acts, networks serve this alone
+            logger.info("can't play the greedy episodes that it is asked for: %s", error)
+            self._order = self._progress.greedy = None
+            self._tell_soon()
 
     def instead(
         self,

@@ -159,6 +159,7 @@ class ClientLink:
         server that does not know them.
         """
         self.leave_run()
+        self.asked = None
         self.progress.begin_run(config.run_id)
         self.progress.end_session()
         uploader = Uploader(

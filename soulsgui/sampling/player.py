@@ -5,6 +5,9 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
+
+from numpy.typing import NDArray
 
 from soulsgui.config.schema import received_settings
 from soulsgui.environments.make import longest_episode
@@ -96,8 +99,14 @@ class RunPlayer:
             return None
         env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
         longest = longest_episode(*env, otherwise=settings["evaluation.max_steps"])
-        make = partial(make_policy, self._config.policy)
-        return GreedyEvaluation(make, link.progress, link.tell_soon, longest)
+        return GreedyEvaluation(self._policy_with, link.progress, link.tell_soon, longest)
+
+    def _policy_with(self, header: WeightsHeader, tensors: dict[str, NDArray[Any]]) -> Policy:
+        """Make another policy of the run with weights, and check that it says what the server's says."""
+        policy = make_policy(self._config.policy)
+        policy.load(tensors)
+        check_network(policy, header, self._environment.spaces.observation)
+        return policy
 
     def play(self) -> None:
         """Play until the run changes or the process should stop."""

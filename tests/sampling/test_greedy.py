@@ -1,6 +1,7 @@
 """A client that is asked for an evaluation: what it plays, tells and keeps to itself."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,7 +139,9 @@ def test_it_acts_greedily_without_noise_in_the_first_environment_alone() -> None
     )
     told: list[int] = []
     progress = Progress("c", Instance(), 3, {})
-    playing = GreedyEvaluation(lambda: make_policy(POLICY.to_json()), progress, lambda: told.append(1), 900)
+    playing = GreedyEvaluation(
+        lambda *_: make_policy(POLICY.to_json()), progress, lambda: told.append(1), 900
+    )
     ones, obs = np.ones(3, np.int64), np.zeros((3, 2), np.float32)
     playing.at_start()
     assert not playing.active
@@ -154,6 +157,32 @@ def test_it_acts_greedily_without_noise_in_the_first_environment_alone() -> None
     assert playing.ended() == (order(2, count=1), 0)
     playing.at_start()
     assert not playing.active
+
+
+class Tenfold:
+    """Chooses 0.5, which is 5 to the environment."""
+
+    def load(self, _tensors: Any) -> None:
+        """Take anything."""
+
+    def greedy(self, obs: Any, _mask: Any) -> Any:
+        return np.full((len(obs), 1), 0.5, np.float32)
+
+    def to_environment(self, action: Any) -> Any:
+        return 10 * action
+
+
+def test_where_the_others_act_as_environments_take_it_so_does_the_first() -> None:
+    header, _ = pack_weights("run-1", 1, 2, 2, weights_of(2), (), 0, 0)
+    grant = Grant(session="1-1", status="accepted", greedy=order(2))
+    asked = ServerView(header=header, tensors=weights_of(2), grant=grant)
+    made: Any = Tenfold()
+    playing = GreedyEvaluation(lambda *_: made, Progress("c", Instance(), 2, {}), lambda: None, 900)
+    playing.hear(order(2), asked)
+    playing.at_start()
+    obs, others = np.zeros((2, 2), np.float32), np.full((2, 1), 3.0, np.float32)
+    np.testing.assert_array_equal(playing.instead(obs, None, others), [[0.5], [3.0]])
+    np.testing.assert_array_equal(playing.instead(obs, None, others, converted=True), [[5.0], [3.0]])
 
 
 @pytest.mark.parametrize(

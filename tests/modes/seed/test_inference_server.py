@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soulsgui.errors import ClientRegistrationError
+from soulsgui.errors import CheckpointError, ClientRegistrationError, SoulsGuiError, UsageError
 from soulsgui.modes.seed import served_run
 from soulsgui.modes.seed.served_run import server_of
 from soulsgui.sampling import player
@@ -258,14 +258,43 @@ def test_a_client_without_a_policy_plays_the_evaluations_that_it_is_asked_for(
     assert all(len([step for step in steps if step[:2] == (0, one)]) == 20 for one in sorted(sent)[:-1])
 
 
-@settings(inference="server")
-def test_a_client_without_torch_says_that_it_plays_no_evaluations(
-    trainer: HandTrainer, serving: ServingThread, redis_address: Address, monkeypatch: pytest.MonkeyPatch
+@settings(inference="server", env__kwargs={"length": 20})
+def test_in_another_run_it_plays_evaluations_of_models_with_smaller_numbers(
+    trainer: HandTrainer, redis_address: Address
 ) -> None:
-    def needs_torch(_spec: Any) -> Any:
-        raise ClientRegistrationError("The network needs PyTorch, which is not installed here.", "")
+    trainer.connection.hset(trainer.keys.clients, "c", "{}")
+    order = GreedyOrder(model_id=7, count=2, attempt=1, update=7, env_steps=0, episodes=0)
 
-    monkeypatch.setattr(player, "make_policy", needs_torch)
+    def greedy() -> list[tuple[str, int]]:
+        return [(one.run_id, one.model_id) for one in trainer.episodes() if one.greedy]
+
+    trainer.publish(7)
+    with ServingThread(redis_address), playing_client(redis_address) as playing:
+        for run_id, model_id in (("run-1", 7), ("run-2", 3)):
+            before = playing.progress.session
+            if run_id != "run-1":
+                trainer.begin_run(run_id)
+                trainer.publish(model_id)
+            until(lambda before=before: playing.progress.session not in ("", before), "its hello")
+            asked = order.model_copy(update={"model_id": model_id, "update": model_id})
+            grant = grant_for(playing.progress.session).model_copy(update={"greedy": asked})
+            trainer.connection.set(trainer.keys.grant("c"), grant.to_json())
+            trainer.until(lambda told=(run_id, model_id): greedy().count(told) == 2, f"those of {run_id}")
+
+
+@pytest.mark.parametrize("error", [ClientRegistrationError, UsageError, CheckpointError])
+@settings(inference="server")
+def test_a_client_that_can_not_run_the_network_says_that_it_plays_no_evaluations(
+    trainer: HandTrainer,
+    serving: ServingThread,
+    redis_address: Address,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[SoulsGuiError],
+) -> None:
+    def lacks_something(_spec: Any) -> Any:
+        raise error("The network can't be made here.", "")
+
+    monkeypatch.setattr(player, "make_policy", lacks_something)
     keys, connection = trainer.keys, trainer.connection
     connection.hset(keys.clients, "c", "{}")
     order = GreedyOrder(model_id=1, count=3, attempt=1, update=1, env_steps=0, episodes=0)
