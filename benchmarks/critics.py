@@ -4,7 +4,7 @@ One environment, one thread, one gradient step an environment step, no Redis: wh
 alone. Each is trained as it is shipped; `tqc_small` has two critics of two layers of 256 units. Those of
 Stable-Baselines3 and its contrib package (`peer_…`) take part where they are installed, with their defaults;
 `peer_crossq_small` has critics of two layers of 256 units, too, in place of 1024. All begin to learn after
-1,000 random steps. Seconds are those of the processor, so that other work beside it hardly counts;
+1,000 steps of chance. Seconds are those of the processor, so that other work beside it hardly counts;
 evaluations are greedy, of episodes that training never saw, and count neither.
 
 Appends a line of JSON for each; begun again, it goes on with what is missing there.
@@ -15,7 +15,9 @@ python -m benchmarks.critics FILE --table
 
 import argparse
 import json
+import os
 import statistics
+import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -33,6 +35,7 @@ from soulsgui.config.layers import combine, over_defaults
 from soulsgui.config.parsing import Layer
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.policy import make_policy
+from soulsgui.process import ONE_THREAD
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.agents.td3 import TD3Agent
 from soulsgui.rl.buffers.replay import NStepBatch
@@ -78,22 +81,28 @@ class Ours:
         kind = TD3Agent if settings.sac.agent == "td3" else SACAgent
         self._agent = kind(spaces, settings, seed)
         self._policy = make_policy(self._agent.policy_spec())
+        self._policy.load(self._agent.export_weights())
         self._settings, self._rng = settings.sac, np.random.default_rng(seed)
         self._obs = self._env.reset(seed=seed)[0]
+        self._env.action_space.seed(seed)
         self._steps: list[tuple[Any, ...]] = []
 
     def learn(self, steps: int) -> None:
         """Play and learn for so many steps."""
         for _ in range(steps):
-            self._policy.load(self._agent.export_weights())
-            action, _ = self._policy.act(self._obs[None], self._rng)
-            played = self._policy.to_environment(action)[0]
+            if len(self._steps) < RANDOM_STEPS:
+                played = self._env.action_space.sample()
+                action = self._policy.from_environment(played[None])
+            else:
+                action, _ = self._policy.act(self._obs[None], self._rng)
+                played = self._policy.to_environment(action)[0]
             found, reward, terminated, truncated, _ = self._env.step(played)
             self._steps.append((self._obs, action[0], reward, found, not terminated))
             self._agent.observe(self._obs[None])
             self._obs = self._env.reset()[0] if terminated or truncated else found
             if len(self._steps) > RANDOM_STEPS:
                 self._agent.update(self._drawn())
+                self._policy.load(self._agent.export_weights())
 
     def _drawn(self) -> NStepBatch:
         chosen = self._rng.integers(len(self._steps), size=self._settings.batch_size)
@@ -150,7 +159,8 @@ def train(env_id: str, name: str, seed: int, steps: int, every: int) -> dict[str
         one.learn(every)
         seconds += time.process_time() - began
         rows.append((done, round(seconds, 1), round(evaluate(env_id, one.play), 2)))
-    return {"task": env_id, "agent": name, "seed": seed, "rows": rows, "torch": version("torch")}
+    asked = {"task": env_id, "agent": name, "seed": seed, "steps": steps, "every": every}
+    return asked | {"rows": rows, "torch": version("torch")}
 
 
 def table(found: list[dict[str, Any]]) -> Iterator[str]:
@@ -182,6 +192,10 @@ def spread(values: list[float]) -> str:
 
 def main() -> None:
     """Train what is missing in the file, or print its table."""
+    if not ONE_THREAD.items() <= os.environ.items():
+        # Read by libraries when they are loaded; the seconds of the processor are those of all threads.
+        words = [sys.executable, "-m", "benchmarks.critics", *sys.argv[1:]]
+        raise SystemExit(subprocess.call(words, env=os.environ | ONE_THREAD))
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--steps", type=int, default=20_000)
@@ -192,7 +206,8 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
     lines = asked.file.read_text(encoding="utf-8").splitlines() if asked.file.exists() else []
-    found = [json.loads(line) for line in lines]
+    told = [json.loads(line) for line in lines]
+    found = [one for one in told if (one["steps"], one["every"]) == (asked.steps, asked.every)]
     if asked.table:
         print("\n".join(table(found)))
         return
@@ -202,10 +217,10 @@ def main() -> None:
             for name in asked.only:
                 if (env_id, name, seed) in done:
                     continue
-                told = train(env_id, name, seed, asked.steps, asked.every)
+                trained = train(env_id, name, seed, asked.steps, asked.every)
                 with asked.file.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(told) + "\n")
-                print(env_id, name, seed, told["rows"][-1], file=sys.stderr, flush=True)
+                    file.write(json.dumps(trained) + "\n")
+                print(env_id, name, seed, trained["rows"][-1], file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ def _wrapper(entry: WrapperEntry) -> tuple[str, "partial[Env]"]:
     owner = _import(module, f"the wrapper {name}") if colon else gymnasium.wrappers
     wrapper = _member(owner, class_name, f"There is no wrapper {class_name!r} in {owner.__name__}.")
     if not (isinstance(wrapper, type) and issubclass(wrapper, gymnasium.Wrapper)):
-        # Settings come from other computers, too: a chain of any callables would reach a shell.
+        # Settings come from other computers, too: with any callable they would reach a shell.
         raise EnvironmentCheckError(
             f"{name} is no wrapper: it is not a subclass of gymnasium.Wrapper.",
             "Name one of gymnasium.wrappers, or module:Class of your own.",
