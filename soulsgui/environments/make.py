@@ -124,7 +124,12 @@ def longest_episode(
     """Return after how many steps an episode is over, `otherwise` without a limit; raises as `find_spec`."""
     limits = [kwargs.get("max_episode_steps") or find_spec(env_id).max_episode_steps]  # -1 takes it away
     entries = [entry for entry in wrappers if not isinstance(entry, str)]
-    limits += [(entry.get("TimeLimit") or {}).get("max_episode_steps") for entry in entries]
+    limits += [
+        (arguments or {}).get("max_episode_steps")
+        for entry in entries
+        for name, arguments in entry.items()
+        if name in ("TimeLimit", "gymnasium.wrappers:TimeLimit")
+    ]
     return max((limit for limit in limits if limit is not None and limit > 0), default=otherwise)
 
 

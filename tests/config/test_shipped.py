@@ -61,6 +61,13 @@ def test_presets_are_valid_and_tell_steps_and_no_times(name: str) -> None:
     assert not re.search(r"\b(seconds?|minutes?|hours?)\b|\d s\b", comments)
 
 
+def test_titles_of_presets_are_short_names() -> None:
+    """A list of them stands in dialogs; what there is to say more is a line of its own."""
+    presets = settings_file.presets()
+    assert {preset.name for preset in presets} == set(preset_names())
+    assert [preset.title for preset in presets if not 0 < len(preset.title) <= 30] == []
+
+
 BOTH = {
     "network.activation": "tanh",
     "network.shared": False,

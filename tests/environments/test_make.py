@@ -139,6 +139,7 @@ def test_a_mistyped_name_is_corrected_once_and_only_to_a_near_one(name: str, rem
         ("CartPole-v1", {"max_episode_steps": -1}, [], 9),
         ("CliffWalking-v1", {}, [], 9),
         ("CliffWalking-v1", {}, ["FlattenObservation", {"TimeLimit": {"max_episode_steps": 30}}], 30),
+        ("CliffWalking-v1", {}, [{"gymnasium.wrappers:TimeLimit": {"max_episode_steps": 30}}], 30),
         ("CliffWalking-v1", {}, [{"FlattenObservation": None}], 9),
     ],
 )

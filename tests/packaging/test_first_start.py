@@ -5,7 +5,6 @@ import io
 import re
 import shutil
 import threading
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,9 +73,8 @@ def test_an_index_answers_or_not_within_the_time(tmp_path: Path, monkeypatch: py
         server.shutdown()
         thread.join()
         assert answers == (True, False)
-        start = time.monotonic()
-        assert not torch_build.url_answers(f"{index}/there", timeout_s=0.2), "it listens and says nothing"
-        assert time.monotonic() - start < 2
+        # It listens and says nothing: without the limit this would never come back.
+        assert not torch_build.url_answers(f"{index}/there", timeout_s=0.2)
     assert not torch_build.url_answers(f"{index}/there"), "nobody listens"
 
 
