@@ -16,10 +16,12 @@ logger = logging.getLogger(__name__)
 Level = Literal["info", "warning", "error"]
 
 EVENTS_FILE = "events.jsonl"  # name of the file in the folder of a runner
+UNREADABLE_FILE = "events_unreadable.jsonl"
 KEPT = 2000  # events that are remembered; the file holds at most twice as many
 
 
 _LONGEST_CAUSE = 2000
+_MOST_UNREADABLE_BYTES = 2**20
 
 
 class EventLog:
@@ -33,7 +35,11 @@ class EventLog:
         self._wall_clock = wall_clock
         self._events = deque(read_events(path), maxlen=KEPT)
         self._lines = 0
+        lost = self._keep_unreadable()
         self._compact()
+        if lost:
+            what = f"{lost} lines of the events of before can't be read; they are kept in {UNREADABLE_FILE}."
+            self.add("warning", what, "The file was changed or damaged.")
 
     @property
     def last_number(self) -> int:
@@ -83,6 +89,17 @@ class EventLog:
             self._lines += 1
         except OSError as error:
             logger.error("an event can't be written to %s: %s", self._path.name, error)
+
+    def _keep_unreadable(self) -> int:
+        """Keep lines aside that are no events; return how many. One torn by a crash, the last, is none."""
+        try:
+            lines = self._path.read_bytes().splitlines(keepends=True)
+        except FileNotFoundError:
+            return 0
+        bad = [line for line in lines if line.endswith(b"\n") and Event.read(line) is None]
+        if bad:
+            atomic_write(self._path.with_name(UNREADABLE_FILE), b"".join(bad)[-_MOST_UNREADABLE_BYTES:])
+        return len(bad)
 
     def _compact(self) -> None:
         """Write the remembered events alone; this also takes a line torn by a crash away."""

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from soulsgui.runner import events as module
-from soulsgui.runner.events import EventLog, read_events
+from soulsgui.runner.events import UNREADABLE_FILE, EventLog, read_events
 from soulsgui.wire.control import Event
 
 
@@ -37,6 +37,18 @@ def test_numbers_go_on_over_restarts_and_a_torn_line_costs_itself_alone(path: Pa
     path.write_bytes(path.read_bytes()[:-10])
     assert reopened(path).add("info", "again").number == 3
     assert [event.what for event in read_events(path)] == ["one", "two", "again"]
+
+
+def test_lines_that_can_not_be_read_are_kept_aside_and_told_of(path: Path, events: EventLog) -> None:
+    events.add("info", "one")
+    path.write_bytes(b"nonsense\n" + path.read_bytes() + b"\xff\xfe\n{}\ntorn")
+    (warning,) = reopened(path).since(1)
+    assert (warning.level, warning.number) == ("warning", 2)
+    assert (
+        warning.what == f"3 lines of the events of before can't be read; they are kept in {UNREADABLE_FILE}."
+    )
+    assert path.with_name(UNREADABLE_FILE).read_bytes() == b"nonsense\n\xff\xfe\n{}\n"
+    assert [event.what for event in read_events(path)] == ["one", warning.what]
 
 
 def test_new_events_are_told_at_once_and_found_by_number(told: list[Event], events: EventLog) -> None:
