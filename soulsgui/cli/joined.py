@@ -13,7 +13,7 @@ from soulsgui.cli.remote import RunnerClient, join_of, wait_for_end
 from soulsgui.config.errors import nearest
 from soulsgui.errors import ServerUnreachableError, UsageError, printable
 from soulsgui.runner.services.outcome import duration_words
-from soulsgui.runner.status_text import count_words
+from soulsgui.runner.status_text import count_words, return_words
 from soulsgui.wire.control import ClientStatus, ServiceStatus, Status
 from soulsgui.wire.control.states import CLIENT, Situation, situation
 
@@ -198,7 +198,7 @@ def _figures(client: ClientStatus) -> str:
         count_words(client.episodes, "episode"),
     ]
     if client.mean_return is not None:
-        parts.append(f"mean return {client.mean_return:.1f}")
+        parts.append(f"mean return {return_words(client.mean_return)}")
     if client.env_steps_per_s:
         parts.append(f"{client.env_steps_per_s:,.0f} steps/s")
     if client.dropped:

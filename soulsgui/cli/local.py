@@ -20,7 +20,7 @@ from soulsgui.runner.events import EVENTS_FILE, read_events
 from soulsgui.runner.run.library import Library, log_lines, log_paths, public_tree, public_values
 from soulsgui.runner.services.logs import LogFollower
 from soulsgui.runner.services.outcome import duration_words
-from soulsgui.runner.status_text import size_words, table
+from soulsgui.runner.status_text import return_words, size_words, table
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.control import CheckpointInfo, ConfigSaveParams, HistoryLogsParams, RunSummary
 from soulsgui.wire.messages.server_config import algorithm_name
@@ -53,8 +53,9 @@ def _columns(told: dict[str, list[str]]) -> str:
 
 def _score(info: CheckpointInfo, evaluated: bool) -> str:
     """Return the mean return it was saved with, if that was of an evaluation, or of training."""
-    told = info.score is not None and evaluated == (info.scored_by == "evaluation")
-    return f"{info.score:.1f}" if told else ""
+    if info.score is None or evaluated != (info.scored_by == "evaluation"):
+        return ""
+    return return_words(info.score)
 
 
 def runs(arguments: Arguments) -> int:
@@ -74,7 +75,7 @@ def runs(arguments: Arguments) -> int:
         "ALGORITHM": [algorithm_name(run.algorithm, run.agent) for run in found],
         "STEPS": [f"{run.env_steps:,}" for run in found],
         "BEST RETURN": [
-            f"{run.best_mean_return:.1f}" if run.best_mean_return is not None else "" for run in found
+            return_words(run.best_mean_return) if run.best_mean_return is not None else "" for run in found
         ],
         "DURATION": [duration_words(run.seconds) for run in found],
         "SIZE": [size_words(run.size_bytes) for run in found],

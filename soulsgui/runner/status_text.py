@@ -22,6 +22,7 @@ _LAST_COLUMN = 24
 """Characters that the last column, which says what is wrong, has before others are left out for it."""
 _LEAST_COLUMN = 8
 _SMALL_BYTES = 100_000
+_LARGE_RETURN = 1e9  # clients may tell any
 _MINUTES_FROM_S = 99.95
 _WORTH_TELLING = 0.01
 _NONE_KEPT = (
@@ -64,14 +65,14 @@ def _return_words(run: Mapping[str, Any]) -> list[str]:
     """Return how well it does: what is judged first, with the goal."""
     goal = "" if run["goal_return"] is None else f" of {run['goal_return']:g}"
     mean = run["mean_return"]
-    training = "" if mean is None else f"mean return {mean:.1f}"
+    training = "" if mean is None else f"mean return {return_words(mean)}"
     if run.get("goal_judged_by") != "evaluation":
         return [training + goal] if training else []
     if run["reached"] == "mean_return" and mean is not None:
-        return [f"evaluation {mean:.1f}{goal}"]
+        return [f"evaluation {return_words(mean)}{goal}"]
     evaluation = run.get("evaluation_return")
     if evaluation is not None:
-        judged = f"evaluation {evaluation:.1f}{goal}"
+        judged = f"evaluation {return_words(evaluation)}{goal}"
     else:
         judged = f"no evaluation yet (goal {run['goal_return']:g})" if goal else ""
     return [part for part in (judged, training) if part]
@@ -161,7 +162,7 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
         client["host"],
         f"{client['env_steps']:,}",
         f"{client['episodes']:,}",
-        f"{mean:.1f}" if mean is not None else "",
+        return_words(mean) if mean is not None else "",
         f"{client['env_steps_per_s']:,.0f}" if client["env_steps_per_s"] else "",
         f"{100 * client['waiting']:.0f} %" if client["waiting"] >= _WORTH_TELLING else "",
         ago,
@@ -218,11 +219,11 @@ def _summed_returns(summary: Mapping[str, Any]) -> list[str]:
     if summary["reached"] == "mean_return" and summary["goal_judged_by"] == "evaluation":
         evaluation, mean = mean, None
     if mean is not None:
-        parts.append(f"mean return {mean:.1f}")
+        parts.append(f"mean return {return_words(mean)}")
     if best is not None:
-        parts.append(f"best model {best:.1f}")
+        parts.append(f"best model {return_words(best)}")
     if evaluation is not None:
-        parts.append(f"evaluation {evaluation:.1f}")
+        parts.append(f"evaluation {return_words(evaluation)}")
     return [f"  {', '.join(parts)}"] if parts else []
 
 
@@ -281,6 +282,11 @@ def waits_words(learner: float | None, clients: float | None) -> str:
     return ", ".join(
         f"{who} {100 * part:.0f} %" for who, part in parts if part is not None and part >= _WORTH_TELLING
     )
+
+
+def return_words(value: float) -> str:
+    """Return a return with one decimal; one that takes more room than that has, such as "1e+308", shortly."""
+    return f"{value:.1f}" if abs(value) < _LARGE_RETURN else f"{value:.4g}"
 
 
 def size_words(size_bytes: int) -> str:

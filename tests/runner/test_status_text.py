@@ -6,6 +6,7 @@ from soulsgui.runner.status_text import (
     client_rows,
     count_words,
     reject_rows,
+    return_words,
     run_line,
     size_words,
     status_text,
@@ -157,6 +158,11 @@ def test_waits_counts_and_sizes_are_said_in_words() -> None:
     assert waits_words(None, None) == ""
     assert [count_words(n, "update") for n in (0, 1, 2048)] == ["0 updates", "1 update", "2,048 updates"]
     assert [size_words(n) for n in (31_400, 99_999, 2_500_000)] == ["31.4 KB", "100.0 KB", "2.5 MB"]
+
+
+def test_a_return_takes_no_more_room_than_it_needs() -> None:
+    told = {-31.25: "-31.2", 475: "475.0", -1e308: "-1e+308", 2.5e9: "2.5e+09"}
+    assert {value: return_words(value) for value in told} == told
 
 
 def test_one_who_is_not_there_is_said_shortly_and_where_one_was_paused() -> None:
