@@ -24,6 +24,8 @@ def compact(number: float | None) -> str:
     """Return a large number in few characters: 1234567 becomes `1.23 M`."""
     if number is None or not math.isfinite(number):
         return NOTHING
+    if abs(number) >= 1e12:
+        return f"{number:.3g}"
     for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
         if abs(number) >= limit:
             factor = 1e3 if unit == " k" else limit
@@ -32,12 +34,14 @@ def compact(number: float | None) -> str:
 
 
 def value(number: float | None) -> str:
-    """Return a measured value with three or four digits: `475.3`, `31.4`, `0.0213`, `1.2e-05`."""
+    """Return a measured value with three or four digits: `475.3`, `31.4`, `0.0213`, `1.2e-05`, `1e+308`."""
     if number is None or not math.isfinite(number):
         return NOTHING
     size = abs(number)
     if size == 0:
         return "0"
+    if size >= 1e9:  # a client may tell any
+        return f"{number:.3g}"
     if size >= 1000:
         return f"{number:,.0f}"
     if size >= 99.95:

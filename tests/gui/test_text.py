@@ -47,6 +47,8 @@ NOON = datetime(2026, 11, 20, 12, 0).timestamp()
         (text.value, (0.0213,), "0.021"),
         (text.value, (475.3,), "475.3"),
         (text.value, (12_345.6,), "12,346"),
+        (text.value, (-1.5e308,), "-1.5e+308"),
+        (text.compact, (1e308,), "1e+308"),
         (text.value, (1.23e-5,), "1.2e-05"),
         (text.compact, (9999,), "9,999"),
         (text.compact, (12_340,), "12.3 k"),
