@@ -1,5 +1,6 @@
 """Numbers, times and sizes as people read them. Pure: the time of day comes in."""
 
+import html
 import math
 from datetime import datetime
 from itertools import pairwise
@@ -8,6 +9,14 @@ NOTHING = "—"
 _SIZES = ("B", "KB", "MB", "GB", "TB", "PB")
 _DAY_S = 86_400
 _UNITS = ((_DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def tip(words: str) -> str:
+    """Return words for a tooltip, as text whatever stands in them.
+
+    Qt follows what looks like markup, even to files, and errors of other computers stand in tooltips.
+    """
+    return f"<p>{html.escape(words).replace(chr(10), '<br>')}</p>" if "<" in words else words
 
 
 def count(number: int | None) -> str:

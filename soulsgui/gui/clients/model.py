@@ -309,7 +309,7 @@ class ClientsModel(NamedRows):
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return self.alignment(index.column())
         if role == Qt.ItemDataRole.ToolTipRole:
-            return _tip(seen.status, column.name)
+            return text.tip(_tip(seen.status, column.name) or "") or None
         if role == CLIENT_ROLE:
             return seen.status.id
         if role == RATES_ROLE:

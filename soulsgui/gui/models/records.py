@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QGuiApplication
 
 from soulsgui.gui.icons import icon, palette_colours
 from soulsgui.gui.states import Look
+from soulsgui.gui.text import tip
 
 T = TypeVar("T")
 Index = QModelIndex | QPersistentModelIndex
@@ -129,7 +130,7 @@ class NamedRows(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return head.title
         if role == Qt.ItemDataRole.ToolTipRole:
-            return head.about or head.title
+            return tip(head.about or head.title)
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return self.alignment(section)
         return None
@@ -231,7 +232,7 @@ class RecordsModel(NamedRows, Generic[T]):
         if role == Qt.ItemDataRole.DisplayRole:
             return column.shown(record)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return (column.tip or column.shown)(record)
+            return tip((column.tip or column.shown)(record))
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return self.alignment(index.column())
         dressed = (Qt.ItemDataRole.DecorationRole, Qt.ItemDataRole.ForegroundRole)

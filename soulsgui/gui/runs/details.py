@@ -298,7 +298,7 @@ class RunDetails(QWidget):
             look = run_look(run.state)
             self._state.show_look(look)
             self._state.setMinimumWidth(self._state.sizeHint().width())
-            self._state.setToolTip(reached_words(run))
+            self._state.setToolTip(text.tip(reached_words(run)))
             self._title.setText(run_title(run))
             made = f"{text.count(run.env_steps)} steps"
             facts = [run.id, run.env_id, algorithm_title(run), f"seed {run.seed}", made, run.error]

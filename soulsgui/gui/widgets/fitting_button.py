@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QPushButton, QStyle, QStyleOptionButton, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
+from soulsgui.gui.text import tip
 
 _ICON_GAP_PX = 4
 
@@ -57,4 +58,4 @@ class FittingButton(QPushButton):
         self.setShortcut(QKeySequence.mnemonic(self._says))
         self.setAccessibleName(name)
         self.setAccessibleDescription(self._tip)
-        self.setToolTip(self._tip or (name if self._icon_only else ""))
+        self.setToolTip(tip(self._tip) or (name if self._icon_only else ""))

@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QStyle, QStyleOption, QWidget
 
+from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, pixmap
 from soulsgui.gui.states import Look
@@ -21,8 +22,9 @@ def set_property(widget: QWidget, name: str, value: str) -> None:
 
 def set_tip(widget: QWidget, tip: str) -> None:
     """Set a tooltip; Qt tells the whole window even when it is the one that is there."""
-    if widget.toolTip() != tip:
-        widget.setToolTip(tip)
+    shown = text.tip(tip)
+    if widget.toolTip() != shown:
+        widget.setToolTip(shown)
 
 
 def keep_place(widget: QWidget, keep: bool = True) -> None:

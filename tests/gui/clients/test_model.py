@@ -115,6 +115,15 @@ def test_ages_go_on_by_our_own_clock_between_two_messages(
     assert column(model, "age") == ["0.2 s", "—"]
 
 
+def test_what_a_client_tells_is_no_markup(model: ClientsModel) -> None:
+    show(model, client(1, error="<img src='file:///etc/hostname'>"))
+    row = model.index(0, model.column_number("state"))
+    tips = [row.siblingAtColumn(n).data(Qt.ItemDataRole.ToolTipRole) for n in range(model.columnCount())]
+    told = [tip for tip in tips if tip and "hostname" in tip]
+    assert told
+    assert not [tip for tip in told if "<img" in tip]
+
+
 def test_the_filter_looks_at_name_host_state_and_error(model: ClientsModel) -> None:
     model.replace(
         [client(1, state="late"), client(2, error="No module named Box2D"), client(3, host="10.0.0.3")]
