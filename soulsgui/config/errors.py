@@ -8,6 +8,8 @@ from typing import Any
 
 from soulsgui.errors import SoulsGuiError
 
+MOST_TOLD = 100  # mistakes that are told one by one
+
 _SHOWN = 200
 
 
@@ -52,7 +54,9 @@ class ConfigError(SoulsGuiError):
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
         head = "The configuration has a mistake" if len(problems) == 1 else "The configuration has mistakes"
-        lines = "\n".join(f"  {problem}" for problem in problems)
+        lines = "\n".join(f"  {problem}" for problem in problems[:MOST_TOLD])
+        if len(problems) > MOST_TOLD:
+            lines += f"\n  … and {len(problems) - MOST_TOLD:,} more. Is it a file of settings?"
         super().__init__(f"{head}:\n{lines}", "Nothing was done. Mend it and try again.")
 
 

@@ -17,7 +17,7 @@ from ruamel.yaml.constructor import ConstructorError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.scanner import RoundTripScanner, ScannerError
 
-from soulsgui.config.errors import ConfigError, Problem, file_problem, nearest
+from soulsgui.config.errors import MOST_TOLD, ConfigError, Problem, file_problem, nearest
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import all_settings
 from soulsgui.system import read_small
@@ -27,7 +27,7 @@ PRESET_KEY = "preset"
 _NO_YAML = "is not a YAML value."
 _INTEGER = "tag:yaml.org,2002:int"
 
-MOST_BYTES = 256 * 2**10
+MOST_BYTES = 128 * 2**10
 """Settings are a few kilobytes; reading more as YAML takes so long that nobody would wait."""
 
 _TO_UTF_8 = "Save it as UTF-8 in your editor, or move it away."
@@ -220,8 +220,9 @@ def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
                 found.problem(key, shown, "is a section: settings go below it")
         else:
             # At the top of the file it may be a setting of the section above it that was not indented.
+            meant = key if "." in key else f"{above}{key}"
             found.problems.append(
-                unknown_key(found.source, line, key, key if "." in key else f"{above}{key}")
+                unknown_key(found.source, line, key, meant, len(found.problems) < MOST_TOLD)
             )
 
 
@@ -240,9 +241,13 @@ def _line_of(node: Mapping[Any, Any], name: Any) -> int | None:
     return line
 
 
-def unknown_key(source: str, line: int | None, key: str, meant: str = "") -> Problem:
-    """Return the problem of a key that is not a setting; `meant` has the section it stands in."""
-    return Problem(source, line, key, None, "is not a setting.", nearest(meant or key, all_settings()))
+def unknown_key(source: str, line: int | None, key: str, meant: str = "", suggests: bool = True) -> Problem:
+    """Return the problem of a key that is not a setting; `meant` has the section it stands in.
+
+    To find what was meant takes a millisecond: who has thousands of mistakes has another file in hand.
+    """
+    near = nearest(meant or key, all_settings()) if suggests else ""
+    return Problem(source, line, key, None, "is not a setting.", near)
 
 
 def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Layer:

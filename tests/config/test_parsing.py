@@ -69,3 +69,12 @@ def test_what_is_no_text_is_not_written_over(path: Path) -> None:
     with pytest.raises(ConfigError):
         save_text(path, TEXT, "0" * 16)
     assert path.read_bytes() == b"\xff\xfe\x00"
+
+
+def test_of_thousands_of_mistakes_a_hundred_are_told() -> None:
+    problems = parse_layer("".join(f"k{number}: 1\n" for number in range(1500)), "config.yaml").problems
+    assert len(problems) == 1500
+    assert [bool(one.nearest) for one in problems].count(True) <= 100
+    told = ConfigError(list(problems)).message.splitlines()
+    assert told[-2].startswith("  config.yaml, line 100: k99")
+    assert told[-1] == "  … and 1,400 more. Is it a file of settings?"
