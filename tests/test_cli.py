@@ -20,6 +20,7 @@ import pytest
 from soulsgui.cli import joined, remote
 from soulsgui.cli.main import run
 from soulsgui.cli.parser import GROUPS, make_parser, parse
+from soulsgui.config.layers import preset_names
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.gui.shell.instance import take_opened
@@ -379,6 +380,13 @@ def test_config_is_set_shown_checked_and_compared(terminal: Terminal) -> None:
     said = terminal.out("config set redis.tls=true stop.window=9")
     assert said.endswith("redis.tls: takes effect when the server starts anew\n")
     assert "stop.window: takes effect with the next new run; one that goes on takes it by: " in said
+
+
+def test_presets_are_listed_by_the_names_that_one_types(terminal: Terminal) -> None:
+    named = {one["name"]: one["title"] for one in terminal.json("config presets")}
+    assert list(named) == preset_names()
+    said = terminal.out("config presets")
+    assert all(f"{name} " in said and title in said for name, title in named.items())
 
 
 def test_a_resume_that_can_not_be_is_said_before_anything_starts(terminal: Terminal) -> None:

@@ -162,6 +162,17 @@ def check(arguments: Arguments) -> int:
     return answer(arguments, {"problems": []}, "The configuration is right.")
 
 
+def presets(arguments: Arguments) -> int:
+    """`config presets`: what `--preset` takes."""
+    found = settings_file.presets()
+    told = {
+        "PRESET": [preset.name for preset in found],
+        "TASK": [preset.title for preset in found],
+        "": [preset.about for preset in found],
+    }
+    return answer(arguments, found, _columns(told))
+
+
 def diff(arguments: Arguments) -> int:
     """`config diff`: what differs from the shipped settings, and where that was written."""
     overrides = parse_assignments(arguments.assignments)

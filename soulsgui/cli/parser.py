@@ -203,6 +203,7 @@ _DECLARED = (
         "config show --preset lunarlander_ppo",
     ),
     _declare("config check", "local:check", "say what is wrong with it", "file --preset --json"),
+    _declare("config presets", "local:presets", "the shipped settings for tasks (--preset NAME)", "--json"),
     _declare("config diff", "local:diff", "what differs from the shipped settings", "--preset --json"),
     _declare(
         "config set",
