@@ -207,7 +207,7 @@ def main() -> None:
     asked = parser.parse_args()
     lines = asked.file.read_text(encoding="utf-8").splitlines() if asked.file.exists() else []
     told = [json.loads(line) for line in lines]
-    found = [one for one in told if (one["steps"], one["every"]) == (asked.steps, asked.every)]
+    found = [one for one in told if (one.get("steps"), one.get("every")) == (asked.steps, asked.every)]
     if asked.table:
         print("\n".join(table(found)))
         return

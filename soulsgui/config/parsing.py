@@ -261,7 +261,7 @@ def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Laye
         if not equals:
             problems.append(Problem(source, None, key, None, "expected key=value."))
         elif key not in known:
-            problems.append(unknown_key(source, None, key))
+            problems.append(unknown_key(source, None, key, suggests=len(problems) < MOST_TOLD))
         else:
             value, reason = _read_value(text)
             # `souls:` alone would be a map, `007` a number, a day a date, and nothing at all a null.

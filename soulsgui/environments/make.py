@@ -128,7 +128,7 @@ def longest_episode(
         (arguments or {}).get("max_episode_steps")
         for entry in entries
         for name, arguments in entry.items()
-        if name in ("TimeLimit", "gymnasium.wrappers:TimeLimit")
+        if name.rpartition(":")[2] == "TimeLimit"
     ]
     return max((limit for limit in limits if limit is not None and limit > 0), default=otherwise)
 

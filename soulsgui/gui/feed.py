@@ -246,8 +246,8 @@ def connection_over(status: Status, server: str) -> Connection:
     redis = next((service for service in status.services if service.kind == "redis"), None)
     detail = ""
     if redis is not None and redis.outcome:
-        given_up = f"It was given up after {redis.failures} failures: start it again on its card."
-        again = given_up if redis.state == "failed" else "The runner starts it again."
+        by_hand = redis.state == "failed" and redis.restart_in_s is None
+        again = "It was given up: start it again on its card." if by_hand else "The runner starts it again."
         detail = f"{redis.outcome}. {again}"
     return Connection(ConnectionState.REDIS_DOWN, server, detail=detail)
 

@@ -16,7 +16,7 @@ def tip(words: str) -> str:
 
     Qt follows what looks like markup, even to files, and errors of other computers stand in tooltips.
     """
-    return f"<p>{html.escape(words).replace(chr(10), '<br>')}</p>" if "<" in words else words
+    return f"<p>{html.escape(words).replace(chr(10), '<br>')}</p>" if "<" in words or "&" in words else words
 
 
 def count(number: int | None) -> str:

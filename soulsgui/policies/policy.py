@@ -192,6 +192,11 @@ def _torch_policy(spec: Mapping[str, Any], device: str) -> Policy:
             "Install it on this computer with: pip install torch. Or choose network.name mlp on the server: "
             "that one needs none.",
         ) from error
+    except (ImportError, OSError) as error:
+        raise ClientRegistrationError(
+            f"PyTorch is installed here, but can't be loaded: {error}",
+            "Install it anew on this computer: pip install --force-reinstall torch",
+        ) from error
     return make_torch_policy(spec, device)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from soulsgui.errors import printable
+from soulsgui.runner.status_text import count_words
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import Event
 
@@ -38,8 +39,8 @@ class EventLog:
         lost = self._keep_unreadable()
         self._compact()
         if lost:
-            what = f"{lost} lines of the events of before can't be read; they are kept in {UNREADABLE_FILE}."
-            self.add("warning", what, "The file was changed or damaged.")
+            what = f"{count_words(lost, 'line')} of earlier events can't be read; kept in {UNREADABLE_FILE}."
+            self.add("warning", what, "The file was changed or damaged, or there was no room for it.")
 
     @property
     def last_number(self) -> int:
@@ -91,14 +92,19 @@ class EventLog:
             logger.error("an event can't be written to %s: %s", self._path.name, error)
 
     def _keep_unreadable(self) -> int:
-        """Keep lines aside that are no events; return how many. One torn by a crash, the last, is none."""
+        """Keep lines aside that are no events, the newest MB of them; return how many there were now.
+
+        One torn by a crash, the last, is none.
+        """
         try:
             lines = self._path.read_bytes().splitlines(keepends=True)
         except FileNotFoundError:
             return 0
         bad = [line for line in lines if line.endswith(b"\n") and Event.read(line) is None]
         if bad:
-            atomic_write(self._path.with_name(UNREADABLE_FILE), b"".join(bad)[-_MOST_UNREADABLE_BYTES:])
+            aside = self._path.with_name(UNREADABLE_FILE)
+            before = aside.read_bytes() if aside.is_file() else b""
+            atomic_write(aside, (before + b"".join(bad))[-_MOST_UNREADABLE_BYTES:])
         return len(bad)
 
     def _compact(self) -> None:

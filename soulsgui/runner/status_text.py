@@ -123,6 +123,8 @@ def _service_row(service: Mapping[str, Any]) -> list[str]:
     if service["state"] == "backoff":
         state = f"restarting in {service['restart_in_s'] or 0:.0f} s"
         state += f" ({service['failures']}/{service['max_failures']})"
+    elif service["state"] == "failed" and service.get("restart_in_s") is not None:
+        state += f", tried again in {service['restart_in_s']:.0f} s"
     return [
         service["name"],
         state,

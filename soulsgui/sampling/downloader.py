@@ -170,8 +170,11 @@ class Downloader(threading.Thread):
             header = read_header(head) if head else None
         except CodecError:
             header = None
-        if header is None or (header.attempt, header.model_id) < (order.attempt, order.model_id):
+        config = self._config[1]
+        if header is None or config is None or header.run_id != config.run_id:
             return None, None  # they are still to come
+        if (header.attempt, header.model_id) < (order.attempt, order.model_id):
+            return None, None
         self._looked_for = grant
         if (header.attempt, header.model_id) > (order.attempt, order.model_id):
             return None, None  # newer ones came first: the server will ask somebody else

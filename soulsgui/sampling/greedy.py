@@ -56,7 +56,7 @@ class GreedyEvaluation:
     def hear(self, order: GreedyOrder | None, asked: ServerView | None) -> None:
         """Take over the order of the newest grant; None withdraws the order before."""
         if order is None:
-            self._order = None
+            self._order = self._to_load = None
             return
         if order.model_id == self._began or asked is None or order != asked.greedy_order:
             return

@@ -124,18 +124,19 @@ def new_session_kwargs(platform: str = sys.platform) -> dict[str, Any]:
 def raise_open_files(platform: str = sys.platform, limits: Any = None) -> int | None:
     """Let this process and its children have as many files and connections open as the system allows them.
 
-    Returns how many that are; None where there is no such limit (Windows). `limits` stands for the module
-    `resource`, which Windows does not have.
+    Returns how many that are; None where there is no such limit, as on Windows. `limits` stands for the
+    module `resource`, which Windows does not have.
     """
     if platform == "win32":
         return None
     if limits is None:
         import resource as limits
     soft, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
-    endless = hard == limits.RLIM_INFINITY
+    if soft == limits.RLIM_INFINITY:
+        return None
     for wanted in _MOST_OPEN:
-        most = wanted if endless else min(hard, wanted)
-        if soft != limits.RLIM_INFINITY and soft < most:
+        most = wanted if hard == limits.RLIM_INFINITY else min(hard, wanted)
+        if soft < most:
             with contextlib.suppress(OSError, ValueError):  # macOS takes less than it says
                 limits.setrlimit(limits.RLIMIT_NOFILE, (most, hard))
                 return int(most)

@@ -198,7 +198,8 @@ class ClientEvaluations:
         """Return why nothing more is to be expected of an evaluation, empty while something is."""
         client = asked.session.client
         if players.get(client) is not asked.session:
-            return self._intake.why_absent(client) or "it began anew"
+            there = self._intake.sessions.by_client.get(client) is asked.session
+            return self._intake.why_absent(client) or ("it can't" if there else "it began anew")
         play = self._intake.roster.beats[client].greedy
         if play is not None and play.model_id == asked.order.model_id:
             return asked.moving.stuck(play, passed_s)

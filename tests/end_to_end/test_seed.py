@@ -42,7 +42,6 @@ def test_an_inference_server_that_hangs_is_waited_for_or_replaced(
     server: RunningServer, report: Report
 ) -> None:
     server.wait_updates(20)
-    rejected = server.status().run.rejected
     hanging = server.pid("inference-1")
     assert hanging is not None
     report.injected("SIGSTOP of the inference server for some seconds")
@@ -59,13 +58,12 @@ def test_an_inference_server_that_hangs_is_waited_for_or_replaced(
     report.recovered(time.monotonic() - stopped)
     told = next(one for one in server.status().services if one.name == "inference-1")
     assert "no sign of life" in told.outcome
-    assert server.status().run.rejected == rejected
+    assert set(server.status().run.rejected) <= {"late"}
 
 
 def test_a_run_goes_on_when_any_part_is_killed_and_nothing_is_counted_twice(
     server: RunningServer, report: Report
 ) -> None:
-    rejected = server.status().run.rejected
     for _ in range(2):
         server.wait_updates(20)
         report.injected("SIGKILL of the inference server in mid-run")
@@ -76,7 +74,7 @@ def test_a_run_goes_on_when_any_part_is_killed_and_nothing_is_counted_twice(
     server.api.command("run.pause", {})
     wait_for(lambda: _made(server) >= server.status().run.env_steps, "beats that tell of every step")
     status = server.status().run
-    assert status.rejected == rejected
+    assert set(status.rejected) <= {"late"}
     report.lost(lost := _made(server) - status.env_steps, "steps, of those that clients made")
     assert 0 <= lost < 500
     server.api.command("run.continue", {})

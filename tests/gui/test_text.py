@@ -87,7 +87,7 @@ def test_numbers_times_and_sizes_are_said_as_people_read_them(
 def test_what_stands_in_a_tooltip_is_text_and_opens_no_file() -> None:
     found = text.tip("lost: <img src='file:///x'> & more\nagain")
     assert found == "<p>lost: &lt;img src=&#x27;file:///x&#x27;&gt; &amp; more<br>again</p>"
-    assert text.tip("6 & 7\nagain") == "6 & 7\nagain", "Qt takes that for text itself"
+    assert text.tip("6 > 5\nagain") == "6 > 5\nagain", "Qt takes that for text itself"
 
 
 def test_what_is_not_known_or_makes_no_sense_is_a_dash() -> None:

@@ -44,11 +44,13 @@ def test_lines_that_can_not_be_read_are_kept_aside_and_told_of(path: Path, event
     path.write_bytes(b"nonsense\n" + path.read_bytes() + b"\xff\xfe\n{}\ntorn")
     (warning,) = reopened(path).since(1)
     assert (warning.level, warning.number) == ("warning", 2)
-    assert (
-        warning.what == f"3 lines of the events of before can't be read; they are kept in {UNREADABLE_FILE}."
-    )
+    assert warning.what == f"3 lines of earlier events can't be read; kept in {UNREADABLE_FILE}."
     assert path.with_name(UNREADABLE_FILE).read_bytes() == b"nonsense\n\xff\xfe\n{}\n"
     assert [event.what for event in read_events(path)] == ["one", warning.what]
+    path.write_bytes(path.read_bytes() + b"once more\n" + 2**20 * b"x" + b"\n")
+    assert reopened(path).since(2)[0].what.startswith("2 lines of earlier events")
+    kept = path.with_name(UNREADABLE_FILE).read_bytes()
+    assert (len(kept), kept[-3:]) == (2**20, b"xx\n"), "the newest of all"
 
 
 def test_new_events_are_told_at_once_and_found_by_number(told: list[Event], events: EventLog) -> None:

@@ -172,15 +172,7 @@ def test_a_run_that_is_slow_to_start_or_to_be_checked_goes_on(
     assert ("no sword" in serving.stderr) == bool(code)
 
 
-def test_a_server_without_a_run_ends_when_it_is_asked_to(serving: Serving) -> None:
-    runner = serving.start("--idle")
-    serving.api(runner)
-    runner.send_signal(signal.SIGTERM)
-    assert ended(runner)[0] == 0
-    assert serving.processes() == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_asked_to_end_it_saves_and_leaves_nothing(serving: Serving, number: signal.Signals) -> None:
     before = signal.signal(number, signal.SIG_DFL)  # under nohup, this suite hands down that one is ignored
     runner = serving.start()

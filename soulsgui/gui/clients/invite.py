@@ -137,7 +137,7 @@ class LanSwitch(QFrame):
         reason = why_not(self._feed.connection)
         self.allow.allow(not reason, reason)
         self.restart.setEnabled(not reason)
-        self.restart.setToolTip(reason)
+        self.restart.setToolTip(text.tip(reason))
 
     def _send(self) -> Call:
         self.wrong.hide()

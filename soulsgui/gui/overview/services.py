@@ -93,6 +93,8 @@ def _state(status: ServiceStatus, passed_s: float) -> str:
         left_s = max(0, round(status.restart_in_s - passed_s))
         return f"Restarting in {left_s} s ({status.failures}/{status.max_failures})"
     word = service_look(status.state).word
+    if status.state == "failed" and status.restart_in_s is not None:
+        return f"{word}, tried again in {max(0, round(status.restart_in_s - passed_s))} s"
     if status.state not in ("running", "starting"):
         return word
     doing = phase_word(status.phase) or word

@@ -11,6 +11,7 @@ from soulsgui.config.declaring import Effect
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings.spec import FieldSpec, Kind, as_yaml
+from soulsgui.gui.text import tip
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, flow, row
 from soulsgui.gui.widgets.inputs import leave_wheel_to_page
 from soulsgui.gui.widgets.labels import Badge, Heading, WrappedLabel, keep_place, muted, set_property
@@ -237,7 +238,7 @@ class SettingRow(QWidget):
         """Show where the value comes from and what is wrong with it."""
         self._title.setText(f"{self.spec.title} •" if unsaved else self.spec.title)
         self.reset.setVisible(modified)
-        self.reset.setToolTip(f"Back to {self.spec.shown(base)}")
+        self.reset.setToolTip(tip(f"Back to {self.spec.shown(base)}"))
         self.wrong.setText(problem)
         self.wrong.setVisible(bool(problem))
         self.editor.mark_wrong(bool(problem))

@@ -27,7 +27,7 @@ from soulsgui.gui.models.rules import Question, run_title
 from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Preferences
 from soulsgui.gui.shell.tray import why_no_tray
 from soulsgui.gui.states import clients_here, run_is_active
-from soulsgui.gui.text import plural
+from soulsgui.gui.text import plural, tip
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.widgets.ask import ask
 from soulsgui.gui.widgets.dialog import FittingDialog
@@ -257,9 +257,9 @@ class WindowMenu(QMenu):
     def _update(self) -> None:
         refusal = why_not(self._feed.connection)
         self.invite.setEnabled(not refusal)
-        self.invite.setToolTip(refusal or "Let another computer play for this server")
+        self.invite.setToolTip(tip(refusal) or "Let another computer play for this server")
         self.shut_down.setEnabled(not refusal)
-        self.shut_down.setToolTip(refusal or "End the run, Redis and the runner")
+        self.shut_down.setToolTip(tip(refusal) or "End the run, Redis and the runner")
 
     def _ask_shut_down(self) -> None:
         ask(self._window, shutdown_question(self._feed.status), self._shut_down)

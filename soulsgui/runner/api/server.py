@@ -155,7 +155,10 @@ class ControlServer:
             too_many = len(since) - _MOST_STRANGERS
             for place, (one, seen_at) in enumerate(sorted(since.items(), key=lambda item: item[1])):
                 if place < too_many or now - seen_at > _STRANGER_S:
-                    one.force_close()
+                    try:
+                        _end(one)
+                    except Exception:  # the others are still to be ended
+                        logger.exception("a connection can't be ended")
             await asyncio.sleep(_LOOK_AT_STRANGERS_EVERY_S)
 
     @web.middleware
@@ -241,6 +244,14 @@ class ControlServer:
             await socket.close()
         except (ConnectionError, RuntimeError) as error:
             logger.debug("a window is gone: %s", error)
+
+
+def _end(connection: web.RequestHandler) -> None:
+    """End a connection at once, whatever its other side has not read yet."""
+    transport = connection.transport
+    connection.force_close()
+    if isinstance(transport, asyncio.WriteTransport):
+        transport.abort()
 
 
 def _object(text: bytes) -> dict[str, Any]:

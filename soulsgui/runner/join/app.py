@@ -18,7 +18,13 @@ from soulsgui.runner.join.finder import Finder, OwnServer, ServerWatch
 from soulsgui.runner.join.player import OwnerRules, Player
 from soulsgui.runner.join.reports import OwnReturns, Reports
 from soulsgui.runner.join.servers import SavedInvitations, lacks_of
-from soulsgui.system import Presence, descends_from, process_identity, write_private
+from soulsgui.system import (
+    Presence,
+    descends_from,
+    process_identity,
+    raise_open_files,
+    write_private,
+)
 from soulsgui.wire.beats import ClientState
 from soulsgui.wire.control import ClientStatus, Status
 from soulsgui.wire.invitation import Invitation
@@ -295,6 +301,7 @@ def join(
 ) -> int:
     """Play for a server until told to end; return the exit code."""
     setup_logging()
+    raise_open_files()
     with own_terminal():
         return asyncio.run(_run(folders, name, watched, invitation, idle))
 

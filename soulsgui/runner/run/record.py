@@ -8,7 +8,7 @@ from pydantic import Field
 
 from soulsgui.config.sections.algorithms import BEYOND_SUPPORT, BEYOND_SUPPORT_REMEDY, beyond_support_words
 from soulsgui.runner.events import EventLog, Level
-from soulsgui.runner.status_text import count_words
+from soulsgui.runner.status_text import count_words, return_words
 from soulsgui.wire.control import CheckpointInfo, RunState, RunStatus, ServiceStatus
 from soulsgui.wire.keys import EVALUATOR, TRAINER
 from soulsgui.wire.messages.base import Message
@@ -233,7 +233,8 @@ class RunNews:
         if goal is None or mean is None:
             return
         confirmed = "confirm the goal" if mean >= goal else "do not confirm the goal that training reached"
-        words = f"Greedy episodes of model {row.model_id} {confirmed}: mean return {mean:.1f} of {goal:g}"
+        came_to = f"mean return {return_words(mean)} of {goal:g}"
+        words = f"Greedy episodes of model {row.model_id} {confirmed}: {came_to}"
         self.add("info", words if mean >= goal else f"{words}. The run goes on", service=EVALUATOR)
 
     def _warn_once(self, figure: str, words: str, remedy: str, service: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.config.declaring import Effect, needs_goal
+from soulsgui.config.errors import MOST_TOLD
 from soulsgui.config.layers import combine, layers_of, load_run_settings
 from soulsgui.config.parsing import Layer, unknown_key
 from soulsgui.config.paths import Folders, RunFolder
@@ -37,7 +38,10 @@ _GOALS = ("stop.mean_return", "stop.env_steps")
 def override_layer(values: Mapping[str, Any], source: str = "overrides") -> Layer:
     """Return settings by dotted key as the layer above all others."""
     known = all_settings()
-    problems = tuple(unknown_key(source, None, key) for key in values if key not in known)
+    unknown = [key for key in values if key not in known]
+    problems = tuple(
+        unknown_key(source, None, key, suggests=place < MOST_TOLD) for place, key in enumerate(unknown)
+    )
     return Layer(source, {key: value for key, value in values.items() if key in known}, problems=problems)
 
 

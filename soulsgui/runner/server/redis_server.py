@@ -106,6 +106,7 @@ _PORT_TRIES = 5
 _LARGEST_AOF = 16 * 2**20  # bytes, while less than half of it is still wanted
 _LONGEST_SOCKET_PATH = 103  # bytes: 104 with the zero at its end on macOS, 108 on Linux
 _PING_LIMIT_S = 0.5
+_KEPT_LIMIT_S = 5.0  # a server that is busy is slow: another connection may not be had
 _PING_EVERY_S = 0.25
 _PING_EVERY_STARTING_S = 0.05
 
@@ -188,7 +189,7 @@ def refuse_a_second(folders: Folders) -> None:
     except UsageError:
         return
     health = ping(address)
-    if health.ready or health.phase == "loading":
+    if health.ready or health.phase == "loading" or health.crowded:
         raise ServiceError(
             f"The server of this data folder answers already at {address.url}: "
             f"{who_listens(address.port) or 'another program'}.",
@@ -350,13 +351,13 @@ def _without_wildcards(path: Path) -> str:
 
 
 def ping(address: Address) -> Health:
-    """Ask the server whether it is there, as `_health_of`, over a connection of its own."""
+    """Ask the server whether it is there, half a second at most, over a connection of its own."""
     with closing(connect(address, timeout_s=_PING_LIMIT_S)) as client:
         return _health_of(client)
 
 
 def _health_of(client: redis.Redis) -> Health:
-    """Ask the server whether it is there, half a second at most; the tick is the moment of its answer."""
+    """Ask the server whether it is there; the tick is the moment of its answer."""
     try:
         client.ping()
     except redis.AuthenticationError as error:
@@ -367,7 +368,7 @@ def _health_of(client: redis.Redis) -> Health:
         crowded = _crowded(error)
         if crowded:
             # It lives: ending it would help nobody but who crowds it.
-            return Health(ready=False, tick=time.monotonic_ns(), detail=crowded)
+            return Health(ready=False, tick=time.monotonic_ns(), detail=crowded, crowded=True)
         return Health(ready=False, detail=f"no answer ({type(error).__name__})")
     except redis.ResponseError as error:
         # "Disk full" is an answer: the server lives, reads, and refuses writes.
@@ -390,7 +391,8 @@ def _crowded(error: BaseException) -> str:
 class Pinger:
     """Asks the server in a thread of its own, so that `health()` never waits.
 
-    It keeps its connection: where others take all that the server allows, this one is there already.
+    It keeps its connection: where others take all that the server allows, this one is there already. Only an
+    answer that takes longer than `_KEPT_LIMIT_S` ends it.
     """
 
     def __init__(self, address: Address) -> None:
@@ -411,7 +413,7 @@ class Pinger:
 
     def _run(self) -> None:
         pause_s = 0.0
-        with closing(connect(self._address, timeout_s=_PING_LIMIT_S)) as client:
+        with closing(connect(self._address, timeout_s=_KEPT_LIMIT_S)) as client:
             while not self._stop.wait(pause_s):
                 self._health = _health_of(client)
                 pause_s = _PING_EVERY_S if self._health.ready else _PING_EVERY_STARTING_S

@@ -1,7 +1,7 @@
 """What a service is, what its health check says, and the states one supervised service goes through.
 
     stopped ─start─▶ starting ─ready─▶ running ─ended by itself─▶ backoff ─pause over─▶ starting
-       ▲                │                 │                          └─too often─▶ failed
+       ▲                │                 │                          └─too often─▶ failed ─retry_s─▶ starting
        └──── ended ──── stopping ◀──stop──┘
 
 `Service` is moved on by `step()`, which the supervisor calls several times a second; it never waits.
@@ -66,6 +66,7 @@ class Health:
     farewell: str = ""  # What it said before a clean end
     error: str = ""  # What is wrong with it, in words
     disk_full: bool = False  # Whether it is a server that refuses writes because of its disk
+    crowded: bool = False  # Whether it lives, but there is no room for the connection that would ask it
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,7 @@ class Service:
         """Ask its process to stop; it is not started again."""
         if self.state == "backoff" or self._is_retried:
             self.state = "stopped"
+        self._given_up = False
         if self._process is None:
             return
         grace = self.spec.grace_s if grace_s is None else grace_s
@@ -324,7 +326,7 @@ class Service:
             if self._restarts and self._history.failures:
                 self._tell("info", f"{self.spec.name} runs again")
             self._remark()
-        elif self._blind():
+        elif self._blind() or (self.health.crowded and self._tick_moved()):
             self._began = now
         else:
             limit_s = max(self.spec.start_limit_s, LONG_PHASES_S.get(self.health.phase, 0.0))
@@ -435,6 +437,7 @@ class Service:
         name, limits = self.spec.name, self._context.limits
         no_space = outcome.cause == DISK_FULL
         if outcome.hopeless:
+            self._given_up = False
             self._history = self._history.after_failure(now, limits)
             self.state = "failed"
             where = "with its settings" if outcome.refused else "on this computer"
@@ -470,7 +473,7 @@ class Service:
 
     def _read_log_remedy(self) -> str:
         retry_s = self.spec.retry_s
-        again = "start it again" if retry_s is None else f"it is tried again every {duration_words(retry_s)}"
+        again = "start it again" if retry_s is None else f"it is tried again every {retry_s:g} s"
         return f"Read its log (soulsgui logs {self.spec.name}), mend the cause, and {again}."
 
     def _tell(self, level: Level, what: str, cause: str = "", remedy: str = "") -> None:

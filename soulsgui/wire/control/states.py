@@ -79,7 +79,7 @@ class ServiceStatus(Message):
         kind: `redis`, `trainer`, `telemetry`, `evaluator`, `inference` or `client`.
         phase: A node's own phase while it runs, empty otherwise.
         outcome: How its last process ended, in words; empty while none has.
-        restart_in_s: Seconds to the next try while in `backoff`.
+        restart_in_s: Seconds to the next try, in `backoff`, or of what was given up and is tried again.
         failures: Failures counted towards giving up.
         max_failures: Failures after which it is given up.
         last_lines: End of its log when it failed.

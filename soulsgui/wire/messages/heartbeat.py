@@ -133,7 +133,7 @@ class ClientProgress(Message):
     num_envs: int = Field(default=0, ge=0, le=MAX_ENVS)
     env_steps: Count = 0
     episodes: Count = 0
-    env_steps_per_s: float = 0.0
+    env_steps_per_s: float = Field(default=0.0, ge=0, le=1e12)
     last_return: float | None = None
     mean_return: float | None = None
     model_id: int = Field(default=-1, ge=-1, le=_LARGEST)

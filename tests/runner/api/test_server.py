@@ -56,8 +56,9 @@ class FakeRunner:
 class Api:
     """A server with a fake runner, and a window that has its token."""
 
-    def __init__(self, fake: FakeRunner, url: str, web: aiohttp.ClientSession) -> None:
-        self.fake, self.url, self.web = fake, url, web
+    def __init__(self, fake: FakeRunner, server: ControlServer, web: aiohttp.ClientSession) -> None:
+        self.fake, self.server, self.web = fake, server, web
+        self.url = f"http://127.0.0.1:{server.port}/v1"
 
     async def ask(self, method: str, page: str, **request: Any) -> tuple[int, dict[str, Any]]:
         async with self.web.request(method, f"{self.url}/{page}", **request) as response:
@@ -73,7 +74,7 @@ async def api() -> AsyncIterator[Api]:
     server = ControlServer(cast(Any, fake), TOKEN)
     await server.start(0)
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as web:
-        yield Api(fake, f"http://127.0.0.1:{server.port}/v1", web)
+        yield Api(fake, server, web)
     fake.feed.close()
     await server.close()
 
@@ -230,7 +231,7 @@ async def test_who_shows_no_token_is_ended_soon_and_keeps_nobody_out(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_module, "_STRANGER_S", 1.0)
-    port = int(api.url.split(":")[2].split("/")[0])
+    port = api.server.port
     async with api.web.ws_connect(f"{api.url}/feed") as window:
         assert "snapshot" in (await window.receive_str())
         silent = await asyncio.open_connection("127.0.0.1", port)
@@ -245,3 +246,25 @@ async def test_who_shows_no_token_is_ended_soon_and_keeps_nobody_out(
         assert (await api.ask("GET", "status"))[0] == 200
         api.fake.tell("still here")
         assert "still here" in await window.receive_str(), "who has shown it stays"
+
+
+async def test_of_too_many_without_the_token_the_oldest_are_ended(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "_STRANGER_S", 1e9)
+    monkeypatch.setattr(server_module, "_MOST_STRANGERS", 20)
+    server = api.server._app_runner.server
+    assert server is not None
+    first = [await asyncio.open_connection("127.0.0.1", api.server.port) for _ in range(20)]
+    deaf = first[0][1]
+    # Asks and asks, and reads no answer: what waits for it must not hold it open.
+    deaf.write(2000 * b"GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    await asyncio.sleep(1.0)  # they are seen before the others come
+    later = [await asyncio.open_connection("127.0.0.1", api.server.port) for _ in range(20)]
+    await until(lambda: len(server.connections) <= 20)
+    for reader, writer in first[1:]:
+        assert await reader.read() == b""
+        writer.close()
+    assert not any(reader.at_eof() for reader, _ in later)
+    for _, writer in (first[0], *later):
+        writer.close()

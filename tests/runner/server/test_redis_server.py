@@ -1,3 +1,5 @@
+import asyncio
+import contextlib
 import errno
 import os
 import signal
@@ -6,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,12 +27,14 @@ from soulsgui.runner.server.redis_server import (
     ensure_server,
     ping,
     read_or_make_password,
+    refuse_a_second,
 )
 from soulsgui.runner.services.service import ServiceSpec
 from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.system import free_port
 from soulsgui.wire.access import user_line
 from soulsgui.wire.connection import Address, connect, connect_async
+from tests.faults.waiting import LIMIT_S
 from tests.runner.children import QUICK, Events, kill, text_of, until, until_now
 from tests.runner.running import can_ping, connected
 
@@ -200,32 +205,43 @@ def test_who_does_not_answer_or_is_no_server_is_not_ready_and_its_tick_stands_st
         assert not ping(Address("127.0.0.1", silent.getsockname()[1], "secret")).ready
 
 
-async def test_a_crowded_server_is_not_a_dead_one_and_whoever_watches_it_is_in_already(
+async def test_a_crowded_server_is_not_a_dead_one_and_is_adopted_by_whoever_comes(
     server: RedisServer, folders: Folders, supervisor: Supervisor
 ) -> None:
     running = Running(server, folders, supervisor)
-    try:
+    place = (server.address.host, server.address.port)
+    with ExitStack() as closing:
+        closing.callback(running.pinger.close)
         await running.start()
-        with connected(server.address) as client:
-            client.config_set("maxclients", 12)
-            place = (server.address.host, server.address.port)
-            crowd = [socket.create_connection(place) for _ in range(20)]
-            await until(lambda: ping(server.address).detail.startswith("it has as many connections"))
-            assert ping(server.address).tick is not None
-            assert running.pinger.health().ready
-            pid = supervisor.pid_of("redis")
-            asked = client.info("commandstats")["cmdstat_ping"]["calls"]
-            await until(lambda: client.info("commandstats")["cmdstat_ping"]["calls"] >= asked + 8)
-            assert running.pinger.health().ready, "longer than its tick may stand still"
-            assert supervisor.pid_of("redis") == pid
-            for one in crowd:
-                one.close()
-    finally:
-        await supervisor.close()
-        running.pinger.close()
+        client = closing.enter_context(connected(server.address))
+        client.config_set("maxclients", 12)
+        crowd = [closing.enter_context(socket.create_connection(place)) for _ in range(20)]
+        await until(lambda: ping(server.address).crowded)
+        health = ping(server.address)
+        assert (health.ready, health.tick is not None) == (False, True)
+        assert health.detail.startswith("it has as many connections")
+        with pytest.raises(ServiceError, match="answers already"):
+            refuse_a_second(folders)
+        pid = supervisor.pid_of("redis")
+        asked = client.info("commandstats")["cmdstat_ping"]["calls"]
+        # Longer than its tick may stand still: who watches it is in already.
+        await until(lambda: client.info("commandstats")["cmdstat_ping"]["calls"] >= asked + 8)
+        assert supervisor.pid_of("redis") == pid
+
+        # Another runner comes, whose connection finds no room.
+        after = Supervisor(folders.server, lambda: None, Events(), QUICK)
+        another = closing.enter_context(contextlib.closing(Pinger(server.address)))
+        await until(lambda: another.health().crowded)
+        assert await after.adopt(replace(running.spec, health=another.health, start_limit_s=0.2))
+        await asyncio.sleep(1.0)
+        assert after.pid_of("redis") == pid, "it is not taken for one that does not start"
+        for one in crowd:
+            one.close()
+        assert await after.wait_ready("redis", LIMIT_S)
+        await after.close()
 
 
-def test_who_has_no_room_for_a_connection_here_says_nothing_of_the_server(
+def test_who_has_no_room_for_a_connection_here_takes_the_server_for_alive(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> socket.socket:
