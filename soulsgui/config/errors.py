@@ -11,6 +11,7 @@ from soulsgui.errors import SoulsGuiError
 MOST_TOLD = 100  # mistakes that are told one by one
 
 _SHOWN = 200
+_SURELY_ALIKE = 0.8
 
 
 def shortened(text: str) -> str:
@@ -87,13 +88,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """Return the known name that was probably meant; empty where none is near enough to be it.
 
     What stands behind the last dot decides; of those that are about as near, one of the same section counts
-    more, then the one that comes first.
+    more, then the one that comes first. One of another section has to be nearly the same.
     """
     section, _, tail = word.casefold().rpartition(".")
 
     def likeness(name: str) -> float:
         its_section, _, its_tail = name.casefold().rpartition(".")
         alike = _likeness(tail, its_tail)
+        if section and section != its_section and alike < _SURELY_ALIKE:
+            return 0.0
         return alike + 0.15 * _likeness(section, its_section) if alike else 0.0
 
     best = max(known, key=likeness, default="")

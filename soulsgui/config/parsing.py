@@ -6,7 +6,7 @@ A layer is a flat map from dotted keys to values that remembers where each was w
 import codecs
 import errno
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import SpecialFileError
 from typing import Any, NamedTuple
@@ -221,9 +221,10 @@ def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
         else:
             # At the top of the file it may be a setting of the section above it that was not indented.
             meant = key if "." in key else f"{above}{key}"
-            found.problems.append(
-                unknown_key(found.source, line, key, meant, len(found.problems) < MOST_TOLD)
-            )
+            problem = unknown_key(found.source, line, key, meant, len(found.problems) < MOST_TOLD)
+            if not prefix and isinstance(value, Mapping):
+                problem = replace(problem, nearest=nearest(key, sections))
+            found.problems.append(problem)
 
 
 def _sections() -> set[str]:

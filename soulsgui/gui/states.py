@@ -9,7 +9,7 @@ from soulsgui.wire.keys import inference_number
 
 _RUN_GOES_ON = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
 _CLIENT_IS_HERE = frozenset({"joining", "waiting", "online", "late", "paused", "draining"})
-_CLIENT_IS_NOT_EXPECTED = frozenset({"lost", "left", "refused", "revoked"})
+_CLIENT_IS_NOT_EXPECTED = frozenset({"invited", "lost", "left", "refused", "revoked"})
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,16 @@ def is_inference_server(client: ClientStatus) -> bool:
     return inference_number(client.id) > 0
 
 
+def is_here(client: ClientStatus) -> bool:
+    """Whether a client is connected, whatever it does."""
+    return shown_state(client) in _CLIENT_IS_HERE
+
+
 def clients_here(clients: Iterable[ClientStatus]) -> tuple[int, int]:
     """Return how many clients are connected, and how many of them all should be.
 
     Those that were lost, left, were refused or were revoked are not counted: they may be of an earlier run.
-    Nor are inference servers.
+    Nor are those that were invited and never came, and inference servers.
     """
     states = [shown_state(client) for client in clients if not is_inference_server(client)]
     here = sum(state in _CLIENT_IS_HERE for state in states)

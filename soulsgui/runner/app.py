@@ -131,6 +131,7 @@ class Runner(BaseRunner):
         self._cleanup.callback(self._reader.close)
         self._cleanup.push_async_callback(asyncio.to_thread, self._reading.shutdown)
         self._pinger = Pinger(address)
+        self._crowded = False
         self._cleanup.push_async_callback(asyncio.to_thread, self._pinger.close)
         self.roster = ClientRoster(Keys(address.prefix))
         local = LocalClients(self.folders.server, address)
@@ -243,7 +244,9 @@ class Runner(BaseRunner):
         else:
             self.access.lost()
         self._look_at_disk()
-        self.supervisor.context.server_up = turn.reachable and not self.server_state.disk_full
+        self._look_at_crowd()
+        up = turn.reachable and not self.server_state.disk_full and not self._crowded
+        self.supervisor.context.server_up = up
         writes = self.roster.take(turn, now)
         self.server_state.take(turn)
         self.bus.resolve(turn.answers)
@@ -304,6 +307,18 @@ class Runner(BaseRunner):
             self._on_event("error", "The disk is full: Redis refuses to write.", "", remedy, REDIS)
         else:
             self._on_event("info", "Redis writes again: the disk has space.", "", "", REDIS)
+
+    def _look_at_crowd(self) -> None:
+        """Tell when there begins, and when there ceases, to be no room for a connection to the server."""
+        health = self._pinger.health()
+        if health.crowded == self._crowded:
+            return
+        self._crowded = health.crowded
+        if self._crowded:
+            remedy = "Find out who opens so many, and end it; training goes on by itself."
+            self._on_event("warning", "Redis lets nobody in.", health.detail, remedy, REDIS)
+        else:
+            self._on_event("info", "Redis lets others in again.", "", "", REDIS)
 
     def _run_of(self, service: str) -> str:
         run = self.run_manager.run if hasattr(self, "run_manager") else None

@@ -23,6 +23,7 @@ KEPT = 2000  # events that are remembered; the file holds at most twice as many
 
 _LONGEST_CAUSE = 2000
 _MOST_UNREADABLE_BYTES = 2**20
+_MOST_READ_BYTES = 2**24
 
 
 class EventLog:
@@ -96,10 +97,7 @@ class EventLog:
 
         One torn by a crash, the last, is none.
         """
-        try:
-            lines = self._path.read_bytes().splitlines(keepends=True)
-        except FileNotFoundError:
-            return 0
+        lines = _lines(self._path)
         bad = [line for line in lines if line.endswith(b"\n") and Event.read(line) is None]
         if bad:
             aside = self._path.with_name(UNREADABLE_FILE)
@@ -115,10 +113,17 @@ class EventLog:
 
 
 def read_events(path: Path) -> list[Event]:
-    """Return the events of a file, oldest first; lines that are none are left out."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
-    found = (Event.read(line) for line in lines[-2 * KEPT :])
+    """Return the newest events of a file, oldest first; lines that are none are left out."""
+    found = (Event.read(line) for line in _lines(path)[-2 * KEPT :])
     return [event for event in found if event is not None]
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Return the last lines of a file with their ends; none of what is no file, or is not there."""
+    if not path.is_file():
+        return []
+    with path.open("rb") as file:
+        skipped = max(path.stat().st_size - _MOST_READ_BYTES, 0)
+        file.seek(skipped)
+        lines = file.read(_MOST_READ_BYTES).splitlines(keepends=True)
+    return lines[1:] if skipped else lines

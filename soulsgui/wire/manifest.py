@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from soulsgui.errors import CheckpointError
-from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.base import Message, Moment
 from soulsgui.wire.messages.heartbeat import Count
 
 FORMAT = 1  # newest format of checkpoints known here
@@ -67,7 +67,7 @@ class Manifest(Message):
     kind: CheckpointKind = "current"
     score: float | None = None
     scored_by: ScoredBy = ""
-    created: float = 0.0
+    created: Moment = 0.0
     resumable: bool = True
     memory_in_file: bool = False
     files: dict[str, ManifestFile] = Field(default_factory=dict)

@@ -29,6 +29,8 @@ def test_of_settings_that_are_as_near_the_one_of_the_same_section_is_meant() -> 
         "poo.gama: 3": "ppo.gamma",
         "vtrace:\n  entropy: 0.1": "vtrace.entropy_coef",
         "ppo:\n  colour: red": "",
+        "stop:\n  lag: 3": "",
+        "checkpont:\n  every: 3": "checkpoint",
     }
     assert {text: "".join(problem.nearest for problem in _problems(text)) for text in meant} == meant
 

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,20 @@ def test_lines_that_can_not_be_read_are_kept_aside_and_told_of(path: Path, event
     assert reopened(path).since(2)[0].what.startswith("2 lines of earlier events")
     kept = path.with_name(UNREADABLE_FILE).read_bytes()
     assert (len(kept), kept[-3:]) == (2**20, b"xx\n"), "the newest of all"
+
+
+def test_numbers_and_times_that_nobody_can_show_are_no_events(path: Path) -> None:
+    good = '{"number": %s, "time": %s, "level": "info", "what": "x"}\n'
+    told = ((1, "1e9"), (2, "1e300"), (-3, "1e9"), (4, "NaN"), (5, "1e9"))
+    path.write_text("".join(good % one for one in told))
+    assert [event.number for event in read_events(path)] == [1, 5]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind")
+def test_what_is_no_file_of_events_is_not_waited_for(path: Path) -> None:
+    os.mkfifo(path)
+    assert reopened(path).add("info", "one").number == 1
+    assert [event.what for event in read_events(path)] == ["one"]
 
 
 def test_new_events_are_told_at_once_and_found_by_number(told: list[Event], events: EventLog) -> None:

@@ -11,7 +11,7 @@ from PySide6.QtGui import QGuiApplication
 from soulsgui.gui import text
 from soulsgui.gui.icons import icon, palette_colours
 from soulsgui.gui.models.records import Column, Index, NamedRows
-from soulsgui.gui.states import client_look, is_inference_server, shown_state
+from soulsgui.gui.states import client_look, is_here, is_inference_server, shown_state
 from soulsgui.wire.control import ClientStatus
 from soulsgui.wire.control.states import is_paused_there
 
@@ -156,8 +156,8 @@ COLUMNS: tuple[Column[Seen], ...] = (
     _number(
         "lag",
         "Policy lag (updates)",
-        lambda s: text.count(s.lag),
-        lambda s: s.lag,
+        lambda s: text.count(s.lag if is_here(s) else None),
+        lambda s: s.lag if is_here(s) else None,
         "Updates between the weights it plays with and the newest ones",
     ),
     _number(

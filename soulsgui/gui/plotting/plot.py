@@ -61,6 +61,7 @@ class Plot(QFrame):
         self._curves: list[DrawnCurve] = []
         self._axis = Axis.EPISODE
         self._follow = True
+        self._framed = False  # whether a curve was in view when it was last drawn
         self._fit_y = True
         self._drawing = False
         self._build()
@@ -259,8 +260,10 @@ class Plot(QFrame):
 
     def _draw_all(self) -> tuple[float, float]:
         """Draw everything; return the range of x that is drawn."""
-        if self._follow:
+        # Where nothing was in view, there is nothing to stand still at.
+        if self._follow or not self._framed:
             self._view.setXRange(*self._whole(), padding=0)
+        self._framed = not self.is_empty
         left, right = self.x_view()
         width = max(int(self._view.width()), 16)
         low, high = np.inf, -np.inf

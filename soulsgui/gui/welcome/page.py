@@ -93,7 +93,7 @@ class WelcomePage(QWidget):
                 "tile-try",
                 "Try it (CartPole)",
                 "Trains an agent to balance a pole, with two players on this computer. "
-                "A curve moves within seconds; it is solved in about a minute.",
+                "A curve moves within seconds; it is solved within a minute.",
                 self.try_it,
                 self,
             ),

@@ -14,7 +14,7 @@ from aiohttp import WSMsgType, web
 from aiohttp.http import HttpProcessingError
 from pydantic import ValidationError
 
-from soulsgui.errors import SoulsGuiError
+from soulsgui.errors import SoulsGuiError, printable
 from soulsgui.runner.refusal import Result, as_api_error, bad_parameters, unknown_command
 from soulsgui.system import free_port, who_listens
 from soulsgui.wire import control
@@ -180,7 +180,8 @@ class ControlServer:
         # A page whose name was made to point at this machine still sends its own name as Host.
         host = request.headers.get("Host", "")
         if host.rpartition(":")[0] not in _OUR_HOSTS and host not in _OUR_HOSTS:
-            return _not_allowed(403, f"This interface is not reached under the name {host!r}.")
+            name = printable(host, 100)
+            return _not_allowed(403, f"This interface is not reached under the name {name!r}.")
         origin = request.headers.get("Origin")
         if origin is not None and origin != f"http://{host}":
             return _not_allowed(403, "Web pages of others may not use this interface.")

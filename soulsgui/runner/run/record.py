@@ -11,7 +11,7 @@ from soulsgui.runner.events import EventLog, Level
 from soulsgui.runner.status_text import count_words, return_words
 from soulsgui.wire.control import CheckpointInfo, RunState, RunStatus, ServiceStatus
 from soulsgui.wire.keys import EVALUATOR, TRAINER
-from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.base import Message, Moment
 from soulsgui.wire.messages.metrics import EVALUATION_CUT, EVALUATION_RETURN, AttemptRow, UpdateRow
 from soulsgui.wire.messages.node import NodeState, TrainingProgress
 
@@ -44,7 +44,7 @@ class RunRecord(RunStatus):
     """`run.json`: the facts of a run beside its configuration."""
 
     note: str = ""  # The user's own words about it
-    created: float = 0.0  # Seconds since the epoch
+    created: Moment = 0.0  # Seconds since the epoch
     # Runs of a data folder are counted from 1, whatever its clock says; 0 for one of before that.
     number: int = 0
     # How often each service was restarted after a failure.

@@ -375,6 +375,9 @@ def _health_of(client: redis.Redis) -> Health:
         full = disk_full(error)
         detail = "disk full: the server can't store and refuses writes" if full else ""
         return Health(full, time.monotonic_ns(), detail=detail, error=str(error), disk_full=full)
+    except Exception as error:  # whoever has taken its port may answer anything
+        client.connection_pool.disconnect()
+        return Health(ready=False, detail=f"no answer that can be read ({type(error).__name__})")
     return Health(ready=True, tick=time.monotonic_ns())
 
 

@@ -467,6 +467,8 @@ class Service:
 
     def _cause(self, outcome: Outcome) -> str:
         last = next((line for line in reversed(self.last_lines) if line.strip()), "")
+        if " INFO " in last:  # said on the way out; what ended it stands above
+            last = next((line for line in reversed(self.last_lines) if " ERROR " in line), last)
         # A process that was killed had no time to say why.
         says_why = last and outcome.exit_code and not outcome.cause
         return f"{outcome.words}: {last}" if says_why else outcome.words

@@ -12,7 +12,7 @@ from soulsgui.wire.control.states import (
     RunState,
 )
 from soulsgui.wire.manifest import CheckpointKind, ScoredBy
-from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.base import Message, Moment
 from soulsgui.wire.messages.metrics import AttemptStart
 from soulsgui.wire.messages.node import Reject
 from soulsgui.wire.messages.owner import Rules
@@ -84,7 +84,7 @@ class CheckpointInfo(Message):
     episodes: int = 0
     score: float | None = None
     scored_by: ScoredBy = ""
-    created: float
+    created: Moment
     size_bytes: int
     note: str = ""
     valid: bool
@@ -115,7 +115,7 @@ class RunSummary(Message):
     env_steps: int = 0
     episodes: int = 0
     best_mean_return: float | None = None
-    created: float = 0.0
+    created: Moment = 0.0
     seconds: float = 0.0
     size_bytes: int = 0
     resumable: bool = False
@@ -308,7 +308,7 @@ class SavedServer(Message):
     server_name: str
     client: str
     addresses: list[tuple[str, int]]
-    created: float
+    created: Moment
 
 
 class SavedServers(Message):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from soulsgui.errors import ServerUnreachableError
-from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.base import Message, Moment
 from soulsgui.wire.messages.heartbeat import ClientProgress, Heartbeat
 from soulsgui.wire.messages.metrics import Row
 from soulsgui.wire.messages.node import NodePhase, TrainingProgress
@@ -210,8 +210,8 @@ class Event(Message):
         service: The service it is about, whose log at `time` tells more; may be empty.
     """
 
-    number: int
-    time: float
+    number: int = Field(ge=0, le=2**53)
+    time: Moment
     level: Literal["info", "warning", "error"]
     what: str
     cause: str = ""

@@ -97,6 +97,16 @@ def test_the_newest_row_is_followed_until_the_wheel_zooms_and_after_space(qtbot:
     assert plot.x_view()[1] >= 1100
 
 
+def test_a_curve_that_comes_late_is_in_view_though_nothing_is_followed(qtbot: QtBot, plot: Plot) -> None:
+    plot.set_follow(False)
+    settle(qtbot, plot)
+    show(qtbot, plot, straight())
+    left, right = plot.x_view()
+    assert left <= 1
+    assert right >= 100
+    assert not plot.follow
+
+
 def test_a_click_gives_it_the_keyboard_and_keys_move_it(qtbot: QtBot, plot: Plot) -> None:
     show(qtbot, plot, curve(1000))
     plot.clearFocus()

@@ -241,6 +241,22 @@ async def test_a_crowded_server_is_not_a_dead_one_and_is_adopted_by_whoever_come
         await after.close()
 
 
+@pytest.mark.parametrize("answer", [b"-MOVED\r\n", b"-ASK 1 a:b\r\n", b"%1\r\n*0\r\n+x\r\n"])
+def test_whatever_answers_in_its_place_the_watching_goes_on(server: RedisServer, answer: bytes) -> None:
+    address = replace(server.address, socket="")
+    with (
+        socket.create_server((address.host, address.port)) as squatter,
+        contextlib.closing(Pinger(address)) as pinger,
+    ):
+        connection, _ = squatter.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(20 * answer)
+            until_now(lambda: pinger.health().detail)
+        squatter.accept()[0].close()
+        assert not pinger.health().ready, "it asks again"
+
+
 def test_who_has_no_room_for_a_connection_here_takes_the_server_for_alive(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

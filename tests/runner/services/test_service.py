@@ -307,6 +307,16 @@ def test_one_that_is_not_to_be_restarted_fails(bench: Bench) -> None:
     assert "soulsgui logs worker" in remedy
 
 
+def test_what_was_said_on_the_way_out_is_no_cause(bench: Bench) -> None:
+    said = (
+        "2026-11-28 10:00:00.000 ERROR soulsgui.x: The environment hangs",
+        "2026-11-28 10:00:00.001 INFO x: bye",
+    )
+    bench.start(f"print({said[0]!r}); print({said[1]!r}); exit(1)", restart=False)
+    bench.until("failed")
+    assert bench.events.told[-1][2].endswith("ERROR soulsgui.x: The environment hangs")
+
+
 def test_what_the_server_had_to_leave_out_is_told_once_ready(bench: Bench) -> None:
     seen: list[Sequence[str]] = []
 
