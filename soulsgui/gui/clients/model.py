@@ -124,7 +124,7 @@ COLUMNS: tuple[Column[Seen], ...] = (
         "State",
         lambda seen: state_words(seen.status, seen.age_s),
         lambda seen: client_look(shown_state(seen.status)).rank,
-        width=20,
+        width=23,
     ),
     Column("name", "Client", lambda seen: seen.status.name, _name, width=17),
     _words("host", "Host", lambda s: s.host, width=12),

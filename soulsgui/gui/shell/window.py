@@ -129,6 +129,7 @@ class MainWindow(QMainWindow):
         # A computer that can't train is there to play.
         self.mode = mode or (preferences.mode if can_train() else Mode.CLIENT)
         self._user_chose = preferences.page not in ("", WELCOME)
+        self._ended_unused = False  # its server, before it was used for anything
         self._first_show_began = self._was_shown = False
         self._restarts = False
         self._manual: ManualDialog | None = None
@@ -335,6 +336,8 @@ class MainWindow(QMainWindow):
         self.pages.show_page(name, **(where or {}))
 
     def _set_mode(self, mode: Mode) -> None:
+        if mode is Mode.CLIENT and self.mode is Mode.SERVER:
+            self._end_unused_server()
         self.mode = mode
         self._status.request()
         self._preferences.mode = mode
@@ -344,8 +347,20 @@ class MainWindow(QMainWindow):
         state = self._feed.connection.state
         # As a window that is opened in this mode does.
         takes_over = state is ConnectionState.RUNNER_GONE and self._feed.hello is None
-        if mode is Mode.SERVER and (state is ConnectionState.WELCOME or takes_over) and can_train():
+        wanted = state is ConnectionState.WELCOME or takes_over or self._ended_unused
+        if mode is Mode.SERVER and wanted and can_train():
+            self._ended_unused = False
             self.start_wanted.emit()
+
+    def _end_unused_server(self) -> None:
+        """End the server that this window has started before anybody could say that he comes to help."""
+        hello = self._feed.hello
+        unused = (
+            self.pages.shown == WELCOME and not self._feed.status.run.id and not self._feed.status.clients
+        )
+        if unused and self._feed.connection.live and hello and self._preferences.started_by_window(hello):
+            self._ended_unused = True
+            self._feed.call("server.shutdown")
 
     def _show_banner(self) -> None:
         """Show what is wrong with the server, beside its own pages alone."""

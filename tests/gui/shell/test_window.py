@@ -717,6 +717,29 @@ def test_pages_of_the_server_say_when_it_is_shut_down(qtbot: QtBot, make: Make, 
     assert not cover.isVisible()
 
 
+def test_who_comes_to_help_ends_the_server_that_was_started_for_nobody(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    window = make()
+    feed.hello, sent = HELLO, feed.sent
+    feed.connect_as(NO_RUN)
+    for ours, run, ends in ((False, "", False), (True, "r-1", False), (True, "", True)):
+        if ours:
+            window._preferences.remember_runner(HELLO)
+        feed.status = Status(run=RunStatus(id=run))
+        window.show_page("welcome")
+        before = len(sent)
+        window.show_mode(Mode.CLIENT)
+        assert [one.command for one in sent[before:] if one.command == "server.shutdown"] == (
+            ["server.shutdown"] if ends else []
+        )
+        if not ends:
+            window.show_mode(Mode.SERVER)
+    feed.connect_as(SHUT_DOWN)
+    with qtbot.waitSignal(window.start_wanted):
+        window.show_mode(Mode.SERVER)
+
+
 def test_a_server_that_is_started_anew_is_shut_down_first(make: Make, feed: FakeFeed) -> None:
     window = make()
     started: list[int] = []
