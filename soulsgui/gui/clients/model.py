@@ -185,7 +185,7 @@ COLUMNS: tuple[Column[Seen], ...] = (
         about="Time since its last sign of life, by the server's clock",
     ),
     _words("version", "Version", lambda s: s.version),
-    Column("error", "Last error", lambda seen: seen.status.error, width=15),
+    Column("error", "Last error", lambda seen: seen.status.error, width=12),
 )
 
 GIVEN_UP_FIRST = (
