@@ -126,8 +126,8 @@ COLUMNS: tuple[Column[Seen], ...] = (
         lambda seen: client_look(shown_state(seen.status)).rank,
         width=23,
     ),
-    Column("name", "Client", lambda seen: seen.status.name, _name, width=17),
-    _words("host", "Host", lambda s: s.host, width=12),
+    Column("name", "Client", lambda seen: seen.status.name, _name, width=15),
+    _words("host", "Host", lambda s: s.host, width=11),
     Column(
         "env",
         "Environment",
@@ -185,7 +185,7 @@ COLUMNS: tuple[Column[Seen], ...] = (
         about="Time since its last sign of life, by the server's clock",
     ),
     _words("version", "Version", lambda s: s.version),
-    Column("error", "Last error", lambda seen: seen.status.error, width=12),
+    Column("error", "Last error", lambda seen: seen.status.error, width=15),
 )
 
 GIVEN_UP_FIRST = (
