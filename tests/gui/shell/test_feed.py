@@ -130,7 +130,9 @@ def test_redis_down_says_how_it_ended() -> None:
     assert found.state is ConnectionState.REDIS_DOWN
     assert "killed by SIGKILL" in found.detail
     given_up = redis.model_copy(update={"state": "failed", "failures": 5})
-    assert "5 failures" in connection_over(Status(services=[given_up]), "my-server").detail
+    assert "given up: start it again" in connection_over(Status(services=[given_up]), "my-server").detail
+    retried = given_up.model_copy(update={"restart_in_s": 40.0})
+    assert "The runner starts it again." in connection_over(Status(services=[retried]), "my-server").detail
 
 
 def test_the_same_connection_is_told_once(feed: Feed) -> None:
