@@ -213,7 +213,7 @@ EVENT_COLUMNS: tuple[Column[Event], ...] = (
         lambda event: level_look(event.level).word,
         lambda event: _LEVELS.index(event.level) if event.level in _LEVELS else len(_LEVELS),
         look=lambda event: level_look(event.level),
-        width=13,
+        width=16,
     ),
     Column("what", "What happened", lambda event: event.what, width=54),
     Column("cause", "Why", lambda event: event.cause, width=40),
