@@ -115,6 +115,11 @@ def test_ages_go_on_by_our_own_clock_between_two_messages(
     assert column(model, "age") == ["0.2 s", "—"]
 
 
+def test_the_lag_of_who_is_gone_is_nobodys(model: ClientsModel) -> None:
+    show(model, client(1, lag=5), client(2, state="lost", lag=938), client(3, state="revoked", lag=446))
+    assert column(model, "lag") == ["5", "—", "—"]
+
+
 def test_what_a_client_tells_is_no_markup(model: ClientsModel) -> None:
     show(model, client(1, error="<img src='file:///etc/hostname'>"))
     row = model.index(0, model.column_number("state"))
