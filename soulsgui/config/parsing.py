@@ -5,8 +5,8 @@ A layer is a flat map from dotted keys to values that remembers where each was w
 
 import codecs
 import errno
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import SpecialFileError
 from typing import Any, NamedTuple
@@ -220,11 +220,10 @@ def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
                 found.problem(key, shown, "is a section: settings go below it")
         else:
             # At the top of the file it may be a setting of the section above it that was not indented.
-            meant = key if "." in key else f"{above}{key}"
-            problem = unknown_key(found.source, line, key, meant, len(found.problems) < MOST_TOLD)
-            if not prefix and isinstance(value, Mapping):
-                problem = replace(problem, nearest=nearest(key, sections))
-            found.problems.append(problem)
+            is_section = not prefix and isinstance(value, Mapping)
+            meant = key if "." in key or is_section else f"{above}{key}"
+            names = sections if is_section else known
+            found.problems.append(unknown_key(found.source, line, key, meant, _told(found.problems, names)))
 
 
 def _sections() -> set[str]:
@@ -242,13 +241,26 @@ def _line_of(node: Mapping[Any, Any], name: Any) -> int | None:
     return line
 
 
-def unknown_key(source: str, line: int | None, key: str, meant: str = "", suggests: bool = True) -> Problem:
-    """Return the problem of a key that is not a setting; `meant` has the section it stands in.
+def unknown_keys(source: str, keys: Iterable[str]) -> list[Problem]:
+    """Return the problems of those keys that are no settings, of a source without lines."""
+    known, problems = all_settings(), list[Problem]()
+    for key in keys:
+        if key not in known:
+            problems.append(unknown_key(source, None, key, key, _told(problems, known)))
+    return problems
 
-    To find what was meant takes a millisecond: who has thousands of mistakes has another file in hand.
+
+def unknown_key(source: str, line: int | None, key: str, meant: str, names: Iterable[str]) -> Problem:
+    """Return the problem of a key that is not a setting: `meant`, with its section, may be one of `names`."""
+    return Problem(source, line, key, None, "is not a setting.", nearest(meant, names))
+
+
+def _told(problems: Sequence[Problem], names: Iterable[str]) -> Iterable[str]:
+    """Return names that are worth a look for the next problem: none where nobody is told of it.
+
+    To find what was meant takes a millisecond, and a file that holds no settings has thousands of mistakes.
     """
-    near = nearest(meant or key, all_settings()) if suggests else ""
-    return Problem(source, line, key, None, "is not a setting.", near)
+    return names if len(problems) < MOST_TOLD else ()
 
 
 def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Layer:
@@ -262,7 +274,7 @@ def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Laye
         if not equals:
             problems.append(Problem(source, None, key, None, "expected key=value."))
         elif key not in known:
-            problems.append(unknown_key(source, None, key, suggests=len(problems) < MOST_TOLD))
+            problems.append(unknown_key(source, None, key, key, _told(problems, known)))
         else:
             value, reason = _read_value(text)
             # `souls:` alone would be a map, `007` a number, a day a date, and nothing at all a null.

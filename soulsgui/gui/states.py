@@ -99,9 +99,9 @@ def clients_here(clients: Iterable[ClientStatus]) -> tuple[int, int]:
     Those that were lost, left, were refused or were revoked are not counted: they may be of an earlier run.
     Nor are those that were invited and never came, and inference servers.
     """
-    states = [shown_state(client) for client in clients if not is_inference_server(client)]
-    here = sum(state in _CLIENT_IS_HERE for state in states)
-    return here, sum(state not in _CLIENT_IS_NOT_EXPECTED for state in states)
+    players = [client for client in clients if not is_inference_server(client)]
+    expected = sum(shown_state(client) not in _CLIENT_IS_NOT_EXPECTED for client in players)
+    return sum(map(is_here, players)), expected
 
 
 def run_is_active(state: str) -> bool:

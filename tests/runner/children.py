@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import psutil
 
 from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.service import Health, ServiceSpec
+from tests.faults import waiting
 from tests.faults.waiting import LIMIT_S
 
 T = TypeVar("T")
@@ -100,11 +100,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 def until_now(condition: Callable[[], T], limit_s: float = LIMIT_S) -> T:
     """The same without an event loop; returns what was true."""
-    deadline = time.monotonic() + limit_s
-    while not (seen := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)  # many ask a runner that has a core of two
-    return seen
+    return waiting.until(condition, "what is awaited", limit_s, every_s=0.02)
 
 
 @dataclass

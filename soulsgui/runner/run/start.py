@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.config.declaring import Effect, needs_goal
-from soulsgui.config.errors import MOST_TOLD
 from soulsgui.config.layers import combine, layers_of, load_run_settings
-from soulsgui.config.parsing import Layer, unknown_key
+from soulsgui.config.parsing import Layer, unknown_keys
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings, all_settings
@@ -38,11 +37,8 @@ _GOALS = ("stop.mean_return", "stop.env_steps")
 def override_layer(values: Mapping[str, Any], source: str = "overrides") -> Layer:
     """Return settings by dotted key as the layer above all others."""
     known = all_settings()
-    unknown = [key for key in values if key not in known]
-    problems = tuple(
-        unknown_key(source, None, key, suggests=place < MOST_TOLD) for place, key in enumerate(unknown)
-    )
-    return Layer(source, {key: value for key, value in values.items() if key in known}, problems=problems)
+    kept = {key: value for key, value in values.items() if key in known}
+    return Layer(source, kept, problems=tuple(unknown_keys(source, values)))
 
 
 def effective_settings(folders: Folders, params: RunStartParams, base: Layer) -> Settings:

@@ -15,9 +15,9 @@ from soulsgui.sampling.inference_messages import ActionOutcome, ActionReply, Req
 from soulsgui.wire.beats import own_instance
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
-from soulsgui.wire.messages.session import Grant
+from soulsgui.wire.messages.session import Grant, GreedyOrder
 from tests.faults.waiting import LIMIT_S, until
-from tests.sampling.free_trainer import ENOUGH, FreeTrainer
+from tests.sampling.free_trainer import ENOUGH, FreeTrainer, PlayingClient
 
 NAME = "inference-1"
 
@@ -49,6 +49,14 @@ class HandTrainer(FreeTrainer):
     def until(self, look: Callable[[], Any], what: str) -> None:
         """As `until`; the inference server is let in meanwhile."""
         until(lambda: self.let_in() and look(), what)
+
+
+def let_play(trainer: HandTrainer, playing: PlayingClient, order: GreedyOrder | None = None) -> None:
+    """Let a client of a process play, once it has begun a session; perhaps with an evaluation to play."""
+    trainer.connection.hset(trainer.keys.clients, "c", "{}")
+    until(lambda: playing.progress.session, "its hello")
+    grant = grant_for(playing.progress.session).model_copy(update={"greedy": order})
+    trainer.connection.set(trainer.keys.grant("c"), grant.to_json())
 
 
 class ServingThread:

@@ -15,7 +15,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.heartbeat import GreedyPlay, Heartbeat, InferenceFigures
 from soulsgui.wire.messages.session import Episode, GreedyOrder
 from tests.faults.waiting import until
-from tests.modes.seed.serving import NAME, HandClient, HandTrainer, ServingThread, grant_for
+from tests.modes.seed.serving import NAME, HandClient, HandTrainer, ServingThread, grant_for, let_play
 from tests.sampling.free_trainer import (
     check_weights,
     check_whole,
@@ -205,10 +205,8 @@ def test_a_client_without_a_policy_plays_whole_episodes(
     trainer: HandTrainer, serving: ServingThread, redis_address: Address
 ) -> None:
     keys, connection = trainer.keys, trainer.connection
-    connection.hset(keys.clients, "c", "{}")
     with playing_client(redis_address) as playing:
-        until(lambda: playing.progress.session, "its hello")
-        connection.set(keys.grant("c"), grant_for(playing.progress.session).to_json())
+        let_play(trainer, playing)
         trainer.until(lambda: trainer.steps() > 200, "200 steps")
     told = playing.progress.env_steps - playing.progress.num_envs  # what the last answer led to nobody hears
     trainer.until(lambda: trainer.steps() >= told, "all steps that it told")
@@ -229,20 +227,16 @@ def test_a_client_without_a_policy_plays_whole_episodes(
 def test_a_client_without_a_policy_plays_the_evaluations_that_it_is_asked_for(
     trainer: HandTrainer, serving: ServingThread, redis_address: Address
 ) -> None:
-    keys, connection = trainer.keys, trainer.connection
-    connection.hset(keys.clients, "c", "{}")
     order = GreedyOrder(model_id=1, count=3, attempt=1, update=1, env_steps=0, episodes=0)
 
     def greedy() -> list[Episode]:
         return [one for one in trainer.episodes() if one.greedy]
 
     with playing_client(redis_address) as playing:
-        until(lambda: playing.progress.session, "its hello")
-        grant = grant_for(playing.progress.session)
-        connection.set(keys.grant("c"), grant.to_json())
+        let_play(trainer, playing)
         trainer.until(lambda: trainer.steps() > 100, "100 steps")
         assert playing.progress.greedy == GreedyPlay(model_id=-1), "it can be asked"
-        connection.set(keys.grant("c"), grant.model_copy(update={"greedy": order}).to_json())
+        let_play(trainer, playing, order)
         trainer.until(lambda: len(greedy()) == 3, "the evaluation")
         trainer.publish(2)
         after = trainer.steps()
@@ -262,7 +256,6 @@ def test_a_client_without_a_policy_plays_the_evaluations_that_it_is_asked_for(
 def test_in_another_run_it_plays_evaluations_of_models_with_smaller_numbers(
     trainer: HandTrainer, redis_address: Address
 ) -> None:
-    trainer.connection.hset(trainer.keys.clients, "c", "{}")
     order = GreedyOrder(model_id=7, count=2, attempt=1, update=7, env_steps=0, episodes=0)
 
     def greedy() -> list[tuple[str, int]]:
@@ -276,9 +269,7 @@ def test_in_another_run_it_plays_evaluations_of_models_with_smaller_numbers(
                 trainer.begin_run(run_id)
                 trainer.publish(model_id)
             until(lambda before=before: playing.progress.session not in ("", before), "its hello")
-            asked = order.model_copy(update={"model_id": model_id, "update": model_id})
-            grant = grant_for(playing.progress.session).model_copy(update={"greedy": asked})
-            trainer.connection.set(trainer.keys.grant("c"), grant.to_json())
+            let_play(trainer, playing, order.model_copy(update={"model_id": model_id, "update": model_id}))
             trainer.until(lambda told=(run_id, model_id): greedy().count(told) == 2, f"those of {run_id}")
 
 
@@ -295,13 +286,9 @@ def test_a_client_that_can_not_run_the_network_says_that_it_plays_no_evaluations
         raise error("The network can't be made here.", "")
 
     monkeypatch.setattr(player, "make_policy", lacks_something)
-    keys, connection = trainer.keys, trainer.connection
-    connection.hset(keys.clients, "c", "{}")
     order = GreedyOrder(model_id=1, count=3, attempt=1, update=1, env_steps=0, episodes=0)
     with playing_client(redis_address) as playing:
-        until(lambda: playing.progress.session, "its hello")
-        grant = grant_for(playing.progress.session).model_copy(update={"greedy": order})
-        connection.set(keys.grant("c"), grant.to_json())
+        let_play(trainer, playing, order)
         trainer.until(lambda: playing.progress.greedy is None, "it declines")
         trainer.until(lambda: trainer.steps() > 100, "it plays")
     assert not [one for one in trainer.episodes() if one.greedy]
@@ -325,10 +312,8 @@ def test_a_client_plays_by_itself_after_a_run_with_central_inference(
 def test_an_episode_belongs_to_the_attempt_that_goes_on(
     trainer: HandTrainer, serving: ServingThread, redis_address: Address
 ) -> None:
-    trainer.connection.hset(trainer.keys.clients, "c", "{}")
     with playing_client(redis_address) as playing:
-        until(lambda: playing.progress.session, "its hello")
-        trainer.connection.set(trainer.keys.grant("c"), grant_for(playing.progress.session).to_json())
+        let_play(trainer, playing)
         trainer.until(trainer.episodes, "an episode")
         trainer.begin_run("run-1", attempt=2)
         trainer.publish(2)
