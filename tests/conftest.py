@@ -65,6 +65,10 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     finally:
         gc.freeze()  # no later collection looks there again
         gc.enable()
+        # Of each that does not, torch has dozens, pytest gives its handlers to at each test anew.
+        for logger in logging.Logger.manager.loggerDict.values():
+            if isinstance(logger, logging.Logger):
+                logger.propagate = True
 
 
 @pytest.hookimpl(tryfirst=True)

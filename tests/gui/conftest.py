@@ -50,6 +50,7 @@ def _garbage_of_this_thread() -> Iterator[None]:
     gc.disable()
     yield
     gc.collect()
+    gc.freeze()  # what is left stays: the next module looks at its own alone
     gc.enable()
 
 

@@ -52,7 +52,7 @@ def policy_of(agent: SACAgent) -> tuple[float, float]:
 @pytest.mark.parametrize("agent", ["sac", "tqc"])
 def test_the_policy_becomes_that_of_boltzmann(agent: str) -> None:
     """The best policy is proportional to `exp(r(a) / alpha)`: here a Gaussian of variance `alpha / 4`."""
-    learner = new_agent(agent=agent, initial_temperature=0.04, learn_temperature=False)
+    learner = new_agent(agent=agent, critics=2, initial_temperature=0.04, learn_temperature=False)
     learn(learner, 800)
     middle, deviation = policy_of(learner)
     assert middle == pytest.approx(BEST, abs=0.03)

@@ -86,7 +86,7 @@ def test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit(name: str, updates: i
     resumed = case.make(99)
     resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
     assert same_state(agent, resumed)
-    for number in range(4, 8):
+    for number in (4, 5):
         batch = case.batch(agent, number)
         obs = batch.obs.reshape(-1, *agent.spaces.observation.shape)
         np.testing.assert_array_equal(agent.outputs(obs), resumed.outputs(obs))
@@ -95,7 +95,7 @@ def test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit(name: str, updates: i
         assert all(np.array_equal(weights[place], others[place]) for place in weights)
         np.testing.assert_equal(*(case.learn_from(one, batch, number) for one in (agent, resumed)))
     assert same_state(agent, resumed)
-    assert agent.updates == resumed.updates == updates + 4
+    assert agent.updates == resumed.updates == updates + 2
     assert agent.policy_spec() == resumed.policy_spec()
     if case.algorithm != "ppo":
         assert agent.figures() == resumed.figures() != {}
@@ -234,7 +234,7 @@ def test_clients_say_and_do_what_the_agent_does(name: str, network: dict[str, An
     case = CASES[name]
     agent = trained(case, **network, **({} if case.algorithm == "dqn" else {"policy_init_scale": 1.0}))
     seen, rng = agent.spaces.observation, np.random.default_rng(1)
-    obs = rng.normal(3, 2, (10_000, *seen.shape)).astype(seen.dtype)
+    obs = rng.normal(3, 2, (4_000, *seen.shape)).astype(seen.dtype)
     if name == "dqn of images":
         obs = rng.integers(0, 256, (200, *seen.shape), seen.dtype)
     expected, policy = agent.outputs(obs), client_of(agent)
