@@ -1,7 +1,9 @@
 """`evaluate`: how good a checkpoint plays, on this computer, with or without a runner."""
 
 import asyncio
+import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ from soulsgui.config.parsing import Layer, layer_of_tree, parse_assignments
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import report_lines
-from soulsgui.errors import CheckpointError, UsageError, printable
+from soulsgui.errors import CheckpointError, ProcessFault, UsageError, printable
 from soulsgui.runner.run.library import LATEST, Library
 from soulsgui.runner.run.start import examine
 from soulsgui.runner.status_text import count_words
+from soulsgui.system import kill_descendants
 from soulsgui.wire.control import CheckpointInfo
 from soulsgui.wire.manifest import MANIFEST, Manifest, read_manifest
 from soulsgui.wire.messages.server_config import algorithm_name
@@ -27,13 +30,17 @@ _ANY = RunFolder(Path())
 _FOLDERS = frozenset(path.name for path in (_ANY.checkpoint, _ANY.best_model, _ANY.manual_saves))
 """Where the checkpoints of a run lie: how their names begin, which no run's does."""
 
+_MOST_EPISODES = 1_000_000
+_SHOW_EVERY_S = 1.0
 _DRAW_NOTHING = frozenset({"dqn"})  # algorithms whose policies are greedy by themselves
 
 
 def evaluate(arguments: Arguments) -> int:
     """`evaluate`: plays episodes with a checkpoint and says what they gave."""
-    if arguments.episodes < 1:
-        raise UsageError(f"--episodes should be at least 1, not {arguments.episodes}.")
+    if not 1 <= arguments.episodes <= _MOST_EPISODES:
+        raise UsageError(
+            f"--episodes should be at least 1 and at most {_MOST_EPISODES:,}, not {arguments.episodes:,}."
+        )
     if arguments.seed < 0:
         raise UsageError(f"--seed should be at least 0, not {arguments.seed}.")
     path = find_checkpoint(Library(folders_of(arguments).runs), arguments.checkpoint)
@@ -49,12 +56,21 @@ def evaluate(arguments: Arguments) -> int:
     # Late: what is wrong with the command line is said before Gymnasium is imported.
     from soulsgui.environments.make import longest_episode
     from soulsgui.modes.evaluate import evaluate, open_trained
+    from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog
 
-    trained = open_trained(path, env)
-    longest = longest_episode(env.id, env.kwargs, env.wrappers, settings.evaluation.max_steps)
-    found = evaluate(
-        trained.policy, trained.maker, arguments.episodes, arguments.seed, greedy, max_steps=longest
-    )
+    watchdog = Watchdog(EnvironmentLimits(settings.client.hang_seconds), _end_hanging)
+    watchdog.start()
+    try:
+        with watchdog.inside("being made"):
+            trained = open_trained(path, env)
+        longest = longest_episode(env.id, env.kwargs, env.wrappers, settings.evaluation.max_steps)
+        found = evaluate(
+            trained.policy, trained.maker, arguments.episodes, arguments.seed, greedy,
+            max_steps=longest, watchdog=watchdog, told=_Progress(),
+        )  # fmt: skip
+    finally:
+        watchdog.close()
+        _show("")
     report = found.to_json() | {
         "checkpoint": str(path),
         "run_id": info.run_id,
@@ -68,6 +84,29 @@ def evaluate(arguments: Arguments) -> int:
         "greedy": greedy,
     }
     return answer(arguments, report, _words(report, found.cut_words))
+
+
+def _end_hanging(fault: ProcessFault) -> None:
+    """End this process, whose main thread is in an environment that does not answer."""
+    _show("")
+    remedy = "Mend it, or give it more time: --set client.hang_seconds=SECONDS"
+    told = printable(f"{fault.message}\n{fault.details}{remedy}", None, lines=True)
+    sys.stderr.write(f"{told}\n")
+    sys.stderr.flush()
+    kill_descendants()
+    os._exit(1)
+
+
+class _Progress:
+    """Shows how far an evaluation is, once a second."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _SHOW_EVERY_S
+
+    def __call__(self, words: str) -> None:
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + _SHOW_EVERY_S
+            _show(words)
 
 
 def find_checkpoint(library: Library, name: str) -> Path:

@@ -2,6 +2,8 @@
 
 import math
 import re
+import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +20,9 @@ from soulsgui.wire.control import ClientStatus, ServiceStatus, Status
 from soulsgui.wire.control.states import CLIENT, Situation, situation
 
 if TYPE_CHECKING:
+    from soulsgui.runner.join.servers import SavedInvitations
     from soulsgui.wire.invitation import Invitation
+    from soulsgui.wire.messages.server_config import Execution
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h)")
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -35,6 +39,8 @@ def is_asked(arguments: Arguments) -> bool:
         raise UsageError("--for and --after-episode go with a pause.", "Pause it: soulsgui join pause")
     if arguments.as_json and word != "status":
         raise UsageError("--json goes with `join status`.")
+    if arguments.trust and word in _ASKED and word != "agree":
+        raise UsageError("--trust goes with an invitation, or with `join agree`.")
     if word in _ASKED and (arguments.here or arguments.name):
         raise UsageError(f"`join {word}` is for what plays here already: it goes with no --here or --name.")
     if word and word not in _ASKED and word.isalpha() and not Path(word).exists():
@@ -62,6 +68,39 @@ def takes_over(arguments: Arguments, before: "Invitation | None", after: "Invita
         return False
     say("what plays here already has taken the invitation over; see how it is: soulsgui join status")
     return True
+
+
+def agree(arguments: Arguments, saved: "SavedInvitations", invitation: "Invitation") -> None:
+    """Ask the owner of this computer about what a server wants to run here.
+
+    Where nobody can answer, or the server doesn't now, the client waits for an agreement: `join agree`.
+    """
+    from soulsgui.runner.join.servers import examined
+    from soulsgui.wire.control import OfferedServer, SavedServer
+
+    server_id = invitation.server_id
+    if arguments.trust:
+        saved.agree(server_id, "", always=True)
+    if arguments.trust or sys.stdin is None or not sys.stdin.isatty():
+        return
+    server = SavedServer.model_validate(invitation.model_dump())
+    blank = OfferedServer(server=server, known=True)
+    offered = examined(blank, invitation, saved.agreement(server_id), threading.Event())
+    if offered.runs is None or offered.agreed:
+        return
+    say(f"{invitation.server_name} wants to run on this computer:\n{_execution_text(offered.runs)}")
+    if not _yes("Run it here?"):
+        raise UsageError("You have not agreed: nothing runs here.", "The invitation is kept: soulsgui join")
+    saved.agree(server_id, offered.runs.digest, always=False)
+
+
+def _yes(question: str) -> bool:
+    say(f"{question} [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _execution_text(execution: "Execution") -> str:
+    return "\n".join(f"  {title}: {value}" for title, value in execution.words().items())
 
 
 def duration_s(words: str) -> float:
@@ -109,6 +148,22 @@ def _stop(_arguments: Arguments, runner: RunnerClient) -> int:
     return 0
 
 
+def _agree(arguments: Arguments, runner: RunnerClient) -> int:
+    found = _status(runner)
+    asks = found.clients[0].asks if found.clients else None
+    if asks is None and not arguments.trust:
+        say("the server asks for nothing")
+        return 0
+    if asks is not None:
+        say(f"{found.server.name} wants to run on this computer:\n{_execution_text(asks)}")
+    if sys.stdin is not None and sys.stdin.isatty() and not _yes("Run it here?"):
+        raise UsageError("You have not agreed: nothing of it runs here.")
+    digest = asks.digest if asks is not None else ""
+    runner.command("servers.agree", {"digest": digest, "always": arguments.trust})
+    say("agreed, also to whatever it names later" if arguments.trust else "agreed")
+    return 0
+
+
 def _tell(arguments: Arguments, runner: RunnerClient) -> int:
     found = _status(runner)
     return answer(arguments, found, join_text(found))
@@ -119,6 +174,7 @@ _ASKED: Mapping[str, Callable[[Arguments, RunnerClient], int]] = {
     "continue": _continue,
     "stop": _stop,
     "status": _tell,
+    "agree": _agree,
 }
 
 
@@ -136,6 +192,7 @@ _PLAIN = {
     Situation.REVOKED: "revoked: the server does not let it in any more",
     Situation.STOPPING: "stopping",
     Situation.CUT_OFF: "cut off by the server",
+    Situation.ASKED: "waiting for you: the server wants to run what follows; agree: soulsgui join agree",
     Situation.SILENT: "the game does not answer",
     Situation.PAUSED_BY_SERVER: "paused by the server",
     Situation.BETWEEN_ROUNDS: "waiting for the server: no round goes on at present",
@@ -154,6 +211,8 @@ def join_text(status: Status) -> str:
     helped = server.name or "the server of this computer"
     where = f" ({', '.join(place)})" if place else ""
     lines = [f"{name} helps {helped}{where}", f"  {state_words(status)}"]
+    if client is not None and client.asks is not None:
+        return "\n".join(map(printable, lines)) + f"\n{_execution_text(client.asks)}"
     if client is not None and client.env_id:
         lines.append(f"  {_figures(client)}")
     told = [client.error if client is not None else "", server.error]

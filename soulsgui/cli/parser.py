@@ -98,8 +98,10 @@ _ARGUMENTS = {
         type=int,
     ),
     "--since": option("NUMBER", "those after this number; default: 0, all", type=int, default=0),
+    "--agreement": option("FILE", argparse.SUPPRESS, type=Path),
     "--state-dir": option("DIR", argparse.SUPPRESS, type=Path),
     "--stochastic": flag("draw actions from what the policy says; default: take the best ones"),
+    "--trust": flag("agree to whatever this server wants to run here, now and later; default: be asked"),
     "--until-done": flag("end when the run has reached its goal; default: go on until stopped"),
     "--watch": flag("show it again every second; default: once"),
     "--watched": flag(argparse.SUPPRESS),
@@ -141,7 +143,8 @@ _ARGUMENTS = {
     "join invitation": word(
         "INVITATION",
         f"{_INVITATION}; or, from a second terminal, what to do with what plays here: pause, continue, stop, "
-        "status; default: the one of last time, else the server that runs on this computer",
+        "status, agree (to what its server wants to run); default: the one of last time, else the server "
+        "that runs on this computer",
         "",
     ),
     "logs --run": option("RUN", _WHICH_RUN, default="latest"),
@@ -260,7 +263,7 @@ _DECLARED = (
         "join",
         "roles:join",
         "let this computer play for a server; pause and stop that",
-        "invitation --here --name --for --after-episode --json --watched --idle",
+        "invitation --here --name --trust --for --after-episode --json --watched --idle",
         "join gamer-01.soulsgui",
         "join pause --for 30m",
         "join continue",
@@ -270,8 +273,8 @@ _DECLARED = (
         "client",
         "roles:client",
         "a sampling client, in the foreground",
-        "invitation --server --server-file --name --num-envs --workers --episodes --inference --simulate "
-        "--rate --state-dir",
+        "invitation --server --server-file --name --trust --num-envs --workers --episodes --inference "
+        "--simulate --rate --state-dir --agreement",
         "client --name second-player",
         "client --simulate 1000 --rate 100",
         is_service=True,

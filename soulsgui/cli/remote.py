@@ -107,6 +107,8 @@ def call(arguments: Arguments) -> int:
     """`call`: any command, with its answer as JSON."""
     try:
         params = json.loads(arguments.params)
+    except RecursionError as error:
+        raise UsageError("The parameters are nested too deeply.") from error
     except ValueError as error:
         at = getattr(error, "pos", 0) + 1
         raise UsageError(

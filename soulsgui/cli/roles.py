@@ -131,16 +131,19 @@ def join(arguments: Arguments) -> int:
     if arguments.here and arguments.invitation:
         raise UsageError("--here plays for this computer's own server: it goes with no invitation.")
     saved = SavedInvitations(folders_of(arguments))
-    if arguments.invitation or arguments.here:
-        before = saved.find(saved.chosen_id)
+    before, is_new = saved.find(saved.chosen_id), bool(arguments.invitation or arguments.here)
+    if is_new:
         invitation = take_up(arguments) if arguments.invitation else None
-        saved.choose(invitation)
-        if joined.takes_over(arguments, before, invitation):
-            return 0
     else:
         invitation = saved.chosen()
         if invitation is not None:
             check_name(arguments, invitation)
+    if invitation is not None and not arguments.watched:
+        joined.agree(arguments, saved, invitation)
+    if is_new:
+        saved.choose(invitation)
+        if joined.takes_over(arguments, before, invitation):
+            return 0
     name = _client_name(arguments) if invitation is None else invitation.client
     return join(folders_of(arguments), name, arguments.watched, invitation, arguments.idle)
 
@@ -170,6 +173,7 @@ def _play(arguments: Arguments, name: str, address: Address, start_anew: Callabl
         episodes=arguments.episodes,
         workers=arguments.workers,
         inference=arguments.inference,
+        agreement=arguments.agreement,
     )
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
     return run_client(address, name, options, owner, start_anew)
@@ -192,16 +196,21 @@ def _invited_client(arguments: Arguments) -> int:
     from soulsgui.cli.inviting import take_up
     from soulsgui.process import setup_logging, start_over, stop_on_signals
     from soulsgui.runner.join.finder import find_server
+    from soulsgui.runner.join.servers import SavedInvitations
 
     if arguments.server or arguments.server_file:
         raise UsageError(
             "An invitation says where the server is: it goes with neither --server nor --server-file."
         )
     invitation = take_up(arguments)
+    saved = SavedInvitations(folders_of(arguments))
+    if arguments.trust:
+        saved.agree(invitation.server_id, "", always=True)
     setup_logging()
     address = find_server(invitation, stop_on_signals())
     if address is None:
         return 0
+    arguments.agreement = saved.agreement_path(invitation.server_id)
     return _play(arguments, invitation.client, address, start_over)
 
 

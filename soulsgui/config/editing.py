@@ -11,7 +11,7 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from soulsgui.config.errors import ConfigError
+from soulsgui.config.errors import ConfigError, Problem
 from soulsgui.config.parsing import parse_layer, read_settings
 from soulsgui.errors import SoulsGuiError
 from soulsgui.system import atomic_write
@@ -42,7 +42,8 @@ def with_values(text: str, changes: Mapping[str, Any], reset: tuple[str, ...] = 
     """Return YAML text with settings changed, or taken out (`reset`), by dotted key; comments are kept.
 
     Raises:
-        ConfigError: The present text is not YAML, or a key is written twice in it.
+        ConfigError: The present text is not YAML, a key is written twice in it, or another setting would
+            change with these: they share a part (`&name`, `*name`).
     """
     layer = parse_layer(text, "config.yaml")
     if layer.ambiguous:
@@ -51,6 +52,17 @@ def with_values(text: str, changes: Mapping[str, Any], reset: tuple[str, ...] = 
         text = without(text, key)
     if not changes:
         return text
+    changed = _changed(text, changes)
+    now = parse_layer(changed, "config.yaml").values
+    for key, value in parse_layer(text, "config.yaml").values.items():
+        if key not in changes and now.get(key) != value:
+            names = ", ".join(changes)
+            reason = f"would change together with {names}: they share a part (&, *, <<). Write both out."
+            raise ConfigError([Problem("config.yaml", layer.lines.get(key), key, value, reason)])
+    return changed
+
+
+def _changed(text: str, changes: Mapping[str, Any]) -> str:
     tree = _yaml().load(text)
     if tree is None:
         # A tree of nothing would not keep the comments of a text that has nothing else.

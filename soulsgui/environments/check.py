@@ -199,6 +199,9 @@ class _Trial:
         if not isinstance(result, tuple) or len(result) != 2:
             self._problem(f"{where} form", f"{self._named(where)} does not return (observation, info).")
             return None
+        if not isinstance(result[1], dict):
+            self._problem(f"{where} info", f"info is {result[1]!r}, not a dict, in {self._named(where)}.")
+            return None
         self._look_at_mask(result[1], where, spaces, ended)
         wanted = spaces.observation
         try:

@@ -1,6 +1,5 @@
 """Environments by name: Gymnasium ids or `module:Env-v0`, with wrappers by name or import path."""
 
-import importlib
 import inspect
 import re
 import sys
@@ -16,7 +15,13 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from soulsgui.config.errors import nearest
-from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError, error_words
+from soulsgui.environments.imports import import_named
+from soulsgui.errors import (
+    ClientRegistrationError,
+    EnvironmentCheckError,
+    EnvironmentMissingError,
+    error_words,
+)
 
 Env = gymnasium.Env[Any, Any]
 Vector = VectorEnv[Any, Any, Any]
@@ -197,16 +202,24 @@ def _import(
             "Write it as Python imports it, without a path and without .py: package.module:Name",
         )
     try:
-        return importlib.import_module(module)
+        return import_named(module)
+    except ClientRegistrationError:
+        raise
     except SystemExit as error:
         raise EnvironmentCheckError(
             f"The module {module!r} of {wanted_for} ends the program when it is imported: {_words(error)}.",
             "Mend the module: what is imported must not end Python.",
         ) from error
     except Exception as error:
+        remedy = "Mend the module: it was found, and it fails when it is imported."
+        if isinstance(error, ModuleNotFoundError):
+            package = (error.name or module).split(".")[0]
+            remedy = (
+                "Check the spelling. A module of your own must be found by Python (PYTHONPATH); a package "
+                f"is installed first (often `pip install {package}`)."
+            )
         raise missing(
-            f"The module {module!r} of {wanted_for} can't be imported: {_words(error)}.",
-            f"Install the package that holds it (often `pip install {module.split('.')[0]}`).",
+            f"The module {module!r} of {wanted_for} can't be imported: {_words(error)}.", remedy
         ) from error
 
 

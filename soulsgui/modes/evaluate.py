@@ -24,7 +24,7 @@ from soulsgui.errors import CheckpointError, SoulsGuiError
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import Mask, Policy, make_policy
 from soulsgui.sampling.rollout import Bounds
-from soulsgui.sampling.watchdog import fault_of
+from soulsgui.sampling.watchdog import Watchdog, fault_of
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.wire.manifest import Manifest
 
@@ -124,20 +124,36 @@ def evaluate(
     greedy: bool = True,
     go_on: Callable[[], bool] | None = None,
     max_steps: int | None = None,
+    watchdog: Watchdog | None = None,
+    told: Callable[[str], None] | None = None,
 ) -> Evaluation:
-    """Play episodes with a policy that holds weights already; `go_on` is asked before each step."""
+    """Play episodes with a policy that holds weights already.
+
+    Args:
+        policy: Who plays.
+        make: Makes an environment.
+        episodes: How many, at least one.
+        seed: Of the first of them.
+        greedy: Whether the best action is taken, rather than drawn.
+        go_on: Asked before each step; what is not to go on raises `Unfinished`.
+        max_steps: After how many an episode is cut; None: never.
+        watchdog: Notices an environment that hangs.
+        told: Called before each step with how far it is, in words.
+    """
 
     def going_on() -> None:
         if go_on is not None and not go_on():
             raise Unfinished
+        if told is not None:
+            told(play.words)
 
     began = time.monotonic()
-    play = _Play(policy, episodes, seed, greedy, max_steps)
+    play = _Play(policy, episodes, seed, greedy, max_steps, watchdog)
     with ExitStack() as opened:
         for _ in range(min(episodes, MOST_SIDE_BY_SIDE)):
             going_on()
-            env = make()
-            opened.callback(_guarded, env.close, "closing")
+            env = play.guarded(make, "being made", translate=False)
+            opened.callback(play.guarded, env.close, "being closed")
             going_on()
             play.fill_slot(env)
         while play.slots:
@@ -158,7 +174,16 @@ class _Slot:
 
 
 class _Play:
-    def __init__(self, policy: Policy, episodes: int, seed: int, greedy: bool, max_steps: int | None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        episodes: int,
+        seed: int,
+        greedy: bool,
+        max_steps: int | None,
+        watchdog: Watchdog | None,
+    ) -> None:
+        self._watchdog = watchdog
         self.slots: list[_Slot] = []
         self.cut = 0
         self.returns = [0.0] * episodes
@@ -172,6 +197,29 @@ class _Play:
         self._begun = 0
         self._spaces: SpacesSpec | None = None
 
+    @property
+    def words(self) -> str:
+        """How far it is."""
+        ended = self._begun - len(self.slots)
+        return f"{ended} of {len(self.returns)} episodes, {sum(self.lengths):,} steps"
+
+    def guarded(self, work: Callable[[], T], doing: str, translate: bool = True) -> T:
+        """Call an environment under the watchdog; what it raises becomes an `EvaluationError`."""
+        if self._watchdog is not None:
+            self._watchdog.enter(doing)
+        try:
+            return work()
+        except BROKEN as error:
+            if not translate:
+                raise
+            fault = fault_of(error, doing)
+            raise EvaluationError(
+                fault.message, "Play it at random to see more: soulsgui env check ID"
+            ) from error
+        finally:
+            if self._watchdog is not None:
+                self._watchdog.leave()
+
     def fill_slot(self, env: Env) -> None:
         """Begin the next episode in an environment, if there is one left to play."""
         if self._begun == len(self.returns):
@@ -182,7 +230,7 @@ class _Play:
             self._within = Bounds(spec.observation)  # as in training: what lies outside is moved onto them
         episode = self._begun
         self._begun += 1
-        obs, info = _guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
+        obs, info = self.guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
         self._remembered.begin(1)
         blank = {name: rows[0] for name, rows in self._remembered.fields.items()}
         self.slots.append(_Slot(env, episode, *self._read(obs, info), blank))
@@ -194,7 +242,7 @@ class _Play:
             self._step_one(slot, action)
 
     def _step_one(self, slot: _Slot, action: Any) -> None:
-        obs, reward, terminated, truncated, info = _guarded(lambda: _stepped(slot.env, action), "a step")
+        obs, reward, terminated, truncated, info = self.guarded(lambda: _stepped(slot.env, action), "a step")
         self.returns[slot.episode] += float(reward)
         self.lengths[slot.episode] += 1
         too_long = self.lengths[slot.episode] == self._max_steps and not (terminated or truncated)
@@ -228,7 +276,7 @@ class _Play:
 
         choices = sum(spaces.action.sizes)
         mask = read_mask(info[MASK_KEY], choices) if choices and MASK_KEY in info else None
-        return _guarded(read, "showing an observation"), mask
+        return self.guarded(read, "showing an observation"), mask
 
 
 def _stepped(env: Env, action: Any) -> Any:
@@ -237,17 +285,6 @@ def _stepped(env: Env, action: Any) -> Any:
     with np.errstate(over="ignore"):
         check_rewards(np.array([result[1]], np.float32))
     return result
-
-
-def _guarded(work: Callable[[], T], doing: str) -> T:
-    """Call an environment; what it raises becomes an `EvaluationError`."""
-    try:
-        return work()
-    except BROKEN as error:
-        fault = fault_of(error, doing)
-        raise EvaluationError(
-            fault.message, "Play it at random to see more: soulsgui env check ID"
-        ) from error
 
 
 @dataclass(frozen=True)

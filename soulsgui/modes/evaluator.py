@@ -7,6 +7,7 @@ all before are written aside: the trainer may have let go of them when somebody 
 
 import logging
 import math
+import os
 import shutil
 import threading
 import time
@@ -20,12 +21,14 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.config.sections.run import LEAST_TO_CONFIRM, settles
 from soulsgui.environments.make import longest_episode, make_env
-from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError, UsageError
+from soulsgui.errors import CheckpointError, EnvironmentCheckError, ProcessFault, SoulsGuiError, UsageError
 from soulsgui.modes.evaluate import Evaluation, Unfinished, check_spaces, evaluate
 from soulsgui.policies.exploration import without_noise
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.heartbeat import derived_seed
+from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog
+from soulsgui.system import kill_descendants
 from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, manifest_of, write_checkpoint
 from soulsgui.training.evaluations import Schedule
 from soulsgui.training.publisher import TrainingPosition, published_header
@@ -82,11 +85,13 @@ class EvaluatorNode:
         self._last: tuple[WeightsHeader, Evaluation] | None = None
         self._best = best_aside(run)
         self._instance = own_instance()
+        self._watchdog = Watchdog(EnvironmentLimits(settings.client.hang_seconds), self._hung)
         self._reporter = StateReporter(address, EVALUATOR, self._state)
 
     def run(self) -> None:
         """Work until stopped."""
         self._reporter.start()
+        self._watchdog.start()
         try:
             while not self._stop.is_set():
                 self._turn()
@@ -98,8 +103,16 @@ class EvaluatorNode:
             self._farewell = "ended as asked"
         finally:
             self._phase = "stopping"
+            self._watchdog.close()
             self._reporter.close()
             self._link.close()
+
+    def _hung(self, fault: ProcessFault) -> None:
+        """End this process, whose main thread is in an environment that does not answer."""
+        logger.error("%s\n%s", fault.message, fault.details)
+        kill_descendants()
+        logging.shutdown()
+        os._exit(1)
 
     def _turn(self) -> None:
         """Look for new weights, and evaluate them when that is due."""
@@ -174,7 +187,8 @@ class EvaluatorNode:
                 try:
                     config = self._described(connection)
                     if config is not None and config.spaces:
-                        check_spaces(self._make, config.spaces, self._settings.env.id)
+                        with self._watchdog.inside("being made"):
+                            check_spaces(self._make, config.spaces, self._settings.env.id)
                 finally:
                     self._loads_since = None
             self._seen = header
@@ -238,7 +252,15 @@ class EvaluatorNode:
 
         def play(episodes: int, begun: int) -> Evaluation:
             seed = self._seed + begun
-            return evaluate(policy, self._make, episodes, seed, go_on=self._go_on, max_steps=longest)
+            return evaluate(
+                policy,
+                self._make,
+                episodes,
+                seed,
+                go_on=self._go_on,
+                max_steps=longest,
+                watchdog=self._watchdog,
+            )
 
         goal, confirms = stop.mean_return, self._confirming is not None
         if found is None:

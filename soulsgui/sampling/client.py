@@ -7,9 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from redis.exceptions import NoPermissionError
 
+from soulsgui.environments.imports import hold_to
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.policies.policy import make_policy
@@ -24,12 +26,13 @@ from soulsgui.sampling.progress import made_words
 from soulsgui.sampling.remote import RemotePolicy
 from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
-from soulsgui.wire.messages.owner import ClientFolder
-from soulsgui.wire.messages.server_config import ServerConfig, family_of, state_of
+from soulsgui.wire.messages.owner import LOOK_EVERY_S, ClientFolder, read_agreement
+from soulsgui.wire.messages.server_config import Execution, ServerConfig, family_of, state_of
 
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 5.0
+_ASKS = "Its owner is asked whether what this server wants to run may run there."
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class ClientOptions:
         episodes: After how many it ends; None: it plays on.
         workers: Processes of its environments.
         inference: Who has the policy: `local`, or (an inference) `server`.
+        agreement: The file that says what the server may run here; None: anything.
         making: The context that environments are made in.
     """
 
@@ -48,6 +52,7 @@ class ClientOptions:
     episodes: int | None = None
     workers: int | None = None
     inference: str | None = None
+    agreement: Path | None = None
     making: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
@@ -168,10 +173,12 @@ class Client:
     def _something_new(self, plan: Plan, config: ServerConfig | None, view: ServerView) -> bool:
         return self._link.plan != plan or view.config != config or self._link.unanswered
 
-    def _play(self, config: ServerConfig) -> None:
+    def _play(self, announced: ServerConfig) -> None:
         with self._link.checked("version"):
-            config = checked_config(config, self._link.progress)
+            config = checked_config(announced, self._link.progress)
         logging.getLogger().setLevel(config.settings["logging.level"].upper())
+        if not self._is_agreed(announced, Execution.of(config.settings)):
+            return
         with ExitStack() as closing:
             remote = self._remote_policy(config)
             self._link.take_weights(remote is None)
@@ -193,6 +200,40 @@ class Client:
             with self._link.checked("environment"):
                 player = RunPlayer(self._link, self._stop, known, environment, policy, self._count_episode)
             player.play()
+
+    def _is_agreed(self, announced: ServerConfig, execution: Execution) -> bool:
+        """Wait until the owner of this computer agrees to what a run executes, and hold this process to it.
+
+        Returns False when it is time to go, or to look at what the server announces instead.
+        """
+        path, link, told = self._options.agreement, self._link, False
+        if path is None:
+            return True
+        while not (agreement := read_agreement(path)).covers(execution):
+            link.progress.asks, link.progress.error = execution, _ASKS
+            if not told:
+                words = "; ".join(f"{title}: {value}" for title, value in execution.words().items())
+                logger.warning(
+                    "the server wants to run something new here: %s. Agree in the window, by "
+                    "`soulsgui join agree`, or start it with --trust",
+                    words,
+                )
+            told = True
+            plan, now = link.plan, link.view.config
+            if self._stop.is_set() or now != announced:
+                break
+            link.obey(plan, "waiting")
+            link.wait(partial(self._something_new, plan, now), LOOK_EVERY_S)
+        else:
+            hold_to(None if agreement.always else execution.modules)
+            link.progress.asks = None
+            if told:
+                link.progress.error = ""
+                logger.info("the owner has agreed")
+            return True
+        link.progress.asks, link.progress.error = None, ""
+        self._run_id = ""
+        return False
 
     def _environment(self, config: ServerConfig) -> Environment:
         options = self._options

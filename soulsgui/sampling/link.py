@@ -306,6 +306,7 @@ class ClientLink:
             checks=dict(progress.checks),
             remote=progress.remote,
             lacks=list(progress.lacks),
+            asks=progress.asks,
             episodes=progress.recent_episodes(),
             farewell=self.farewell,
         )

@@ -10,6 +10,7 @@ from soulsgui.errors import EnvironmentFault
 from soulsgui.wire.messages.base import LONGEST_DETAILS, Instance
 from soulsgui.wire.messages.heartbeat import Answer, GreedyPlay, Heartbeat, InferenceFigures, Phase
 from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
+from soulsgui.wire.messages.server_config import Execution
 from soulsgui.wire.versions import MissingRequirement
 
 logger = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Progress:
     checks: dict[str, bool] = field(default_factory=dict)  # as `messages.owner.ClientReport`
     remote: bool = False  # an inference server chooses its actions in the present run
     lacks: list[MissingRequirement] = field(default_factory=list)  # what the server needs and is not here
+    asks: Execution | None = None  # what the server wants to run here and the owner has not agreed to
     keeps_episodes: bool = True  # the owner of this computer asks for them
     _fault: str = ""
     _past_sessions: set[str] = field(default_factory=set)

@@ -100,6 +100,21 @@ def test_text_that_can_not_be_changed_is_refused(text: str) -> None:
         with_values(text, {"ppo.gamma": 0.9})
 
 
+@pytest.mark.parametrize(
+    ("text", "key", "other"),
+    [
+        ("ppo: &p\n  gamma: 0.9\ndqn: *p\n", "dqn.gamma", "ppo.gamma = 0.9"),
+        ("ppo: &p\n  gamma: 0.9\ndqn:\n  <<: *p\n", "ppo.gamma", "dqn.gamma = 0.9"),
+    ],
+)
+def test_a_setting_that_shares_its_place_with_another_one_is_not_changed(
+    text: str, key: str, other: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"{other}: would change together with {key}"):
+        with_values(text, {key: 0.5})
+    assert with_values(text, {"seed": 3}).endswith("seed: 3\n")
+
+
 def test_saved_text_is_read_back_and_a_change_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "new" / "config.yaml"
     assert read_text(path) == ""

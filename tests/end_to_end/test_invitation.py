@@ -115,6 +115,14 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     assert server.client_state("gamer") == "joining"
     file = str(server.folder / "gamer.soulsgui")
     pcs.append(Pc(tmp_path / "pc", "join", file))
+
+    def asked(*words: str) -> str:
+        return soulsgui("join", *words, folder=tmp_path / "pc").stdout
+
+    wait_for(lambda: "waiting for you: the server wants to run" in asked("status"), "its owner is asked")
+    assert "environment: CartPole-v1" in asked("status")
+    assert server.client_state("gamer") == "waiting", "nothing was made"
+    assert asked("agree").endswith("agreed\n")
     wait_for(lambda: server.client_state("gamer") == "online", "it plays")
     server.wait_updates(3)
     assert server.status().run.rejected == {}
@@ -165,7 +173,7 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     with pytest.raises(redis.AuthenticationError):
         _push(again)
     pcs.pop().close()
-    pcs += [Pc(tmp_path / "other", "client", file), Pc(tmp_path / "pc", "join", "--here")]
+    pcs += [Pc(tmp_path / "other", "client", file, "--trust"), Pc(tmp_path / "pc", "join", "--here")]
     wait_for(lambda: server.client_state("gamer") == "online", "another one plays with the new one")
     wait_for(lambda: "helps this computer's server" in pcs[1].log.read_text(), "its owner has the choice")
     server.wait_updates(2)
@@ -304,7 +312,7 @@ def test_a_computer_without_torch_across_the_network_is_back_after_the_cable_was
         [*no_torch, sys.executable, "-c", "import torch"], capture_output=True, check=False
     )
     assert b"no torch on this computer" in looked.stderr
-    pc = Pc(tmp_path / "pc", "join", str(folder / "g.soulsgui"), before=no_torch)
+    pc = Pc(tmp_path / "pc", "join", str(folder / "g.soulsgui"), "--trust", before=no_torch)
     pcs.insert(0, pc)
     wait_for(lambda: updates() >= 2, "its samples are trained on")
 
@@ -340,6 +348,7 @@ def test_with_encryption_a_computer_plays_from_beyond_private_networks(
     public = tuple(place for place in invitation.addresses if place[0] == cable.public)
     assert len(public) == 1
     invitation.model_copy(update={"addresses": public}).save(folder / "g.soulsgui")
-    pcs.insert(0, Pc(tmp_path / "pc", "join", str(folder / "g.soulsgui"), before=cable.on(cable.pc)))
+    words = "join", str(folder / "g.soulsgui"), "--trust"
+    pcs.insert(0, Pc(tmp_path / "pc", *words, before=cable.on(cable.pc)))
     wait_for(lambda: cable.status(folder).run.updates >= 2, "its samples are trained on")
     assert cable.status(folder).run.rejected == {}

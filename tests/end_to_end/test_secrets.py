@@ -37,7 +37,7 @@ def invitation(server: RunningServer) -> Invitation:
     assert done.returncode == 0, done.stderr
     invitation = Invitation.load(file)
     # The link on its command line, as somebody would type it.
-    server.spawn("client", last_json(done.stdout)["link"])
+    server.spawn("client", last_json(done.stdout)["link"], "--trust")
     wait_for(lambda: server.client_state("pc") == "online", "the invited computer plays")
     server.wait_updates(3)
     return invitation
@@ -98,7 +98,7 @@ def test_secrets_stand_in_private_files_alone_and_in_no_log(
         data / "tls" / "key.pem",
         server.folder / "pc.soulsgui",
         *(data / "local" / f"{name}.json" for name in LOCAL),
-        *(config / "servers").iterdir(),
+        *(config / "servers").glob("*.soulsgui"),
     }
     files = {path: path.read_bytes() for path in server.folder.rglob("*") if path.is_file()}
     words = [secret.encode() for secret in secrets.values()]

@@ -32,6 +32,7 @@ def test_a_sound_environment_has_no_problems() -> None:
         ("nan", "not finite"),
         ("dtype", "float64"),
         ("flag", "terminated is 1, not a bool, in step() (toys.py, line 80)"),
+        ("info", "info is None, not a dict, in step() (toys.py, line 80)"),
         ("old", "step() (toys.py, line 80) does not return"),
         ("constructor", "no graphics here"),
     ],

@@ -90,6 +90,8 @@ class Faulty(Counter):
                 reward = float("inf")
             case "many":
                 obs[1], reward = 2000 + self.steps, float("inf")
+            case "info":
+                return obs, reward, terminated, truncated, None
             case "flag":
                 return obs, reward, 1, truncated, info
             case "old":

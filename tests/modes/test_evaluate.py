@@ -1,5 +1,6 @@
 """Evaluation: every episode from its own seed, every episode counts, faults in words."""
 
+import threading
 from typing import Any
 
 import gymnasium
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from soulsgui.config.sections.run import LEAST_TO_CONFIRM, settles
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import CheckpointError
+from soulsgui.errors import CheckpointError, ProcessFault
 from soulsgui.modes.evaluate import (
     MOST_SIDE_BY_SIDE,
     Evaluation,
@@ -19,7 +20,9 @@ from soulsgui.modes.evaluate import (
     evaluate,
 )
 from soulsgui.policies.numpy_recurrent import Remembered
+from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog
 from tests.environments.toys import Room
+from tests.faults.waiting import LIMIT_S
 
 Obs = NDArray[np.float32]
 
@@ -148,6 +151,43 @@ def test_what_breaks_or_is_no_return_is_told_in_words_and_it_ends_when_it_is_ask
         monkeypatch.setattr(Seeded, "step", lambda *_, ended=ended: ended)
         with pytest.raises(EvaluationError, match=r"raised in a step: .*It gave the reward (nan|inf)"):
             evaluate(Stub(), Seeded, episodes=1)
+
+
+@pytest.mark.parametrize("place", ["reset", "step", "close"])
+def test_an_environment_that_hangs_is_noticed_wherever_it_does(place: str) -> None:
+    told, go_on = list[ProcessFault](), threading.Event()
+
+    class Hanging(Seeded):
+        def hang(self, here: str) -> None:
+            if here == place:
+                assert go_on.wait(LIMIT_S)
+
+        def reset(self, **how: Any) -> Any:
+            self.hang("reset")
+            return super().reset(**how)
+
+        def step(self, action: int) -> Any:
+            self.hang("step")
+            return super().step(action)
+
+        def close(self) -> None:
+            self.hang("close")
+
+    def hangs(fault: ProcessFault) -> None:
+        told.append(fault)
+        go_on.set()
+
+    watchdog = Watchdog(EnvironmentLimits(0.5), hangs)
+    watchdog.start()
+    far = list[str]()
+    try:
+        evaluate(Stub(), Hanging, episodes=2, watchdog=watchdog, told=far.append)
+    finally:
+        watchdog.close()
+    assert [one.message.partition(" takes longer")[0] for one in told] == [
+        f"The environment hangs: {'being closed' if place == 'close' else f'a {place}'}"
+    ]
+    assert far[-1] == "1 of 2 episodes, 2 steps"
 
 
 def test_an_environment_with_other_spaces_is_refused() -> None:

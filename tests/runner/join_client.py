@@ -28,7 +28,7 @@ _PHASES: dict[str, Phase] = {"run": "sampling", "pause": "paused", "pause_after_
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for name in ("role", "--name", "--server-file", "--state-dir"):
+    for name in ("role", "--name", "--server-file", "--state-dir", "--agreement"):
         parser.add_argument(name)
     options = parser.parse_args()
     folder = ClientFolder(Path(options.state_dir))

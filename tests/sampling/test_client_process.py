@@ -14,14 +14,16 @@ import pytest
 import redis
 
 import soulsgui
+from soulsgui.environments import imports
 from soulsgui.errors import ClientRegistrationError, SoulsGuiError
 from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.sampling.client import ClientOptions
+from soulsgui.system import write_private
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
-from soulsgui.wire.messages.owner import ClientReport
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.owner import Agreement, ClientReport
+from soulsgui.wire.messages.server_config import Execution, ServerConfig
 from tests.faults.server import faulty_server
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import (
@@ -151,6 +153,47 @@ def test_without_an_inference_server_nobody_asks_one(redis_address: Address, tra
     assert isinstance(client.failure, ClientRegistrationError)
     assert client.failure.message == "This run has no inference server."
     assert client.progress.env_id == "", "no environment was made for that"
+
+
+@pytest.mark.allow_warnings
+def test_nothing_that_a_server_names_runs_before_the_owner_agreed_to_all_of_it(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "_agreed", None)  # a client holds its whole process to what was agreed
+    canary, path = tmp_path / "canary", tmp_path / "agreed.json"
+    shell = {"unittest.mock:MagicMock": {"return_value": f"touch {canary}"}}
+    trainer = FreeTrainer(redis_address, env__wrappers=[shell, "operator:call", "os:system"])
+    trainer.publish(1)
+    asked, options = OwnersFolder(tmp_path / "owner"), ClientOptions(agreement=path)
+    client = PlayingClient(redis_address, asked, options=options)
+
+    def until_asked_for(execution: Execution) -> None:
+        until(lambda: client.progress.asks == execution or client.failure, "the owner is asked")
+        assert client.failure is None
+        assert (client.progress.env_id, trainer.sessions()) == ("", sessions), "nothing was made"
+
+    try:
+        sessions: list[str] = []
+        until_asked_for(Execution.of(trainer.config.settings))
+        for number, changed in enumerate(({"env.wrappers": []}, {"env.kwargs": {"length": 7}}), 2):
+            trainer.settings |= {"env.wrappers": [], **changed}
+            trainer.begin_run(f"run-{number}")
+            trainer.publish(number)
+            until_asked_for(wanted := Execution.of(trainer.config.settings))
+            write_private(path, Agreement(digests=[wanted.digest]).to_json().encode())
+            until(lambda: len(trainer.sessions()) > len(sessions) or client.failure, "it plays")  # noqa: B023
+            assert (client.failure, client.progress.asks, client.progress.error) == (None, None, "")
+            sessions, client.progress.env_id = trainer.sessions(), ""
+            with pytest.raises(ClientRegistrationError, match="to which nobody on this computer has agreed"):
+                imports.import_named("os")
+        trainer.begin_run("run-4")
+        trainer.publish(4)
+        until(lambda: len(trainer.sessions()) > len(sessions), "it plays: that was agreed to before")
+    finally:
+        client.end()
+        trainer.close()
+    assert client.failure is None
+    assert not canary.exists()
 
 
 class _OwnedClient:

@@ -191,7 +191,7 @@ def test_the_goal_in_steps_ends_the_taking_in(run_node: RunNode, algorithm: str)
         if algorithm in ("dqn", "sac"):
             training.deliver()
         state = node.wait_for(lambda now: now.stop_reached, "the goal is told")
-        assert (state.env_steps, state.phase, state.detail) == (goal, "waiting", "goal reached")
+        assert (state.env_steps, state.phase, state.detail) == (goal, "waiting", "its steps are made")
         updates = state.updates
         # What was taken in is trained on, and no more than that; the last weights go out.
         assert updates == (2 if algorithm in ("ppo", "vtrace") else 1)

@@ -20,6 +20,7 @@ class NetworkSettings(Section):
         "`mlp`, which clients run without PyTorch; `mlp_layer_norm`, with layer normalisation; `nature_cnn`, "
         "`small_cnn` and `impala_resnet` for images of bytes; or `module:Class` of your own, installed on "
         "the server and on every client (soulsgui.rl.networks.named). All but `mlp` need PyTorch on clients.",
+        to_clients=True,
         pattern=r"^(mlp|mlp_layer_norm|nature_cnn|small_cnn|impala_resnet|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$",
     )
     channels: Channels = setting(

@@ -20,7 +20,7 @@ class RedisSettings(Section, effect=Effect.RESTART_RUNNER):
     lan: bool = setting(
         False,
         "Whether the server also listens on this machine's private addresses (home, office, VPN), where each "
-        "computer needs an invitation of its own. Only with redis.tls is encrypted what is sent there.",
+        "computer needs an invitation of its own. What is sent is encrypted only with redis.tls.",
     )
     tls: bool = setting(
         False,

@@ -4,23 +4,34 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFormLayout,
+    QFrame,
+    QGridLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QWidget,
+)
 
 from soulsgui.gui import text
 from soulsgui.gui.client_mode.parts import MiddleColumn
 from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import Call
+from soulsgui.gui.feed import Call, Feed
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.connection import ConnectionState, why_not
 from soulsgui.gui.states import Look
 from soulsgui.gui.text import plural
 from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
+from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property, wrapped
 from soulsgui.wire.control import ApiError, OfferedServer
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation, place_words
+from soulsgui.wire.messages.server_config import Execution
 
 _MOST_PLACES = 3
 
@@ -80,14 +91,16 @@ def _reached(offered: OfferedServer | None, trouble: str) -> Look:
 
 
 def _what(offered: OfferedServer | None) -> str:
-    if offered is None or not offered.env_id:
-        return "The environment that is trained there, several copies of it side by side, without a picture."
+    if offered is None or offered.runs is None:
+        return (
+            "The environment that is trained there, several copies of it side by side, without a picture. "
+            "You are asked about it before it runs."
+        )
     copies = plural(offered.num_envs, "one copy", "{n} copies side by side")
-    words = f"{offered.env_id}, {copies}; later whatever is trained there."
-    if not offered.restart_hook:
-        return words
-    hook = f"When it fails, {offered.restart_hook} is called on this computer before it is made anew."
-    return f"{words} {hook}"
+    told = offered.runs.words()
+    lines = [f"{told.pop('environment')}, {copies}."]
+    lines += [f"{title.capitalize()}: {value}" for title, value in told.items()]
+    return "\n".join([*lines, "You are asked again before anything else runs here."])
 
 
 def _sent(invitation: Invitation) -> str:
@@ -115,6 +128,7 @@ def _cost(offered: OfferedServer | None) -> str:
     return "One process in the background: while it plays, about one processor core."
 
 
+_ALWAYS = "Run &whatever this server trains later, without asking again"
 _DECIDES = (
     "You: pause it at any time, at once or after its episode, and switch it off. The server can only ask "
     "it to wait or to stop. When this window is closed it ends its episode and stops."
@@ -194,9 +208,11 @@ class ConsentPanel(QWidget):
         self.decline = QPushButton("&Not now", self)
         self.decline.setObjectName("consentDecline")
         self.decline.clicked.connect(self._declined)
+        self.always = QCheckBox(_ALWAYS, self)
+        self.always.setObjectName("consentAlways")
         foot = row(self.accept, self.decline, None)
         area = MiddleColumn(_WIDEST_CHARACTERS, self)
-        area.fill(self.title, card, foot, None, margins=(16, 20, 16, 16), gap_px=16)
+        area.fill(self.title, card, self.always, foot, None, margins=(16, 20, 16, 16), gap_px=16)
         self.setFocusProxy(area)
         column(area, on=self, margins=NO_MARGINS)
 
@@ -204,6 +220,7 @@ class ConsentPanel(QWidget):
         """Ask about an invitation."""
         self._invitation = invitation
         self._offered, self._trouble = None, ""
+        self.always.setChecked(False)
         self._forget_question()
         self._show()
         self._side.be_ready()
@@ -251,6 +268,8 @@ class ConsentPanel(QWidget):
             self._titles[name].setVisible(name in shown)
         connection = self._side.feed.connection
         reason = "Getting ready …" if connection.state in _ON_THE_WAY else why_not(connection)
+        # A yes is to what is shown.
+        reason = reason or ("Asking it what will run here …" if self._asked is not None else "")
         self.accept.allow(not reason, reason)
         # Between the yes and what becomes of it there is no no.
         self.decline.setEnabled(self.accept.stage is not Stage.RUNNING)
@@ -276,7 +295,9 @@ class ConsentPanel(QWidget):
         assert self._invitation is not None
         self._accepting, self._undo = self._invitation, None
         self._show()
-        params = {"invitation": self._invitation.link}
+        runs = self._offered.runs if self._offered is not None else None
+        agreed = {"digest": runs.digest if runs is not None else "", "always": self.always.isChecked()}
+        params = {"invitation": self._invitation.link, **agreed}
         return self._side.feed.call("servers.join", params, timeout_s=START_TIMEOUT_S)
 
     def _accepted(self, _: dict[str, Any]) -> None:
@@ -309,3 +330,27 @@ class ConsentPanel(QWidget):
         self._invitation = None
         self._side.answered()
         self.answered.emit()
+
+
+_CHARACTERS = 70
+
+
+class AgreeDialog(FormDialog):
+    """Asks about something new that the server this computer plays for wants to run here."""
+
+    def __init__(self, feed: Feed, server: str, asks: Execution, parent: QWidget | None = None) -> None:
+        super().__init__("agreeDialog", f"{server} wants to run something new", parent)
+        form = QFormLayout()
+        for title, value in asks.words().items():
+            form.addRow(muted(QLabel(title.capitalize(), self)), wrapped(value, self, selectable=True))
+        self.always = QCheckBox(_ALWAYS, self)
+        form.addRow(self.always)
+
+        def send() -> Call:
+            params = {"digest": asks.digest, "always": self.always.isChecked()}
+            return feed.call("servers.agree", params)
+
+        self.run = self.make_main(Words("&Run it here", "Agreeing …", "Agreed"), send)
+        self.run.finished.connect(self.accept)
+        self.cancel.setText("&Not now")
+        self.arrange(form, self.run, _CHARACTERS, "Until you agree this computer plays nothing.")

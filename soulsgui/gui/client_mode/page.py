@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QStackedWidget, QWidget
 
-from soulsgui.gui.client_mode.consent import ConsentPanel
+from soulsgui.gui.client_mode.consent import AgreeDialog, ConsentPanel
 from soulsgui.gui.client_mode.parts import ChecksRow, GivenRow, HelpSwitch, MiddleColumn, PauseRow, StateHead
 from soulsgui.gui.client_mode.rules import RulesRow
 from soulsgui.gui.client_mode.runner import START_TIMEOUT_S, ClientSide
@@ -237,6 +237,7 @@ class ClientPage(QWidget):
             self._ask_consent(self._side.invitation)
         self.log.opened.connect(self._show_log)
         self.state.update_wanted.connect(self._show_update)
+        self.state.question_wanted.connect(self._show_question)
         self._show()
 
     def _take_snapshot(self, _: Status) -> None:
@@ -291,6 +292,11 @@ class ClientPage(QWidget):
         if steps is not None:
             UpdateDialog(lack_words(lacks), steps, self).open()
 
+    def _show_question(self) -> None:
+        asks = self._client.asks if self._client is not None else None
+        if asks is not None:
+            AgreeDialog(self._feed, self._feed.status.server.name, asks, self).open()
+
     def _ask_switch(self, on: bool) -> Call | None:
         if on and not self._feed.connection.live:
             self._side.switch_on()
@@ -303,6 +309,11 @@ class ClientPage(QWidget):
 
     def _client_id(self) -> str:
         return self._client.id if self._client is not None else ""
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """What was wrong with an invitation is not told on other pages."""
+        super().hideEvent(event)
+        self._shell.settle(INVITATION)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Show what came meanwhile, and have somebody there who knows who invited."""

@@ -144,9 +144,11 @@ class StateHead(QFrame):
 
     Signals:
         update_wanted: It is to be told how this computer is updated.
+        question_wanted: The owner wants to see what the server asks to run here.
     """
 
     update_wanted = Signal()
+    question_wanted = Signal()
 
     def __init__(self, server: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -164,14 +166,19 @@ class StateHead(QFrame):
         dress(self.update_button, "arrow-up")
         self.update_button.clicked.connect(self.update_wanted)
         self.update_button.hide()
+        self.question_button = QPushButton("&Look at it…", self)
+        make_primary(self.question_button)
+        self.question_button.clicked.connect(self.question_wanted)
+        self.question_button.hide()
         words = column(self._title, self._detail, server, gap_px=2)
         top = Qt.AlignmentFlag.AlignTop
-        parts = (self._mark, top), (words, 1), (self.update_button, top)
+        parts = (self._mark, top), (words, 1), (self.update_button, top), (self.question_button, top)
         row(*parts, on=self, margins=(16, 12, 16, 12), gap_px=14)
 
     def show_words(self, words: ClientWords) -> None:
         """Say how this computer stands."""
         self.update_button.setVisible(words.update)
+        self.question_button.setVisible(words.asked)
         self._mark.show_icon(words.look.icon, words.look.tone)
         self._title.setText(words.look.word)
         set_property(self._title, "tone", words.look.tone)

@@ -27,6 +27,7 @@ class ClientWords:
     wish: str = ""  # what its owner wants of it now (`wire.messages.owner.OwnerState`); empty while it is off
     ends: bool = False  # whether a pause of its owner's ends by itself
     update: bool = False  # whether this computer has to be updated before it can play
+    asked: bool = False  # whether its owner is asked what may run here
 
 
 def client_words(
@@ -48,7 +49,8 @@ def client_words(
     look, detail = _with_service(service, client, status, now)
     ends = client is not None and client.paused_until is not None
     on = service.state not in ("stopping", "failed")
-    return ClientWords(look, detail, on, wish, ends, client is not None and needs_update(client))
+    update = client is not None and needs_update(client)
+    return ClientWords(look, detail, on, wish, ends, update, situation(status) is Situation.ASKED)
 
 
 def needs_update(client: ClientStatus) -> bool:
@@ -130,6 +132,9 @@ def _playing(where: Situation, client: ClientStatus, server: ServerStatus, now: 
         age = text.about(client.age_s)
         look = Look("state-warning", Tone.WARNING, "The game does not answer")
         return look, f"No sign of life for {age}."
+    if client.asks is not None and where is Situation.ASKED:
+        look = Look("state-warning", Tone.WARNING, "The server wants to run something new")
+        return look, f"{client.asks.env_id}. It waits until you agree."
     if where is Situation.FINISHING:
         then = "Pauses after it." if client.wish == "pause_after_episode" else "Stops after it."
         return Look("state-draining", Tone.BUSY, "Finishing episode …"), then

@@ -86,8 +86,8 @@ def lan_words(saved: bool, run_goes_on: bool) -> str:
     """Return what opening the server to the network means."""
     if not saved:
         return (
-            "Redis then listens on this computer's private addresses, too; whoever is not invited is still "
-            "not let in. Only with redis.tls is encrypted what is sent: without it, allow a network that you "
+            "It lets Redis listen on this computer's private addresses, too; whoever is not invited is still "
+            "not let in. What is sent is encrypted only with redis.tls: without it, allow a network that you "
             "trust."
         )
     if run_goes_on:

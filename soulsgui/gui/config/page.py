@@ -47,6 +47,7 @@ class ConfigEditor(QWidget):
         self._values: ConfigValues | None = None
         self._draft = Draft()
         self._problems: list[Problem] = []
+        self._told_of: dict[str, Any] = {}  # the values that were set when these were told
         self._checked_text = ""
         self._not_read = ""  # why the file could not be had, while nothing is shown yet
         self._after_saving: Callable[[bool], None] | None = None
@@ -139,7 +140,7 @@ class ConfigEditor(QWidget):
         same = values.hash == self._draft.base_hash and self._draft.text == values.text
         self._draft = Draft(values.text, values.hash)
         self.conflict_bar.hide()
-        self._problems = read_problems(values.problems)
+        self._take_problems(read_problems(values.problems))
         if same and self.views.filled:
             self._show_differences()
             self._show_problems()
@@ -192,6 +193,17 @@ class ConfigEditor(QWidget):
         found = differences(self._shipped(), preset, layer.preset, layer.values, saved, values.running)
         self.views.show_differences(found)
 
+    def _take_problems(self, told: list[Problem]) -> None:
+        layer = self._draft.layer
+        self._problems, self._told_of = told, dict(layer.values) if layer is not None else {}
+
+    def _drop_mended(self) -> None:
+        """Forget what was told of settings that were changed since: they are checked anew soon."""
+        layer = self._draft.layer
+        if layer is not None:
+            now, then, told = layer.values, self._told_of, self._problems
+            self._problems = [one for one in told if not one.key or now.get(one.key) == then.get(one.key)]
+
     def _show_problems(self) -> None:
         own = self.views.wrong()
         told = {problem.key for problem in self._problems if problem.key}
@@ -227,6 +239,8 @@ class ConfigEditor(QWidget):
         """Take what was typed in the form into the text."""
         if self.views.take_form(self._draft, self._preset()):
             self.views.show_text(self._draft.text)
+            self._drop_mended()
+            self._show_problems()
 
     def _settle(self) -> None:
         """Bring the views together and let the server check."""
@@ -245,7 +259,7 @@ class ConfigEditor(QWidget):
 
     def _checked(self, result: dict[str, Any]) -> None:
         if self._checked_text == self._draft.text:
-            self._problems = read_problems(result["problems"])
+            self._take_problems(read_problems(result["problems"]))
             self._show_problems()
             self._show_state()
 
@@ -266,6 +280,8 @@ class ConfigEditor(QWidget):
             self._want({key: value for key, value in layer.values.items() if key not in keys}, layer.preset)
 
     def _save_by_key(self) -> None:
+        self._flush()
+        self._show_state()
         if self.head.save.isEnabled():
             self.head.save.click()
         elif self.problem_bar.problems:
@@ -329,7 +345,8 @@ class ConfigEditor(QWidget):
         self.views.forget()
         self._draft.write(self._draft.base_text)
         if self._values is not None:
-            self._problems = read_problems(self._values.problems)  # a page that is left is not checked again
+            # A page that is left is not checked again.
+            self._take_problems(read_problems(self._values.problems))
         self._fill()
         self._settle()
 

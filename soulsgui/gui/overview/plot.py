@@ -191,7 +191,7 @@ class PlotControls(QWidget):
         self._smoothing_words, self._note = muted(QLabel(self)), muted(QLabel(self))
         self.follow = QCheckBox("&Follow", self)
         self.follow.setChecked(True)
-        self.follow.setToolTip("Keep the newest rows in view (Space)")
+        self.follow.setToolTip("Keep the newest rows in view; Space comes back to them")
         self.fit = FittingButton("Fit", "fit", self)
         self.fit.explain("Show the whole curve (Home)")
         self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)

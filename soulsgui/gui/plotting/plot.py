@@ -34,6 +34,7 @@ LIVE_MS = 250
 _MARK_REACH_PX = 5
 _LEAST_LINES = 8
 _TICK_DENSITY = 1.7
+_FLAT = 1e-4  # a curve that changes by less of its size is drawn as the line it is
 _EMPTY = (0.0, 1.0)
 
 
@@ -276,7 +277,10 @@ class Plot(QFrame):
             low, high = goal - 1.0, goal
         if self._fit_y and low <= high:
             low, high = with_goal(low, high, goal)
-            room = (high - low) * 0.05 or max(abs(high) * 0.05, 0.5)
+            # Smoothing leaves traces of rounding: so drawn they would look like learning.
+            largest = max(abs(low), abs(high))
+            flat = high - low <= _FLAT * largest
+            room = max(largest * 0.05, 0.5) if flat else (high - low) * 0.05
             self._view.setYRange(low - room, high + room, padding=0)
         self._marks.draw(self._axis, *self._view.viewRange()[1])
         self._draw_crosshair()
@@ -319,7 +323,7 @@ class Plot(QFrame):
         if event.matches(QKeySequence.StandardKey.Copy) and self.reading:
             QGuiApplication.clipboard().setText(self.reading)
         elif key is Qt.Key.Key_Space:
-            self.set_follow(not self._follow)
+            self.set_follow(True)
         elif key is Qt.Key.Key_Home:
             self.fit()
         elif key in moves:

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui.feed import MakeCall
 from soulsgui.gui.geometry import bring_onto_screen, room_for
 from soulsgui.gui.icons import make_primary
-from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.labels import muted, set_property
 from soulsgui.wire.control import ApiError
 
@@ -127,6 +127,12 @@ class FormDialog(FittingDialog):
         self.cancel = QPushButton("&Cancel", self)
         self.cancel.setAutoDefault(False)
         self.cancel.clicked.connect(self.reject)
+        self._main: CommandButton | None = None
+
+    def reject(self) -> None:
+        """Close without it; between the yes and what becomes of it there is no no."""
+        if self._main is None or self._main.stage is not Stage.RUNNING:
+            super().reject()
 
     def make_main(self, words: Words, send: MakeCall, icon: str = "check") -> CommandButton:
         """Return the button that does it, which Enter presses."""
@@ -134,6 +140,7 @@ class FormDialog(FittingDialog):
         make_primary(made)
         made.setDefault(True)
         made.problem.connect(self.show_problem)
+        self._main = made
         return made
 
     def arrange(

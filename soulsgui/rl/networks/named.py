@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -10,8 +9,9 @@ from torch import Tensor, nn
 
 from soulsgui.config.schema import Settings
 from soulsgui.environments.images import LEAST_SIDES, layout_of
+from soulsgui.environments.imports import import_named
 from soulsgui.environments.observations import ObservationSpec, PartsSpec, channels_of, largest_of
-from soulsgui.errors import UsageError, error_words
+from soulsgui.errors import ClientRegistrationError, UsageError, error_words
 from soulsgui.policies.specs import TorsoSpec
 from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.networks.mlp import Initialise, fan_in_, linear, named_layers, orthogonal_hidden_
@@ -172,25 +172,27 @@ def _own_torso(
 ) -> nn.Module:
     module, _, name = path.partition(":")
     try:
-        kind: Any = getattr(import_module(module), name)
+        kind: Any = getattr(import_named(module), name)
+    except ClientRegistrationError:
+        raise
     except Exception as error:  # whatever somebody's module raises
         raise UsageError(
             f"There is no network {path!r}: {error_words(error)}.",
             f"Choose one of {', '.join((MLP, *NAMED))}, or `module:Class` of a module that can be imported "
             "here: on the server and on every client.",
         ) from error
+    if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+        raise UsageError(f"{path} is no class of torch.nn.Module.")
     seed = int(torch.randint(2**31, (1,), generator=generator))
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            torso = kind(tuple(observation.shape), tuple(hidden_sizes), activation)
+            torso: nn.Module = kind(tuple(observation.shape), tuple(hidden_sizes), activation)
     except Exception as error:  # whatever somebody's class raises
         raise UsageError(
             f"{path} could not be made for observations {observation.shape}: {error!r}.",
             "It is called with the shape of an observation, the hidden sizes and the activation.",
         ) from error
-    if not isinstance(torso, nn.Module):
-        raise UsageError(f"{path} is no torch.nn.Module, but {type(torso).__name__}.")
     return torso
 
 

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 from soulsgui.config.paths import Folders
@@ -87,6 +88,7 @@ class ClientRunner(BaseRunner):
         self.name = name  # What this machine's client is called by the server it plays for
         self.saved = SavedInvitations(folders)  # The invitations that were taken up here
         self._own_name = name if invitation is None else ""
+        self._agreement = self._agreement_of(invitation)
         self._idle = idle
         self._choosing = asyncio.Lock()
         self.folder = ClientFolder(folders.client)
@@ -106,7 +108,7 @@ class ClientRunner(BaseRunner):
             )
             self._tell_who_we_are()
             self._reports = Reports(self.folder, self._pid)
-            self.player = Player(self.folder, self.name, self.supervisor, self._reports)
+            self.player = Player(self.folder, self.name, self.supervisor, self._reports, self._agreement)
             self.owner_rules = OwnerRules(self.folder.rules, self._presence, self._is_of_client)
             await self._listen(0)
             self._cleanup.push_async_callback(self.supervisor.close)
@@ -149,7 +151,7 @@ class ClientRunner(BaseRunner):
         """Take over the client of an earlier runner when it plays for our server; return whether it does."""
         search, played_for = self._server.search, self.player.address
         if played_for is not None and not search.is_of(played_for):
-            self.player.leave_server(self.name)
+            self.player.leave_server(self.name, self._agreement)
             return False
         if isinstance(search, OwnServer):
             # Quick, so that the first answer to a window is right already.
@@ -168,6 +170,9 @@ class ClientRunner(BaseRunner):
             return ServerWatch(OwnServer(self.folders.server_address))
         return ServerWatch(Finder(invitation, self._ending), invitation.server_name)
 
+    def _agreement_of(self, invitation: Invitation | None) -> Path | None:
+        return self.saved.agreement_path(invitation.server_id) if invitation is not None else None
+
     async def play_for(self, invitation: Invitation | None, begin: bool) -> None:
         """Play for another server from now on; the client ends first, as when it is switched off."""
         async with self._choosing:
@@ -175,7 +180,8 @@ class ClientRunner(BaseRunner):
             begin = begin or self.player.wanted
             await self.player.switch_off()
             await asyncio.to_thread(self.saved.choose, invitation)
-            self.player.leave_server(name)
+            self._agreement = self._agreement_of(invitation)
+            self.player.leave_server(name, self._agreement)
             self.name, self.returns = name, OwnReturns(name)
             self._reports.forget()
             self._told = StateChanges(ClientState.LEFT.value)

@@ -97,15 +97,29 @@ async def _look(runner: "ClientRunner", params: control.InvitationParams) -> con
     offered = control.OfferedServer(
         server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1
     )
-    return await _in_thread(examined, offered, invitation)
+    agreement = await asyncio.to_thread(runner.saved.agreement, invitation.server_id)
+    return await _in_thread(examined, offered, invitation, agreement)
 
 
-async def _join(runner: "ClientRunner", params: control.InvitationParams) -> control.JoinedServer:
+async def _join(runner: "ClientRunner", params: control.JoinParams) -> control.JoinedServer:
     invitation = Invitation.parse(params.invitation)
     await asyncio.to_thread(runner.saved.keep, invitation)
+    await _agree_to(runner, invitation.server_id, params)
     runner.player.kept.end()
     await runner.play_for(invitation, begin=True)
     return control.JoinedServer(server_id=invitation.server_id)
+
+
+async def _agree(runner: "ClientRunner", params: control.AgreeParams) -> None:
+    chosen = await asyncio.to_thread(runner.saved.chosen)
+    if chosen is None:
+        raise Refused(ErrorCode.NOT_NOW, "This computer's own server is asked nothing.")
+    await _agree_to(runner, chosen.server_id, params)
+
+
+async def _agree_to(runner: "ClientRunner", server_id: str, params: control.AgreeParams) -> None:
+    if params.digest or params.always:
+        await asyncio.to_thread(runner.saved.agree, server_id, params.digest, params.always)
 
 
 async def _choose(runner: "ClientRunner", params: control.SavedServerParams) -> None:
@@ -180,6 +194,7 @@ HANDLERS: Mapping[str, Handler] = {
     "servers.list": _list_servers,
     "servers.look": _look,
     "servers.join": _join,
+    "servers.agree": _agree,
     "servers.choose": _choose,
     "servers.forget": _forget,
     "servers.test": _test,

@@ -38,7 +38,14 @@ _NOT_ENDING = ("run", "pause", "pause_after_episode")
 class Player:
     """Starts, stops and pauses the client."""
 
-    def __init__(self, folder: ClientFolder, name: str, supervisor: Supervisor, reports: Reports) -> None:
+    def __init__(
+        self,
+        folder: ClientFolder,
+        name: str,
+        supervisor: Supervisor,
+        reports: Reports,
+        agreement: Path | None = None,
+    ) -> None:
         # Whether this machine is to help: the client is started as soon as there is a server.
         self.wanted = False
         self.held: Held = ""  # Why it holds back by its owner's rules; empty while it does not
@@ -47,7 +54,7 @@ class Player:
         self._folder = folder
         self._supervisor = supervisor
         self._reports = reports
-        self._spec = _spec(folder, name, reports)
+        self._spec = _spec(folder, name, reports, agreement)
         self.address: Address | None = None  # The server it plays for, or played for last
         with contextlib.suppress(UsageError):
             self.address = Address.read(folder.server_address)
@@ -62,11 +69,15 @@ class Player:
     def _strictest(self) -> OwnerState:
         return "pause" if self.held else self.wish
 
-    def leave_server(self, name: str) -> None:
-        """Forget the server it played for last; the next one knows the client by this id."""
+    def leave_server(self, name: str, agreement: Path | None) -> None:
+        """Forget the server it played for last.
+
+        The next one knows the client by this id; what it may run here stands in the file `agreement`, None
+        for this computer's own server, which may run anything.
+        """
         self._folder.server_address.unlink(missing_ok=True)
         self.address = None
-        self._spec = _spec(self._folder, name, self._reports)
+        self._spec = _spec(self._folder, name, self._reports, agreement)
 
     async def adopt(self) -> bool:
         """Take over a client that an earlier runner started, as its owner left it; return whether one is."""
@@ -188,8 +199,10 @@ class Player:
         return ServiceStatus(name=CLIENT, kind=CLIENT, state="stopped")
 
 
-def _spec(folder: ClientFolder, name: str, reports: Reports) -> ServiceSpec:
-    places = ("--server-file", str(folder.server_address), "--state-dir", str(folder.root))
+def _spec(folder: ClientFolder, name: str, reports: Reports, agreement: Path | None) -> ServiceSpec:
+    places = ["--server-file", str(folder.server_address), "--state-dir", str(folder.root)]
+    if agreement is not None:
+        places += "--agreement", str(agreement)
     return ServiceSpec(
         name=CLIENT,
         kind=CLIENT,

@@ -96,6 +96,7 @@ class Reports:
             "checks": report.checks,
             "remote": report.remote,
             "lacks": report.lacks,
+            "asks": report.asks if lives else None,
             "share": report.grant.share if report.grant is not None and sampling else None,
         }
         if not sampling:

@@ -18,12 +18,14 @@ from soulsgui.wire.control import AddressChange, OfferedServer, ServerTest
 from soulsgui.wire.invitation import SUFFIX, Invitation, place_words
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.owner import Agreement, read_agreement
+from soulsgui.wire.messages.server_config import Execution, ServerConfig
 from soulsgui.wire.versions import MissingRequirement, lacks_here, least_versions
 
 logger = logging.getLogger(__name__)
 
 _CHOICE_FILE = "joined.json"
+_MOST_AGREED = 200
 
 
 class _Choice(Message):
@@ -51,6 +53,22 @@ class SavedInvitations:
         invitation.save(path)
         return path
 
+    def agreement_path(self, server_id: str) -> Path:
+        """Return where it is kept what a server may run here."""
+        return self._folder / f"{server_id}.agreed.json"
+
+    def agreement(self, server_id: str) -> Agreement:
+        """Return what a server may run here."""
+        return read_agreement(self.agreement_path(server_id))
+
+    def agree(self, server_id: str, digest: str, always: bool) -> None:
+        """Let a server run one thing more here, or whatever it names."""
+        before = self.agreement(server_id)
+        digests = [*(one for one in before.digests if one != digest), *([digest] if digest else [])]
+        self._folder.mkdir(parents=True, exist_ok=True)
+        now = Agreement(always=before.always or always, digests=digests[-_MOST_AGREED:])
+        write_private(self.agreement_path(server_id), now.to_json().encode())
+
     def all(self) -> list[Invitation]:
         """Return every kept invitation, by the server's name; damaged ones are left out."""
         found = []
@@ -64,8 +82,9 @@ class SavedInvitations:
         return next((one for one in self.all() if one.server_id == server_id), None)
 
     def forget(self, invitation: Invitation) -> None:
-        """Keep an invitation no longer."""
+        """Keep an invitation no longer; its server may run nothing here."""
         self.path_of(invitation.server_id).unlink(missing_ok=True)
+        self.agreement_path(invitation.server_id).unlink(missing_ok=True)
 
     def choose(self, invitation: Invitation | None) -> None:
         """Remember whom this computer plays for."""
@@ -92,7 +111,9 @@ class SavedInvitations:
             return None
 
 
-def examined(offered: OfferedServer, invitation: Invitation, stop: threading.Event) -> OfferedServer:
+def examined(
+    offered: OfferedServer, invitation: Invitation, agreement: Agreement, stop: threading.Event
+) -> OfferedServer:
     """Ask the server of an invitation what it trains; takes up to a second for each address."""
     finder = Finder(invitation, stop)
     if not finder.look() or finder.address is None:
@@ -108,8 +129,8 @@ def examined(offered: OfferedServer, invitation: Invitation, stop: threading.Eve
         except ClientRegistrationError as error:
             return offered.model_copy(update={"error": error.message})
         found |= {
-            "env_id": printable(settings["env.id"]),
-            "restart_hook": printable(settings["client.restart_hook"]),
+            "runs": (runs := Execution.of(settings)),
+            "agreed": agreement.covers(runs),
             "num_envs": settings["env.num_envs"],
             "workers": settings["client.workers"],
         }

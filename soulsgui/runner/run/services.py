@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,13 +47,15 @@ _LIMITS: dict[str, dict[str, Any]] = {
     # An update of a large network is not interrupted.
     TRAINER: {"tier": 1, "grace_s": 10.0, "save_grace_s": 60.0, "start_limit_s": 120.0},
     TELEMETRY: {"tier": 1, "grace_s": 30.0},
-    # It is given longer than the evaluation at the end may take; a single step of a game may take long.
-    EVALUATOR: {"tier": 2, "grace_s": 13.0, "live_limit_s": 120.0},
+    # It is given longer than the evaluation at the end may take.
+    EVALUATOR: {"tier": 2, "grace_s": 13.0},
 }
 """What is special about each node, as fields of its `ServiceSpec`."""
 
 _LOOK_EVERY_S = 0.25
 _REST_LIMIT_S = 2.0
+_EXPORT_LIMIT_S = 30.0
+_LATER_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -125,8 +128,15 @@ class RunServices:
     """Knows the services of a run as the supervisor wants them, and starts and ends them together."""
 
     def __init__(
-        self, context: RunContext, run: RunFolder, clients: list[str], evaluates: bool, inference: int = 0
+        self,
+        context: RunContext,
+        run: RunFolder,
+        clients: list[str],
+        evaluates: bool,
+        inference: int = 0,
+        hang_s: float = 120.0,
     ) -> None:
+        self._hang_s = hang_s  # after which the evaluator gives up on its environment by itself
         self.clients = clients  # Names of the clients the server starts itself
         self._evaluator = [EVALUATOR] if evaluates else []
         self._inference = [inference_server(number) for number in range(1, inference + 1)]
@@ -149,6 +159,8 @@ class RunServices:
             # Nodes read the settings of their run, which no other try would change. Clients are tried again:
             # what they refuse may be put right meanwhile, by another run or by their owner.
             special = special | {"refusal_code": UsageError.exit_code}
+            if name == EVALUATOR:
+                special["live_limit_s"] = self._hang_s + _LATER_S
         elif name in self._inference:
             # To the trainer it is a client; but it answers all others.
             kind, tells, server_file = INFERENCE, ("--name", name), context.folders.server_address
@@ -239,6 +251,22 @@ class RunServices:
         others = self._supervisor.stop(*self.clients, *self._inference, *self._evaluator)
         await asyncio.gather(self._end_trainer(save), others)
         await self._supervisor.stop(TELEMETRY)
+        outcome = self._supervisor.outcome_of(TELEMETRY)
+        if self._run.store.exists() and (outcome is None or not outcome.in_order):
+            await self._export()
+
+    async def _export(self) -> None:
+        """Write the curves and the figure of the run, which telemetry did not live to do."""
+        process = await asyncio.create_subprocess_exec(
+            *own_command("job"), "figure", str(self._run.root),
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, env=os.environ | child_env(),
+        )  # fmt: skip
+        try:
+            await asyncio.wait_for(process.wait(), _EXPORT_LIMIT_S)
+        except TimeoutError:
+            logger.warning("the figure of run %s takes too long: it is left as it was", self._run.run_id)
+            process.kill()
+            await process.wait()
 
     async def _end_trainer(self, save: bool) -> None:
         """Let the trainer save and end by itself; whatever comes in between, it is stopped afterwards."""

@@ -75,7 +75,12 @@ class RunSession:
         self.settings = settings
         self.record = record
         self.services = RunServices(
-            context, run, clients, bool(settings.evaluates_every), settings.inference_servers
+            context,
+            run,
+            clients,
+            bool(settings.evaluates_every),
+            settings.inference_servers,
+            settings.client.hang_seconds,
         )
         self.ending: Reached = ""  # Why it is being ended; empty while it is not
         self.evaluates = True  # Whether its last weights are evaluated at its end, as far as there is time

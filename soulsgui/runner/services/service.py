@@ -466,9 +466,10 @@ class Service:
             self._tell("warning", repaired)
 
     def _cause(self, outcome: Outcome) -> str:
-        last = next((line for line in reversed(self.last_lines) if line.strip()), "")
-        if " INFO " in last:  # said on the way out; what ended it stands above
-            last = next((line for line in reversed(self.last_lines) if " ERROR " in line), last)
+        lines = lines_since_start(self.spec.log_path, self._title, _REMARK_LINES)
+        # What ended it stands above what was said on the way out, and above the traceback.
+        errors = (line for line in reversed(lines) if " ERROR " in line)
+        last = next(errors, next((line for line in reversed(lines) if line.strip()), ""))
         # A process that was killed had no time to say why.
         says_why = last and outcome.exit_code and not outcome.cause
         return f"{outcome.words}: {last}" if says_why else outcome.words

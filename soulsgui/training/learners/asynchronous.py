@@ -217,7 +217,7 @@ class AsynchronousLearner(ABC):
         self._save_when_due(now)
         self.status.stop_reached = self.all_taken_in and not self.owed
         if self.status.stop_reached:
-            self.status.phase, self.status.detail = "waiting", "goal reached"
+            self.status.phase, self.status.detail = "waiting", "its steps are made"
         elif learned:
             self.status.phase, self.status.detail = "updating", ""
         elif not self.attempt.intake.sessions.playing:

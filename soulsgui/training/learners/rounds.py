@@ -214,7 +214,7 @@ class RoundLearner:
         goal = self.run.settings.stop.env_steps
         self.status.stop_reached = goal is not None and self.run.env_steps >= goal
         members = self.attempt.intake.eligible()
-        obstacle = "goal reached" if self.status.stop_reached else self._obstacle(members)
+        obstacle = "its steps are made" if self.status.stop_reached else self._obstacle(members)
         self.status.waits["learner"].set(not self.status.stop_reached, time.monotonic())
         if obstacle or self.status.stop_reason:
             self.status.phase, self.status.detail = "waiting", obstacle

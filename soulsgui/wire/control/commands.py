@@ -262,6 +262,17 @@ class InvitationParams(Params):
     invitation: str = Field(repr=False, description="a link, or the text of a `.soulsgui` file")
 
 
+class AgreeParams(Params):
+    """What this computer may run for a server."""
+
+    digest: str = Field("", description="of the `runs` or `asks` that was agreed to; empty: of none")
+    always: bool = Field(False, description="whatever the server names, also later")
+
+
+class JoinParams(InvitationParams, AgreeParams):
+    """An invitation, and what may run for its server."""
+
+
 class SavedServerParams(Params):
     """Which saved server."""
 
@@ -519,11 +530,17 @@ COMMANDS: dict[str, Command] = {
         ),
         Command(
             "servers.join",
-            InvitationParams,
+            JoinParams,
             "keep an invitation and play for its server from now on",
             results.JoinedServer,
             roles=_CLIENT,
             long=_GOING_OVER,
+        ),
+        Command(
+            "servers.agree",
+            AgreeParams,
+            "let the server this computer plays for run here what it asks for",
+            roles=_CLIENT,
         ),
         Command(
             "servers.choose",

@@ -16,6 +16,7 @@ from soulsgui.wire.messages.base import Message, Moment
 from soulsgui.wire.messages.metrics import AttemptStart
 from soulsgui.wire.messages.node import Reject
 from soulsgui.wire.messages.owner import Rules
+from soulsgui.wire.messages.server_config import Execution
 from soulsgui.wire.versions import MissingRequirement
 
 
@@ -332,11 +333,10 @@ class OfferedServer(Message):
         address: Where it lets us in, as `host:port`; empty when it does not.
         round_trip_s: How long its answer took.
         error: Why it does not let us in, in words.
-        env_id: The environment it trains, or trained last; empty while that is not known.
+        runs: What it trains, or trained last, would import, make and call here; None while nobody knows.
+        agreed: Whether the owner of this computer agreed to that before.
         num_envs: How many of them would run here side by side.
         workers: Processes they would be spread over here; 0 for that of the client alone.
-        restart_hook: The function (`module:function`) that would be called here before an environment that
-            failed is made anew; empty for none.
         cores: Processor cores of this computer.
     """
 
@@ -345,10 +345,10 @@ class OfferedServer(Message):
     address: str = ""
     round_trip_s: float | None = None
     error: str = ""
-    env_id: str = ""
+    runs: Execution | None = None
+    agreed: bool = False
     num_envs: int = 0
     workers: int = 0
-    restart_hook: str = ""
     cores: int = 1
 
 

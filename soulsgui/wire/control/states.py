@@ -12,6 +12,7 @@ from soulsgui.wire.messages.heartbeat import ClientProgress, Heartbeat
 from soulsgui.wire.messages.metrics import Row
 from soulsgui.wire.messages.node import NodePhase, TrainingProgress
 from soulsgui.wire.messages.owner import Held
+from soulsgui.wire.messages.server_config import Execution
 from soulsgui.wire.versions import MissingRequirement
 
 RunState = Literal[
@@ -120,6 +121,8 @@ class ClientStatus(ClientProgress):
             (`wire.messages.owner.ClientReport`).
         remote: In client mode: whether an inference server chooses its actions; it then has no network.
         lacks: In client mode: what the server needs and this computer has not.
+        asks: In client mode: what the server wants to run here, once the owner agrees (`servers.agree`); None
+            while nothing waits for that.
         share: In client mode: which part of all that the trainer receives is of this computer, 0 to 1; None
             while it plays nothing or nobody has told.
         invited: When it was invited, seconds since the epoch; None for one that was not.
@@ -146,6 +149,7 @@ class ClientStatus(ClientProgress):
     checks: dict[str, bool] = Field(default_factory=dict)
     remote: bool = False
     lacks: list[MissingRequirement] = Field(default_factory=list)
+    asks: Execution | None = None
     share: float | None = None
     invited: float | None = None
     invited_again: bool = False
@@ -372,6 +376,7 @@ class Situation(StrEnum):
     STOPPING = "stopping"
     PAUSED_BY_OWNER = "paused by its owner"
     HELD = "held"
+    ASKED = "asked"
     RETRYING = "retrying"
     CUT_OFF = "cut off"
     SILENT = "silent"
@@ -425,7 +430,9 @@ def _before_playing(service: ServiceStatus, client: ClientStatus) -> Situation |
     # What the owner wants holds at once, whether the client is there to say so or not.
     if client.wish == "pause" or (client.wish == "pause_after_episode" and client.state == "paused"):
         return Situation.PAUSED_BY_OWNER
-    return Situation.HELD if client.held and client.state not in _CUT_OFF else None
+    if client.held and client.state not in _CUT_OFF:
+        return Situation.HELD
+    return Situation.ASKED if client.asks is not None else None
 
 
 def _playing(client: ClientStatus, status: Status) -> Situation:

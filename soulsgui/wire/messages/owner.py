@@ -12,6 +12,7 @@ from pydantic import Field
 
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.server_config import Execution
 from soulsgui.wire.messages.session import Grant, Wish
 from soulsgui.wire.versions import MissingRequirement
 
@@ -97,6 +98,30 @@ class OwnerPause(Message):
     until: float | None = None
 
 
+class Agreement(Message):
+    """What the owner of this machine lets one server run here.
+
+    Attributes:
+        always: Whatever the server names, also later.
+        digests: Of each `Execution` that was agreed to.
+    """
+
+    always: bool = False
+    digests: list[str] = Field(default_factory=list)
+
+    def covers(self, execution: Execution) -> bool:
+        """Whether this may be run."""
+        return self.always or execution.digest in self.digests
+
+
+def read_agreement(path: Path) -> Agreement:
+    """Return what was agreed to: where the file is missing or damaged, nothing."""
+    try:
+        return Agreement.read(path.read_bytes()) or Agreement()
+    except OSError:
+        return Agreement()
+
+
 class OwnEpisode(Message):
     """An episode that was finished here; what `session.Episode` has means the same.
 
@@ -128,6 +153,7 @@ class ClientReport(Message):
             `network` (it gives the same numbers here as on the server).
         remote: Whether an inference server chooses its actions: it has no network that could be compared.
         lacks: What the server needs and this computer has not, once `version` was checked.
+        asks: What the server wants to run here and its owner has not agreed to; None while nothing waits.
         episodes: The newest finished episodes, oldest first.
         farewell: Why it ends, when it does so in order; empty while it goes on.
     """
@@ -139,5 +165,6 @@ class ClientReport(Message):
     checks: dict[str, bool] = Field(default_factory=dict)
     remote: bool = False
     lacks: list[MissingRequirement] = Field(default_factory=list)
+    asks: Execution | None = None
     episodes: list[OwnEpisode] = Field(default_factory=list)
     farewell: str = ""

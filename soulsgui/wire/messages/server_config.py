@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from soulsgui.errors import printable
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Message
 
@@ -75,6 +76,62 @@ def contract_hash(
     fields = {name: list(shape) for name, shape in (state or {}).items()}
     agreed = [env_id, kwargs, wrappers, spaces, SEGMENT_FORMAT, family, fields]
     return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class Execution(Message):
+    """What a run has its clients import, make and call; the owner of each agrees to all of it, by its digest.
+
+    Attributes:
+        env_id: Id of the environment, with the module in front that registers it, where one does.
+        env_kwargs: Arguments that the environment is made with.
+        env_wrappers: What is put around it, as in the settings.
+        restart_hook: Function that is called before an environment that failed is made anew; empty for none.
+        network: Class of the policy network, where that is none of this program's; empty otherwise.
+    """
+
+    env_id: str
+    env_kwargs: dict[str, Any] = Field(default_factory=dict)
+    env_wrappers: list[Any] = Field(default_factory=list)
+    restart_hook: str = ""
+    network: str = ""
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "Execution":
+        """Return what a run executes by the settings that clients receive."""
+        network = settings["network.name"]
+        return cls(
+            env_id=settings["env.id"],
+            env_kwargs=settings["env.kwargs"],
+            env_wrappers=settings["env.wrappers"],
+            restart_hook=settings["client.restart_hook"],
+            network=network if ":" in network else "",
+        )
+
+    @property
+    def digest(self) -> str:
+        """What tells it from everything else that could be executed."""
+        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def modules(self) -> frozenset[str]:
+        """The modules that are imported by name."""
+        names = [self.env_id, self.restart_hook, self.network]
+        names += (name for one in self.env_wrappers for name in ([one] if isinstance(one, str) else one))
+        return frozenset(module for module, colon, _ in (name.rpartition(":") for name in names) if colon)
+
+    def words(self) -> dict[str, str]:
+        """Return it for its owner to read, whole: what is executed, by what it is."""
+        told = {
+            "environment": self.env_id,
+            "arguments": json.dumps(self.env_kwargs) if self.env_kwargs else "",
+            "wrappers": ", ".join(
+                one if isinstance(one, str) else json.dumps(one) for one in self.env_wrappers
+            ),
+            "called when it fails": self.restart_hook,
+            "network": self.network,
+            "imported": ", ".join(sorted(self.modules)),
+        }
+        return {title: printable(value, most=None) for title, value in told.items() if value}
 
 
 class ServerConfig(Message):

@@ -1,13 +1,16 @@
 from typing import Any
 
 import pytest
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.client_mode.consent import ConsentPanel, consent_lines, consent_title
+from soulsgui.gui.client_mode.consent import AgreeDialog, ConsentPanel, consent_lines, consent_title
 from soulsgui.gui.client_mode.runner import ClientSide
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.control import ApiError, OfferedServer, SavedServer
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.messages.server_config import Execution
 from tests.gui.fake_feed import FakeFeed, refusal
 from tests.states import invitation
 
@@ -18,7 +21,8 @@ SECOND = INVITATION.model_copy(update={"server_id": "server-2", "server_name": "
 SERVER = SavedServer(
     server_id="server-1", server_name="atelier", client="gamer-01", addresses=[], created=1.0
 )
-OFFERED = OfferedServer(server=SERVER, known=False, env_id="Toy-v0", num_envs=4, cores=8)
+TOY = Execution(env_id="Toy-v0")
+OFFERED = OfferedServer(server=SERVER, known=False, runs=TOY, num_envs=4, cores=8)
 
 
 def words(offered: OfferedServer | None, trouble: str = "", plays_for: str = "") -> dict[str, str]:
@@ -52,9 +56,21 @@ def test_it_says_what_it_does_not_know_yet_whom_this_computer_leaves_and_what_el
     assert "You can agree all the same" in words(away)["who"]
     assert words(away)["what"].startswith("The environment that is trained there")
     assert "plays for cellar at present" in words(None, plays_for="cellar")["instead"]
-    hooked = OFFERED.model_copy(update={"restart_hook": "toys:start"})
-    assert "toys:start is called on this computer" in words(hooked)["what"]
-    assert "called" not in words(OFFERED)["what"]
+    more = {"env_kwargs": {"wind": True}, "restart_hook": "toys:start", "network": "nets:Mine"}
+    wrappers = ["TimeLimit", {"toys:Wrap": {"by": 2}}]
+    told = words(
+        OFFERED.model_copy(update={"runs": TOY.model_copy(update=more | {"env_wrappers": wrappers})})
+    )
+    assert told["what"].splitlines() == [
+        "Toy-v0, 4 copies side by side.",
+        'Arguments: {"wind": true}',
+        'Wrappers: TimeLimit, {"toys:Wrap": {"by": 2}}',
+        "Called when it fails: toys:start",
+        "Network: nets:Mine",
+        "Imported: nets, toys",
+        "You are asked again before anything else runs here.",
+    ]
+    assert "alled" not in words(OFFERED)["what"]
 
 
 def test_it_says_how_many_processes_run_here() -> None:
@@ -77,7 +93,13 @@ class _Asked:
         self.problems: list[ApiError] = []
         self.panel.answered.connect(self._count)
         self.panel.problem.connect(self.problems.append)
-        self.panel.ask(INVITATION)
+
+    def ask(self, invitation: Invitation = INVITATION, known: bool = False) -> None:
+        """Ask, and answer what is asked of the server."""
+        self.panel.ask(invitation)
+        assert not self.panel.accept.isEnabled(), "a yes is to what is shown"
+        offered = OFFERED.model_copy(update={"known": known})
+        self.feed.sent[-1].call.answer(offered.model_dump(mode="json"))
 
     def _count(self) -> None:
         self.answered += 1
@@ -95,6 +117,7 @@ def test_while_it_joins_there_is_no_no_and_a_second_question_is_not_answered_by_
     asked: _Asked,
 ) -> None:
     panel = asked.panel
+    asked.ask()
     assert panel.decline.isEnabled()
     panel.accept.click()
     assert not panel.decline.isEnabled()
@@ -104,17 +127,21 @@ def test_while_it_joins_there_is_no_no_and_a_second_question_is_not_answered_by_
     assert panel.decline.isEnabled()
     assert [one.message for one in asked.problems] == ["The server is full."]
     panel.decline.click()
-    assert (asked.answered, asked.commands()) == (1, [("servers.join", {"invitation": INVITATION.link})])
-    panel.ask(INVITATION)
+    agreed: dict[str, Any] = {"digest": TOY.digest, "always": False}
+    assert asked.answered == 1
+    assert asked.commands() == [("servers.join", {"invitation": INVITATION.link, **agreed})]
+    asked.ask()
     panel.accept.click()
     joining = asked.feed.sent[-1].call
-    panel.ask(SECOND)
+    asked.ask(SECOND)
     joining.answer({"server_id": "server-1"})
     assert asked.answered == 1
     assert panel.title.text() == "Help cellar train?"
     assert panel.decline.isEnabled()
+    panel.always.setChecked(True)
     panel.accept.click()
-    assert asked.feed.sent[-1].params == {"invitation": SECOND.link}
+    agreed["always"] = True
+    assert asked.feed.sent[-1].params == {"invitation": SECOND.link, **agreed}
     asked.feed.sent[-1].call.answer({"server_id": "server-2"})
     assert asked.answered == 2
 
@@ -127,7 +154,7 @@ def test_a_no_after_silence_is_kept_also_when_the_join_goes_through_later(
     asked: _Asked, known: bool, undone: tuple[str, dict[str, Any]]
 ) -> None:
     panel, feed = asked.panel, asked.feed
-    feed.sent[-1].call.answer(OFFERED.model_copy(update={"known": known}).model_dump(mode="json"))
+    asked.ask(known=known)
     panel.accept.click()
     joining = feed.sent[-1].call
     joining.silent.emit(refusal("No answer."))
@@ -137,3 +164,22 @@ def test_a_no_after_silence_is_kept_also_when_the_join_goes_through_later(
     joining.answer({"server_id": "server-1"})
     assert asked.commands()[-1] == undone
     assert asked.answered == 1, "the question that is asked again is not answered by that"
+
+
+def test_something_new_is_shown_whole_and_agreed_to_by_its_digest(theme: Theme, qtbot: QtBot) -> None:
+    feed, asks = FakeFeed(), TOY.model_copy(update={"restart_hook": "toys:start"})
+    dialog = AgreeDialog(feed, "atelier", asks)  # type: ignore[arg-type]
+    qtbot.addWidget(dialog)
+    said = "\n".join(label.text() for label in dialog.findChildren(QLabel))
+    assert all(word in said for word in ("Toy-v0", "toys:start", "Imported", "toys"))
+    dialog.run.click()
+    assert (feed.sent[-1].command, feed.sent[-1].params) == (
+        "servers.agree", {"digest": asks.digest, "always": False},
+    )  # fmt: skip
+    feed.sent[-1].call.refuse(refusal("There is no room."))
+    assert "There is no room." in dialog.wrong.text()
+    dialog.always.setChecked(True)
+    dialog.run.click()
+    assert feed.sent[-1].params["always"] is True
+    feed.sent[-1].call.answer({})
+    assert dialog.result() == AgreeDialog.DialogCode.Accepted

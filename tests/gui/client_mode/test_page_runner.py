@@ -100,6 +100,7 @@ def test_a_pasted_link_is_asked_about_then_played_for_until_it_is_forgotten_or_r
     QGuiApplication.clipboard().setText(f"  {invitation.link}\n")
     pc.click(page.servers.paste)
     assert page.consent.isVisible()
+    pc.wait(lambda: "CartPole-v1" in told_of(page.consent, "what"), "what is agreed to")
     pc.click(page.consent.accept)
     pc.wait(page.consent.isHidden, "it was accepted")
     pc.until("Playing")

@@ -232,6 +232,17 @@ def test_changes_and_mistakes_are_asked_about_before_the_page_is_left_and_before
     assert yaml.safe_load(file.read_text())["ppo"] == {"gamma": 0.9}
 
 
+def test_a_mistake_that_was_just_mended_keeps_nobody_from_saving(
+    qtbot: QtBot, page: ConfigPage, file: Path
+) -> None:
+    type_into(qtbot, page, "ppo.gamma", "1.5")
+    qtbot.waitUntil(lambda: page.problem_bar.problems and page.head.state.text() == "1 mistake")
+    type_into(qtbot, page, "ppo.gamma", "0.9")
+    qtbot.keyClick(page, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(lambda: page.head.state.text() == "Saved")
+    assert yaml.safe_load(file.read_text())["ppo"] == {"gamma": 0.9}
+
+
 def test_a_value_typed_wrong_is_not_saved_and_lost_in_no_view(
     qtbot: QtBot, page: ConfigPage, file: Path
 ) -> None:

@@ -91,10 +91,19 @@ def test_the_newest_row_is_followed_until_the_wheel_zooms_and_after_space(qtbot:
     assert right - left < 900
     grow(qtbot, plot, series, episodes(range(1001, 1101)))
     assert plot.x_view() == (left, right)
-    qtbot.keyClick(plot, Qt.Key.Key_Space)
-    settle(qtbot, plot)
-    assert plot.follow
+    for _ in range(2):
+        qtbot.keyClick(plot, Qt.Key.Key_Space)
+        settle(qtbot, plot)
+        assert plot.follow, "also when it was followed before"
     assert plot.x_view()[1] >= 1100
+
+
+def test_traces_of_rounding_are_drawn_as_a_flat_line(qtbot: QtBot, plot: Plot) -> None:
+    series = Series(RUN)
+    series.append([episodes(range(1, 41), values=[500.0 + 1e-7 * number for number in range(40)])])
+    show(qtbot, plot, series)
+    low, high = plot.y_view()
+    assert high - low >= 1
 
 
 def test_a_curve_that_comes_late_is_in_view_though_nothing_is_followed(qtbot: QtBot, plot: Plot) -> None:

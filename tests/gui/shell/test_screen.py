@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
+from soulsgui.gui.client_mode.consent import AgreeDialog
 from soulsgui.gui.client_mode.servers import ChangeAddressDialog
 from soulsgui.gui.clients.invite import InviteDialog
 from soulsgui.gui.clients.page import ClientLogDialog, RenameDialog
@@ -37,6 +38,7 @@ from soulsgui.gui.shell.update import UpdateDialog, UpdateSteps
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import RunStatus, RunSummary, SavedServer, Status
+from soulsgui.wire.messages.server_config import Execution
 from tests.gui.fake_feed import NOTHING_YET, FakeFeed, FakeShell
 from tests.gui.reading import part_of, shown
 from tests.gui.shell.conftest import Make
@@ -46,6 +48,13 @@ SCALES = (100, 125, 150, 200)
 CLIENT = client("gamer-01")
 SERVER = SavedServer(
     server_id="s", server_name="atelier", client="gamer-01", addresses=[("10.0.0.1", 1)], created=1.0
+)
+ASKED = Execution(
+    env_id="my_game:MyGame-v0",
+    env_kwargs={"level": "the-cathedral-of-the-deep", "wind": True},
+    env_wrappers=["TimeLimit", {"my_game.wrappers:Scaled": {"by": 0.25}}],
+    restart_hook="my_game.launch:start",
+    network="my_game.networks:Own",
 )
 
 
@@ -86,6 +95,7 @@ DIALOGS: dict[str, Callable[[World], QDialog]] = {
     "rename": lambda world: RenameDialog(world.feed, CLIENT),
     "note": lambda world: NoteDialog("Note", "a", "b", lambda *_: world.feed.call("runs.edit", {"run": "r"})),
     "address": lambda world: ChangeAddressDialog(world.feed, SERVER),
+    "agree": lambda world: AgreeDialog(world.feed, "atelier", ASKED),
 }
 
 

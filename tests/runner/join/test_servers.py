@@ -18,6 +18,7 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.system import free_port, process_identity, stop_signals
 from soulsgui.wire.connection import Address
 from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.messages.server_config import Execution
 from tests.faults.waiting import LIMIT_S
 from tests.runner.joining import NAME, SECRET, client, comes_to_be, describe_run, invitation_to, service
 from tests.runner.running import call, opened, until
@@ -32,12 +33,16 @@ async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_
         return await call(idle, "servers.look", invitation=text)
 
     seen = await look(invitation.file_text)
-    assert (seen["env_id"], seen["error"]) == ("", ""), "it has no run"
+    assert (seen["runs"], seen["error"]) == (None, ""), "it has no run"
     game = {"env__num_envs": 3, "client__restart_hook": "toys:start", "client__workers": 2}
     describe_run(redis_client, redis_address.prefix, **game)
     seen = await look(invitation.link)
-    assert (seen["env_id"], seen["num_envs"], seen["known"]) == ("Toy-v0", 3, False)
-    assert (seen["workers"], seen["restart_hook"]) == (2, "toys:start")
+    assert (seen["runs"]["env_id"], seen["runs"]["restart_hook"]) == ("Toy-v0", "toys:start")
+    assert (seen["num_envs"], seen["workers"], seen["known"], seen["agreed"]) == (3, 2, False, False)
+    idle.saved.agree("server-1", Execution.model_validate(seen["runs"]).digest, always=False)
+    assert (await look(invitation.link))["agreed"] is True
+    describe_run(redis_client, redis_address.prefix, **(game | {"client__restart_hook": "os:abort"}))
+    assert (await look(invitation.link))["agreed"] is False, "it is another one"
     assert (seen["address"], seen["error"]) == (f"127.0.0.1:{redis_address.port}", "")
     assert seen["server"]["server_name"] == "atelier"
     assert seen["round_trip_s"] > 0
@@ -45,7 +50,7 @@ async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_
     describe_run(redis_client, redis_address.prefix, client__workers=-3)
     seen = await look(invitation.link)
     assert seen["error"].startswith("The server's configuration can't be used: client.workers = -3: ")
-    assert (seen["address"], seen["env_id"]) == ("", "")
+    assert (seen["address"], seen["runs"]) == ("", None)
     port = free_port()
     seen = await look(invitation_to(("127.0.0.1", port)).link)
     assert (seen["address"], seen["error"]) == ("", f"No answer from 127.0.0.1:{port} (connection refused).")

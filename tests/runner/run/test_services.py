@@ -11,6 +11,7 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import UsageError
 from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.run.services import RunServices, client_health, client_name, node_health
+from soulsgui.runner.services.outcome import Outcome
 from soulsgui.runner.services.service import Health
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import Heartbeat, InferenceFigures
@@ -108,6 +109,33 @@ def test_inference_servers_are_started_before_the_clients_and_know_the_server(fo
     server_file = str(folders.server / "redis.json")
     assert spec.argv[4:] == ("inference", "--name", "inference-2", "--server-file", server_file)
     assert (spec.kind, spec.tier) == ("inference", services.spec("client-1").tier)
+
+
+@pytest.mark.processes
+async def test_curves_that_telemetry_did_not_live_to_write_are_written_at_the_end(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunFolder(folders.runs / "r")
+    run.root.mkdir(parents=True)
+    writes = "import pathlib, sys; pathlib.Path(sys.argv[2], 'telemetry.json').write_text(sys.argv[1])"
+    monkeypatch.setattr("soulsgui.runner.run.services.own_command", lambda _: (sys.executable, "-c", writes))
+    outcomes = {"telemetry": Outcome(None, 9, 1.0, asked_to_stop=False)}
+
+    async def stop(*_: str, **__: Any) -> None:
+        pass
+
+    supervisor = SimpleNamespace(stop=stop, running=lambda _: False, outcome_of=outcomes.get)
+    context: Any = SimpleNamespace(folders=folders, supervisor=supervisor)
+    services = RunServices(context, run, [], evaluates=False)
+    await services.end(save=True)
+    assert not run.series.exists(), "there is nothing to write"
+    run.store.touch()
+    outcomes["telemetry"] = Outcome(0, None, 1.0, asked_to_stop=True, farewell="ended as asked")
+    await services.end(save=True)
+    assert not run.series.exists(), "it did so itself"
+    outcomes["telemetry"] = Outcome(None, 9, 1.0, asked_to_stop=False)
+    await services.end(save=True)
+    assert run.series.read_text() == "figure"
 
 
 def test_nodes_refuse_settings_for_good_and_clients_are_tried_again(services: RunServices) -> None:

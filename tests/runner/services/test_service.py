@@ -312,7 +312,8 @@ def test_what_was_said_on_the_way_out_is_no_cause(bench: Bench) -> None:
         "2026-11-28 10:00:00.000 ERROR soulsgui.x: The environment hangs",
         "2026-11-28 10:00:00.001 INFO x: bye",
     )
-    bench.start(f"print({said[0]!r}); print({said[1]!r}); exit(1)", restart=False)
+    stack = 30 * "print('  File x, line 1'); "
+    bench.start(f"print({said[0]!r}); {stack}print({said[1]!r}); print('Do this.'); exit(1)", restart=False)
     bench.until("failed")
     assert bench.events.told[-1][2].endswith("ERROR soulsgui.x: The environment hangs")
 
