@@ -351,6 +351,9 @@ class AgreeDialog(FormDialog):
             return feed.call("servers.agree", params)
 
         self.run = self.make_main(Words("&Run it here", "Agreeing …", "Agreed"), send)
+        # A yes is given on purpose, not by a key that was meant for something else.
+        self.run.setDefault(False)
+        self.run.setAutoDefault(False)
         self.run.finished.connect(self.accept)
         self.cancel.setText("&Not now")
         self.arrange(form, self.run, _CHARACTERS, "Until you agree this computer plays nothing.")
