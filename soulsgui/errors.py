@@ -48,6 +48,10 @@ class ClientRegistrationError(SoulsGuiError):
     """The server refused this client: name in use, other contract, other protocol."""
 
 
+class NotAgreedError(SoulsGuiError):
+    """A server names code to which the owner of this computer has not agreed."""
+
+
 class CheckpointError(SoulsGuiError):
     """A checkpoint is incomplete, damaged, or does not fit this run."""
 

@@ -54,7 +54,8 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """
     gc.disable()
     count, number = os.environ.get("PYTEST_XDIST_WORKER_COUNT"), os.environ.get("PYTEST_XDIST_WORKER")
-    if count is not None and number is not None:
+    whole = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if count is not None and number is not None and whole:
         root = session.config.rootpath
         for path in sorted((root / "tests").rglob("test_*.py"))[int(number.removeprefix("gw")) :: int(count)]:
             # What can't be imported is told when it is collected.
@@ -65,7 +66,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     finally:
         gc.freeze()  # no later collection looks there again
         gc.enable()
-        # Of each that does not, torch has dozens, pytest gives its handlers to at each test anew.
+        # To each logger that does not, and torch has dozens, pytest adds its handlers anew at each test.
         for logger in logging.Logger.manager.loggerDict.values():
             if isinstance(logger, logging.Logger):
                 logger.propagate = True

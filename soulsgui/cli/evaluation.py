@@ -56,9 +56,9 @@ def evaluate(arguments: Arguments) -> int:
     # Late: what is wrong with the command line is said before Gymnasium is imported.
     from soulsgui.environments.make import longest_episode
     from soulsgui.modes.evaluate import evaluate, open_trained
-    from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog
+    from soulsgui.sampling.watchdog import Watchdog, limits_of
 
-    watchdog = Watchdog(EnvironmentLimits(settings.client.hang_seconds), _end_hanging)
+    watchdog = Watchdog(limits_of(settings), _end_hanging)
     watchdog.start()
     try:
         with watchdog.inside("being made"):
@@ -103,10 +103,10 @@ class _Progress:
     def __init__(self) -> None:
         self._next = time.monotonic() + _SHOW_EVERY_S
 
-    def __call__(self, words: str) -> None:
+    def __call__(self, episodes: int, steps: int) -> None:
         if (now := time.monotonic()) >= self._next:
             self._next = now + _SHOW_EVERY_S
-            _show(words)
+            _show(f"{count_words(episodes, 'episode')} have ended, {count_words(steps, 'step')} made")
 
 
 def find_checkpoint(library: Library, name: str) -> Path:

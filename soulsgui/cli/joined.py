@@ -1,4 +1,4 @@
-"""What the owner of a game PC asks of its `join`, from a second terminal: pause, continue, stop, status."""
+"""What the owner of a game PC is asked by a server, and asks of its `join`: pause, continue, stop, status."""
 
 import math
 import re
@@ -39,7 +39,7 @@ def is_asked(arguments: Arguments) -> bool:
         raise UsageError("--for and --after-episode go with a pause.", "Pause it: soulsgui join pause")
     if arguments.as_json and word != "status":
         raise UsageError("--json goes with `join status`.")
-    if arguments.trust and word in _ASKED and word != "agree":
+    if arguments.trust and (arguments.here or (word in _ASKED and word != "agree")):
         raise UsageError("--trust goes with an invitation, or with `join agree`.")
     if word in _ASKED and (arguments.here or arguments.name):
         raise UsageError(f"`join {word}` is for what plays here already: it goes with no --here or --name.")
@@ -51,7 +51,7 @@ def is_asked(arguments: Arguments) -> bool:
 
 
 def ask(arguments: Arguments) -> int:
-    """`join pause|continue|stop|status`: ask the runner of client mode of this data folder."""
+    """`join pause|continue|stop|status|agree`: ask the runner of client mode of this data folder."""
     arguments.pause_for = duration_s(arguments.pause_for) if arguments.pause_for else None
     return _ASKED[arguments.invitation](arguments, join_of(arguments))
 
@@ -90,7 +90,7 @@ def agree(arguments: Arguments, saved: "SavedInvitations", invitation: "Invitati
         return
     say(f"{invitation.server_name} wants to run on this computer:\n{_execution_text(offered.runs)}")
     if not _yes("Run it here?"):
-        raise UsageError("You have not agreed: nothing runs here.", "The invitation is kept: soulsgui join")
+        raise UsageError("You have not agreed: nothing runs here.")
     saved.agree(server_id, offered.runs.digest, always=False)
 
 
@@ -136,7 +136,7 @@ def _continue(_arguments: Arguments, runner: RunnerClient) -> int:
         time.sleep(_LOOK_EVERY_S)
         found = _status(runner)
     # What else keeps it from playing is not the owner's pause: nothing asked here ends that.
-    kept = situation(found) in (Situation.HELD, Situation.PAUSED_BY_SERVER)
+    kept = situation(found) in (Situation.HELD, Situation.PAUSED_BY_SERVER, Situation.ASKED)
     say(f"your pause is over, but it is {state_words(found)}" if kept else "it goes on")
     return 0
 
@@ -156,10 +156,12 @@ def _agree(arguments: Arguments, runner: RunnerClient) -> int:
         return 0
     if asks is not None:
         say(f"{found.server.name} wants to run on this computer:\n{_execution_text(asks)}")
-    if sys.stdin is not None and sys.stdin.isatty() and not _yes("Run it here?"):
+    answers = sys.stdin is not None and sys.stdin.isatty() and not arguments.trust
+    if answers and not _yes("Run it here?"):
         raise UsageError("You have not agreed: nothing of it runs here.")
     digest = asks.digest if asks is not None else ""
-    runner.command("servers.agree", {"digest": digest, "always": arguments.trust})
+    server_id = runner.command("servers.list")["chosen"]
+    runner.command("servers.agree", {"server_id": server_id, "digest": digest, "always": arguments.trust})
     say("agreed, also to whatever it names later" if arguments.trust else "agreed")
     return 0
 

@@ -158,6 +158,8 @@ def client(arguments: Arguments) -> int:
         return _fleet(arguments)
     if arguments.invitation:
         return _invited_client(arguments)
+    if arguments.trust:
+        raise UsageError("--trust goes with an invitation.")
     name, address = _client_name(arguments), _address(arguments)
     from soulsgui.process import is_supervised, start_over
 
@@ -194,6 +196,7 @@ def _fleet(arguments: Arguments) -> int:
 def _invited_client(arguments: Arguments) -> int:
     """Play for the server of an invitation, wherever it is found."""
     from soulsgui.cli.inviting import take_up
+    from soulsgui.cli.joined import agree
     from soulsgui.process import setup_logging, start_over, stop_on_signals
     from soulsgui.runner.join.finder import find_server
     from soulsgui.runner.join.servers import SavedInvitations
@@ -204,8 +207,7 @@ def _invited_client(arguments: Arguments) -> int:
         )
     invitation = take_up(arguments)
     saved = SavedInvitations(folders_of(arguments))
-    if arguments.trust:
-        saved.agree(invitation.server_id, "", always=True)
+    agree(arguments, saved, invitation)
     setup_logging()
     address = find_server(invitation, stop_on_signals())
     if address is None:

@@ -1,31 +1,42 @@
-"""Modules that settings name: imported here alone, so that a process can be held to what was agreed to."""
+"""What settings name is imported here alone, so that a process can be restricted to what was agreed to."""
 
-from collections.abc import Collection
+import sys
+from collections.abc import Container
 from importlib import import_module
 from types import ModuleType
 
-from soulsgui.errors import ClientRegistrationError
+from soulsgui.errors import NotAgreedError
 
-_agreed: Collection[str] | None = None
-"""The modules that may be named in this process; None: any."""
+_agreed: Container[str] | None = None
+"""The names (`module:Name`) that may be imported in this process; None: any."""
 
 
-def hold_to(modules: Collection[str] | None) -> None:
-    """Refuse from now on to import by name what is none of these modules; None refuses nothing."""
+class Loaded:
+    """The names of what lies in modules that the program of this process has imported by itself."""
+
+    def __contains__(self, name: object) -> bool:
+        return str(name).rpartition(":")[0] in sys.modules
+
+
+def restrict_imports(names: Container[str] | None) -> None:
+    """Refuse from now on what settings or a server name but none of these; None refuses nothing.
+
+    The processes of a client's environments are not restricted: they get what was agreed to from it.
+    """
     global _agreed
-    _agreed = modules
+    _agreed = names
 
 
-def import_named(module: str) -> ModuleType:
-    """Import a module that a setting or a server names.
+def import_named(name: str) -> ModuleType:
+    """Import the module of a `module:Name` that a setting or a server names.
 
     Raises:
-        ClientRegistrationError: The owner of this computer has not agreed to it.
+        NotAgreedError: The owner of this computer has not agreed to it.
         Exception: Whatever the module raises.
     """
-    if _agreed is not None and module not in _agreed:
-        raise ClientRegistrationError(
-            f"The server names the module {module!r}, to which nobody on this computer has agreed.",
-            "Tell its owner; nothing of it was run.",
+    if _agreed is not None and name not in _agreed:
+        raise NotAgreedError(
+            f"The server names {name!r}, to which nobody on this computer has agreed.",
+            "Nothing of it was run. Tell the owner of the server, or forget it.",
         )
-    return import_module(module)
+    return import_module(name.rpartition(":")[0])

@@ -17,9 +17,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from soulsgui.config.errors import nearest
 from soulsgui.environments.imports import import_named
 from soulsgui.errors import (
-    ClientRegistrationError,
     EnvironmentCheckError,
     EnvironmentMissingError,
+    NotAgreedError,
     error_words,
 )
 
@@ -104,7 +104,7 @@ def find_spec(env_id: str) -> EnvSpec:
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
-        _import(module, f"the environment {env_id}", EnvironmentMissingError)
+        _import(env_id, f"the environment {env_id}", EnvironmentMissingError)
     try:
         return gymnasium.spec(name)
     except gymnasium.error.NamespaceNotFound as error:
@@ -144,8 +144,8 @@ def named(path: str, wanted_for: str) -> Callable[..., Any]:
     Raises:
         EnvironmentCheckError: There is no such module, or nothing of that name in it.
     """
-    module, _, name = path.rpartition(":")
-    owner = _import(module, wanted_for)
+    _, _, name = path.rpartition(":")
+    owner = _import(path, wanted_for)
     return _member(owner, name, f"There is no {name!r} in {owner.__name__}, which {wanted_for} names.")
 
 
@@ -180,8 +180,8 @@ def _wrapper(entry: WrapperEntry) -> tuple[str, "partial[Env]"]:
             "Give each wrapper an entry of its own under env.wrappers.",
         )
     name, kwargs = (entry, None) if isinstance(entry, str) else next(iter(entry.items()))
-    module, colon, class_name = name.rpartition(":")
-    owner = _import(module, f"the wrapper {name}") if colon else gymnasium.wrappers
+    _, colon, class_name = name.rpartition(":")
+    owner = _import(name, f"the wrapper {name}") if colon else gymnasium.wrappers
     wrapper = _member(owner, class_name, f"There is no wrapper {class_name!r} in {owner.__name__}.")
     if not (isinstance(wrapper, type) and issubclass(wrapper, gymnasium.Wrapper)):
         # Settings come from other computers, too: with any callable they would reach a shell.
@@ -193,17 +193,17 @@ def _wrapper(entry: WrapperEntry) -> tuple[str, "partial[Env]"]:
     return name, partial(make, **(kwargs or {}))
 
 
-def _import(
-    module: str, wanted_for: str, missing: type[EnvironmentCheckError] = EnvironmentCheckError
-) -> Any:
+def _import(name: str, wanted_for: str, missing: type[EnvironmentCheckError] = EnvironmentCheckError) -> Any:
+    """Import the module of `module:Name`."""
+    module, _, _ = name.rpartition(":")
     if not all(part.isidentifier() for part in module.split(".")):
         raise EnvironmentCheckError(
             f"{module!r} of {wanted_for} is no name of a module.",
             "Write it as Python imports it, without a path and without .py: package.module:Name",
         )
     try:
-        return import_named(module)
-    except ClientRegistrationError:
+        return import_named(name)
+    except NotAgreedError:
         raise
     except SystemExit as error:
         raise EnvironmentCheckError(

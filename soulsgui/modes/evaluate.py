@@ -5,8 +5,8 @@ the first ones to end would be the short ones.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from soulsgui.environments.choices import MASK_KEY, read_mask
 from soulsgui.environments.make import BROKEN, Env, make_env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import ObservationCheck, check_rewards
-from soulsgui.errors import CheckpointError, SoulsGuiError
+from soulsgui.errors import CheckpointError, ProcessFault, SoulsGuiError
 from soulsgui.policies.numpy_recurrent import remembered_by
 from soulsgui.policies.policy import Mask, Policy, make_policy
 from soulsgui.sampling.rollout import Bounds
@@ -125,7 +125,7 @@ def evaluate(
     go_on: Callable[[], bool] | None = None,
     max_steps: int | None = None,
     watchdog: Watchdog | None = None,
-    told: Callable[[str], None] | None = None,
+    told: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Play episodes with a policy that holds weights already.
 
@@ -137,23 +137,24 @@ def evaluate(
         greedy: Whether the best action is taken, rather than drawn.
         go_on: Asked before each step; what is not to go on raises `Unfinished`.
         max_steps: After how many an episode is cut; None: never.
-        watchdog: Notices an environment that hangs.
-        told: Called before each step with how far it is, in words.
+        watchdog: Notices an environment that hangs, or takes too much memory.
+        told: Called before each step with how many episodes have ended, and how many steps were made.
     """
 
     def going_on() -> None:
         if go_on is not None and not go_on():
             raise Unfinished
         if told is not None:
-            told(play.words)
+            told(play.ended, play.steps)
 
     began = time.monotonic()
     play = _Play(policy, episodes, seed, greedy, max_steps, watchdog)
     with ExitStack() as opened:
         for _ in range(min(episodes, MOST_SIDE_BY_SIDE)):
             going_on()
-            env = play.guarded(make, "being made", translate=False)
-            opened.callback(play.guarded, env.close, "being closed")
+            with play.watched("being made"):
+                env = make()
+            opened.callback(play.close, env)
             going_on()
             play.fill_slot(env)
         while play.slots:
@@ -186,6 +187,7 @@ class _Play:
         self._watchdog = watchdog
         self.slots: list[_Slot] = []
         self.cut = 0
+        self.steps = 0
         self.returns = [0.0] * episodes
         self.lengths = [0] * episodes
         self._max_steps = max_steps
@@ -198,26 +200,28 @@ class _Play:
         self._spaces: SpacesSpec | None = None
 
     @property
-    def words(self) -> str:
-        """How far it is."""
-        ended = self._begun - len(self.slots)
-        return f"{ended} of {len(self.returns)} episodes, {sum(self.lengths):,} steps"
+    def ended(self) -> int:
+        """How many episodes have ended."""
+        return self._begun - len(self.slots)
 
-    def guarded(self, work: Callable[[], T], doing: str, translate: bool = True) -> T:
+    def watched(self, doing: str) -> AbstractContextManager[None]:
+        """Watch an environment being made or closed."""
+        return self._watchdog.inside(doing) if self._watchdog is not None else nullcontext()
+
+    def close(self, env: Env) -> None:
+        """Close an environment; what it raises becomes an `EvaluationError`."""
+        with self.watched("being closed"), _in_words("closing"):
+            env.close()
+
+    def guarded(self, work: Callable[[], T], doing: str) -> T:
         """Call an environment under the watchdog; what it raises becomes an `EvaluationError`."""
-        if self._watchdog is not None:
+        with _in_words(doing):
+            if self._watchdog is None:
+                return work()
             self._watchdog.enter(doing)
-        try:
-            return work()
-        except BROKEN as error:
-            if not translate:
-                raise
-            fault = fault_of(error, doing)
-            raise EvaluationError(
-                fault.message, "Play it at random to see more: soulsgui env check ID"
-            ) from error
-        finally:
-            if self._watchdog is not None:
+            try:
+                return work()
+            finally:
                 self._watchdog.leave()
 
     def fill_slot(self, env: Env) -> None:
@@ -245,6 +249,7 @@ class _Play:
         obs, reward, terminated, truncated, info = self.guarded(lambda: _stepped(slot.env, action), "a step")
         self.returns[slot.episode] += float(reward)
         self.lengths[slot.episode] += 1
+        self.steps += 1
         too_long = self.lengths[slot.episode] == self._max_steps and not (terminated or truncated)
         self.cut += too_long
         if terminated or truncated or too_long:
@@ -285,6 +290,20 @@ def _stepped(env: Env, action: Any) -> Any:
     with np.errstate(over="ignore"):
         check_rewards(np.array([result[1]], np.float32))
     return result
+
+
+@contextmanager
+def _in_words(doing: str) -> Iterator[None]:
+    """Turn what an environment raises into an `EvaluationError`; what only a new process mends stays."""
+    try:
+        yield
+    except ProcessFault:
+        raise
+    except BROKEN as error:
+        fault = fault_of(error, doing)
+        raise EvaluationError(
+            fault.message, "Play it at random to see more: soulsgui env check ID"
+        ) from error
 
 
 @dataclass(frozen=True)

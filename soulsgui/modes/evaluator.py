@@ -27,7 +27,7 @@ from soulsgui.policies.exploration import without_noise
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.heartbeat import derived_seed
-from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog
+from soulsgui.sampling.watchdog import Watchdog, limits_of
 from soulsgui.system import kill_descendants
 from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, manifest_of, write_checkpoint
 from soulsgui.training.evaluations import Schedule
@@ -85,7 +85,7 @@ class EvaluatorNode:
         self._last: tuple[WeightsHeader, Evaluation] | None = None
         self._best = best_aside(run)
         self._instance = own_instance()
-        self._watchdog = Watchdog(EnvironmentLimits(settings.client.hang_seconds), self._hung)
+        self._watchdog = Watchdog(limits_of(settings), self._hung)
         self._reporter = StateReporter(address, EVALUATOR, self._state)
 
     def run(self) -> None:
@@ -109,7 +109,8 @@ class EvaluatorNode:
 
     def _hung(self, fault: ProcessFault) -> None:
         """End this process, whose main thread is in an environment that does not answer."""
-        logger.error("%s\n%s", fault.message, fault.details)
+        logger.error("it was at:\n%s", fault.details)
+        logger.error("%s", fault.message)  # last: it is told as the cause of the end
         kill_descendants()
         logging.shutdown()
         os._exit(1)
@@ -129,6 +130,8 @@ class EvaluatorNode:
             self._link.refused(error)
         except Unfinished:
             logger.info("an evaluation was given up")
+        except ProcessFault:
+            raise
         except SoulsGuiError as error:
             self._failures += 1
             if self._failures >= _TRIES:  # telemetry does without

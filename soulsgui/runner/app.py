@@ -44,6 +44,7 @@ _SERVER_EVERY_S = 2.0
 _REDIS_LIMIT_S = 60.0
 _REDIS_AGAIN_S = 60.0  # whatever made it fail may be over: nothing works without it
 _NAMED = 3
+_FAILS_AGAIN = 3  # so often an environment was made anew, and it is told
 
 
 class Runner(BaseRunner):
@@ -66,6 +67,7 @@ class Runner(BaseRunner):
         self.library = Library(folders.runs)
         self._probe = probe
         self._clients_due = 0.0
+        self._failing: set[str] = set()  # the clients whose environments were told to fail
         self._server_due = 0.0
         self._ending = False
 
@@ -257,7 +259,9 @@ class Runner(BaseRunner):
         if turn.clients is not None:
             self._tell_of_cut_off()
             self._tell_of_lost(now)
-            self.publisher.clients(self._clients(now))
+            clients = self._clients(now)
+            self._tell_of_failing(clients)
+            self.publisher.clients(clients)
         for write in writes:
             await self.bus.call(write)
 
@@ -289,6 +293,15 @@ class Runner(BaseRunner):
             self._on_event("warning", f"{self._called(lost)} lost.", cause, remedy, TRAINER)
         if back:
             self._on_event("info", f"{self._called(back)} back.", "", "", TRAINER)
+
+    def _tell_of_failing(self, clients: list[ClientStatus]) -> None:
+        """Report once whose environments fail again and again; many at once become one event."""
+        failing = {one.id: one.error for one in clients if one.env_restarts >= _FAILS_AGAIN}
+        if new := [client for client in failing if client not in self._failing]:
+            what = f"{self._called(new)} making the environment anew again and again: it fails."
+            remedy = f"Its traceback stands with the client, and in its log: soulsgui logs {new[0]}"
+            self._on_event("warning", what, failing[new[0]], remedy, TRAINER)
+        self._failing = set(failing)
 
     def _called(self, clients: list[str]) -> str:
         names = [self.client_names.of(client) for client in clients[:_NAMED]]

@@ -4,16 +4,16 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from redis.exceptions import NoPermissionError
 
-from soulsgui.environments.imports import hold_to
+from soulsgui.environments.imports import restrict_imports
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
+from soulsgui.errors import ClientRegistrationError, NotAgreedError, ProcessFault, SoulsGuiError
 from soulsgui.policies.policy import make_policy
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import ServerView
@@ -26,12 +26,19 @@ from soulsgui.sampling.progress import made_words
 from soulsgui.sampling.remote import RemotePolicy
 from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
-from soulsgui.wire.messages.owner import LOOK_EVERY_S, ClientFolder, read_agreement
-from soulsgui.wire.messages.server_config import Execution, ServerConfig, family_of, state_of
+from soulsgui.wire.messages.owner import LOOK_EVERY_S, Agreement, ClientFolder, read_agreement
+from soulsgui.wire.messages.server_config import (
+    LONGEST_EXECUTION,
+    Execution,
+    ServerConfig,
+    family_of,
+    state_of,
+)
 
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 5.0
+_HOW_TO_AGREE = "Agree in the window, by `soulsgui join agree`, or start it with --trust"
 _ASKS = "Its owner is asked whether what this server wants to run may run there."
 
 
@@ -54,6 +61,12 @@ class ClientOptions:
     inference: str | None = None
     agreement: Path | None = None
     making: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+def _agreement(path: Path) -> Agreement:
+    with suppress(OSError):  # it is just being replaced
+        return read_agreement(path)
+    return Agreement()
 
 
 def run_client(
@@ -177,7 +190,7 @@ class Client:
         with self._link.checked("version"):
             config = checked_config(announced, self._link.progress)
         logging.getLogger().setLevel(config.settings["logging.level"].upper())
-        if not self._is_agreed(announced, Execution.of(config.settings)):
+        if not self._wait_for_agreement(announced, Execution.of(config.settings)):
             return
         with ExitStack() as closing:
             remote = self._remote_policy(config)
@@ -201,39 +214,37 @@ class Client:
                 player = RunPlayer(self._link, self._stop, known, environment, policy, self._count_episode)
             player.play()
 
-    def _is_agreed(self, announced: ServerConfig, execution: Execution) -> bool:
-        """Wait until the owner of this computer agrees to what a run executes, and hold this process to it.
+    def _wait_for_agreement(self, announced: ServerConfig, execution: Execution) -> bool:
+        """Wait until the owner of this computer agrees to what a run executes; restrict this process to it.
 
-        Returns False when it is time to go, or to look at what the server announces instead.
+        Returns False when it is time to go, or to look at what is wanted instead.
         """
-        path, link, told = self._options.agreement, self._link, False
+        path, link, asked = self._options.agreement, self._link, False
         if path is None:
             return True
-        while not (agreement := read_agreement(path)).covers(execution):
-            link.progress.asks, link.progress.error = execution, _ASKS
-            if not told:
-                words = "; ".join(f"{title}: {value}" for title, value in execution.words().items())
-                logger.warning(
-                    "the server wants to run something new here: %s. Agree in the window, by "
-                    "`soulsgui join agree`, or start it with --trust",
-                    words,
+        while not (agreement := _agreement(path)).covers(execution):
+            if execution.too_long:
+                raise NotAgreedError(
+                    f"What the server wants to run takes more than {LONGEST_EXECUTION:,} characters to tell.",
+                    "Nobody can agree to that: tell the owner of the server, or forget it.",
                 )
-            told = True
+            if not asked:
+                words = "; ".join(f"{title}: {value}" for title, value in execution.words().items())
+                logger.warning("the server wants to run something new here: %s. %s", words, _HOW_TO_AGREE)
+            asked, link.progress.asks, link.progress.error = True, execution, _ASKS
             plan, now = link.plan, link.view.config
             if self._stop.is_set() or now != announced:
                 break
             link.obey(plan, "waiting")
             link.wait(partial(self._something_new, plan, now), LOOK_EVERY_S)
-        else:
-            hold_to(None if agreement.always else execution.modules)
-            link.progress.asks = None
-            if told:
-                link.progress.error = ""
-                logger.info("the owner has agreed")
-            return True
-        link.progress.asks, link.progress.error = None, ""
-        self._run_id = ""
-        return False
+        if asked:
+            link.progress.asks, link.progress.error = None, ""
+        free = link.plan.stepping is Stepping.FREE and not self._stop.is_set()
+        if not (free and agreement.covers(execution) and link.view.config == announced):
+            self._run_id = ""  # it is looked at again
+            return False
+        restrict_imports(None if agreement.always else execution.names)
+        return True
 
     def _environment(self, config: ServerConfig) -> Environment:
         options = self._options

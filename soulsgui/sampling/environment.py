@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -43,9 +42,7 @@ class Environment:
         self._made_of = self.id, settings["env.kwargs"], settings["env.wrappers"]
         self._restart_hook = str(settings.get("client.restart_hook", ""))
         self._open: Playable | None = None
-        # More of them than cores are of use to nobody, and a server may be anybody's.
-        most = os.cpu_count() or 1
-        self._workers = min(int(settings.get("client.workers", 0)), most) if workers is None else workers
+        self._workers = int(settings.get("client.workers", 0)) if workers is None else workers
         # A server that names no limits sets none.
         self._limits = EnvironmentLimits(
             float(settings.get("client.hang_seconds", math.inf)),

@@ -210,7 +210,9 @@ class ClientLink:
 
     def failed(self, fault: ProcessFault) -> None:
         """Tell that this process ends because of its environment, to be started anew."""
-        logger.error("%s\n%s", fault.message, fault.details)
+        if fault.details:
+            logger.error("it was at:\n%s", fault.details)
+        logger.error("%s", fault.message)  # last: it is told as the cause of the end
         self.progress.environment_failed(fault)
         self.set_phase("restarting")
 

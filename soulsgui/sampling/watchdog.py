@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 from numpy.typing import NDArray
 
+from soulsgui.config.schema import Settings
 from soulsgui.environments.make import BROKEN, Vector
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.errors import EnvironmentFault, ProcessFault, error_words, printable
@@ -37,6 +38,11 @@ class EnvironmentLimits:
     hang_s: float
     min_steps_per_s: float = 0.0
     max_memory: int | None = None
+
+
+def limits_of(settings: Settings) -> EnvironmentLimits:
+    """Return what an environment that is evaluated may do."""
+    return EnvironmentLimits(settings.client.hang_seconds, max_memory=settings.client.max_memory)
 
 
 class Watchdog(threading.Thread):

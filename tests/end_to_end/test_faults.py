@@ -29,7 +29,7 @@ STEPS_PER_ROUND = UNHURRIED["ppo.n_steps"] * 4 * 2
 def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server that trains CartPole without a goal, with two local clients; every test leaves it training."""
     with closing(RunningServer(tmp_path_factory.mktemp("server"))) as server:
-        server.start_run(overrides={**UNHURRIED, "checkpoint.every_updates": 2, "ppo.round_timeout": 5.0})
+        server.start_run(overrides={**UNHURRIED, "checkpoint.every_updates": 2, "ppo.round_timeout": 12.0})
         yield server
 
 

@@ -120,7 +120,7 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
         return soulsgui("join", *words, folder=tmp_path / "pc").stdout
 
     wait_for(lambda: "waiting for you: the server wants to run" in asked("status"), "its owner is asked")
-    assert "environment: CartPole-v1" in asked("status")
+    assert "environment: CartPole-v1 × " in asked("status")
     assert server.client_state("gamer") == "waiting", "nothing was made"
     assert asked("agree").endswith("agreed\n")
     wait_for(lambda: server.client_state("gamer") == "online", "it plays")

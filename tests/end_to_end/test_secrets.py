@@ -104,6 +104,9 @@ def test_secrets_stand_in_private_files_alone_and_in_no_log(
     words = [secret.encode() for secret in secrets.values()]
     found = {path for path, data in files.items() if any(word in data for word in words)}
     assert found == expected
+    agreed = set((config / "servers").glob("*.agreed.json"))
+    assert agreed, "what may run is kept beside it"
+    found |= agreed
     if sys.platform != "win32":
         assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
         assert {path.stat().st_uid for path in found} == {os.geteuid()}

@@ -179,15 +179,15 @@ def test_an_environment_that_hangs_is_noticed_wherever_it_does(place: str) -> No
 
     watchdog = Watchdog(EnvironmentLimits(0.5), hangs)
     watchdog.start()
-    far = list[str]()
+    far = list[tuple[int, int]]()
     try:
-        evaluate(Stub(), Hanging, episodes=2, watchdog=watchdog, told=far.append)
+        evaluate(Stub(), Hanging, episodes=2, watchdog=watchdog, told=lambda *how: far.append(how))
     finally:
         watchdog.close()
     assert [one.message.partition(" takes longer")[0] for one in told] == [
         f"The environment hangs: {'being closed' if place == 'close' else f'a {place}'}"
     ]
-    assert far[-1] == "1 of 2 episodes, 2 steps"
+    assert far[-1] == (1, 2)
 
 
 def test_an_environment_with_other_spaces_is_refused() -> None:

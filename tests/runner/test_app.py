@@ -24,7 +24,7 @@ from soulsgui.runner.server.redis_server import RedisServer, ensure_server
 from soulsgui.runner.services.outcome import RestartLimits
 from soulsgui.runner.services.service import Health
 from soulsgui.system import process_identity
-from soulsgui.wire.control import COMMANDS, ErrorCode, ServiceStatus
+from soulsgui.wire.control import COMMANDS, ClientStatus, ErrorCode, ServiceStatus
 from soulsgui.wire.messages.node import Reject, Rejects
 from soulsgui.wire.messages.session import LINE_FIELD, Grant, SentLine
 from tests.faults.waiting import LIMIT_S
@@ -333,6 +333,12 @@ async def test_what_nodes_and_clients_say_is_told_once_and_shown(runner: Runner)
         ("warning", "a, b, c and 2 more are lost."),
         ("info", "gamer-01 is back."),
     ]
+
+    before, counts = runner.events.last_number, {"a": 3, "b": 2}
+    failing = [ClientStatus(id=one, name=one, env_restarts=often) for one, often in counts.items()]
+    for _ in range(2):
+        runner._tell_of_failing(failing)
+    assert told(before) == [("warning", "a is making the environment anew again and again: it fails.")]
 
     asked: list[str] = []
     ask = runner.bus.ask

@@ -15,7 +15,7 @@ import redis
 
 import soulsgui
 from soulsgui.environments import imports
-from soulsgui.errors import ClientRegistrationError, SoulsGuiError
+from soulsgui.errors import ClientRegistrationError, NotAgreedError, SoulsGuiError
 from soulsgui.policies.specs import TorchPolicySpec
 from soulsgui.sampling.client import ClientOptions
 from soulsgui.system import write_private
@@ -23,7 +23,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.owner import Agreement, ClientReport
-from soulsgui.wire.messages.server_config import Execution, ServerConfig
+from soulsgui.wire.messages.server_config import LONGEST_EXECUTION, Execution, ServerConfig
 from tests.faults.server import faulty_server
 from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import (
@@ -155,45 +155,97 @@ def test_without_an_inference_server_nobody_asks_one(redis_address: Address, tra
     assert client.progress.env_id == "", "no environment was made for that"
 
 
+CANARY = "from pathlib import Path\nPath({path!r}).touch()\n"
+FOREIGN = {
+    "environment": {"env.id": "canary_of_a_server:Game-v0"},
+    "wrapper": {"env.wrappers": ["canary_of_a_server:Wrap"]},
+    "hook": {"client.restart_hook": "canary_of_a_server:start"},
+    "network": {"network.name": "canary_of_a_server:Net"},
+    "arguments": {"env.kwargs": {"length": 7}},
+    "number": {"env.num_envs": 64},
+}
+
+
+@pytest.fixture
+def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that is there once the module `canary_of_a_server` was imported."""
+    monkeypatch.setattr(imports, "_agreed", None)  # a client restricts its whole process
+    path = tmp_path / "canary"
+    (tmp_path / "canary_of_a_server.py").write_text(CANARY.format(path=str(path)))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield path
+    sys.modules.pop("canary_of_a_server", None)
+
+
 @pytest.mark.allow_warnings
 def test_nothing_that_a_server_names_runs_before_the_owner_agreed_to_all_of_it(
-    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    redis_address: Address, tmp_path: Path, canary: Path
 ) -> None:
-    monkeypatch.setattr(imports, "_agreed", None)  # a client holds its whole process to what was agreed
-    canary, path = tmp_path / "canary", tmp_path / "agreed.json"
-    shell = {"unittest.mock:MagicMock": {"return_value": f"touch {canary}"}}
-    trainer = FreeTrainer(redis_address, env__wrappers=[shell, "operator:call", "os:system"])
-    trainer.publish(1)
-    asked, options = OwnersFolder(tmp_path / "owner"), ClientOptions(agreement=path)
-    client = PlayingClient(redis_address, asked, options=options)
+    path, folder = tmp_path / "agreed.json", OwnersFolder(tmp_path / "owner")
+    trainer = FreeTrainer(redis_address)
+    client = PlayingClient(redis_address, folder, options=ClientOptions(agreement=path))
+    sessions: list[str] = []
+
+    def announce(number: int, **changed: Any) -> Execution:
+        trainer.settings |= changed
+        trainer.begin_run(f"run-{number}")
+        trainer.publish(number)
+        return Execution.of(trainer.config.settings)
 
     def until_asked_for(execution: Execution) -> None:
         until(lambda: client.progress.asks == execution or client.failure, "the owner is asked")
         assert client.failure is None
         assert (client.progress.env_id, trainer.sessions()) == ("", sessions), "nothing was made"
 
+    def until_it_plays() -> None:
+        until(lambda: len(trainer.sessions()) > len(sessions) or client.failure, "it plays")
+        assert (client.failure, client.progress.asks, client.progress.error) == (None, None, "")
+        sessions[:], client.progress.env_id = trainer.sessions(), ""
+
     try:
-        sessions: list[str] = []
-        until_asked_for(Execution.of(trainer.config.settings))
-        for number, changed in enumerate(({"env.wrappers": []}, {"env.kwargs": {"length": 7}}), 2):
-            trainer.settings |= {"env.wrappers": [], **changed}
-            trainer.begin_run(f"run-{number}")
-            trainer.publish(number)
-            until_asked_for(wanted := Execution.of(trainer.config.settings))
-            write_private(path, Agreement(digests=[wanted.digest]).to_json().encode())
-            until(lambda: len(trainer.sessions()) > len(sessions) or client.failure, "it plays")  # noqa: B023
-            assert (client.failure, client.progress.asks, client.progress.error) == (None, None, "")
-            sessions, client.progress.env_id = trainer.sessions(), ""
-            with pytest.raises(ClientRegistrationError, match="to which nobody on this computer has agreed"):
-                imports.import_named("os")
-        trainer.begin_run("run-4")
-        trainer.publish(4)
-        until(lambda: len(trainer.sessions()) > len(sessions), "it plays: that was agreed to before")
+        wanted = announce(1)
+        until_asked_for(wanted)
+        folder.want("pause")
+        until(lambda: client.progress.phase == "paused", "its owner pauses it")
+        write_private(path, Agreement(digests=[wanted.digest]).to_json().encode())
+        until(lambda: client.progress.asks is None, "it was agreed to")
+        assert (client.progress.env_id, trainer.sessions()) == ("", []), "but it is paused"
+        folder.want("run")
+        until_it_plays()
+        with pytest.raises(NotAgreedError, match="to which nobody on this computer has agreed"):
+            imports.import_named("canary_of_a_server:Net")  # as a policy may name it later
+
+        for number, (what, changed) in enumerate(FOREIGN.items(), 2):
+            before = {key: trainer.config.settings.get(key) for key in changed}
+            until_asked_for(announce(number, **changed))
+            trainer.settings |= before
+            assert not canary.exists(), what
+        announce(10)
+        until_it_plays()  # that was agreed to before
+
+        asked = announce(11, **{"env.kwargs": {"length": "x" * LONGEST_EXECUTION}})
+        assert asked.too_long
+        client.join()
+        assert isinstance(client.failure, NotAgreedError)
+        assert "Nobody can agree to that" in client.failure.remedy
     finally:
         client.end()
         trainer.close()
-    assert client.failure is None
     assert not canary.exists()
+
+
+def test_whoever_is_trusted_runs_whatever_it_names(
+    redis_address: Address, tmp_path: Path, canary: Path
+) -> None:
+    path = tmp_path / "agreed.json"
+    write_private(path, Agreement(always=True).to_json().encode())
+    trainer = FreeTrainer(redis_address, env__id="canary_of_a_server:Game-v0")
+    trainer.publish(1)
+    client = PlayingClient(redis_address, options=ClientOptions(agreement=path))
+    client.join()
+    trainer.close()
+    assert canary.exists()
+    assert "There is no environment" in client.failure.message
 
 
 class _OwnedClient:

@@ -28,7 +28,7 @@ from soulsgui.gui.widgets.boxes import NO_MARGINS, column, row
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.dialog import FormDialog
 from soulsgui.gui.widgets.labels import Heading, IconLabel, muted, set_property, wrapped
-from soulsgui.wire.control import ApiError, OfferedServer
+from soulsgui.wire.control import ApiError, OfferedServer, SavedServer
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation, place_words
 from soulsgui.wire.messages.server_config import Execution
@@ -96,15 +96,14 @@ def _what(offered: OfferedServer | None) -> str:
             "The environment that is trained there, several copies of it side by side, without a picture. "
             "You are asked about it before it runs."
         )
-    copies = plural(offered.num_envs, "one copy", "{n} copies side by side")
-    told = offered.runs.words()
-    lines = [f"{told.pop('environment')}, {copies}."]
-    lines += [f"{title.capitalize()}: {value}" for title, value in told.items()]
+    lines = [f"{title.capitalize()}: {value}" for title, value in offered.runs.words().items()]
     return "\n".join([*lines, "You are asked again before anything else runs here."])
 
 
 def _sent(invitation: Invitation) -> str:
-    way = "On its way it is encrypted." if invitation.pin else "On its way it is not encrypted."
+    way = "On its way it is encrypted."
+    if not invitation.pin:
+        way = "On its way it is not encrypted, and nothing proves that it is this server that answers."
     what = (
         "What the environment shows and what was done in it; this computer's name, the versions of what runs "
         "here, and warnings and errors of that. No files, and nothing else of this computer."
@@ -114,9 +113,10 @@ def _sent(invitation: Invitation) -> str:
 
 def _cost(offered: OfferedServer | None) -> str:
     cores = offered.cores if offered is not None else 0
-    if offered is not None and offered.workers:
+    runs = offered.runs if offered is not None else None
+    if runs is not None and runs.workers:
         # No worker is without an environment.
-        workers = min(offered.workers, offered.num_envs or offered.workers)
+        workers = min(runs.workers, runs.num_envs)
         beside = plural(workers, "one more for its environments", "{n} more for its environments")
         busy = plural(min(workers, cores), "about one", "up to {n}")
         return (
@@ -338,8 +338,11 @@ _CHARACTERS = 70
 class AgreeDialog(FormDialog):
     """Asks about something new that the server this computer plays for wants to run here."""
 
-    def __init__(self, feed: Feed, server: str, asks: Execution, parent: QWidget | None = None) -> None:
-        super().__init__("agreeDialog", f"{server} wants to run something new", parent)
+    def __init__(
+        self, feed: Feed, server: SavedServer, asks: Execution, parent: QWidget | None = None
+    ) -> None:
+        super().__init__("agreeDialog", f"{server.server_name} wants to run something new", parent)
+        self.asks = asks
         form = QFormLayout()
         for title, value in asks.words().items():
             form.addRow(muted(QLabel(title.capitalize(), self)), wrapped(value, self, selectable=True))
@@ -347,7 +350,8 @@ class AgreeDialog(FormDialog):
         form.addRow(self.always)
 
         def send() -> Call:
-            params = {"digest": asks.digest, "always": self.always.isChecked()}
+            agreed = {"digest": asks.digest, "always": self.always.isChecked()}
+            params = {"server_id": server.server_id, **agreed}
             return feed.call("servers.agree", params)
 
         self.run = self.make_main(Words("&Run it here", "Agreeing …", "Agreed"), send)

@@ -30,6 +30,7 @@ from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ClientStatus, LogLine, Status
 from soulsgui.wire.control.states import CLIENT
 from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.messages.server_config import Execution
 
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
@@ -181,6 +182,7 @@ class ClientPage(QWidget):
         self._side: ClientSide = shell.client_side()
         self._feed = self._side.feed
         self._clock = clock
+        self._question: AgreeDialog | None = None
         self._build()
         self._throttle = Throttle(self, self._show, _SHOW_MS)
         self._connect()
@@ -255,7 +257,13 @@ class ClientPage(QWidget):
         clients = self._feed.status.clients
         return clients[0] if clients else None
 
+    @property
+    def _asks(self) -> Execution | None:
+        return self._client.asks if self._client is not None else None
+
     def _show(self) -> None:
+        if self._question is not None and self._question.asks != self._asks:
+            self._question.reject()  # nobody asks that any more
         connection, status = self._feed.connection, self._feed.status
         run_ended = run_has_ended(self._server.connection, self._server.status.run, status.run.id)
         words = client_words(connection, status, self._clock(), run_ended, self._side.on_wanted)
@@ -293,9 +301,14 @@ class ClientPage(QWidget):
             UpdateDialog(lack_words(lacks), steps, self).open()
 
     def _show_question(self) -> None:
-        asks = self._client.asks if self._client is not None else None
-        if asks is not None:
-            AgreeDialog(self._feed, self._feed.status.server.name, asks, self).open()
+        asks, server = self._asks, self.servers.chosen
+        if asks is not None and server is not None:
+            self._question = AgreeDialog(self._feed, server, asks, self)
+            self._question.finished.connect(self._forget_question)
+            self._question.open()
+
+    def _forget_question(self) -> None:
+        self._question = None
 
     def _ask_switch(self, on: bool) -> Call | None:
         if on and not self._feed.connection.live:
@@ -313,7 +326,8 @@ class ClientPage(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         """What was wrong with an invitation is not told on other pages."""
         super().hideEvent(event)
-        self._shell.settle(INVITATION)
+        if not event.spontaneous():
+            self._shell.settle(INVITATION)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Show what came meanwhile, and have somebody there who knows who invited."""

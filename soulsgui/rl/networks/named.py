@@ -11,7 +11,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.environments.images import LEAST_SIDES, layout_of
 from soulsgui.environments.imports import import_named
 from soulsgui.environments.observations import ObservationSpec, PartsSpec, channels_of, largest_of
-from soulsgui.errors import ClientRegistrationError, UsageError, error_words
+from soulsgui.errors import NotAgreedError, UsageError, error_words
 from soulsgui.policies.specs import TorsoSpec
 from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.networks.mlp import Initialise, fan_in_, linear, named_layers, orthogonal_hidden_
@@ -170,10 +170,9 @@ def _own_torso(
     activation: str,
     generator: torch.Generator,
 ) -> nn.Module:
-    module, _, name = path.partition(":")
     try:
-        kind: Any = getattr(import_named(module), name)
-    except ClientRegistrationError:
+        kind: Any = getattr(import_named(path), path.rpartition(":")[2])
+    except NotAgreedError:
         raise
     except Exception as error:  # whatever somebody's module raises
         raise UsageError(

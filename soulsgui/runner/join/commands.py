@@ -104,7 +104,7 @@ async def _look(runner: "ClientRunner", params: control.InvitationParams) -> con
 async def _join(runner: "ClientRunner", params: control.JoinParams) -> control.JoinedServer:
     invitation = Invitation.parse(params.invitation)
     await asyncio.to_thread(runner.saved.keep, invitation)
-    await _agree_to(runner, invitation.server_id, params)
+    await asyncio.to_thread(runner.saved.agree, invitation.server_id, params.digest, params.always)
     runner.player.kept.end()
     await runner.play_for(invitation, begin=True)
     return control.JoinedServer(server_id=invitation.server_id)
@@ -112,14 +112,9 @@ async def _join(runner: "ClientRunner", params: control.JoinParams) -> control.J
 
 async def _agree(runner: "ClientRunner", params: control.AgreeParams) -> None:
     chosen = await asyncio.to_thread(runner.saved.chosen)
-    if chosen is None:
-        raise Refused(ErrorCode.NOT_NOW, "This computer's own server is asked nothing.")
-    await _agree_to(runner, chosen.server_id, params)
-
-
-async def _agree_to(runner: "ClientRunner", server_id: str, params: control.AgreeParams) -> None:
-    if params.digest or params.always:
-        await asyncio.to_thread(runner.saved.agree, server_id, params.digest, params.always)
+    if chosen is None or chosen.server_id != params.server_id:
+        raise Refused(ErrorCode.NOT_NOW, f"This computer does not play for {params.server_id!r} now.")
+    await asyncio.to_thread(runner.saved.agree, params.server_id, params.digest, params.always)
 
 
 async def _choose(runner: "ClientRunner", params: control.SavedServerParams) -> None:

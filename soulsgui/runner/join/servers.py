@@ -34,8 +34,15 @@ class _Choice(Message):
     server_id: str = ""
 
 
+def _same_server(one: Invitation, other: Invitation) -> bool:
+    """Whether both are of the same server: by its certificate, or, without one, at the same places."""
+    if one.pin or other.pin:
+        return (one.pin, one.prefix) == (other.pin, other.prefix)
+    return (set(one.addresses), one.prefix) == (set(other.addresses), other.prefix)
+
+
 class SavedInvitations:
-    """One private file per server, and the choice of one of them."""
+    """Two private files per server, its invitation and what it may run here, and the choice of one server."""
 
     def __init__(self, folders: Folders) -> None:
         self._folder = folders.servers
@@ -46,8 +53,14 @@ class SavedInvitations:
         return self._folder / f"{server_id}{SUFFIX}"
 
     def keep(self, invitation: Invitation) -> Path:
-        """Keep an invitation, in the place of an older one of this server; return where."""
+        """Keep an invitation, in the place of an older one of this server; return where.
+
+        What its server may run here is forgotten where it may be another server under the same id.
+        """
         path = self.path_of(invitation.server_id)
+        earlier = self.find(invitation.server_id)
+        if earlier is not None and not _same_server(earlier, invitation):
+            self.agreement_path(invitation.server_id).unlink(missing_ok=True)
         self._folder.mkdir(parents=True, exist_ok=True)
         make_private(self._folder)
         invitation.save(path)
@@ -62,11 +75,11 @@ class SavedInvitations:
         return read_agreement(self.agreement_path(server_id))
 
     def agree(self, server_id: str, digest: str, always: bool) -> None:
-        """Let a server run one thing more here, or whatever it names."""
+        """Let a server run one thing more here, and, or from now on no longer, whatever it names."""
         before = self.agreement(server_id)
         digests = [*(one for one in before.digests if one != digest), *([digest] if digest else [])]
         self._folder.mkdir(parents=True, exist_ok=True)
-        now = Agreement(always=before.always or always, digests=digests[-_MOST_AGREED:])
+        now = Agreement(always=always, digests=digests[-_MOST_AGREED:])
         write_private(self.agreement_path(server_id), now.to_json().encode())
 
     def all(self) -> list[Invitation]:
@@ -131,8 +144,6 @@ def examined(
         found |= {
             "runs": (runs := Execution.of(settings)),
             "agreed": agreement.covers(runs),
-            "num_envs": settings["env.num_envs"],
-            "workers": settings["client.workers"],
         }
     return offered.model_copy(update=found)
 

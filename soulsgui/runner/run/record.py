@@ -190,6 +190,7 @@ class RunNews:
         self._goal = goal
         self._said: dict[str, str] = {}  # The words of each trouble when it was looked at last
         self._told: set[str] = set()
+        self._refuted = 0  # how often greedy episodes did not confirm a goal
 
     def look(self, trainer: NodeState) -> None:
         """Report the changes since the trainer's last state as events."""
@@ -232,10 +233,18 @@ class RunNews:
         goal, mean = self._goal, row.values.get(EVALUATION_RETURN)
         if goal is None or mean is None:
             return
-        confirmed = "confirm the goal" if mean >= goal else "do not confirm the goal that training reached"
         came_to = f"mean return {return_words(mean)} of {goal:g}"
-        words = f"Greedy episodes of model {row.model_id} {confirmed}: {came_to}"
-        self.add("info", words if mean >= goal else f"{words}. The run goes on", service=EVALUATOR)
+        episodes = f"Greedy episodes of model {row.model_id}"
+        if mean >= goal:
+            self.add("info", f"{episodes} confirm the goal: {came_to}", service=EVALUATOR)
+            return
+        # Where returns are chance it is reached each second: told the first time, the second, the fourth …
+        self._refuted += 1
+        if self._refuted & (self._refuted - 1):
+            return
+        again = f" ({self._refuted} times by now)" if self._refuted > 1 else ""
+        words = f"{episodes} do not confirm the goal that training reached: {came_to}{again}. The run goes on"
+        self.add("info", words, service=EVALUATOR)
 
     def _warn_once(self, figure: str, words: str, remedy: str, service: str) -> None:
         if words and figure not in self._told:

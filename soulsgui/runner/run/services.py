@@ -26,6 +26,7 @@ from soulsgui.runner.services.processes import ProcessTree
 from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.runner.services.supervisor import Supervisor
 from soulsgui.runner.status_text import waits_words
+from soulsgui.telemetry.export import PROGRAM
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ServiceStatus
 from soulsgui.wire.control.states import CLIENT
@@ -258,15 +259,18 @@ class RunServices:
     async def _export(self) -> None:
         """Write the curves and the figure of the run, which telemetry did not live to do."""
         process = await asyncio.create_subprocess_exec(
-            *own_command("job"), "figure", str(self._run.root),
+            *PROGRAM, str(self._run.root),
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, env=os.environ | child_env(),
         )  # fmt: skip
         try:
-            await asyncio.wait_for(process.wait(), _EXPORT_LIMIT_S)
+            if await asyncio.wait_for(process.wait(), _EXPORT_LIMIT_S):
+                logger.warning("the figure of run %s could not be drawn", self._run.run_id)
         except TimeoutError:
             logger.warning("the figure of run %s takes too long: it is left as it was", self._run.run_id)
-            process.kill()
-            await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
 
     async def _end_trainer(self, save: bool) -> None:
         """Let the trainer save and end by itself; whatever comes in between, it is stopped afterwards."""

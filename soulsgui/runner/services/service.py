@@ -103,6 +103,8 @@ class ServiceSpec:
 OnEvent = Callable[[Level, str, str, str, str], None]  # told (level, what, cause, remedy, service)
 
 _LAST_LINES = 20
+_STAMP = "%Y-%m-%d %H:%M:%S"  # as lines of logs begin
+_JUST_BEFORE_S = 30.0
 _REMARK_LINES = 400
 _UNKILLABLE_S = 5.0
 
@@ -466,10 +468,11 @@ class Service:
             self._tell("warning", repaired)
 
     def _cause(self, outcome: Outcome) -> str:
-        lines = lines_since_start(self.spec.log_path, self._title, _REMARK_LINES)
-        # What ended it stands above what was said on the way out, and above the traceback.
-        errors = (line for line in reversed(lines) if " ERROR " in line)
-        last = next(errors, next((line for line in reversed(lines) if line.strip()), ""))
+        last = next((line for line in reversed(self.last_lines) if line.strip()), "")
+        # What ended it stands above what was said on the way out, if it was just before.
+        just_now = time.strftime(_STAMP, time.localtime(time.time() - _JUST_BEFORE_S))
+        errors = (line for line in reversed(self.last_lines) if " ERROR " in line and line > just_now)
+        last = next(errors, last)
         # A process that was killed had no time to say why.
         says_why = last and outcome.exit_code and not outcome.cause
         return f"{outcome.words}: {last}" if says_why else outcome.words

@@ -22,6 +22,7 @@ from soulsgui.config.paths import default_folders
 from soulsgui.config.schema import client_settings
 from soulsgui.environments.actions import ActionSpec, BoxActionSpec
 from soulsgui.environments.choices import action_left, read_mask
+from soulsgui.environments.imports import Loaded, restrict_imports
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
 from soulsgui.policies.numpy_recurrent import Floats, Remembered, remembered_by
@@ -342,6 +343,8 @@ class BaseConnector(ABC):
         return view.header is not None and view.header.run_id == self._config.run_id
 
     def _ready_to_act(self, header: WeightsHeader, tensors: dict[str, NDArray[Any]]) -> Weights:
+        if self._link.address.user:  # the server of an invitation may name only what is here already
+            restrict_imports(Loaded())
         policy = make_policy(self._config.policy)
         policy.load(tensors)
         check_network(policy, header, self._spaces.observation)

@@ -263,14 +263,18 @@ class InvitationParams(Params):
 
 
 class AgreeParams(Params):
-    """What this computer may run for a server."""
+    """What this computer may run for the server that it plays for."""
 
-    digest: str = Field("", description="of the `runs` or `asks` that was agreed to; empty: of none")
+    server_id: str = Field(description="its id")
+    digest: str = Field("", description="of the `asks` that was agreed to; empty: of none")
     always: bool = Field(False, description="whatever the server names, also later")
 
 
-class JoinParams(InvitationParams, AgreeParams):
+class JoinParams(InvitationParams):
     """An invitation, and what may run for its server."""
+
+    digest: str = Field("", description="of the `runs` that was agreed to; empty: of none")
+    always: bool = Field(False, description="whatever the server names, also later")
 
 
 class SavedServerParams(Params):

@@ -335,8 +335,6 @@ class OfferedServer(Message):
         error: Why it does not let us in, in words.
         runs: What it trains, or trained last, would import, make and call here; None while nobody knows.
         agreed: Whether the owner of this computer agreed to that before.
-        num_envs: How many of them would run here side by side.
-        workers: Processes they would be spread over here; 0 for that of the client alone.
         cores: Processor cores of this computer.
     """
 
@@ -347,8 +345,6 @@ class OfferedServer(Message):
     error: str = ""
     runs: Execution | None = None
     agreed: bool = False
-    num_envs: int = 0
-    workers: int = 0
     cores: int = 1
 
 

@@ -115,10 +115,14 @@ class Agreement(Message):
 
 
 def read_agreement(path: Path) -> Agreement:
-    """Return what was agreed to: where the file is missing or damaged, nothing."""
+    """Return what was agreed to: where the file is missing or damaged, nothing.
+
+    Raises:
+        OSError: It can't be read now: Windows may just be replacing it.
+    """
     try:
         return Agreement.read(path.read_bytes()) or Agreement()
-    except OSError:
+    except FileNotFoundError:
         return Agreement()
 
 

@@ -78,6 +78,9 @@ def contract_hash(
     return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:16]
 
 
+LONGEST_EXECUTION = 2**14  # characters of JSON
+
+
 class Execution(Message):
     """What a run has its clients import, make and call; the owner of each agrees to all of it, by its digest.
 
@@ -85,6 +88,8 @@ class Execution(Message):
         env_id: Id of the environment, with the module in front that registers it, where one does.
         env_kwargs: Arguments that the environment is made with.
         env_wrappers: What is put around it, as in the settings.
+        num_envs: Environments side by side.
+        workers: Processes of their own that they are spread over; 0: none.
         restart_hook: Function that is called before an environment that failed is made anew; empty for none.
         network: Class of the policy network, where that is none of this program's; empty otherwise.
     """
@@ -92,6 +97,8 @@ class Execution(Message):
     env_id: str
     env_kwargs: dict[str, Any] = Field(default_factory=dict)
     env_wrappers: list[Any] = Field(default_factory=list)
+    num_envs: int = 1
+    workers: int = 0
     restart_hook: str = ""
     network: str = ""
 
@@ -103,6 +110,8 @@ class Execution(Message):
             env_id=settings["env.id"],
             env_kwargs=settings["env.kwargs"],
             env_wrappers=settings["env.wrappers"],
+            num_envs=settings["env.num_envs"],
+            workers=settings["client.workers"],
             restart_hook=settings["client.restart_hook"],
             network=network if ":" in network else "",
         )
@@ -113,23 +122,29 @@ class Execution(Message):
         return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
 
     @property
-    def modules(self) -> frozenset[str]:
-        """The modules that are imported by name."""
+    def names(self) -> frozenset[str]:
+        """What is imported by name, as `module:Name`."""
         names = [self.env_id, self.restart_hook, self.network]
         names += (name for one in self.env_wrappers for name in ([one] if isinstance(one, str) else one))
-        return frozenset(module for module, colon, _ in (name.rpartition(":") for name in names) if colon)
+        return frozenset(name for name in names if ":" in name)
+
+    @property
+    def too_long(self) -> bool:
+        """Whether nobody could read it before agreeing."""
+        return len(self.to_json()) > LONGEST_EXECUTION
 
     def words(self) -> dict[str, str]:
         """Return it for its owner to read, whole: what is executed, by what it is."""
         told = {
-            "environment": self.env_id,
+            "environment": f"{self.env_id} × {self.num_envs}",
+            "processes for that": str(self.workers) if self.workers else "",
             "arguments": json.dumps(self.env_kwargs) if self.env_kwargs else "",
             "wrappers": ", ".join(
                 one if isinstance(one, str) else json.dumps(one) for one in self.env_wrappers
             ),
             "called when it fails": self.restart_hook,
             "network": self.network,
-            "imported": ", ".join(sorted(self.modules)),
+            "imported": ", ".join(sorted({name.rpartition(":")[0] for name in self.names})),
         }
         return {title: printable(value, most=None) for title, value in told.items() if value}
 

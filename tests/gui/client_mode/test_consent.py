@@ -21,8 +21,8 @@ SECOND = INVITATION.model_copy(update={"server_id": "server-2", "server_name": "
 SERVER = SavedServer(
     server_id="server-1", server_name="atelier", client="gamer-01", addresses=[], created=1.0
 )
-TOY = Execution(env_id="Toy-v0")
-OFFERED = OfferedServer(server=SERVER, known=False, runs=TOY, num_envs=4, cores=8)
+TOY = Execution(env_id="Toy-v0", num_envs=4)
+OFFERED = OfferedServer(server=SERVER, known=False, runs=TOY, cores=8)
 
 
 def words(offered: OfferedServer | None, trouble: str = "", plays_for: str = "") -> dict[str, str]:
@@ -39,10 +39,10 @@ def test_it_says_who_asks_what_runs_what_is_sent_what_it_costs_and_who_decides()
     assert list(said) == ["who", "what", "sent", "cpu", "you"]
     assert "atelier, at 192.168.1.5:6379, [fd00::5]:6379, atelier:6379 and 1 more address" in said["who"]
     assert "knows this computer as gamer-01. It answers at 192.168.1.5:6379, in 3 ms" in said["who"]
-    assert said["what"].startswith("Toy-v0, 4 copies side by side")
+    assert said["what"].startswith("Environment: Toy-v0 × 4")
     assert "warnings and errors" in said["sent"]
     assert "No files" in said["sent"]
-    assert said["sent"].endswith("it is not encrypted.")
+    assert "it is not encrypted, and nothing proves that it is this server" in said["sent"]
     pinned = INVITATION.model_copy(update={"pin": "0" * 64})
     assert consent_lines(pinned, offered)[2].words.endswith("it is encrypted.")
     assert "one of this computer's 8 cores" in said["cpu"]
@@ -62,7 +62,7 @@ def test_it_says_what_it_does_not_know_yet_whom_this_computer_leaves_and_what_el
         OFFERED.model_copy(update={"runs": TOY.model_copy(update=more | {"env_wrappers": wrappers})})
     )
     assert told["what"].splitlines() == [
-        "Toy-v0, 4 copies side by side.",
+        "Environment: Toy-v0 × 4",
         'Arguments: {"wind": true}',
         'Wrappers: TimeLimit, {"toys:Wrap": {"by": 2}}',
         "Called when it fails: toys:start",
@@ -75,8 +75,8 @@ def test_it_says_what_it_does_not_know_yet_whom_this_computer_leaves_and_what_el
 
 def test_it_says_how_many_processes_run_here() -> None:
     def cost(workers: int, num_envs: int, cores: int) -> str:
-        sizes = {"workers": workers, "num_envs": num_envs, "cores": cores}
-        return words(OFFERED.model_copy(update=sizes))["cpu"]
+        runs = TOY.model_copy(update={"workers": workers, "num_envs": num_envs})
+        return words(OFFERED.model_copy(update={"runs": runs, "cores": cores}))["cpu"]
 
     more = "more for its environments"
     assert f"3 {more}: while they play, up to 3 of this computer's 8 cores" in cost(3, 4, 8)
@@ -168,13 +168,13 @@ def test_a_no_after_silence_is_kept_also_when_the_join_goes_through_later(
 
 def test_something_new_is_shown_whole_and_agreed_to_by_its_digest(theme: Theme, qtbot: QtBot) -> None:
     feed, asks = FakeFeed(), TOY.model_copy(update={"restart_hook": "toys:start"})
-    dialog = AgreeDialog(feed, "atelier", asks)  # type: ignore[arg-type]
+    dialog = AgreeDialog(feed, SERVER, asks)  # type: ignore[arg-type]
     qtbot.addWidget(dialog)
     said = "\n".join(label.text() for label in dialog.findChildren(QLabel))
     assert all(word in said for word in ("Toy-v0", "toys:start", "Imported", "toys"))
     dialog.run.click()
     assert (feed.sent[-1].command, feed.sent[-1].params) == (
-        "servers.agree", {"digest": asks.digest, "always": False},
+        "servers.agree", {"server_id": "server-1", "digest": asks.digest, "always": False},
     )  # fmt: skip
     feed.sent[-1].call.refuse(refusal("There is no room."))
     assert "There is no room." in dialog.wrong.text()

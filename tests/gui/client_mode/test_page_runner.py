@@ -89,7 +89,7 @@ def test_a_pasted_link_is_asked_about_then_played_for_until_it_is_forgotten_or_r
     invitation.save(path)
     page.servers.open_path(str(path))
     pc.wait(lambda: "It answers at" in told_of(page.consent, "who"), "the server was asked")
-    assert f"CartPole-v1, {ENVS} copies" in told_of(page.consent, "what")
+    assert f"CartPole-v1 × {ENVS}" in told_of(page.consent, "what")
     assert training.client_state(name) == "joining", "nothing plays before the yes"
     pc.click(page.consent.decline)
     assert (page.consent.isVisible(), pc.side.invitation) == (False, None)

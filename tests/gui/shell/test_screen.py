@@ -95,7 +95,7 @@ DIALOGS: dict[str, Callable[[World], QDialog]] = {
     "rename": lambda world: RenameDialog(world.feed, CLIENT),
     "note": lambda world: NoteDialog("Note", "a", "b", lambda *_: world.feed.call("runs.edit", {"run": "r"})),
     "address": lambda world: ChangeAddressDialog(world.feed, SERVER),
-    "agree": lambda world: AgreeDialog(world.feed, "atelier", ASKED),
+    "agree": lambda world: AgreeDialog(world.feed, SERVER, ASKED),
 }
 
 

@@ -200,6 +200,20 @@ def test_what_rows_suggest_to_change_is_told_once(news: RunNews, events: list[Ev
     assert "evaluation.max_steps" in cut.remedy
 
 
+def test_a_goal_that_is_reached_by_chance_again_and_again_is_told_of_more_and_more_rarely(
+    tmp_path: Path, events: list[Event]
+) -> None:
+    news = RunNews(EventLog(tmp_path / "events.jsonl", events.append), "run", 10.0)
+    for number in range(1, 21):
+        news.take_row(
+            update_row(number, **evaluation_values([1.0], [3], 0.5)).model_copy(update={"confirms": number})
+        )
+    told = [event.what for event in events]
+    assert [words.split()[4] for words in told] == ["1", "2", "4", "8", "16"]
+    assert "of 10. The run" in told[0]
+    assert "of 10 (16 times by now). The run" in told[-1]
+
+
 def test_that_a_run_is_not_saved_is_told_once_and_its_end_too(news: RunNews, events: list[Event]) -> None:
     full, still = "not saved yet: no space left", "not saved yet: 3 MB are missing"
     no_right = "not saved yet: no right"

@@ -118,7 +118,7 @@ async def test_curves_that_telemetry_did_not_live_to_write_are_written_at_the_en
     run = RunFolder(folders.runs / "r")
     run.root.mkdir(parents=True)
     writes = "import pathlib, sys; pathlib.Path(sys.argv[2], 'telemetry.json').write_text(sys.argv[1])"
-    monkeypatch.setattr("soulsgui.runner.run.services.own_command", lambda _: (sys.executable, "-c", writes))
+    monkeypatch.setattr("soulsgui.runner.run.services.PROGRAM", (sys.executable, "-c", writes, "figure"))
     outcomes = {"telemetry": Outcome(None, 9, 1.0, asked_to_stop=False)}
 
     async def stop(*_: str, **__: Any) -> None:

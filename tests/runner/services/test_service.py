@@ -1,4 +1,5 @@
 import random
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -308,14 +309,13 @@ def test_one_that_is_not_to_be_restarted_fails(bench: Bench) -> None:
 
 
 def test_what_was_said_on_the_way_out_is_no_cause(bench: Bench) -> None:
-    said = (
-        "2026-11-28 10:00:00.000 ERROR soulsgui.x: The environment hangs",
-        "2026-11-28 10:00:00.001 INFO x: bye",
-    )
-    stack = 30 * "print('  File x, line 1'); "
-    bench.start(f"print({said[0]!r}); {stack}print({said[1]!r}); print('Do this.'); exit(1)", restart=False)
-    bench.until("failed")
-    assert bench.events.told[-1][2].endswith("ERROR soulsgui.x: The environment hangs")
+    now = time.strftime("%Y-%m-%d %H:%M:%S")
+    old = "2026-11-27 10:00:00.000 ERROR soulsgui.x: The game raised"
+    hangs = f"{now}.000 ERROR soulsgui.x: The environment hangs"
+    for said, cause in (([old, hangs, f"{now}.001 INFO x: bye", "Do this."], hangs), ([old, "No."], "No.")):
+        bench.start("".join(f"print({line!r}); " for line in said) + "exit(1)", restart=False)
+        bench.until("failed")
+        assert bench.events.told[-1][2].endswith(cause)
 
 
 def test_what_the_server_had_to_leave_out_is_told_once_ready(bench: Bench) -> None:
