@@ -1,14 +1,27 @@
+import io
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from soulsgui.cli.joined import clock_words, join_text, state_words, until_words
-from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, Status
+from soulsgui.cli.joined import agree, clock_words, join_text, state_words, until_words
+from soulsgui.cli.parser import parse
+from soulsgui.config.paths import Folders
+from soulsgui.errors import UsageError
+from soulsgui.runner.join.servers import SavedInvitations
+from soulsgui.wire.control import ClientStatus, OfferedServer, RunStatus, ServerStatus, Status
+from soulsgui.wire.messages.owner import Agreement
+from soulsgui.wire.messages.server_config import Execution
+from tests.states import invitation
 from tests.states import service as state_of
 
 END = 1_790_000_000.0
 UNTIL = until_words(END)
 FAILED = {"state": "failed", "failures": 5, "outcome": "exit code 1"}
+ASKS = Execution(env_id="my_game:My-v0", num_envs=2, restart_hook="my_game:start")
 SERVER = ServerStatus(name="den", url="redis://10.0.0.2:6379", reachable=True, round_trip_s=0.012)
 
 
@@ -34,6 +47,11 @@ def status(service: dict[str, Any] | None = None, server: ServerStatus = SERVER,
         (status(server=ServerStatus(), state="online"), "the server is away; it is tried again all the time"),
         (status({"state": "stopped"}), "it does not play; begin: soulsgui join continue"),
         (status(FAILED), "stopped after 5 failures: exit code 1; try again: soulsgui join continue"),
+        (
+            status(state="waiting", asks=ASKS),
+            "waiting for you: the server wants to run what follows; agree: soulsgui join agree",
+        ),
+        (status(state="waiting", asks=ASKS, wish="pause"), "paused by you; go on: soulsgui join continue"),
         (status(state="revoked"), "revoked: the server does not let it in any more"),
     ],
 )
@@ -58,3 +76,78 @@ def test_a_join_is_told_in_a_few_lines() -> None:
     ]
     assert error.startswith("  oh")
     assert "\x1b" not in error, "what others wrote can't steer the terminal"
+
+
+def test_what_is_asked_is_told_whole() -> None:
+    told = join_text(status(state="waiting", asks=ASKS)).splitlines()
+    assert told[-3:] == [
+        "  environment: my_game:My-v0 × 2",
+        "  called when it fails: my_game:start",
+        "  imported: my_game",
+    ]
+
+
+class Terminal(io.StringIO):
+    """Standard input of somebody who sits there."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "agreed"),
+    [
+        (["--trust"], None, Agreement(always=True)),
+        ([], None, Agreement()),
+        ([], "n\n", None),
+        ([], "", None),
+        ([], "yes\n", Agreement(digests=[ASKS.digest])),
+    ],
+)
+def test_who_joins_is_asked_in_a_terminal_and_else_the_client_waits(
+    words: list[str],
+    typed: str | None,
+    agreed: Agreement | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    saved, asking = SavedInvitations(Folders(tmp_path, tmp_path)), invitation()
+    saved.keep(asking)
+    monkeypatch.setattr(sys, "stdin", io.StringIO() if typed is None else Terminal(typed))
+    offers = partial(OfferedServer.model_copy, update={"runs": ASKS})
+    monkeypatch.setattr("soulsgui.runner.join.servers.examined", lambda blank, *_: offers(blank))
+    ask = partial(agree, parse(["join", "x.soulsgui", *words]), saved, asking)
+    if agreed is None:
+        with pytest.raises(UsageError, match="nothing runs here"):
+            ask()
+    else:
+        ask()
+    assert saved.agreement("server-1") == (agreed or Agreement())
+    told = capsys.readouterr().out
+    assert ("environment: my_game:My-v0 × 2" in told) is (typed is not None)
+
+
+def test_what_was_agreed_to_is_forgotten_with_the_invitation_or_where_another_server_may_have_its_id(
+    tmp_path: Path,
+) -> None:
+    saved, first = SavedInvitations(Folders(tmp_path, tmp_path)), invitation()
+    saved.keep(first)
+
+    def after(change: Callable[[], object]) -> Agreement:
+        saved.agree("server-1", "a", always=True)
+        change()
+        return saved.agreement("server-1")
+
+    kept = Agreement(always=True, digests=["a"])
+    assert after(lambda: saved.keep(first.model_copy(update={"secret": "t" * 43}))) == kept
+    assert after(lambda: saved.agree("server-1", "", always=False)) == Agreement(digests=["a"])
+    moved = first.model_copy(update={"addresses": (("10.9.9.9", 1),)})
+    assert after(lambda: saved.keep(moved)) == Agreement(), "nothing proves that it is the same server"
+    pinned = first.model_copy(update={"pin": "0" * 64})
+    assert after(lambda: saved.keep(pinned)) == Agreement()
+    assert after(lambda: saved.keep(moved.model_copy(update={"pin": "0" * 64}))) == kept
+    assert after(lambda: saved.forget(pinned)) == Agreement()
+    (tmp_path / "servers").mkdir(exist_ok=True)
+    saved.agreement_path("server-1").write_text("{")
+    assert saved.agreement("server-1") == Agreement(), "a damaged file agrees to nothing"

@@ -39,6 +39,9 @@ class MissingRequirement(Message):
     needs: Words
 
 
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+_VERSION = re.compile(r"[0-9][A-Za-z0-9.+!]*")
+
 PROTOCOL_NAME = "protocol"  # what the language of server and client is called in a `MissingRequirement`
 
 
@@ -54,10 +57,17 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 def least_versions(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the oldest version of each package that will do for a server; none where it tells nonsense.
 
-    What the server tells (`ServerConfig.settings`) is unchecked: a newer one may tell what can't be checked.
+    What the server tells (`ServerConfig.settings`) is unchecked: a newer one may tell what can't be checked. Its
+    owner may paste it into a terminal (`pip install NAME>=VERSION`), so that anything but a name and a version
+    is left out.
     """
     least = settings.get("clients.min_versions")
-    return {str(name): str(oldest) for name, oldest in least.items()} if isinstance(least, dict) else {}
+    told = least.items() if isinstance(least, dict) else ()
+    return {
+        str(name): str(oldest)
+        for name, oldest in told
+        if _NAME.fullmatch(str(name)) and _VERSION.fullmatch(str(oldest))
+    }
 
 
 def lacks_here(protocol_min: int, protocol_max: int, least: Mapping[str, str]) -> list[MissingRequirement]:

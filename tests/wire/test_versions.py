@@ -35,6 +35,11 @@ def test_a_server_that_tells_nonsense_of_versions_needs_none(nonsense: object) -
     assert least_versions({"clients.min_versions": nonsense}) == least_versions({}) == {}
 
 
+def test_what_could_be_pasted_into_a_terminal_is_a_name_and_a_version_alone() -> None:
+    told = {'numpy"; rm -rf ~; "': "1", "numpy": '1"; rm', "--index-url=http://x": "1", "torch": "2.13.0+cpu"}
+    assert least_versions({"clients.min_versions": told}) == {"torch": "2.13.0+cpu"}
+
+
 def test_what_is_too_old_or_missing_is_named_with_what_is_there_and_what_is_needed() -> None:
     least = least_versions({"clients.min_versions": {"a": 2, "b": "1", "c": "3"}})
     assert update_needed({}, {}) == update_needed({"a": "2"}, {"a": "1"}) == ""
