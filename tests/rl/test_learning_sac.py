@@ -53,7 +53,7 @@ def policy_of(agent: SACAgent) -> tuple[float, float]:
 def test_the_policy_becomes_that_of_boltzmann(agent: str) -> None:
     """The best policy is proportional to `exp(r(a) / alpha)`: here a Gaussian of variance `alpha / 4`."""
     learner = new_agent(agent=agent, critics=2, initial_temperature=0.04, learn_temperature=False)
-    learn(learner, 800)
+    learn(learner, 600)
     middle, deviation = policy_of(learner)
     assert middle == pytest.approx(BEST, abs=0.03)
     assert deviation == pytest.approx(math.sqrt(0.04 / (2 * STEEPNESS)), rel=0.15)

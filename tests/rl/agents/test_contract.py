@@ -48,7 +48,7 @@ def cases(*names: str) -> Any:
     return pytest.mark.parametrize("name", names or CASES)
 
 
-def trained(case: Case, seed: int = 3, updates: int = 2, **changes: Any) -> Any:
+def trained(case: Case, seed: int = 3, updates: int = 1, **changes: Any) -> Any:
     agent = case.make(seed, **changes)
     for number in range(updates):
         case.learn(agent, number)
@@ -78,7 +78,7 @@ def columns(batch: Any) -> list[Any]:
 
 
 @cases()
-@pytest.mark.parametrize("updates", [0, 3])
+@pytest.mark.parametrize("updates", [0, 2])
 def test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit(name: str, updates: int) -> None:
     case = CASES[name]
     agent = trained(case, updates=updates)
