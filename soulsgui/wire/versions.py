@@ -57,9 +57,9 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 def least_versions(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the oldest version of each package that will do for a server; none where it tells nonsense.
 
-    What the server tells (`ServerConfig.settings`) is unchecked: a newer one may tell what can't be checked. Its
-    owner may paste it into a terminal (`pip install NAME>=VERSION`), so that anything but a name and a version
-    is left out.
+    What the server tells (`ServerConfig.settings`) is unchecked: a newer one may tell what can't be checked.
+    The owner of this computer may paste it into a terminal (`pip install NAME>=VERSION`): what is no name or
+    no version is left out.
     """
     least = settings.get("clients.min_versions")
     told = least.items() if isinstance(least, dict) else ()
