@@ -3,12 +3,14 @@
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import psutil
 from redis.exceptions import NoPermissionError
 
 from soulsgui.environments.imports import restrict_imports
@@ -61,6 +63,16 @@ class ClientOptions:
     inference: str | None = None
     agreement: Path | None = None
     making: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+def within_memory(settings: Mapping[str, Any], memory: int) -> dict[str, Any]:
+    """Return a server's settings with those about memory within what a computer with so many bytes can spare."""
+    half = memory // 2
+    asked = settings["client.max_memory"]
+    return dict(settings) | {
+        "client.max_memory": half if asked is None else min(asked, half),
+        "client.buffer_bytes": min(settings["client.buffer_bytes"], half // 4),
+    }
 
 
 def _agreement(path: Path) -> Agreement:
@@ -192,6 +204,7 @@ class Client:
         logging.getLogger().setLevel(config.settings["logging.level"].upper())
         if not self._wait_for_agreement(announced, Execution.of(config.settings)):
             return
+        config = self._bounded(config)
         with ExitStack() as closing:
             remote = self._remote_policy(config)
             self._link.take_weights(remote is None)
@@ -246,6 +259,14 @@ class Client:
         restrict_imports(None if agreement.always else execution.names)
         return True
 
+    def _bounded(self, config: ServerConfig) -> ServerConfig:
+        """Return a run with no more memory than the owner of an invited computer can spare."""
+        if self._options.agreement is None:
+            return config
+        return config.model_copy(
+            update={"settings": within_memory(config.settings, psutil.virtual_memory().total)}
+        )
+
     def _environment(self, config: ServerConfig) -> Environment:
         options = self._options
         with self._link.checked("environment"), options.making():
@@ -278,7 +299,8 @@ class Client:
         while not self._stop.is_set():
             plan, now = link.plan, link.view.config
             if now is not None and (now.spaces or now.run_id != config.run_id):
-                return checked_config(now, link.progress) if now.run_id == config.run_id else None
+                known = checked_config(now, link.progress) if now.run_id == config.run_id else None
+                return known and self._bounded(known)
             link.obey(plan, "waiting")
             link.wait(partial(self._something_new, plan, now))
         return None

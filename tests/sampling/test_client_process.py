@@ -17,7 +17,7 @@ import soulsgui
 from soulsgui.environments import imports
 from soulsgui.errors import ClientRegistrationError, NotAgreedError, SoulsGuiError
 from soulsgui.policies.specs import TorchPolicySpec
-from soulsgui.sampling.client import ClientOptions
+from soulsgui.sampling.client import ClientOptions, within_memory
 from soulsgui.system import write_private
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
@@ -246,6 +246,15 @@ def test_whoever_is_trusted_runs_whatever_it_names(
     trainer.close()
     assert canary.exists()
     assert "There is no environment" in client.failure.message
+
+
+def test_the_memory_that_a_server_may_ask_for_is_what_a_computer_can_spare() -> None:
+    least = {"client.max_memory": None, "client.buffer_bytes": 2**20, "seed": 1}
+    assert within_memory(least, 2**33) == least | {"client.max_memory": 2**32}
+    told = within_memory({"client.max_memory": 2**50, "client.buffer_bytes": 2**50}, 2**33)
+    assert told == {"client.max_memory": 2**32, "client.buffer_bytes": 2**30}
+    small = {"client.max_memory": 2**28, "client.buffer_bytes": 2**20}
+    assert within_memory(small, 2**33) == small
 
 
 class _OwnedClient:
