@@ -66,7 +66,7 @@ class ClientOptions:
 
 
 def within_memory(settings: Mapping[str, Any], memory: int) -> dict[str, Any]:
-    """Return a server's settings with those about memory within what a computer with so many bytes can spare."""
+    """Return a server's settings with no more memory than a computer with so many bytes can spare."""
     half = memory // 2
     asked = settings["client.max_memory"]
     return dict(settings) | {
