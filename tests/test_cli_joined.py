@@ -1,6 +1,5 @@
 import io
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,31 +122,30 @@ def test_who_joins_is_asked_in_a_terminal_and_else_the_client_waits(
             ask()
     else:
         ask()
-    assert saved.agreement("server-1") == (agreed or Agreement())
+    assert saved.agreement(asking) == (agreed or Agreement())
     told = capsys.readouterr().out
     assert ("environment: my_game:My-v0 × 2" in told) is (typed is not None)
 
 
-def test_what_was_agreed_to_is_forgotten_with_the_invitation_or_where_another_server_may_have_its_id(
-    tmp_path: Path,
-) -> None:
+def test_an_agreement_is_with_one_server_whatever_id_another_one_states(tmp_path: Path) -> None:
     saved, first = SavedInvitations(Folders(tmp_path, tmp_path)), invitation()
     saved.keep(first)
-
-    def after(change: Callable[[], object]) -> Agreement:
-        saved.agree("server-1", "a", always=True)
-        change()
-        return saved.agreement("server-1")
-
+    saved.agree(first, "a", always=True)
     kept = Agreement(always=True, digests=["a"])
-    assert after(lambda: saved.keep(first.model_copy(update={"secret": "t" * 43}))) == kept
-    assert after(lambda: saved.agree("server-1", "", always=False)) == Agreement(digests=["a"])
-    moved = first.model_copy(update={"addresses": (("10.9.9.9", 1),)})
-    assert after(lambda: saved.keep(moved)) == Agreement(), "nothing proves that it is the same server"
+    assert saved.agreement(first) == kept
+    assert saved.agreement(first.model_copy(update={"secret": "t" * 43})) == kept, "it was invited anew"
     pinned = first.model_copy(update={"pin": "0" * 64})
-    assert after(lambda: saved.keep(pinned)) == Agreement()
-    assert after(lambda: saved.keep(moved.model_copy(update={"pin": "0" * 64}))) == kept
-    assert after(lambda: saved.forget(pinned)) == Agreement()
-    (tmp_path / "servers").mkdir(exist_ok=True)
-    saved.agreement_path("server-1").write_text("{")
-    assert saved.agreement("server-1") == Agreement(), "a damaged file agrees to nothing"
+    for changed in ({"addresses": (("10.9.9.9", 1),)}, {"pin": "0" * 64}, {"server_id": "SERVER-1"}):
+        other = first.model_copy(update=changed)
+        saved.keep(other)
+        assert saved.agreement(other) == Agreement(), "nothing proves that it is the same server"
+    saved.agree(pinned, "b", always=False)
+    moved = pinned.model_copy(update={"addresses": (("10.9.9.9", 1),)})
+    assert saved.agreement(moved) == Agreement(digests=["b"]), "its certificate proves it"
+    assert saved.agreement(first) == kept
+    saved.agree(first, "", always=False)
+    assert saved.agreement(first) == Agreement(digests=["a"])
+    saved.forget(first)
+    assert saved.agreement(first) == Agreement()
+    saved.agreement_path(first).write_text("{")
+    assert saved.agreement(first) == Agreement(), "a damaged file agrees to nothing"

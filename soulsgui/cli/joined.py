@@ -78,25 +78,24 @@ def agree(arguments: Arguments, saved: "SavedInvitations", invitation: "Invitati
     from soulsgui.runner.join.servers import examined
     from soulsgui.wire.control import OfferedServer, SavedServer
 
-    server_id = invitation.server_id
     if arguments.trust:
-        saved.agree(server_id, "", always=True)
+        saved.agree(invitation, "", always=True)
     if arguments.trust or sys.stdin is None or not sys.stdin.isatty():
         return
     server = SavedServer.model_validate(invitation.model_dump())
     blank = OfferedServer(server=server, known=True)
-    offered = examined(blank, invitation, saved.agreement(server_id), threading.Event())
+    offered = examined(blank, invitation, saved.agreement(invitation), threading.Event())
     if offered.runs is None or offered.agreed:
         return
     say(f"{invitation.server_name} wants to run on this computer:\n{_execution_text(offered.runs)}")
     if not _yes("Run it here?"):
         raise UsageError("You have not agreed: nothing runs here.")
-    saved.agree(server_id, offered.runs.digest, always=False)
+    saved.agree(invitation, offered.runs.digest, always=False)
 
 
 def _yes(question: str) -> bool:
     say(f"{question} [y/N]")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return sys.stdin is not None and sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _execution_text(execution: "Execution") -> str:
@@ -149,6 +148,7 @@ def _stop(_arguments: Arguments, runner: RunnerClient) -> int:
 
 
 def _agree(arguments: Arguments, runner: RunnerClient) -> int:
+    server_id = runner.command("servers.list")["chosen"]  # whom the answer is for
     found = _status(runner)
     asks = found.clients[0].asks if found.clients else None
     if asks is None and not arguments.trust:
@@ -156,11 +156,9 @@ def _agree(arguments: Arguments, runner: RunnerClient) -> int:
         return 0
     if asks is not None:
         say(f"{found.server.name} wants to run on this computer:\n{_execution_text(asks)}")
-    answers = sys.stdin is not None and sys.stdin.isatty() and not arguments.trust
-    if answers and not _yes("Run it here?"):
+    if not arguments.trust and not _yes("Run it here?"):
         raise UsageError("You have not agreed: nothing of it runs here.")
     digest = asks.digest if asks is not None else ""
-    server_id = runner.command("servers.list")["chosen"]
     runner.command("servers.agree", {"server_id": server_id, "digest": digest, "always": arguments.trust})
     say("agreed, also to whatever it names later" if arguments.trust else "agreed")
     return 0

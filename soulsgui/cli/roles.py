@@ -212,7 +212,7 @@ def _invited_client(arguments: Arguments) -> int:
     address = find_server(invitation, stop_on_signals())
     if address is None:
         return 0
-    arguments.agreement = saved.agreement_path(invitation.server_id)
+    arguments.agreement = saved.agreement_path(invitation)
     return _play(arguments, invitation.client, address, start_over)
 
 

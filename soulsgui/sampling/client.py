@@ -30,7 +30,7 @@ from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.owner import LOOK_EVERY_S, Agreement, ClientFolder, read_agreement
 from soulsgui.wire.messages.server_config import (
-    LONGEST_EXECUTION,
+    TOO_LONG,
     Execution,
     ServerConfig,
     family_of,
@@ -40,7 +40,7 @@ from soulsgui.wire.messages.server_config import (
 logger = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 5.0
-_HOW_TO_AGREE = "Agree in the window, by `soulsgui join agree`, or start it with --trust"
+_HOW_TO_AGREE = "Agree in the window or by `soulsgui join agree`; `soulsgui client` asks when it is begun"
 _ASKS = "Its owner is asked whether what this server wants to run may run there."
 
 
@@ -237,10 +237,8 @@ class Client:
             return True
         while not (agreement := _agreement(path)).covers(execution):
             if execution.too_long:
-                raise NotAgreedError(
-                    f"What the server wants to run takes more than {LONGEST_EXECUTION:,} characters to tell.",
-                    "Nobody can agree to that: tell the owner of the server, or forget it.",
-                )
+                remedy = "Nobody can agree to that: tell the owner of the server, or forget it."
+                raise NotAgreedError(TOO_LONG, remedy)
             if not asked:
                 words = "; ".join(f"{title}: {value}" for title, value in execution.words().items())
                 logger.warning("the server wants to run something new here: %s. %s", words, _HOW_TO_AGREE)

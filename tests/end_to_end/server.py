@@ -42,10 +42,13 @@ def command_line(*words: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "soulsgui", *words, *places]
 
 
-def soulsgui(*words: str, folder: Path, timeout_s: float = LIMIT_S) -> "subprocess.CompletedProcess[str]":
+def soulsgui(
+    *words: str, folder: Path, timeout_s: float = LIMIT_S, typed: str = ""
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command_line(*words, folder=folder), capture_output=True, text=True, timeout=timeout_s, check=False
-    )
+        command_line(*words, folder=folder),
+        capture_output=True, text=True, timeout=timeout_s, check=False, input=typed,
+    )  # fmt: skip
 
 
 def wait_for(look: Callable[[], T], what: str, timeout_s: float = LIMIT_S) -> T:

@@ -116,13 +116,15 @@ def test_an_invited_computer_plays_until_it_is_revoked_or_invited_anew(
     file = str(server.folder / "gamer.soulsgui")
     pcs.append(Pc(tmp_path / "pc", "join", file))
 
-    def asked(*words: str) -> str:
-        return soulsgui("join", *words, folder=tmp_path / "pc").stdout
+    def asked(word: str, typed: str = "") -> str:
+        return soulsgui("join", word, folder=tmp_path / "pc", typed=typed).stdout
 
     wait_for(lambda: "waiting for you: the server wants to run" in asked("status"), "its owner is asked")
     assert "environment: CartPole-v1 × " in asked("status")
     assert server.client_state("gamer") == "waiting", "nothing was made"
-    assert asked("agree").endswith("agreed\n")
+    for no in ("", "n\n"):
+        assert asked("agree", no).endswith("Run it here? [y/N]\n")
+    assert asked("agree", "y\n").endswith("agreed\n")
     wait_for(lambda: server.client_state("gamer") == "online", "it plays")
     server.wait_updates(3)
     assert server.status().run.rejected == {}

@@ -88,6 +88,7 @@ class ClientRunner(BaseRunner):
         self.name = name  # What this machine's client is called by the server it plays for
         self.saved = SavedInvitations(folders)  # The invitations that were taken up here
         self._own_name = name if invitation is None else ""
+        self.invitation = invitation  # of whom it plays for; None: this computer's own server
         self._agreement = self._agreement_of(invitation)
         self._idle = idle
         self._choosing = asyncio.Lock()
@@ -171,7 +172,7 @@ class ClientRunner(BaseRunner):
         return ServerWatch(Finder(invitation, self._ending), invitation.server_name)
 
     def _agreement_of(self, invitation: Invitation | None) -> Path | None:
-        return self.saved.agreement_path(invitation.server_id) if invitation is not None else None
+        return self.saved.agreement_path(invitation) if invitation is not None else None
 
     async def play_for(self, invitation: Invitation | None, begin: bool) -> None:
         """Play for another server from now on; the client ends first, as when it is switched off."""
@@ -180,6 +181,7 @@ class ClientRunner(BaseRunner):
             begin = begin or self.player.wanted
             await self.player.switch_off()
             await asyncio.to_thread(self.saved.choose, invitation)
+            self.invitation = invitation
             self._agreement = self._agreement_of(invitation)
             self.player.leave_server(name, self._agreement)
             self.name, self.returns = name, OwnReturns(name)

@@ -97,24 +97,25 @@ async def _look(runner: "ClientRunner", params: control.InvitationParams) -> con
     offered = control.OfferedServer(
         server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1
     )
-    agreement = await asyncio.to_thread(runner.saved.agreement, invitation.server_id)
+    agreement = await asyncio.to_thread(runner.saved.agreement, invitation)
     return await _in_thread(examined, offered, invitation, agreement)
 
 
 async def _join(runner: "ClientRunner", params: control.JoinParams) -> control.JoinedServer:
     invitation = Invitation.parse(params.invitation)
     await asyncio.to_thread(runner.saved.keep, invitation)
-    await asyncio.to_thread(runner.saved.agree, invitation.server_id, params.digest, params.always)
+    if params.always is not None:
+        await asyncio.to_thread(runner.saved.agree, invitation, params.digest, params.always)
     runner.player.kept.end()
     await runner.play_for(invitation, begin=True)
     return control.JoinedServer(server_id=invitation.server_id)
 
 
 async def _agree(runner: "ClientRunner", params: control.AgreeParams) -> None:
-    chosen = await asyncio.to_thread(runner.saved.chosen)
-    if chosen is None or chosen.server_id != params.server_id:
+    invitation = runner.invitation
+    if invitation is None or invitation.server_id != params.server_id:
         raise Refused(ErrorCode.NOT_NOW, f"This computer does not play for {params.server_id!r} now.")
-    await asyncio.to_thread(runner.saved.agree, params.server_id, params.digest, params.always)
+    await asyncio.to_thread(runner.saved.agree, invitation, params.digest, params.always)
 
 
 async def _choose(runner: "ClientRunner", params: control.SavedServerParams) -> None:

@@ -1,6 +1,8 @@
 """The invitations that were taken up on this computer, and which of them it plays for."""
 
 import contextlib
+import hashlib
+import json
 import logging
 import threading
 from pathlib import Path
@@ -19,7 +21,7 @@ from soulsgui.wire.invitation import SUFFIX, Invitation, place_words
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.owner import Agreement, read_agreement
-from soulsgui.wire.messages.server_config import Execution, ServerConfig
+from soulsgui.wire.messages.server_config import TOO_LONG, Execution, ServerConfig
 from soulsgui.wire.versions import MissingRequirement, lacks_here, least_versions
 
 logger = logging.getLogger(__name__)
@@ -34,11 +36,14 @@ class _Choice(Message):
     server_id: str = ""
 
 
-def _same_server(one: Invitation, other: Invitation) -> bool:
-    """Whether both are of the same server: by its certificate, or, without one, at the same places."""
-    if one.pin or other.pin:
-        return (one.pin, one.prefix) == (other.pin, other.prefix)
-    return (set(one.addresses), one.prefix) == (set(other.addresses), other.prefix)
+def _identity(invitation: Invitation) -> str:
+    """Return what tells the server of an invitation from all others, whoever chose the id that it states.
+
+    That is its certificate; without one, that it is the same name at the same places.
+    """
+    place = invitation.pin or sorted(place_words(host, port) for host, port in invitation.addresses)
+    told = [invitation.server_id, invitation.prefix, place]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 
 class SavedInvitations:
@@ -53,34 +58,28 @@ class SavedInvitations:
         return self._folder / f"{server_id}{SUFFIX}"
 
     def keep(self, invitation: Invitation) -> Path:
-        """Keep an invitation, in the place of an older one of this server; return where.
-
-        What its server may run here is forgotten where it may be another server under the same id.
-        """
+        """Keep an invitation, in the place of an older one of this server; return where."""
         path = self.path_of(invitation.server_id)
-        earlier = self.find(invitation.server_id)
-        if earlier is not None and not _same_server(earlier, invitation):
-            self.agreement_path(invitation.server_id).unlink(missing_ok=True)
         self._folder.mkdir(parents=True, exist_ok=True)
         make_private(self._folder)
         invitation.save(path)
         return path
 
-    def agreement_path(self, server_id: str) -> Path:
-        """Return where it is kept what a server may run here."""
-        return self._folder / f"{server_id}.agreed.json"
+    def agreement_path(self, invitation: Invitation) -> Path:
+        """Return where it is kept what the server of an invitation may run here."""
+        return self._folder / f"{_identity(invitation)}.agreed.json"
 
-    def agreement(self, server_id: str) -> Agreement:
-        """Return what a server may run here."""
-        return read_agreement(self.agreement_path(server_id))
+    def agreement(self, invitation: Invitation) -> Agreement:
+        """Return what the server of an invitation may run here."""
+        return read_agreement(self.agreement_path(invitation))
 
-    def agree(self, server_id: str, digest: str, always: bool) -> None:
+    def agree(self, invitation: Invitation, digest: str, always: bool) -> None:
         """Let a server run one thing more here, and, or from now on no longer, whatever it names."""
-        before = self.agreement(server_id)
-        digests = [*(one for one in before.digests if one != digest), *([digest] if digest else [])]
+        digests = [one for one in self.agreement(invitation).digests if one != digest]
+        digests += [digest] if digest else []
         self._folder.mkdir(parents=True, exist_ok=True)
         now = Agreement(always=always, digests=digests[-_MOST_AGREED:])
-        write_private(self.agreement_path(server_id), now.to_json().encode())
+        write_private(self.agreement_path(invitation), now.to_json().encode())
 
     def all(self) -> list[Invitation]:
         """Return every kept invitation, by the server's name; damaged ones are left out."""
@@ -96,8 +95,8 @@ class SavedInvitations:
 
     def forget(self, invitation: Invitation) -> None:
         """Keep an invitation no longer; its server may run nothing here."""
+        self.agreement_path(invitation).unlink(missing_ok=True)
         self.path_of(invitation.server_id).unlink(missing_ok=True)
-        self.agreement_path(invitation.server_id).unlink(missing_ok=True)
 
     def choose(self, invitation: Invitation | None) -> None:
         """Remember whom this computer plays for."""
@@ -141,8 +140,11 @@ def examined(
             settings = received_settings(config.settings)
         except ClientRegistrationError as error:
             return offered.model_copy(update={"error": error.message})
+        runs = Execution.of(settings)
+        if runs.too_long:
+            return offered.model_copy(update={"error": TOO_LONG})
         found |= {
-            "runs": (runs := Execution.of(settings)),
+            "runs": runs,
             "agreed": agreement.covers(runs),
         }
     return offered.model_copy(update=found)

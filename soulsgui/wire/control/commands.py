@@ -262,19 +262,24 @@ class InvitationParams(Params):
     invitation: str = Field(repr=False, description="a link, or the text of a `.soulsgui` file")
 
 
+Digest = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+
+
 class AgreeParams(Params):
     """What this computer may run for the server that it plays for."""
 
     server_id: str = Field(description="its id")
-    digest: str = Field("", description="of the `asks` that was agreed to; empty: of none")
+    digest: Digest = Field("", description="of the `asks` that was agreed to; empty: of none")
     always: bool = Field(False, description="whatever the server names, also later")
 
 
 class JoinParams(InvitationParams):
     """An invitation, and what may run for its server."""
 
-    digest: str = Field("", description="of the `runs` that was agreed to; empty: of none")
-    always: bool = Field(False, description="whatever the server names, also later")
+    digest: Digest = Field("", description="of the `runs` that was agreed to; empty: of none")
+    always: bool | None = Field(
+        None, description="whatever the server names, also later; null: as it was agreed before"
+    )
 
 
 class SavedServerParams(Params):

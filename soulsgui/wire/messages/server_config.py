@@ -79,6 +79,7 @@ def contract_hash(
 
 
 LONGEST_EXECUTION = 2**14  # characters of JSON
+TOO_LONG = f"What the server wants to run takes more than {LONGEST_EXECUTION:,} characters to tell."
 
 
 class Execution(Message):

@@ -40,7 +40,7 @@ async def test_a_look_tells_what_would_run_or_why_that_is_not_known_and_changes_
     assert (seen["runs"]["env_id"], seen["runs"]["restart_hook"]) == ("Toy-v0", "toys:start")
     assert (seen["runs"]["num_envs"], seen["runs"]["workers"]) == (3, 2)
     assert (seen["known"], seen["agreed"]) == (False, False)
-    idle.saved.agree("server-1", Execution.model_validate(seen["runs"]).digest, always=False)
+    idle.saved.agree(invitation, Execution.model_validate(seen["runs"]).digest, always=False)
     assert (await look(invitation.link))["agreed"] is True
     describe_run(redis_client, redis_address.prefix, **(game | {"client__restart_hook": "os:abort"}))
     assert (await look(invitation.link))["agreed"] is False, "it is another one"
