@@ -121,7 +121,9 @@ def _set_up(
     write_stamp(venv, plan.Stamp(_fingerprint(venv), tuple(extras)).to_json())
     script = f'"{sys.argv[0]}"' if " " in sys.argv[0] else sys.argv[0]
     console.say(f"Set up in {time.monotonic() - started_s:.0f} s.")
-    console.say(f"From now on this starts it at once:  {Path(sys.executable).name} {script}")
+    # Without `client` a computer that only plays would be set up with all that training needs.
+    plays = " client" if tuple(extras) == tuple(plan.EXTRAS["client"]) else ""
+    console.say(f"From now on this starts it at once:  {Path(sys.executable).name} {script}{plays}")
 
 
 def _choose_torch(version: str, env: Mapping[str, str]) -> torch_build.TorchBuild:

@@ -240,8 +240,8 @@ class Client:
                 remedy = "Nobody can agree to that: tell the owner of the server, or forget it."
                 raise NotAgreedError(TOO_LONG, remedy)
             if not asked:
-                words = "; ".join(f"{title}: {value}" for title, value in execution.words().items())
-                logger.warning("the server wants to run something new here: %s. %s", words, _HOW_TO_AGREE)
+                told = execution.sentence
+                logger.warning("the server wants to run something new here: %s. %s", told, _HOW_TO_AGREE)
             asked, link.progress.asks, link.progress.error = True, execution, _ASKS
             plan, now = link.plan, link.view.config
             if self._stop.is_set() or now != announced:

@@ -104,6 +104,9 @@ def test_a_computer_that_only_plays_joins_without_torch_and_its_link_goes_into_a
     assert "c2VjcmV0" not in (project.venv / "bootstrap.log").read_text()
     assert "in 7 packages" in told
     assert "torch" not in told
+    assert re.search(r'at once:  python\S* "/.*bootstrap\.py" client\n', told), (
+        "without it training is set up"
+    )
     assert not list(project.venv.glob("lib/*/site-packages/torch*"))
 
     again = project.run("client")

@@ -31,6 +31,7 @@ from soulsgui.wire.control import ClientStatus, Status
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.owner import ClientFolder
+from soulsgui.wire.messages.server_config import Execution
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class ClientRunner(BaseRunner):
         self._own_name = name if invitation is None else ""
         self.invitation = invitation  # of whom it plays for; None: this computer's own server
         self._agreement = self._agreement_of(invitation)
+        self._asked: Execution | None = None  # what the server asks to run here, as it was told last
         self._idle = idle
         self._choosing = asyncio.Lock()
         self.folder = ClientFolder(folders.client)
@@ -204,6 +206,12 @@ class ClientRunner(BaseRunner):
             self.publisher.rows([rows])
         client = self._client()
         self.publisher.clients([client])
+        if client.asks != self._asked:
+            self._asked = client.asks
+            if client.asks is not None:
+                name = self._server.status.name or "the server"
+                how = "It waits until you agree: soulsgui join agree"
+                logger.warning("%s wants to run here: %s. %s", name, client.asks.sentence, how)
         # What one that is gone played may be what an earlier runner's report tells: that is no news.
         gone = client.state == ClientState.LEFT
         state = client.state if gone else f"{client.state} {client.env_id}".strip()
@@ -322,7 +330,7 @@ async def _run(folders: Folders, name: str, watched: bool, invitation: Invitatio
         where = f"{invitation.server_name} ({invitation.places})" if invitation else "this computer's server"
         logger.info("%s helps %s; control API at %s", name, where, runner.control.url)
         if not watched:
-            logger.info("from a second terminal: soulsgui join pause, continue, status, stop")
+            logger.info("from a second terminal: soulsgui join pause, continue, status, agree, stop")
         await runner.closing.wait()
     finally:
         await runner.close()

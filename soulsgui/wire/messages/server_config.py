@@ -149,6 +149,11 @@ class Execution(Message):
         }
         return {title: printable(value, most=None) for title, value in told.items() if value}
 
+    @property
+    def sentence(self) -> str:
+        """The same in one line, for a log."""
+        return "; ".join(f"{title}: {value}" for title, value in self.words().items())
+
 
 class ServerConfig(Message):
     """The run as clients see it.
