@@ -54,8 +54,8 @@ def with_values(text: str, changes: Mapping[str, Any], reset: tuple[str, ...] = 
         return text
     changed = _changed(text, changes)
     now = parse_layer(changed, "config.yaml").values
-    for key, value in parse_layer(text, "config.yaml").values.items():
-        if key not in changes and now.get(key) != value:
+    for key, value in layer.values.items():
+        if key not in changes and key not in reset and now.get(key) != value:
             names = ", ".join(changes)
             reason = f"would change together with {names}: they share a part (&, *, <<). Write both out."
             raise ConfigError([Problem("config.yaml", layer.lines.get(key), key, value, reason)])
