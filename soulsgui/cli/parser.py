@@ -37,7 +37,7 @@ GROUPS = {
     "watch and steer": ("status", "run", "quicksave", "runs", "checkpoints", "clients", "logs", "events"),
     "help a server": ("join", "client"),
     "tools": ("evaluate", "env", "control", "call"),
-    "services, each alone": ("redis", "trainer", "telemetry", "evaluator", "inference"),
+    "services, each alone": ("redis", "gateway", "trainer", "telemetry", "evaluator", "inference"),
 }
 """The commands as `soulsgui --help` shows them."""
 
@@ -72,11 +72,13 @@ _ARGUMENTS = {
         "help": "who chooses actions: it, or the inference server of the run; default: as the run says",
     },
     "--json": JSON,
+    "--lan": flag("at this machine's private addresses, too"),
     "--local-clients": option("N", "clients on this machine; default: clients.local", type=int),
     "--mode": {"choices": ["server", "client"], "help": "the side to show; default: as last time"},
     "--name": option("ID", "its id; default: as invited, else the name of this machine"),
     "--num-envs": option("N", "environments side by side; default: env.num_envs of the run", type=int),
     "--preset": option("NAME", "a preset below your own settings; default: none"),
+    "--public": flag("and at those that are not private"),
     "--rate": option("R", "of each: steps per second; default: 100", type=float, default=100.0),
     "--reissue": flag("it was invited before: end that, and invite it anew; default: refuse then"),
     "--resume": option(
@@ -242,6 +244,13 @@ _DECLARED = (
     ),
     _declare("events", "local:events", "what happened on this server", "--since --json"),
     _declare("redis", "roles:redis", "the Redis server alone, in the foreground"),
+    _declare(
+        "gateway",
+        "roles:gateway",
+        "what lets clients in to the server of a runner, alone, in the foreground",
+        "--server-file --lan --public",
+        is_service=True,
+    ),
     *(
         _declare(
             name,

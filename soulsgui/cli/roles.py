@@ -79,6 +79,14 @@ def redis(arguments: Arguments) -> int:
     return process.wait()
 
 
+def gateway(arguments: Arguments) -> int:
+    """`gateway`: lets clients in to the server of a runner."""
+    from soulsgui.runner.server.gateway import run_gateway
+
+    folder = (arguments.server_file or folders_of(arguments).server_address).parent
+    return run_gateway(_address(arguments), folder, arguments.lan, arguments.public)
+
+
 def trainer(arguments: Arguments) -> int:
     """`trainer`: the training node of a run."""
     from soulsgui.process import leave
@@ -293,7 +301,6 @@ def _address(arguments: Arguments) -> Address:
     if not getattr(arguments, "server", ""):
         return Address.read(arguments.server_file or folders.server_address)
     from soulsgui.config.layers import load_settings
-    from soulsgui.runner.access.certificate import read_certificate
     from soulsgui.runner.server.redis_server import read_or_make_password
 
     host, colon, port = arguments.server.removeprefix("redis://").rpartition(":")  # as `status` says it
@@ -308,10 +315,12 @@ def _address(arguments: Arguments) -> Address:
             f"The password of the server is not here: {folders.redis_secret} is missing.",
             "Name the folder of the server's settings: --config-dir DIR",
         )
+    with contextlib.suppress(UsageError):
+        ours = Address.read(folders.server_address)
+        if ours.port == int(port):  # of a runner: its gateway is for those who were invited
+            return ours
     settings = load_settings(folders, assignments=arguments.assignments)
-    password = read_or_make_password(folders.redis_secret)
-    pin = read_certificate(folders.server).pin if settings.redis.tls else ""
-    return Address(host, int(port), password, settings.redis.prefix, pin=pin)
+    return Address(host, int(port), read_or_make_password(folders.redis_secret), settings.redis.prefix)
 
 
 def _client_name(arguments: Arguments) -> str:

@@ -19,7 +19,7 @@ from ruamel.yaml.scanner import RoundTripScanner, ScannerError
 
 from soulsgui.config.errors import MOST_TOLD, ConfigError, Problem, file_problem, nearest
 from soulsgui.config.paths import Folders
-from soulsgui.config.schema import all_settings
+from soulsgui.config.schema import RETIRED, all_settings
 from soulsgui.system import read_small
 
 PRESET_KEY = "preset"
@@ -211,6 +211,8 @@ def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
             found.lines[key] = line
         if key in known or key == PRESET_KEY:
             found.take(key, value)
+        elif key in RETIRED:
+            continue
         elif not prefix and key in sections:
             above = f"{key}."
             if isinstance(value, Mapping):

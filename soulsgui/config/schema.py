@@ -37,6 +37,9 @@ from soulsgui.config.sections.server import (
 )
 from soulsgui.errors import ClientRegistrationError
 
+RETIRED = frozenset({"redis.tls", "redis.unix_socket"})
+"""Settings of earlier versions that mean nothing any more; files may still hold them."""
+
 SHIPPED_WITH: dict[str, dict[str, Any]] = {
     "algorithm=ppo": {"normalize.rewards": True},
     "algorithm=dqn": {"network.hidden_sizes": [128, 128], "normalize.rewards": True},

@@ -14,7 +14,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -390,8 +389,6 @@ def _serve_redis(folder: Path) -> None:
     stop = stop_on_signals()
     _end_the_one_before(folder / _OWNER)
     words = [*own_command("redis"), "--data-dir", str(folder), "--config-dir", str(folder)]
-    if sys.platform != "win32":
-        words += ["--set", "redis.unix_socket=true"]
     server = subprocess.Popen(words, **new_session_kwargs())
     (folder / _OWNER).write_text(json.dumps(started_process_identity(server.pid)))
     while not stop.wait(_LOOK_EVERY_S) and server.poll() is None:

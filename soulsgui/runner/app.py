@@ -10,6 +10,7 @@ from soulsgui.config.parsing import Layer
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError
+from soulsgui.process import child_env, own_command
 from soulsgui.runner.access.access_control import AccessControl, LocalClients, user_lines
 from soulsgui.runner.access.invitations import Invitations
 from soulsgui.runner.access.roster import ClientNames, ClientRoster
@@ -17,7 +18,7 @@ from soulsgui.runner.api import client_commands, run_commands
 from soulsgui.runner.base import BaseRunner
 from soulsgui.runner.run.library import Library, server_logs
 from soulsgui.runner.run.manager import RunManager
-from soulsgui.runner.run.services import RunContext
+from soulsgui.runner.run.services import RunContext, binding_of, node_health
 from soulsgui.runner.run.start import Probe, probe_environment
 from soulsgui.runner.server.binary import loss_at_start
 from soulsgui.runner.server.bus import Bus
@@ -29,7 +30,7 @@ from soulsgui.runner.services.service import Health, ServiceSpec
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.beats import LOST_S
 from soulsgui.wire.control import ClientStatus, RunStatus, Status
-from soulsgui.wire.keys import TRAINER, Keys
+from soulsgui.wire.keys import GATEWAY, TRAINER, Keys
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ _IDLE_S = 0.5
 _CLIENTS_EVERY_S = 0.5
 _SERVER_EVERY_S = 2.0
 _REDIS_LIMIT_S = 60.0
-_REDIS_AGAIN_S = 60.0  # whatever made it fail may be over: nothing works without it
+_AGAIN_S = 60.0  # whatever made it fail may be over: nothing works without it
 _NAMED = 3
 _FAILS_AGAIN = 3  # so often an environment was made anew, and it is told
 
@@ -88,7 +89,8 @@ class Runner(BaseRunner):
             await self.access.prepare()
             await self._start_redis(server)
             # One that an earlier runner left knows whom that one let in.
-            await self.access.look(time.monotonic())
+            await self.access.look()
+            await self.let_clients_in()
             adopted = await self.run_manager.adopt()
             await self.supervisor.stop_orphans()
             self._announce()
@@ -125,7 +127,7 @@ class Runner(BaseRunner):
         return found
 
     def _connect(self, server: RedisServer, invitations: Invitations) -> None:
-        address = server.address
+        self._address = address = server.address
         self.bus = Bus(address)
         self._cleanup.push_async_callback(asyncio.to_thread, self.bus.close)
         self._reader = ServerReader(address, lambda: self._ending or self.supervisor.stopped(REDIS))
@@ -172,9 +174,8 @@ class Runner(BaseRunner):
             tier=0,
             log_path=server_logs(self.folders) / "redis.log",
             health=self._redis_health,
-            port=server.address.port,
             start_limit_s=_REDIS_LIMIT_S,
-            retry_s=_REDIS_AGAIN_S,
+            retry_s=_AGAIN_S,
             repair=server.repair,
             remark=loss_at_start,
         )
@@ -191,6 +192,27 @@ class Runner(BaseRunner):
                 f"Redis ({server.binary.path}) did not answer within {_REDIS_LIMIT_S:.0f} s.",
                 f"Its log is {spec.log_path}",
             )
+
+    async def let_clients_in(self) -> None:
+        """Start the gateway, or take it over, once somebody may come in there."""
+        if not (self.access.lan or self.access.invitations.hashes):
+            return
+        redis, server_file = self.settings.redis, self.folders.server_address
+        reach = [option for option, on in (("--lan", redis.lan), ("--public", redis.public)) if on]
+        spec = ServiceSpec(
+            name=GATEWAY,
+            kind=GATEWAY,
+            argv=(*own_command(GATEWAY), "--server-file", str(server_file), *reach),
+            tier=0,
+            log_path=server_logs(self.folders) / "gateway.log",
+            health=node_health(GATEWAY, self.server_state),
+            port=self._address.port,
+            retry_s=_AGAIN_S,
+            binding=binding_of(server_file),
+            env=child_env(),
+        )
+        if not await self.supervisor.adopt(spec):
+            await self.supervisor.start(spec)
 
     def _redis_health(self) -> Health:
         health = self._pinger.health()
@@ -242,7 +264,7 @@ class Runner(BaseRunner):
         if turn.reachable != self.server_state.reachable:
             self._changed.set()
         if turn.reachable:
-            await self.access.look(now)
+            await self.access.look()
         else:
             self.access.lost()
         self._look_at_disk()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from soulsgui.errors import UsageError
 from soulsgui.system import write_private
-from soulsgui.wire.keys import Keys, check_client_name
+from soulsgui.wire.keys import Keys, check_client_name, is_client_name
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Address:
     Attributes:
         password: Of the server, or of the user; never printed.
         user: Who to log in as; empty for the server's own processes.
-        pin: The server's certificate (`wire.connection.pin_of`); empty where nothing is encrypted.
+        pin: The server's certificate (`wire.connection.pin_of`); empty where nothing is encrypted: a Redis
+            of one's own.
         socket: Path of the server's Unix socket, which its own processes use; empty where there is none.
     """
 
@@ -76,6 +77,12 @@ def user_of(client: str) -> str:
         UsageError: A client can't be called so.
     """
     return f"client.{check_client_name(client)}"
+
+
+def client_of(user: str) -> str:
+    """Return the client whose user this is; empty where it is none."""
+    name = user.removeprefix("client.")
+    return name if name != user and is_client_name(name) else ""
 
 
 def secret_hash(secret: str) -> str:

@@ -5,6 +5,7 @@ again by its caller, who knows whether that is safe.
 """
 
 import asyncio
+import errno
 import functools
 import hashlib
 import logging
@@ -54,7 +55,7 @@ def check_pin(pin: str, certificate: bytes | None) -> None:
 @functools.cache
 def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
     # Chain and dates mean nothing here: a wrong clock keeps nobody out. The pin is what is checked.
     context.verify_mode = ssl.CERT_NONE
@@ -125,6 +126,9 @@ LARGE_BYTES = 65536
 
 AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 """Errors that mean "try again": also a wrong password, which a restarted server may mend."""
+
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+"""Errors that mean "this computer has as many files and connections open as it may have"."""
 
 _SOCKET_TIMEOUT_S = 5.0
 # A network that returns is found within 5 s. A try that began before is over 2 s after the last moment at

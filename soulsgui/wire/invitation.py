@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError
 
 from soulsgui.errors import UsageError
 from soulsgui.system import is_loopback, write_private
@@ -24,7 +24,7 @@ from soulsgui.wire.messages.base import Message, Words
 MOST_PLACES = 64  # addresses that one invitation can name
 
 FORMAT = 2
-"""Newest version of invitations that is understood here, with all before it. Without a pin, 1 is written."""
+"""The version of invitations that is written and understood here. Those of version 1 had no pin."""
 
 SUFFIX = ".soulsgui"  # how the name of an invitation's file ends
 
@@ -62,10 +62,10 @@ class Invitation(Message):
         secret: The client's own password; in no repr.
         prefix: First part of every key of the server.
         created: Seconds since the epoch.
-        pin: The server's certificate (`wire.connection.pin_of`); empty where nothing is encrypted.
+        pin: The server's certificate (`wire.connection.pin_of`): by it the server proves who it is.
     """
 
-    version: int = 1
+    version: int = FORMAT
     server_id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     server_name: Words = Field(max_length=253)
     client: Annotated[str, AfterValidator(_client)]
@@ -73,15 +73,7 @@ class Invitation(Message):
     secret: str = Field(repr=False, pattern=r"^[A-Za-z0-9_-]{16,256}$")
     prefix: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,64}:$")
     created: float = Field(allow_inf_nan=False)
-    pin: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _which_version(cls, fields: Any) -> Any:
-        # Who does not know of pins would send its secret unencrypted.
-        if isinstance(fields, dict) and fields.get("pin"):
-            return fields | {"version": FORMAT}
-        return fields
+    pin: str = Field(pattern=r"^[0-9a-f]{64}$")
 
     @property
     def link(self) -> str:
@@ -249,4 +241,9 @@ def _check_kind(fields: Any, where: str) -> None:
         raise UsageError(
             f"{where} was made by a newer SoulsGUI (format {version}; this one reads up to {FORMAT}).",
             "Update SoulsGUI on this computer.",
+        )
+    if not fields.get("pin"):
+        raise UsageError(
+            f"{where} is of an earlier SoulsGUI: nothing in it proves which server answers.",
+            "Have the server updated and this computer invited anew: soulsgui invite NAME --reissue",
         )

@@ -23,6 +23,7 @@ _DEVICES = frozenset(
 TRAINER = "trainer"
 TELEMETRY = "telemetry"
 EVALUATOR = "evaluator"
+GATEWAY = "gateway"
 INFERENCE = "inference"  # what inference servers are called, with a number behind it
 NODES = (TRAINER, TELEMETRY, EVALUATOR)  # the nodes of a server; a run without evaluations has no evaluator
 

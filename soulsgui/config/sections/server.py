@@ -14,31 +14,20 @@ class RedisSettings(Section, effect=Effect.RESTART_RUNNER):
 
     host: str = setting(
         "127.0.0.1",
-        "Address the server's own processes reach it at. Only addresses of this machine itself are accepted.",
+        "Address of this machine itself where clients on it come in.",
         min_length=1,
     )
     lan: bool = setting(
         False,
-        "Whether the server also listens on this machine's private addresses (home, office, VPN), where each "
-        "computer needs an invitation of its own. What is sent is encrypted only with redis.tls.",
-    )
-    tls: bool = setting(
-        False,
-        "Whether everything that goes to and from the server is encrypted (TLS). The server makes itself a "
-        "certificate once, and invitations name it: after a change, issue them anew.",
+        "Whether other computers come in at this machine's private addresses (home, office, VPN), each with "
+        "an invitation of its own. Everything is encrypted (TLS 1.3).",
     )
     public: bool = setting(
         False,
-        "Whether the server also listens on this machine's addresses that are not private. Needs redis.lan "
-        "and redis.tls: nothing goes there unencrypted.",
+        "Whether they also come in at this machine's addresses that are not private. Needs redis.lan.",
     )
     port: Annotated[int, Field(ge=0, le=65_535)] = setting(
-        0, "Port the server listens on; 0 takes any free one and keeps to it."
-    )
-    unix_socket: bool = setting(
-        False,
-        "Whether the server's own processes reach it by a Unix socket, which is quicker than a port; other "
-        "computers keep to the port. Not on Windows.",
+        0, "Port where clients come in; 0 takes any free one and keeps to it."
     )
     binary: str = setting(
         "", "Path of the server program; empty looks for valkey-server, redis-server, then the packaged one."

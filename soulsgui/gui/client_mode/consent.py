@@ -35,6 +35,12 @@ from soulsgui.wire.messages.server_config import Execution
 
 _MOST_PLACES = 3
 
+_SENT = (
+    "What the environment shows and what was done in it; this computer's name, the versions of what runs "
+    "here, and warnings and errors of that. No files, and nothing else of this computer. On its way it is "
+    "encrypted."
+)
+
 
 @dataclass(frozen=True)
 class ConsentLine:
@@ -58,7 +64,7 @@ def consent_lines(
     lines = [
         ConsentLine("who", "Who asks", _who(invitation), _reached(offered, trouble)),
         ConsentLine("what", "What will run here", _what(offered)),
-        ConsentLine("sent", "What is sent", _sent(invitation)),
+        ConsentLine("sent", "What is sent", _SENT),
         ConsentLine("cpu", "What it costs", _cost(offered)),
         ConsentLine("you", "Who decides", _DECIDES),
     ]
@@ -98,17 +104,6 @@ def _what(offered: OfferedServer | None) -> str:
         )
     lines = [f"{title.capitalize()}: {value}" for title, value in offered.runs.words().items()]
     return "\n".join([*lines, "You are asked again before anything else runs here."])
-
-
-def _sent(invitation: Invitation) -> str:
-    way = "On its way it is encrypted."
-    if not invitation.pin:
-        way = "On its way it is not encrypted, and nothing proves that it is this server that answers."
-    what = (
-        "What the environment shows and what was done in it; this computer's name, the versions of what runs "
-        "here, and warnings and errors of that. No files, and nothing else of this computer."
-    )
-    return f"{what} {way}"
 
 
 def _cost(offered: OfferedServer | None) -> str:

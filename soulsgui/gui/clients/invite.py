@@ -86,9 +86,8 @@ def lan_words(saved: bool, run_goes_on: bool) -> str:
     """Return what opening the server to the network means."""
     if not saved:
         return (
-            "It lets Redis listen on this computer's private addresses, too; whoever is not invited is still "
-            "not let in. What is sent is encrypted only with redis.tls: without it, allow a network that you "
-            "trust."
+            "Other computers come in at this one's private addresses, each with an invitation of its own; "
+            "whoever is not invited is not let in. Everything is encrypted."
         )
     if run_goes_on:
         return (

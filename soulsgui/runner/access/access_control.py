@@ -1,11 +1,10 @@
-"""Access rules of the server, and where it listens: for its next start, and in the running one."""
+"""Access rules of the server: for its next start, and in the running one."""
 
 import asyncio
 import contextlib
 import logging
 import secrets
 import socket
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from soulsgui.wire.keys import check_client_name, is_client_name
 logger = logging.getLogger(__name__)
 
 _DEFAULT_USER = "default"
-_LOOK_AT_NETWORKS_EVERY_S = 10.0
 
 
 def user_lines(hashes: Mapping[str, str], prefix: str) -> list[str]:
@@ -36,14 +34,13 @@ def user_lines(hashes: Mapping[str, str], prefix: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Order:
-    """The access rules that the running server is to have, and where it is to listen."""
+    """The access rules that the running server is to have."""
 
     hashes: Mapping[str, str]  # The hash of the secret of each client it should let in
     prefix: str  # Of the keys
-    bind: str  # Its setting of that name
 
-    def obtain(self, connection: redis.Redis) -> str:
-        """Apply it; clients that keep their secret stay. Return why it can't listen everywhere, if so."""
+    def obtain(self, connection: redis.Redis) -> None:
+        """Apply it; clients that keep their secret stay."""
         known = [_text(line).split() for line in connection.acl_list()]
         secrets_of = {user_of(client): hashed for client, hashed in self.hashes.items()}
         pipeline = connection.pipeline(transaction=True)
@@ -55,15 +52,6 @@ class Order:
             words = user_words(client, self.prefix, hashed)
             pipeline.execute_command("ACL", "SETUSER", user_of(client), *words)  # type: ignore[no-untyped-call]
         pipeline.execute()
-        return self._listen(connection)
-
-    def _listen(self, connection: redis.Redis) -> str:
-        try:
-            if connection.config_get("bind").get("bind") != self.bind:
-                connection.config_set("bind", self.bind)  # connections that exist stay
-        except redis.ResponseError as error:
-            return str(error)
-        return ""
 
 
 def _text(line: bytes | str) -> str:
@@ -143,12 +131,8 @@ class AccessControl:
         self._bus = bus
         self._events = events
         self._on_change = on_change
-        self._private = server.listens_on()
         self._obtained = False
         self._refused = ""
-        self._trouble = ""
-        self._told: tuple[str, ...] = ()
-        self._networks_due = time.monotonic() + _LOOK_AT_NETWORKS_EVERY_S
         self._lock = asyncio.Lock()
         on_change(invitations.clients)
 
@@ -164,8 +148,8 @@ class AccessControl:
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """The addresses that invitations name."""
-        port = self._server.address.port
-        told = told_addresses(self._private, socket.gethostname()) if self._private else ()
+        port, private = self._server.address.port, self._server.listens_on()
+        told = told_addresses(private, socket.gethostname()) if private else ()
         return [(host, port) for host in told or (self._server.address.host,)]
 
     def lost(self) -> None:
@@ -177,31 +161,21 @@ class AccessControl:
         async with self._lock:
             await self._configure()
 
-    async def look(self, now: float) -> None:
+    async def look(self) -> None:
         """Apply the rules when the server may not have them; called again and again while it answers."""
-        if now >= self._networks_due:
-            self._networks_due = now + _LOOK_AT_NETWORKS_EVERY_S
-            await self._look_at_networks()
         if not self._obtained:
             async with self._lock:
                 await self._obtain()
 
-    async def _look_at_networks(self) -> None:
-        private = await asyncio.to_thread(self._server.listens_on)
-        if private != self._private:
-            async with self._lock:
-                self._private, self._obtained = private, False
-                await self._configure()
-
     async def _configure(self) -> None:
         lines = user_lines(self._hashes, self._server.address.prefix)
-        await asyncio.to_thread(self._server.configure, self._private, lines)
+        await asyncio.to_thread(self._server.configure, lines)
 
     async def _obtain(self) -> bool:
         """Apply the rules to the running server; return whether it answered."""
-        order = Order(self._hashes, self._server.address.prefix, self._server.bind(self._private))
+        order = Order(self._hashes, self._server.address.prefix)
         try:
-            trouble = await self._bus.call(order.obtain)
+            await self._bus.call(order.obtain)
         except (*AWAY, redis.RedisError) as error:
             # A pipeline puts its whole command before the server's own words.
             said = str(error).rpartition("caused error: ")[2]
@@ -210,21 +184,7 @@ class AccessControl:
             self._refused = refused
             return False
         self._obtained, self._refused = True, ""
-        self._tell(trouble)
         return True
-
-    def _tell(self, trouble: str) -> None:
-        if not trouble and self.lan and not self._private:
-            trouble = "this machine has no private address"
-        if trouble and trouble != self._trouble:
-            self._events.add(
-                "warning", "Other computers can't reach the server (redis.lan).", trouble, service=REDIS
-            )
-        elif not trouble and self._private != self._told:
-            self._told = self._private
-            how = "encrypted (redis.tls)" if self._server.address.pin else "not encrypted (redis.tls is off)"
-            logger.info("the server listens on %s, %s", ", ".join(self._private), how)
-        self._trouble = trouble
 
     async def let_own_in(self, clients: list[str]) -> None:
         """Have a user for each client that the server starts itself, and for no other of that kind."""

@@ -1,24 +1,21 @@
-"""The certificate of a server that encrypts: made once, by `openssl`, and kept as long as the server.
+"""The certificate by which a server proves that it is the one: made once, and kept as long as the server.
 
 Whoever was invited knows it (`wire.connection`); it is valid for a hundred years, so invitations outlive it.
 """
 
-import shutil
 import ssl
-import subprocess
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from soulsgui.errors import ServiceError
-from soulsgui.system import is_private, make_private, recover_dir, replace_dir
+from soulsgui.installing import how_to_install
+from soulsgui.system import is_private, make_private, recover_dir, replace_dir, write_private
 from soulsgui.wire.connection import pin_of
 
-_DAYS = 36_500
-_LIMIT_S = 60.0
-# The system's own settings of openssl may be missing, or want more than this.
-_SETTINGS = "[req]\nprompt = no\ndistinguished_name = name\n[name]\nCN = SoulsGUI\n"
+_BEFORE = timedelta(days=1)  # clocks differ
+_LONG = timedelta(days=36_500)
 
 
 @dataclass(frozen=True)
@@ -30,12 +27,12 @@ class Certificate:
     pin: str  # What the other side compares (`wire.connection.pin_of`)
 
 
-def ensure_certificate(server_dir: Path, which: Callable[[str], str | None] = shutil.which) -> Certificate:
+def ensure_certificate(server_dir: Path) -> Certificate:
     """Return the server's certificate; at the first time it is made."""
     folder = server_dir / "tls"
     recover_dir(folder)
     if not folder.exists():
-        _make(folder, which)
+        _make(folder)
     return read_certificate(server_dir)
 
 
@@ -55,42 +52,32 @@ def read_certificate(server_dir: Path) -> Certificate:
     return Certificate(path, key, pin)
 
 
-def _make(folder: Path, which: Callable[[str], str | None]) -> None:
-    program = which("openssl")
-    if program is None:
+def _make(folder: Path) -> None:
+    try:  # imported once in the life of a server
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+    except ImportError as error:
         raise ServiceError(
-            "redis.tls needs the program `openssl` once, to make a certificate; it is not on the PATH.",
-            "Install it (sudo apt install openssl; brew install openssl), or set redis.tls to false.",
-        )
+            f"A server needs the package cryptography: {error}.", how_to_install("cryptography")
+        ) from error
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "SoulsGUI")])
+    now = datetime.now(UTC)
+    certificate = x509.CertificateBuilder(
+        issuer_name=name,
+        subject_name=name,
+        public_key=key.public_key(),
+        serial_number=x509.random_serial_number(),
+        not_valid_before=now - _BEFORE,
+        not_valid_after=now + _LONG,
+    ).sign(key, hashes.SHA256())
+    pem = serialization.Encoding.PEM
+    unprotected = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     with tempfile.TemporaryDirectory(dir=folder.parent) as aside:
         made = Path(aside, "tls")
         made.mkdir()
-        settings = Path(aside, "settings")
-        settings.write_text(_SETTINGS, encoding="ascii")
-        kind = ("-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-sha256")
-        files = ("-keyout", str(made / "key.pem"), "-out", str(made / "certificate.pem"))
-        words = [program, "req", *kind, "-days", str(_DAYS), "-config", str(settings), *files]
-        _run(words)
-        for path in (made, *made.iterdir()):
-            make_private(path)
+        make_private(made)
+        write_private(made / "key.pem", key.private_bytes(pem, *unprotected))
+        write_private(made / "certificate.pem", certificate.public_bytes(pem))
         replace_dir(made, folder)
-
-
-def _run(words: list[str]) -> None:
-    try:
-        done = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_LIMIT_S,
-            check=False,
-        )
-        said = done.stderr.strip()[-500:] if done.returncode else ""
-    except (OSError, subprocess.TimeoutExpired) as error:
-        said = str(error)
-    if said:
-        raise ServiceError(
-            f"openssl could not make a certificate: {said}", "Set redis.tls to false, or update it."
-        )

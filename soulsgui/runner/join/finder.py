@@ -34,8 +34,6 @@ _SILENT_EVERY_S = 1.0
 # A server that is busy for a moment is not looked for elsewhere.
 _FAITHFUL_S = 5.0
 _LOOK_EVERY_S = 0.5
-# A server that has begun to encrypt since hangs up on who speaks in plain.
-_HUNG_UP_IN_PLAIN = "it hung up; if it encrypts by now, ask for a new invitation"
 
 
 class Reply(Enum):
@@ -74,7 +72,7 @@ def try_address(address: Address) -> TryResult:
     except redis.BusyLoadingError:
         return TryResult(Reply.SILENT, "it is loading its data")
     except AWAY as error:
-        return TryResult(Reply.SILENT, _why(error, encrypted=bool(address.pin)))
+        return TryResult(Reply.SILENT, _why(error))
     except UnicodeError:
         return TryResult(Reply.SILENT, "no name of a computer")
     except redis.ResponseError as error:
@@ -87,7 +85,7 @@ def try_address(address: Address) -> TryResult:
     return TryResult(Reply.LET_IN, round_trip_s=round_trip_s)
 
 
-def _why(error: BaseException, encrypted: bool) -> str:
+def _why(error: BaseException) -> str:
     """Return the system's own words for why nobody answered, or what it means."""
     if isinstance(error, (redis.TimeoutError, TimeoutError)):
         return "no answer in time"
@@ -95,12 +93,10 @@ def _why(error: BaseException, encrypted: bool) -> str:
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
             return "it does not encrypt as the invitation says"
-        if isinstance(cause, ConnectionResetError) and not encrypted:
-            return _HUNG_UP_IN_PLAIN
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror.lower()
         cause = cause.__cause__ or cause.__context__
-    return "it hung up" if encrypted else _HUNG_UP_IN_PLAIN
+    return "it hung up"
 
 
 class Finder:

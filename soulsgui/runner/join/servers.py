@@ -39,10 +39,9 @@ class _Choice(Message):
 def _identity(invitation: Invitation) -> str:
     """Return what tells the server of an invitation from all others, whoever chose the id that it states.
 
-    That is its certificate; without one, that it is the same name at the same places.
+    That is its certificate, which it has to prove.
     """
-    place = invitation.pin or sorted(place_words(host, port) for host, port in invitation.addresses)
-    told = [invitation.server_id, invitation.prefix, place]
+    told = [invitation.server_id, invitation.prefix, invitation.pin]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 

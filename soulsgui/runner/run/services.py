@@ -79,7 +79,7 @@ def client_name(number: int) -> str:
     return f"client-{number}"
 
 
-def _binding(address_file: Path) -> str:
+def binding_of(address_file: Path) -> str:
     """Return what tells the server that children find in their address file from every other one."""
     return hashlib.sha256(address_file.read_bytes()).hexdigest() if address_file.exists() else ""
 
@@ -144,7 +144,7 @@ class RunServices:
         self._run = run
         self._context = context
         self._supervisor = context.supervisor
-        self._server = _binding(context.folders.server_address)
+        self._server = binding_of(context.folders.server_address)
 
     @property
     def names(self) -> list[str]:
@@ -171,7 +171,7 @@ class RunServices:
             # It knows its own secret alone.
             kind, tells = CLIENT, ("--name", name)
             server_file = local_address_file(context.folders.server, name)
-            health, binding = client_health(name, context.roster, self._supervisor), _binding(server_file)
+            health, binding = client_health(name, context.roster, self._supervisor), binding_of(server_file)
             special = {"tier": 2}
         return ServiceSpec(
             name=name,

